@@ -1,6 +1,6 @@
 """The figures that README shows, in one command: `make bench`, or `python -m benchmarks` from the project's folder.
 
-parts/      what is measured, one module each, all with one function: measure(stand) -> figures
+parts/      the measurements, one module each, all with one function: measure(context) -> figures
 figures     a measured value, its goal, and the table of all of them
 stand       what every part is given: how long to take, a folder to write to
 machine     cores, memory, file limits: what the operating system knows

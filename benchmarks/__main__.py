@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measures, and prints the table."""
+"""`python -m benchmarks`: measure and print the table."""
 
 import sys
 import tempfile
@@ -62,26 +62,26 @@ def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | Non
     loads: dict[str, float] = {}
     failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="palaver-bench-") as folder:
-        stand = BenchmarkContext(pace=pace, folder=Path(folder))
+        context = BenchmarkContext(pace=pace, folder=Path(folder))
         for name in only or PARTS:
             click.echo(f"measuring {name} …", err=True)
             loads[name] = report.load_average()
             try:
-                for figure in PARTS[name].measure(stand):  # Should it break, what it has found so far is told.
+                for figure in PARTS[name].measure(context):  # Figures before an error are kept.
                     figures.setdefault(name, []).append(figure)
             except MeasurementError as error:
                 failures[name] = str(error)
-            except Exception as error:  # One part that breaks must not lose the figures of the others.
+            except Exception as error:  # A failing part must not lose the figures of the others.
                 failures[name] = f"{type(error).__name__}: {error}"
     click.echo(f"{report.describe_machine()}{', quick: the figures mean little' if pace == 'quick' else ''}\n")
     click.echo(table([figure for part in figures.values() for figure in part]))
     for name, reason in failures.items():
         click.echo(f"{name} could not run: {reason}", err=True)
     if pace == "full":
-        whole = {
+        complete_parts = {
             name: report.make_part(part, load=loads[name]) for name, part in figures.items() if name not in failures
         }
-        report.save_parts(whole, list(PARTS))
+        report.save_parts(complete_parts, list(PARTS))
     if file is not None:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(_document(figures, failures, pace))) + b"\n")
     sys.exit(1 if failures else 0)

@@ -1,7 +1,7 @@
-"""The bare application: the same bytes as Palaver's, ready before the first request, with nothing in between.
+"""The bare ASGI application: sends Palaver's bytes, prepared before the first request.
 
-Nothing is parsed, checked, logged or kept, so no Python application on the same server can be faster. It has the paths
-that Palaver has for benchmarks.workflows, and makes its frames with Palaver's own encoder, so that they stay the same.
+It parses, validates, logs and stores nothing, so no Python application on the same server can be faster. It has the
+same paths as Palaver with benchmarks.workflows, and prepares its frames with Palaver's encoder.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _REQUEST = ResponsesRequest(profile="invocations", stream=True, model="tokens", 
 
 
 def _event_batches(tokens: Sequence[str]) -> list[Sequence[Event]]:
-    """The events of a run that says these words, as they come."""
+    """The events of a run that streams these tokens, in batches."""
     grammar = Grammar(_RUN.run_id)
     end = RunFinished(at=_RUN.at)
     return [grammar.start(_RUN), *(grammar.text(token) for token in tokens), grammar.end(end)]
 
 
 class PreparedStream:
-    """What Palaver sends for the workflow `tokens`, in as many pieces, ready to be sent."""
+    """The stream that Palaver sends for the workflow `tokens`, in the same chunks."""
 
     def __init__(self, frames: Callable[[Event], bytes]) -> None:
         pieces = [piece for batch in _event_batches(TOKENS) if (piece := b"".join(map(frames, batch)))]
         self.events = sum(piece.count(b"\n\n") for piece in pieces)
-        """How many server-sent events one whole answer has, ours and Palaver's."""
+        """Number of server-sent events of one answer."""
         self.sends = [{"type": "http.response.body", "body": piece, "more_body": True} for piece in pieces]
         self.sends[-1]["more_body"] = False
 
@@ -95,7 +95,7 @@ async def _answer(send: Any, body: bytes) -> None:
 async def _lifespan(receive: Any, send: Any) -> None:
     await receive()
     gc.collect()
-    gc.freeze()  # As Palaver does: the encoder that was loaded to make the frames must not slow the collector down.
+    gc.freeze()  # As Palaver does, so that the loaded encoder doesn't slow the garbage collector down.
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await send({"type": "lifespan.shutdown.complete"})

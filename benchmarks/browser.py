@@ -1,4 +1,4 @@
-"""A browser under measurement: Debian's chromium as Playwright drives it, and the tasks of a page's main thread."""
+"""A browser to measure: Debian's Chromium, driven by Playwright, and the tasks of a page's main thread."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,28 +10,28 @@ from benchmarks.context import MeasurementError
 from tests import chromium
 
 _LAPTOP: ViewportSize = {"width": 1280, "height": 800}
-_TIMEOUT_MS = 60_000  # Milliseconds that anything may take.
+_TIMEOUT_MS = 60_000
 _TRACE_CATEGORY = "disabled-by-default-devtools.timeline"
-"""What the browser's own tools record of a thread; it costs a task about a microsecond."""
+"""The category of DevTools that records tasks; recording costs about a microsecond per task."""
 
 
 class LongestTask(msgspec.Struct, frozen=True):
-    """What a thread did at most in one go, in milliseconds: meanwhile nobody's key is heard."""
+    """The longest task of a thread, in milliseconds; the page handles no input meanwhile."""
 
     task: float = 0
     processor: float = 0
-    """The most for which one of its tasks had a processor: what is more than that is the machine's."""
+    """The longest processor time of a task; the rest of its duration was spent waiting for a core."""
 
 
 class TaskRecording:
-    """A page's main thread; what it did is known in the end."""
+    """A recording of a page's main thread; `longest` is set when it ends."""
 
     longest = LongestTask()
 
 
 @asynccontextmanager
 async def launch_browser() -> AsyncIterator[Browser]:
-    """The browser, with a new profile that goes with it, which finds no other machine than this one."""
+    """Launch the browser with a temporary profile and access to loopback only."""
     try:
         program = chromium.program()
     except chromium.Unavailable as error:
@@ -47,7 +47,7 @@ async def launch_browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def open_page(browser: Browser, port: int) -> AsyncIterator[Page]:
-    """A visitor who has never been there: nothing is kept from one to the next."""
+    """Open a page in a new context, without cache or storage."""
     context = await browser.new_context(base_url=f"http://127.0.0.1:{port}", viewport=_LAPTOP, locale="en-GB")
     context.set_default_timeout(_TIMEOUT_MS)
     try:
@@ -58,13 +58,13 @@ async def open_page(browser: Browser, port: int) -> AsyncIterator[Page]:
 
 @asynccontextmanager
 async def record_tasks(page: Page) -> AsyncIterator[TaskRecording]:
-    """What its main thread does inside."""
-    watched = TaskRecording()
+    """Record the tasks of the page's main thread inside the block."""
+    recording = TaskRecording()
     browser = page.context.browser
     assert browser is not None
     await browser.start_tracing(page=page, categories=[_TRACE_CATEGORY])
-    yield watched
-    watched.longest = find_longest_task(await browser.stop_tracing())
+    yield recording
+    recording.longest = find_longest_task(await browser.stop_tracing())
 
 
 class _Event(msgspec.Struct):
@@ -81,12 +81,16 @@ class _Trace(msgspec.Struct, rename={"events": "traceEvents"}):
 
 
 def find_longest_task(trace: bytes) -> LongestTask:
-    """Of the main threads of pages, as the browser recorded them."""
+    """Return the longest task of the pages' main threads in a recorded trace."""
     events = msgspec.json.decode(trace, type=_Trace).events
-    main = {(one.pid, one.tid) for one in events if one.name == "thread_name" and b"CrRendererMain" in bytes(one.args)}
-    tasks = [one for one in events if one.name == "RunTask" and (one.pid, one.tid) in main]
+    main = {
+        (event.pid, event.tid)
+        for event in events
+        if event.name == "thread_name" and b"CrRendererMain" in bytes(event.args)
+    }
+    tasks = [event for event in events if event.name == "RunTask" and (event.pid, event.tid) in main]
     if not tasks:
         raise MeasurementError("the browser did not tell what its page did")
-    # The browser looks at the thread's clock now and then only: at times a task is told to have used more than it took.
-    processor = max(min(one.dur, one.tdur) for one in tasks)
-    return LongestTask(max(one.dur for one in tasks) / 1000, processor / 1000)
+    # The browser samples the thread's clock: sometimes a task's processor time exceeds its duration.
+    processor = max(min(event.dur, event.tdur) for event in tasks)
+    return LongestTask(max(event.dur for event in tasks) / 1000, processor / 1000)

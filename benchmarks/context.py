@@ -1,4 +1,4 @@
-"""The stand: what every part is given."""
+"""The context that every part is measured with."""
 
 import os
 from collections.abc import Mapping
@@ -11,23 +11,23 @@ T = TypeVar("T")
 
 
 class MeasurementError(Exception):
-    """A part cannot give its figures here; the message says why."""
+    """A part can't be measured here; the message says why."""
 
 
 class BenchmarkContext(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a part may take, and where it may write."""
+    """How thoroughly to measure, and a folder to write to."""
 
     pace: Literal["full", "quick"]
-    """quick is a smoke test: everything happens, the figures mean little."""
+    """quick is a smoke test: it runs everything, but its figures mean little."""
     folder: Path
 
     def choose(self, *, full: T, quick: T) -> T:
-        """A number of repeats, or a number of seconds, by the pace."""
+        """Return the value for the pace, such as a number of repeats or seconds."""
         return full if self.pace == "full" else quick
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """For processes that are measured: nobody's settings, and compiled modules where we alone know their state."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
-        kept.pop("PYTHONDONTWRITEBYTECODE", None)
-        return kept | {"PYTHONPYCACHEPREFIX": str(self.folder / "pycache")}
+        """The environment of measured processes: without Palaver settings, with a bytecode cache of its own."""
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
+        return variables | {"PYTHONPYCACHEPREFIX": str(self.folder / "pycache")}

@@ -1,4 +1,4 @@
-"""Figures: a measured value, what it was meant to be, and the table that README shows."""
+"""Figures (measured values with their goals) and the table that README shows."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,14 +9,13 @@ Verdict = Literal["met", "missed"]
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """A bound, and the wider one that may not be broken where there are two."""
+    """A bound, and optionally a wider bound that must hold."""
 
     sense: Literal["≤", "≥"]
     bound: float
     must: float | None = None
 
     def met(self, value: float) -> bool:
-        """Is the value on the right side?"""
         return value <= self.bound if self.sense == "≤" else value >= self.bound
 
     def __str__(self) -> str:
@@ -33,39 +32,39 @@ def at_least(bound: float, *, must: float | None = None) -> Goal:
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table."""
+    """A row of the table."""
 
     name: str
     value: float
     unit: str = ""
     spread: float | None = None
-    """Half the distance between the lowest and the highest of the repeats that were looked at."""
+    """Half the range of the repeats."""
     goal: Goal | None = None
     how: str
 
     @property
     def verdict(self) -> Verdict | None:
-        """Did it reach its goal? None where it has none."""
+        """Whether the goal was met; None without a goal."""
         if self.goal is None:
             return None
         return "met" if self.goal.met(self.value) else "missed"
 
     @property
     def measured(self) -> str:
-        """Value, spread and unit for people."""
+        """Value, spread and unit as text."""
         spread = f" ± {_short(self.spread)}" if self.spread is not None else ""
         return f"{_short(self.value)}{spread} {self.unit}".strip()
 
     @property
     def aim(self) -> str:
-        """Goal and verdict for people; a missed one must catch the eye."""
+        """Goal and verdict as text."""
         if self.goal is None:
             return ""
         return f"{self.goal} {'met' if self.verdict == 'met' else '**missed**'}"
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """All figures as a Markdown table that can also be read as it is."""
+    """Return the figures as an aligned Markdown table."""
     rows = [(figure.name, figure.measured, figure.aim, figure.how) for figure in figures]
     head = ("figure", "measured", "goal", "how it was measured")
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(3)]
@@ -79,12 +78,12 @@ def _line(row: tuple[str, ...], widths: Sequence[int]) -> str:
 
 
 def _short(value: float) -> str:
-    """About three digits, whatever the size."""
+    """Round to about three digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def half_range(values: Sequence[float]) -> float:
-    """How far apart repeats are, as the ± of a figure."""
+    """Half the range of the values: the ± of a figure."""
     return (max(values) - min(values)) / 2

@@ -1,7 +1,7 @@
-"""The load without a C compiler: takes the words of generator.c, does the same with asyncio, prints the same line.
+"""The load generator without a C compiler: the arguments and the output of generator.c, implemented with asyncio.
 
-It reads no more than it must: an event is a blank line, a streamed answer ends with the empty chunk. That holds for the
-servers measured here, whose events are one line each, and lets it keep up with a server written in Python.
+It parses as little as possible: a blank line ends an event, an empty chunk ends a stream. That is enough for the
+servers measured here, whose events are one line each, and keeps the generator faster than a server written in Python.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 class _Counters:
-    """What all connections have in common: the request, the clock, the counts."""
+    """State shared by all connections: the request, the time window, the counts."""
 
-    def __init__(self, words: Mapping[str, str]) -> None:
-        body = words.get("body", "").encode()
+    def __init__(self, options: Mapping[str, str]) -> None:
+        body = options.get("body", "").encode()
         lines = [
-            f"POST {words['path']} HTTP/1.1",
-            f"host: 127.0.0.1:{words['port']}",
-            f"accept: {words.get('accept', '*/*')}",
+            f"POST {options['path']} HTTP/1.1",
+            f"host: 127.0.0.1:{options['port']}",
+            f"accept: {options.get('accept', '*/*')}",
             "content-type: application/json",
             f"content-length: {len(body)}",
         ]
         self.request = "\r\n".join([*lines, "", ""]).encode() + body
-        self.most = int(words.get("requests", 1 << 40))
-        self.expected = int(words.get("expected", -1))
-        self.begin = time.monotonic() + float(words.get("warm_up", 0))
-        self.end = self.begin + float(words.get("seconds", 1))
+        self.max_requests = int(options.get("requests", 1 << 40))
+        self.expected = int(options.get("expected", -1))
+        self.window_start = time.monotonic() + float(options.get("warm_up", 0))
+        self.window_end = self.window_start + float(options.get("seconds", 1))
         self.started = self.requests = self.events = self.events_all = self.failed = self.wrong = self.held = (
             self.reads
         ) = 0
@@ -43,127 +43,127 @@ class _Counters:
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, tally: _Counters) -> None:
-        self._tally = tally
+    def __init__(self, counters: _Counters) -> None:
+        self._counters = counters
         self._closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by class.
-        self._ask()
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is not a subclass.
+        self._send_request()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's promise
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's interface
         if not self._complete:
-            self._tally.failed += 1
+            self._counters.failed += 1
         self._closed.set_result(None)
 
     async def closed(self) -> None:
         await self._closed
 
-    def _ask(self) -> None:
+    def _send_request(self) -> None:
         self._complete = False
         self._head: bytes | None = b""
-        self._left = 0
+        self._remaining_bytes = 0
         self._chunked = False
         self._tail = b""
         self._events = 0
-        self._tally.started += 1
-        self._sent = time.monotonic()
-        self._transport.write(self._tally.request)
+        self._counters.started += 1
+        self._sent_at = time.monotonic()
+        self._transport.write(self._counters.request)
 
     def data_received(self, data: bytes) -> None:
-        self._tally.reads += 1
+        self._counters.reads += 1
         if self._head is not None:
             self._head += data
-            head, found, data = self._head.partition(b"\r\n\r\n")
-            if not found:
+            head, separator, data = self._head.partition(b"\r\n\r\n")
+            if not separator:
                 return
             self._head = None
             length = _LENGTH.search(head)
-            self._chunked, self._left = length is None, int(length[1]) if length else 0
+            self._chunked, self._remaining_bytes = length is None, int(length[1]) if length else 0
             if not head.startswith(b"HTTP/1.1 200 "):
                 self._transport.abort()
                 return
         self._count((self._tail[-1:] + data).count(b"\n\n"))
         self._tail = (self._tail + data)[-len(_LAST_CHUNK) :]
-        self._left -= len(data)
-        if self._tail == _LAST_CHUNK if self._chunked else self._left <= 0:
+        self._remaining_bytes -= len(data)
+        if self._tail == _LAST_CHUNK if self._chunked else self._remaining_bytes <= 0:
             self._end()
 
     def _count(self, events: int) -> None:
         if not events:
             return
-        tally, now = self._tally, time.monotonic()
-        inside = tally.begin <= now < tally.end
+        counters, now = self._counters, time.monotonic()
+        in_window = counters.window_start <= now < counters.window_end
         if not self._events:
-            tally.held += 1
-            if inside:
-                tally.firsts.append(now - self._sent)
+            counters.held += 1
+            if in_window:
+                counters.firsts.append(now - self._sent_at)
         self._events += events
-        tally.events_all += events
-        if inside:
-            tally.events += events
+        counters.events_all += events
+        if in_window:
+            counters.events += events
 
     def _end(self) -> None:
-        tally, now = self._tally, time.monotonic()
+        counters, now = self._counters, time.monotonic()
         self._complete = True
-        if tally.expected not in (-1, self._events):
-            tally.wrong += 1
-        if tally.begin <= now < tally.end:
-            tally.requests += 1
-            tally.latencies.append(now - self._sent)
-        if now < tally.end and tally.started < tally.most:
-            self._ask()
+        if counters.expected not in (-1, self._events):
+            counters.wrong += 1
+        if counters.window_start <= now < counters.window_end:
+            counters.requests += 1
+            counters.latencies.append(now - self._sent_at)
+        if now < counters.window_end and counters.started < counters.max_requests:
+            self._send_request()
         else:
             self._transport.close()
 
 
-async def _generate_load(words: Mapping[str, str]) -> None:
-    tally = _Counters(words)
-    wanted, hold = int(words.get("connections", 1)), words.get("hold") == "1"
-    begun, used = time.monotonic(), time.process_time()
-    opening = begun
+async def _generate_load(options: Mapping[str, str]) -> None:
+    counters = _Counters(options)
+    connection_count, hold = int(options.get("connections", 1)), options.get("hold") == "1"
+    started_at, used = time.monotonic(), time.process_time()
+    next_open_at = started_at
     connections: list[_Connection] = []
-    while len(connections) < min(wanted, tally.most) and time.monotonic() < tally.end:
+    while len(connections) < min(connection_count, counters.max_requests) and time.monotonic() < counters.window_end:
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: _Connection(tally), "127.0.0.1", int(words["port"])
+            lambda: _Connection(counters), "127.0.0.1", int(options["port"])
         )
         connections.append(connection)
-        opening += 1 / float(words.get("opened_per_second", 1e9))
-        await asyncio.sleep(opening - time.monotonic())
+        next_open_at += 1 / float(options.get("opened_per_second", 1e9))
+        await asyncio.sleep(next_open_at - time.monotonic())
     if hold:
-        while tally.held + tally.failed < wanted and time.monotonic() < tally.end:  # noqa: ASYNC110 - no event per event
+        while counters.held + counters.failed < connection_count and time.monotonic() < counters.window_end:  # noqa: ASYNC110 - no event per event
             await asyncio.sleep(0.01)
     else:
-        _, late = await asyncio.wait(
-            [asyncio.ensure_future(c.closed()) for c in connections], timeout=tally.end - begun + 10
+        _, unfinished = await asyncio.wait(
+            [asyncio.ensure_future(c.closed()) for c in connections], timeout=counters.window_end - started_at + 10
         )
-        tally.failed += len(late)
+        counters.failed += len(unfinished)
     end = time.monotonic()
-    counted = {
-        "requests": tally.requests,
-        "events": tally.events,
-        "seconds": min(end, tally.end) - tally.begin,
-        "events_all": tally.events_all,
-        "failed": tally.failed,
-        "wrong": tally.wrong,
-        "held": tally.held,
-        "first_event_ms": median(tally.firsts or [0]) * 1e3,
-        "latency_ms": median(tally.latencies or [0]) * 1e3,
-        "reads": tally.reads,
-        "busy": (time.process_time() - used) / (end - begun),
+    result = {
+        "requests": counters.requests,
+        "events": counters.events,
+        "seconds": min(end, counters.window_end) - counters.window_start,
+        "events_all": counters.events_all,
+        "failed": counters.failed,
+        "wrong": counters.wrong,
+        "held": counters.held,
+        "first_event_ms": median(counters.firsts or [0]) * 1e3,
+        "latency_ms": median(counters.latencies or [0]) * 1e3,
+        "reads": counters.reads,
+        "busy": (time.process_time() - used) / (end - started_at),
     }
-    print(msgspec.json.encode(counted).decode(), flush=True)
+    print(msgspec.json.encode(result).decode(), flush=True)
     if hold:
         await asyncio.to_thread(sys.stdin.buffer.read)
 
 
 def main() -> None:
-    """Load a server as the words of the command line say."""
+    """Load a server with the options of the command line."""
     try:
         from uvloop import run
     except ImportError:
         from asyncio import run
-    run(_generate_load(dict(word.split("=", 1) for word in sys.argv[1:])))
+    run(_generate_load(dict(option.split("=", 1) for option in sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Load from outside: starts the generator in a process of its own, on a core of its own, and reads what it counted."""
+"""Load on a server: runs the generator in its own process on its own core, and reads its result."""
 
 import shutil
 import subprocess
@@ -19,11 +19,11 @@ CHAT_BODY = '{"messages":[{"role":"user","content":"Hello"}]}'
 """The body of a call to a chat."""
 
 _SOURCE = Path(__file__).with_name("generator.c")
-_GRACE_S = 20  # Seconds beyond its time after which a generator has failed.
+_GRACE_S = 20  # After its time, before a generator counts as failed.
 
 
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a generator saw in its window of time; `events_all` and `busy` are of its whole life."""
+    """Counts of a generator in its time window; `events_all` and `busy` cover its whole run."""
 
     requests: int
     events: int
@@ -31,7 +31,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     events_all: int
     failed: int
     wrong: int
-    """Answers with another number of events than expected."""
+    """Answers with an unexpected number of events."""
     held: int
     first_event_ms: float
     """Median time from the request to the first event."""
@@ -39,7 +39,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     """Median time from the request to the end of the answer."""
     reads: int
     busy: float
-    """Share of its time in which the generator worked: near 1 it would be measuring itself."""
+    """The share of time in which the generator was busy; near 1 the generator is the limit."""
 
     @property
     def events_per_second(self) -> float:
@@ -51,28 +51,28 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_load(
-    stand: BenchmarkContext, server: Server, path: str, *, seconds: float, warm_up: float = 0.3, **words: object
+    context: BenchmarkContext, server: Server, path: str, *, seconds: float, warm_up: float = 0.3, **options: object
 ) -> LoadResult:
-    """Ask again and again for a time; every answer must be good and complete."""
-    given = {"port": server.port, "path": path, "seconds": seconds, "warm_up": warm_up, **words}
-    with _start_generator(stand, given) as process:
+    """Send requests for a time; every answer must be successful and complete."""
+    arguments = {"port": server.port, "path": path, "seconds": seconds, "warm_up": warm_up, **options}
+    with _start_generator(context, arguments) as process:
         try:
-            printed, _ = process.communicate(timeout=seconds + warm_up + _GRACE_S)
+            output, _ = process.communicate(timeout=seconds + warm_up + _GRACE_S)
         except subprocess.TimeoutExpired:
             raise MeasurementError(f"the load on {server.name} did not end in time") from None
-    return _parse_result(printed, server)
+    return _parse_result(output, server)
 
 
 @contextmanager
 def hold_streams(
-    stand: BenchmarkContext, server: Server, path: str, *, connections: int, opened_per_second: int, **words: object
+    context: BenchmarkContext, server: Server, path: str, *, connections: int, opened_per_second: int, **options: object
 ) -> Iterator[LoadResult]:
-    """Inside, that many answers have given their first event and are open."""
+    """Keep that many streams open inside the block, each after its first event."""
     seconds = 2 * connections / opened_per_second + 5
-    given = {"port": server.port, "path": path, "seconds": seconds, "connections": connections, **words}
-    with _start_generator(stand, {**given, "hold": 1, "opened_per_second": opened_per_second}) as process:
-        assert process.stdout is not None  # It is a pipe, as we asked.
-        counted = _parse_result(process.stdout.readline(), server)  # The generator's own deadline ends this.
+    arguments = {"port": server.port, "path": path, "seconds": seconds, "connections": connections, **options}
+    with _start_generator(context, {**arguments, "hold": 1, "opened_per_second": opened_per_second}) as process:
+        assert process.stdout is not None
+        counted = _parse_result(process.stdout.readline(), server)  # The generator has a deadline.
         if counted.held < connections:
             raise MeasurementError(f"{server.name} held {counted.held} of {connections} streams")
         yield counted
@@ -80,29 +80,29 @@ def hold_streams(
 
 @cache
 def compile_generator(folder: Path) -> Path | None:
-    """The C generator, built now; None where that cannot be done."""
+    """Compile the C generator; None if that is not possible."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
     built = folder / "generator"
-    done = subprocess.run([compiler, "-O2", "-o", built, _SOURCE], capture_output=True, timeout=60, check=False)
-    return built if done.returncode == 0 else None
+    result = subprocess.run([compiler, "-O2", "-o", built, _SOURCE], capture_output=True, timeout=60, check=False)
+    return built if result.returncode == 0 else None
 
 
-def describe_generator(stand: BenchmarkContext) -> str:
-    """Which generator it is, for people."""
-    if compile_generator(stand.folder):
+def describe_generator(context: BenchmarkContext) -> str:
+    """Describe the generator in use."""
+    if compile_generator(context.folder):
         return "a generator in C"
     return "a generator in Python (no C compiler that knows epoll), which may itself be the limit"
 
 
 @contextmanager
-def _start_generator(stand: BenchmarkContext, words: dict[str, object]) -> Iterator[subprocess.Popen[bytes]]:
-    built = compile_generator(stand.folder)
+def _start_generator(context: BenchmarkContext, options: dict[str, object]) -> Iterator[subprocess.Popen[bytes]]:
+    built = compile_generator(context.folder)
     command: Sequence[str | Path] = [built] if built else [sys.executable, Path(__file__).with_name("generator.py")]
     with machine.pin_to_core(machine.LOAD_CORE):
         process = subprocess.Popen(
-            [*command, *(f"{name}={value}" for name, value in words.items())],
+            [*command, *(f"{name}={value}" for name, value in options.items())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -116,9 +116,9 @@ def _start_generator(stand: BenchmarkContext, words: dict[str, object]) -> Itera
                 pipe.close()
 
 
-def _parse_result(printed: bytes, server: Server) -> LoadResult:
+def _parse_result(output: bytes, server: Server) -> LoadResult:
     try:
-        counted = msgspec.json.decode(printed, type=LoadResult)
+        counted = msgspec.json.decode(output, type=LoadResult)
     except msgspec.MsgspecError:
         raise MeasurementError(f"the load on {server.name} counted nothing") from None
     if counted.failed or counted.wrong:

@@ -1,4 +1,4 @@
-"""What the operating system knows: cores, memory and processor time of a process, limits."""
+"""Cores, memory and processor time of processes, file limits and ports."""
 
 import os
 import resource
@@ -15,9 +15,9 @@ from benchmarks.context import MeasurementError
 _CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 SERVER_CORE = _CORES[0] if len(_CORES) > 1 else None
-"""Where servers run; None where processes cannot be kept apart."""
+"""The core of the servers; None if there is only one."""
 LOAD_CORE = _CORES[1] if len(_CORES) > 1 else None
-"""Where the load comes from."""
+"""The core of the load generator."""
 _SETTLE_INTERVAL_S = 0.3
 
 
@@ -26,12 +26,12 @@ class Memory(msgspec.Struct, frozen=True):
 
     resident: int
     proportional: int
-    """Pages that several processes share count in part."""
+    """Pages shared by several processes count in part (PSS)."""
 
 
 @contextmanager
 def pin_to_core(core: int | None) -> Iterator[None]:
-    """What is started inside stays on this core."""
+    """Pin processes that are started inside the block to this core."""
     if core is None:
         yield
         return
@@ -44,7 +44,7 @@ def pin_to_core(core: int | None) -> Iterator[None]:
 
 
 def memory(pid: int) -> Memory:
-    """What a process holds now."""
+    """Return the current memory use of a process."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     except OSError as error:
@@ -54,7 +54,7 @@ def memory(pid: int) -> Memory:
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time that a process has used so far, its own and the kernel's for it; 0 where nobody tells."""
+    """User and system time of a process so far; 0 if unknown."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -63,22 +63,22 @@ def processor_seconds(pid: int) -> float:
 
 
 def process_tree(pid: int) -> list[int]:
-    """A process and those that it began, and those that they did; only itself where nobody tells."""
+    """Return a process and its descendants; only itself if /proc is missing."""
     parents = dict(_parent_pids())
-    found = [pid]
-    for one in found:  # It grows while it is gone through.
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
+    pids = [pid]
+    for current in pids:  # The list grows during the loop.
+        pids += [child for child, parent in parents.items() if parent == current]
+    return pids
 
 
 def _parent_pids() -> Iterator[tuple[int, int]]:
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # It ended just now.
+        with suppress(OSError):  # The process has just ended.
             yield int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
 
 
 def wait_until_idle(pid: int) -> None:
-    """Wait until a process has done what it had to do, and its processor time stands still."""
+    """Wait until the processor time of a process stops growing."""
     before, now = -1.0, processor_seconds(pid)
     while now > before:
         time.sleep(_SETTLE_INTERVAL_S)
@@ -86,7 +86,7 @@ def wait_until_idle(pid: int) -> None:
 
 
 def busy_seconds() -> float:
-    """Time for which the servers' and the load's core have worked so far, for anybody; 0 where nobody tells."""
+    """Busy time so far of the servers' and the load's core, by any process; 0 if unknown."""
     try:
         lines = Path("/proc/stat").read_text().splitlines()
     except OSError:
@@ -98,16 +98,16 @@ def busy_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def raise_file_limit(most: int) -> None:
-    """Let this process, and those that it starts, open that many files."""
+def raise_file_limit(count: int) -> None:
+    """Raise the limit of open files of this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        if hard != resource.RLIM_INFINITY and hard < most:
-            raise MeasurementError(f"{most} open files are needed and {hard} are allowed (ulimit -Hn)")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if soft != resource.RLIM_INFINITY and soft < count:
+        if hard != resource.RLIM_INFINITY and hard < count:
+            raise MeasurementError(f"{count} open files are needed and {hard} are allowed (ulimit -Hn)")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
 def free_port() -> int:
-    """A port that nobody listens on, as of now."""
+    """Return a port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return listening.getsockname()[1]

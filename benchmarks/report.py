@@ -1,4 +1,4 @@
-"""The last measurement, kept: docs/benchmarks.json holds it part by part, docs/benchmarks.md and README show it."""
+"""The last measurement: stored by part in docs/benchmarks.json, shown in docs/benchmarks.md and README."""
 
 import os
 import platform
@@ -29,12 +29,12 @@ A goal that was not reached is marked. ± is half the distance between the lowes
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What one part of the benchmarks said when it was measured last."""
+    """The last measurement of a part."""
 
     where: str
     day: str
     load: float
-    """How busy the machine was before: the load average of the last minute."""
+    """Load average of the minute before."""
     figures: list[Figure]
 
 
@@ -46,32 +46,32 @@ class Row(msgspec.Struct, frozen=True):
 
     words: str
     figures: list[str]
-    """`part: name` of each."""
+    """Each as `part: name`."""
 
 
 def load_average() -> float:
-    """How busy the machine is, where it can tell."""
+    """Load average of the last minute; 0 if unknown."""
     return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0
 
 
 def describe_machine() -> str:
-    """The machine and what runs on it."""
+    """Describe Palaver, Python and the machine."""
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"Palaver {version('palaver')}, {platform.python_implementation()} {platform.python_version()}, {system}"
 
 
 def make_part(figures: list[Figure], *, load: float) -> Part:
-    """These figures, as they were measured now and here."""
+    """Stamp figures with machine and date."""
     return Part(where=describe_machine(), day=datetime.now(UTC).date().isoformat(), load=load, figures=figures)
 
 
 def load_parts(file: Path = DATA) -> Parts:
-    """What was measured last."""
+    """Load the last measurements."""
     return msgspec.json.decode(file.read_bytes(), type=Parts) if file.exists() else {}
 
 
 def save_parts(measured: Parts, order: list[str]) -> None:
-    """Put these parts into what is kept, and write the page and README's table anew."""
+    """Store these parts and update docs/benchmarks.md and README's table."""
     parts = load_parts() | measured
     parts = {name: parts[name] for name in order if name in parts}
     DATA.write_bytes(msgspec.json.format(msgspec.json.encode(parts), indent=1) + b"\n")
@@ -80,7 +80,7 @@ def save_parts(measured: Parts, order: list[str]) -> None:
 
 
 def render_page(parts: Parts) -> str:
-    """docs/benchmarks.md."""
+    """Render docs/benchmarks.md."""
     sections = [
         f"## {name}\n\n{one.where}; {one.day}, load {one.load:g} before\n\n{table(one.figures)}\n"
         for name, one in parts.items()
@@ -89,9 +89,9 @@ def render_page(parts: Parts) -> str:
 
 
 def insert_figures(readme: str, parts: Parts, rows: list[Row] | None = None) -> str:
-    """README with the figures that it has chosen to show (readme.toml), as they were measured last."""
-    shown = _load_rows() if rows is None else rows
-    lines = ["| figure | measured | goal |", "|---|---|---|", *(_line(row, parts) for row in shown)]
+    """Return README with the last figures of the rows in readme.toml."""
+    table_rows = _load_rows() if rows is None else rows
+    lines = ["| figure | measured | goal |", "|---|---|---|", *(_line(row, parts) for row in table_rows)]
     return _FIGURES_BLOCK.sub(lambda _: "\n".join(lines), readme)
 
 

@@ -1,6 +1,6 @@
-"""Servers under measurement: Palaver and the bare application, each in a process of its own, on loopback.
+"""The measured servers: Palaver and the bare application, each in its own process on loopback.
 
-Palaver runs as anyone runs it, with its access log on; the lines go to /dev/null. The bare application has no log.
+Palaver runs with its default settings, with the access log going to /dev/null. The bare application has no log.
 """
 
 import http.client
@@ -21,24 +21,24 @@ from benchmarks.context import BenchmarkContext, MeasurementError
 _UVICORN_OPTIONS = (
     "--loop uvloop --http httptools --ws none --no-access-log --log-level warning --no-proxy-headers --no-server-header"
 ).split()
-_START_TIMEOUT_S = 20  # Seconds that a server may take to start,
-_REQUEST_TIMEOUT_S = 900  # and to answer one question.
+_START_TIMEOUT_S = 20
+_REQUEST_TIMEOUT_S = 900
 _BLOCK_BYTES = 64 * 1024
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that answers."""
+    """A running server."""
 
     name: str
     pid: int
     port: int
     seconds: float
-    """From starting its command to its first good answer."""
+    """From starting the command to the first successful answer."""
 
 
 @contextmanager
 def run_palaver(
-    stand: BenchmarkContext,
+    context: BenchmarkContext,
     *,
     ready: bool = True,
     record: Literal["full", "off"] = "off",
@@ -47,72 +47,72 @@ def run_palaver(
     core: int | None = machine.SERVER_CORE,
     **environment: str,
 ) -> Iterator[Server]:
-    """`palaver serve`; `ready` waits until everything is loaded too. What is recorded goes to a file of its own."""
+    """Run `palaver serve` with a new database; `ready` also waits until everything is loaded."""
     port = machine.free_port()
     command = [str(Path(sys.executable).with_name("palaver")), "serve", file, "--port", str(port)]
-    command += ["--db", str(db or stand.folder / f"{port}.db")]
-    kept = {"PALAVER_RECORD": record, **environment}
-    with run_server(stand, f"palaver, {record}", command, port, kept, core=core) as server:
+    command += ["--db", str(db or context.folder / f"{port}.db")]
+    variables = {"PALAVER_RECORD": record, **environment}
+    with run_server(context, f"palaver, {record}", command, port, variables, core=core) as server:
         if ready:
             _wait_until_ok(port, "/ready")
         yield server
 
 
 @contextmanager
-def run_bare_app(stand: BenchmarkContext) -> Iterator[Server]:
-    """The bare application on the same uvicorn, with the same loop and parser."""
+def run_bare_app(context: BenchmarkContext) -> Iterator[Server]:
+    """Run the bare application on the same uvicorn, event loop and parser."""
     port = machine.free_port()
     command = [sys.executable, "-m", "uvicorn", "benchmarks.bare_app:app", "--port", str(port), *_UVICORN_OPTIONS]
-    with run_server(stand, "bare", [*command, "--app-dir", str(Path(__file__).parent.parent)], port) as server:
+    with run_server(context, "bare", [*command, "--app-dir", str(Path(__file__).parent.parent)], port) as server:
         yield server
 
 
 @contextmanager
 def run_server(
-    stand: BenchmarkContext,
+    context: BenchmarkContext,
     name: str,
     command: Sequence[str],
     port: int,
     environment: Mapping[str, str] = {},
     *,
     health: str = "/health",
-    patience: float = _START_TIMEOUT_S,
+    timeout: float = _START_TIMEOUT_S,
     core: int | None = machine.SERVER_CORE,
 ) -> Iterator[Server]:
-    """That command, until it answers and as long as it is needed; on that core, or on all of them."""
+    """Run a server on one core, or on all; the block starts when it answers."""
     with machine.pin_to_core(core):
         since = time.perf_counter()
-        process = subprocess.Popen(  # In a folder of ours: no palaver.toml may be found.
+        process = subprocess.Popen(  # Without a palaver.toml in the folder.
             command,
-            cwd=stand.folder,
-            env={**stand.environment, **environment},
+            cwd=context.folder,
+            env={**context.environment, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
     try:
-        _wait_until_ok(port, health, process, patience=patience)
+        _wait_until_ok(port, health, process, timeout=timeout)
         yield Server(name=name, pid=process.pid, port=port, seconds=time.perf_counter() - since)
     finally:
-        process.kill()  # It holds nothing worth keeping, and a graceful end waits for runs that never end.
+        process.kill()  # A graceful shutdown would wait for runs that never end.
         process.wait()
 
 
 def _wait_until_ok(
-    port: int, path: str, process: subprocess.Popen[bytes] | None = None, *, patience: float = _START_TIMEOUT_S
+    port: int, path: str, process: subprocess.Popen[bytes] | None = None, *, timeout: float = _START_TIMEOUT_S
 ) -> None:
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if process is not None and process.poll() is not None:
-            raise MeasurementError(f"{' '.join(map(str, process.args))} ended with code {process.returncode}")  # pyright: ignore[reportArgumentType]  # a list, as we gave it
+            raise MeasurementError(f"{' '.join(map(str, process.args))} ended with code {process.returncode}")  # pyright: ignore[reportArgumentType]  # a list
         if get(port, path)[0] == 200:
             return
         time.sleep(0.005)
-    raise MeasurementError(f"no good answer of {path} within {patience:g} seconds")
+    raise MeasurementError(f"no good answer of {path} within {timeout:g} seconds")
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:
-    """Status and body; 0 where nobody answers."""
+    """Return status and body; status 0 if the connection fails."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)
@@ -124,15 +124,17 @@ def get(port: int, path: str) -> tuple[int, bytes]:
         connection.close()
 
 
-def request_json(server: Server, method: str, path: str, body: Any = None, media: str = "application/json") -> Any:
-    """What it answers, as JSON. The body is a value, ready bytes, or an open file, which is sent as it is read."""
+def request_json(
+    server: Server, method: str, path: str, body: Any = None, content_type: str = "application/json"
+) -> Any:
+    """Send a request and return the parsed JSON. The body is a value, encoded bytes, or an open file to stream."""
     raw = body if body is None or isinstance(body, bytes | BufferedReader) else msgspec.json.encode(body)
     with closing(
         http.client.HTTPConnection("127.0.0.1", server.port, timeout=_REQUEST_TIMEOUT_S, blocksize=_BLOCK_BYTES)
     ) as connection:
-        connection.request(method, path, raw, {} if raw is None else {"content-type": media})
+        connection.request(method, path, raw, {} if raw is None else {"content-type": content_type})
         answer = connection.getresponse()
-        told = answer.read()
+        content = answer.read()
     if answer.status >= 300:
-        raise MeasurementError(f"{method} {path} answered {answer.status}: {told[:300]!r}")
-    return msgspec.json.decode(told)
+        raise MeasurementError(f"{method} {path} answered {answer.status}: {content[:300]!r}")
+    return msgspec.json.decode(content)

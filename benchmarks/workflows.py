@@ -1,4 +1,4 @@
-"""What Palaver serves while it is measured."""
+"""Workflows that Palaver serves in the benchmarks."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ async def tokens(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa:
 async def idle(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa: ARG001
     """One piece of text, then silence."""
     yield "Let me think. "
-    await asyncio.get_running_loop().create_future()  # The least that waiting costs: the rest is the server's.
+    await asyncio.get_running_loop().create_future()  # The cheapest way to wait.
 
 
 @chat

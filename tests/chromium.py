@@ -1,6 +1,6 @@
-"""A real browser for tests/e2e and benchmarks/parts/page.py: Debian's chromium, driven by Playwright.
+"""Chromium for tests/e2e and benchmarks/parts/page.py, driven by Playwright.
 
-`python -m tests.chromium install` makes sure that it is there; without it, the tests that need it are skipped.
+`python -m tests.chromium install` installs it if needed; without it, the tests that need it are skipped.
 """
 
 import os
@@ -11,8 +11,7 @@ from tests import debian
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-# What a browser would otherwise do by itself: ask its maker for news, and take its sandbox from a container that has
-# none to give.
+# No background requests, and no sandbox as root, where a container doesn't provide one.
 OPTIONS = [
     "--disable-background-networking",
     "--disable-component-update",
@@ -23,7 +22,7 @@ OPTIONS = [
     *(["--no-sandbox"] if sys.platform == "linux" and os.geteuid() == 0 else []),
 ]
 
-# Every other name leads nowhere, so that a page which needs another host is seen to fail without it.
+# Other host names don't resolve, so that a page that needs another host fails visibly.
 LOOPBACK_ONLY = [
     "--no-proxy-server",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
@@ -40,13 +39,13 @@ class Unavailable(Exception):
 def program() -> str:
     """The browser's path."""
     for name in NAMES:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     raise Unavailable
 
 
 def install() -> None:
-    """Make sure that there is a browser, which on Debian we may do as root."""
+    """Install a browser if there is none; possible on Debian as root."""
     try:
         program()
     except Unavailable:
@@ -61,7 +60,7 @@ def install() -> None:
 
 
 def main(arguments: list[str]) -> str | None:
-    """Make sure that there is a browser; without one, the tests that need it are skipped."""
+    """Install a browser if there is none."""
     if arguments != ["install"]:
         return "usage: python -m tests.chromium install"
     try:

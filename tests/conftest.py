@@ -1,4 +1,4 @@
-"""What every test shares: async tests run on asyncio, and Hypothesis looks moderately hard."""
+"""Fixtures and settings of all tests: asyncio, Hypothesis profiles, databases."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from palaver.storage.database import Database
     from tests.postgres import Postgres
 
-os.environ["PALAVER_DB"] = "sqlite://"  # Whatever a test starts keeps nothing, and nothing of this user's is touched.
+os.environ["PALAVER_DB"] = "sqlite://"  # Servers started by tests use memory, not the user's database.
 
 settings.register_profile("palaver", max_examples=80, deadline=None, print_blob=True)
 settings.register_profile("palaver-ci", settings.get_profile("palaver"), derandomize=True)
@@ -29,7 +29,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def unbuilt() -> Iterator[None]:
-    """Whether or not somebody has built the page here, tests in process do not see it unless they bring one."""
+    """Hide a built page from tests in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("palaver.server.web.BUILT_WEB", Path(__file__).parent / "unbuilt")
         yield
@@ -37,8 +37,8 @@ def unbuilt() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> "Iterator[Postgres]":
-    """A PostgreSQL server of this session's own, started for the first test that asks for it."""
-    # Here, so that only those who need it wait for psycopg.
+    """A PostgreSQL server for the session, started on first use."""
+    # Imported here, so that other tests don't wait for psycopg.
     from tests.postgres import Postgres, Unavailable
 
     try:
@@ -51,7 +51,7 @@ def postgres() -> "Iterator[Postgres]":
 
 @pytest.fixture
 def postgres_url(postgres: "Postgres") -> Iterator[str]:
-    """The address of an empty PostgreSQL database, which goes with the test."""
+    """The URL of an empty PostgreSQL database that is dropped after the test."""
     url = postgres.create()
     yield url
     postgres.drop(url)
@@ -59,7 +59,7 @@ def postgres_url(postgres: "Postgres") -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def made_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that is up to date and holds nothing, to be copied: to make one takes longer than most tests."""
+    """An empty database file with the current schema, to be copied: creating one takes longer than most tests."""
     path = tmp_path_factory.mktemp("made") / "palaver.db"
     _make(str(path))
     return path
@@ -67,14 +67,14 @@ def made_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def made_postgres(postgres: "Postgres") -> str:
-    """The same on a server."""
+    """An empty PostgreSQL database with the current schema, used as a template."""
     url = postgres.create()
     _make(url)
     return url
 
 
 def _make(url: str) -> None:
-    """Make a database, from whichever side of a loop."""
+    """Create a database, with or without a running event loop."""
     from palaver.storage.database import open_database
 
     async def opened_and_closed() -> None:
@@ -86,7 +86,7 @@ def _make(url: str) -> None:
 
 @pytest.fixture(params=["memory", "file", "postgresql"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> "AsyncIterator[Database]":
-    """A new, empty database of each kind: whatever is asked of one is asked of all of them."""
+    """A new, empty database of each kind."""
     from palaver.storage.database import MEMORY_URL, open_database
 
     url, drop = MEMORY_URL, None

@@ -1,4 +1,4 @@
-"""Programs that tests need beside Python's, from the packages of Debian and Ubuntu; only root may install them."""
+"""Install Debian and Ubuntu packages that tests need; requires root."""
 
 import os
 import shutil
@@ -6,15 +6,15 @@ import subprocess
 
 
 class NotInstalled(Exception):
-    """apt-get could not install the package, or we may not ask it to."""
+    """apt-get failed or may not be used."""
 
 
 def install(package: str) -> None:
-    """Install a package with what it needs."""
+    """Install a package and its dependencies."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise NotInstalled
     try:
-        # Fetching may be cut short by a timeout, unpacking should not: so they are two steps.
+        # Two steps: a timeout may interrupt the download, but should not interrupt unpacking.
         _apt("update", seconds=180)
         _apt("install", "--download-only", package, seconds=300)
         _apt("install", "--no-download", package, seconds=600)
@@ -31,6 +31,6 @@ def _apt(command: str, *arguments: str, seconds: float) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         timeout=seconds,
-        # Old lists may be good enough to install from.
+        # Old package lists may be sufficient.
         check=command != "update",
     )

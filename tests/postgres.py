@@ -1,7 +1,7 @@
-"""A real PostgreSQL for tests and benchmarks: a cluster of its own on a free port of loopback, always ended.
+"""A temporary PostgreSQL cluster for tests and benchmarks, on a free port of loopback.
 
-`python -m tests.postgres install` makes sure that the server's programs are there; `with Postgres() as postgres:` runs
-one. Tests take it as the fixtures `postgres` (one for the session) and `postgres_url` (an empty database for the test).
+`python -m tests.postgres install` installs the server's programs if needed; `with Postgres() as postgres:` runs a
+cluster. Tests use the fixtures `postgres` (one for the session) and `postgres_url` (an empty database for the test).
 """
 
 import os
@@ -25,13 +25,13 @@ from psycopg import sql
 from tests import debian
 
 DEBIAN_PROGRAMS = Path("/usr/lib/postgresql")
-"""Where Debian keeps the programs of each version: 15/bin, 17/bin …; they are on nobody's PATH."""
+"""Debian's folder of programs by version (15/bin, 17/bin …), which is not on the PATH."""
 
 SHARED_MEMORY = Path("/dev/shm")
-"""Where Linux keeps files in memory: making and dropping a database there takes a third of the time."""
+"""A file system in memory: creating and dropping a database there takes a third of the time."""
 
-# Speed instead of safety from power cuts. But not `synchronous_commit=off`: a commit has to outlive kill -9 of the
-# server, as it does for everybody, or tests of what is lost would find what nobody else loses.
+# Fast instead of safe from power failures. But not `synchronous_commit=off`: a commit has to survive kill -9 of the
+# server, as in production, for the tests of data loss.
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -42,7 +42,7 @@ SETTINGS = {
     "jit": "off",
 }
 
-# When nobody holds the other end of its input any more, ends the server and removes its folder.
+# Stops the server and removes its folder when its standard input is closed.
 WATCHDOG_SCRIPT = """
 cat > /dev/null
 kill -QUIT "$1"
@@ -61,40 +61,40 @@ class Unavailable(Exception):
 
 def programs() -> Path:
     """The folder that holds `initdb` and `postgres`: from the PATH, else the newest that Debian installed."""
-    named = shutil.which("initdb")
-    found = [Path(named).resolve().parent] if named else []
-    found += sorted(DEBIAN_PROGRAMS.glob("[0-9]*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
-    for folder in found:
+    initdb = shutil.which("initdb")
+    folders = [Path(initdb).resolve().parent] if initdb else []
+    folders += sorted(DEBIAN_PROGRAMS.glob("[0-9]*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
+    for folder in folders:
         if all(os.access(folder / name, os.X_OK) for name in ("initdb", "postgres")):
             return folder
     raise Unavailable
 
 
 def install() -> Path:
-    """Make sure that there is a server, which on Debian we may do as root; it gets no cluster and starts nothing."""
+    """Install a server if there is none, without a default cluster; possible on Debian as root."""
     with suppress(Unavailable):
         return programs()
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise Unavailable
     sys.stderr.write("Installing PostgreSQL for the tests, which takes up to a minute.\n")
-    # Debian would create a cluster and start it; this file, which it reads while installing, says not to.
-    choice = Path("/etc/postgresql-common/createcluster.d/palaver.conf")
-    choice.parent.mkdir(parents=True, exist_ok=True)
-    choice.write_text("create_main_cluster = false\n", encoding="utf-8")
+    # Keeps Debian from creating and starting a cluster.
+    config = Path("/etc/postgresql-common/createcluster.d/palaver.conf")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("create_main_cluster = false\n", encoding="utf-8")
     try:
         debian.install("postgresql")
     except debian.NotInstalled as error:
         raise Unavailable(str(error)) from error
     finally:
-        choice.unlink(missing_ok=True)
+        config.unlink(missing_ok=True)
     return programs()
 
 
 class Postgres:
-    """One cluster: `with Postgres() as postgres:` makes, starts and finally removes it."""
+    """A cluster: `with Postgres() as postgres:` creates, starts and finally removes it."""
 
     port: int
-    """Chosen at the first start; the same ever after."""
+    """Chosen at the first start, and kept."""
 
     def __init__(self) -> None:
         self._programs = programs()
@@ -102,13 +102,13 @@ class Postgres:
         self._password = secrets.token_hex(16)
         self._folder = Path(tempfile.mkdtemp(prefix="palaver-postgres-", dir=_data_parent()))
         self._server: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
-        self._made = 0
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._database_count = 0
 
     def __enter__(self) -> Self:
         try:
-            self._make()
-            self._open()
+            self._init_cluster()
+            self._start_on_free_port()
         except BaseException:
             self.close()
             raise
@@ -118,93 +118,90 @@ class Postgres:
         self.close()
 
     def url(self, name: str = "postgres") -> str:
-        """The address of one of its databases, of its administrator."""
+        """The administrator's URL of a database."""
         return f"postgresql://palaver:{self._password}@127.0.0.1:{self.port}/{name}"
 
     def create(self, like: str | None = None) -> str:
-        """The address of a new database, empty or a copy; a server that some test left stopped is started."""
+        """Create an empty database or a copy, and return its URL. Starts the server if it was stopped."""
         self.start()
-        self._made += 1
-        name = sql.Identifier(f"palaver_{self._made}")
+        self._database_count += 1
+        name = sql.Identifier(f"palaver_{self._database_count}")
         if like is None:
-            self._do(sql.SQL("CREATE DATABASE {}").format(name))
+            self._execute(sql.SQL("CREATE DATABASE {}").format(name))
         else:
             copied = sql.Identifier(_name(like))
-            self._do(sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY = file_copy").format(name, copied))
-        return self.url(f"palaver_{self._made}")
+            self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY = file_copy").format(name, copied))
+        return self.url(f"palaver_{self._database_count}")
 
     def drop(self, url: str) -> None:
-        """Remove a database, whoever is still connected to it."""
+        """Drop a database, even with open connections."""
         self.start()
-        self._do(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_name(url))))
+        self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_name(url))))
 
     @property
     def running(self) -> bool:
-        """Whether the server's process lives."""
         return self._server is not None and self._server.poll() is None
 
     def start(self) -> None:
-        """Start it on the port it had, with what it held; starting what runs is not an error."""
-        # After `kill`, what the server was busy with may hold its memory for a moment.
+        """Start the server on the same port with the same data, unless it is running."""
+        # After `kill`, remaining backends may hold the shared memory for a moment.
         end = time.monotonic() + 30
-        while not self.running and not self._try():
+        while not self.running and not self._try_start():
             self._reap()
             if time.monotonic() > end:
                 raise AssertionError(f"PostgreSQL does not start: {self.log()[-2000:]}")
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """End it in good order, which disconnects everybody."""
+        """Shut down in order, disconnecting all clients."""
         self._end(signal.SIGINT)
 
     def restart(self) -> None:
-        """Stop and start."""
         self.stop()
         self.start()
 
     def kill(self) -> None:
-        """End it as the system does when memory is short: with no time to tidy up."""
+        """Kill the server without any cleanup."""
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """End it and remove everything."""
+        """Stop the server and remove its folder."""
         self._end(signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def log(self) -> str:
-        """What the server has written so far."""
         path = self._folder / "log"
         return path.read_text("utf-8", "replace") if path.exists() else ""
 
-    def _make(self) -> None:
+    def _init_cluster(self) -> None:
         secret = self._folder / "password"
         secret.write_text(self._password, encoding="utf-8")
         if self._account is not None:
             for path in (self._folder, secret):
                 os.chown(path, *self._account)
         options = ["--username=palaver", "--auth=scram-sha-256", f"--pwfile={secret}", "--encoding=UTF8", "--locale=C"]
-        known = subprocess.run([self._programs / "initdb", "--help"], capture_output=True, check=True, text=True)
-        if "--icu-locale" in known.stdout:
-            # Text sorted as on most people's servers, which is not as SQLite does: a query that minds has to say so.
+        help_text = subprocess.run([self._programs / "initdb", "--help"], capture_output=True, check=True, text=True)
+        if "--icu-locale" in help_text.stdout:
+            # A common collation that differs from SQLite's, to find queries that depend on it.
             options += ["--locale-provider=icu", "--icu-locale=en-US"]
-        with self._spawn("initdb", *options, "--no-sync") as making:
-            making.wait(120)
-        assert making.returncode == 0, self.log()
+        with self._spawn("initdb", *options, "--no-sync") as process:
+            process.wait(120)
+        assert process.returncode == 0, self.log()
 
-    def _open(self) -> None:
+    def _start_on_free_port(self) -> None:
         for _ in range(5):
             self.port = _free_port()
-            if self._try():
+            if self._try_start():
                 return
-            self._reap()  # Most likely somebody else took the port.
+            self._reap()  # The port was probably taken.
         raise AssertionError(f"PostgreSQL does not start: {self.log()[-2000:]}")
 
-    def _try(self) -> bool:
-        """Whether a server could be started; it answers then."""
+    def _try_start(self) -> bool:
+        """Start the server; return whether it accepts connections."""
         options = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
         server = self._server = self._spawn("postgres", "-p", str(self.port), *options)
-        # It outlives even a killed parent, which only the end of a pipe tells reliably.
-        self._guard = subprocess.Popen(
+        # The watchdog survives a killed parent; a closed pipe is the reliable sign of its end.
+        self._watchdog = subprocess.Popen(
             ["sh", "-c", WATCHDOG_SCRIPT, "guard", str(server.pid), str(self._folder)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -213,7 +210,7 @@ class Postgres:
         end = time.monotonic() + 60
         while server.poll() is None:
             with suppress(psycopg.OperationalError):
-                self._do(sql.SQL("SELECT 1"))
+                self._execute(sql.SQL("SELECT 1"))
                 return True
             assert time.monotonic() < end, f"PostgreSQL does not answer: {self.log()[-2000:]}"
             time.sleep(0.02)
@@ -226,17 +223,17 @@ class Postgres:
         self._reap()
 
     def _reap(self) -> None:
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.communicate()
-        self._server = self._guard = None
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.communicate()
+        self._server = self._watchdog = None
 
-    def _do(self, statement: sql.SQL | sql.Composed) -> None:
+    def _execute(self, statement: sql.SQL | sql.Composed) -> None:
         with psycopg.connect(self.url(), autocommit=True, connect_timeout=5) as connection:
             connection.execute(statement)
 
     def _spawn(self, program: str, *options: str) -> "subprocess.Popen[bytes]":
-        """Start one of its programs: out of reach of Ctrl-C, of our environment and of folders it may not see."""
+        """Start a program in a new session, with a minimal environment, in the cluster's folder."""
         user, group = self._account or (None, None)
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
@@ -254,12 +251,12 @@ class Postgres:
 
 
 def _name(url: str) -> str:
-    """The name of the database at an address."""
+    """The database name in a URL."""
     return urlsplit(url).path.removeprefix("/")
 
 
 def _account() -> tuple[int, int] | None:
-    """The user and group that the server runs as when we are root, which it refuses to be."""
+    """The user and group of the server; it refuses to run as root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -270,7 +267,7 @@ def _account() -> tuple[int, int] | None:
 
 
 def _data_parent() -> Path | None:
-    """Memory, where there is plenty (a container often has only 64 MB), else the usual folder for temporary files."""
+    """Shared memory if it has space (containers often have 64 MB), else None for the default folder."""
     plenty = (
         SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > 4 << 30
     )
@@ -278,8 +275,8 @@ def _data_parent() -> Path | None:
 
 
 def _free_port() -> int:
-    """A port that stays free while the server is stopped: below those that systems give to outgoing connections."""
-    # Not from `random`: two sessions of pytest with one seed would try the same ports.
+    """A free port below the range of ephemeral ports, so that it stays free while the server is stopped."""
+    # Not `random`: two pytest sessions with one seed would try the same ports.
     for port in secrets.SystemRandom().sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -288,7 +285,7 @@ def _free_port() -> int:
 
 
 def main(arguments: list[str]) -> str | None:
-    """Make sure that there is a server; without one, the tests that need it are skipped."""
+    """Install a server if there is none."""
     if arguments != ["install"]:
         return "usage: python -m tests.postgres install"
     try:

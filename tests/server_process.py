@@ -1,4 +1,4 @@
-"""A real server process for tests, on a free port of loopback, always ended."""
+"""A server process for tests, on a free port of loopback."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 
 START_TIMEOUT_S = 120.0
-"""A watchdog: starting takes a second or two, and half a minute where many programs share the cores."""
+"""Starting takes a second or two, up to half a minute on a busy machine."""
 
 WORKFLOWS = """
 from palaver import chat
@@ -33,7 +33,7 @@ class ServerProcess:
     url: str
     process: "subprocess.Popen[str]"
     lines: list[str] = field(default_factory=list[str])
-    """What it has written to standard error so far."""
+    """Lines of standard error so far."""
 
     @property
     def port(self) -> int:
@@ -58,7 +58,7 @@ def server_process(folder: Path, source: str = WORKFLOWS, *arguments: str, **set
 
 @contextmanager
 def demo_process(folder: Path, *arguments: str) -> Iterator[ServerProcess]:
-    """`palaver demo` with a database of its own in that folder, once it is filled."""
+    """Run `palaver demo` with its data in that folder, once it is filled."""
     command = ["demo", "--no-browser", "--port", "0", *arguments]
     with _run_process(command, folder, {"XDG_DATA_HOME": str(folder), "PALAVER_DB": ""}) as server:
         for _ in range(1_200):
@@ -88,8 +88,8 @@ def _run_process(command: list[str], folder: Path, environment: dict[str, str]) 
         with process.stderr:
             for line in process.stderr:
                 server.lines.append(line.rstrip("\n"))
-                if found := re.search(r"Serving at (\S+)", line):
-                    server.url = found[1]
+                if match := re.search(r"Serving at (\S+)", line):
+                    server.url = match[1]
                     ready.set()
         ready.set()
 
@@ -132,7 +132,7 @@ def send_raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
 
 
 def is_closed_by_server(line: socket.socket, *, seconds: float = 20) -> bool:
-    """Does the server end the connection of a client that goes on sending?"""
+    """Whether the server closes the connection of a client that keeps sending."""
     until = time.monotonic() + seconds
     with suppress(ConnectionError):
         while time.monotonic() < until:
@@ -149,6 +149,6 @@ def _is_complete(received: bytes) -> bool:
 
 
 def raw_status(answer: bytes) -> int:
-    """The status of a raw answer; 0 when there was none."""
-    found = re.match(rb"HTTP/1\.1 (\d+)", answer)
-    return int(found[1]) if found else 0
+    """The status of a raw response; 0 without one."""
+    match = re.match(rb"HTTP/1\.1 (\d+)", answer)
+    return int(match[1]) if match else 0

@@ -1,4 +1,4 @@
-"""A real socket of a real server, as a page has one."""
+"""A client of the page's WebSocket."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from websockets.sync.connection import Connection
 
 
 def handshake_request(path: str = "/api/socket", host: str = "localhost", more: str = "") -> bytes:
-    """The request that asks for a socket."""
+    """The request of a WebSocket handshake."""
     lines = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     return f"{lines}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n".encode()
 
 
 @dataclass
 class TabClient:
-    """Its end of the socket."""
+    """A connected socket and the messages received."""
 
     line: Connection
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -36,7 +36,7 @@ class TabClient:
         return message
 
     def until(self, number: int, text: str = "", seconds: float = 30) -> list[dict[str, Any]]:
-        """What came for one request, up to that text or to its end."""
+        """Return the messages of a request, up to that text or to its end."""
         while True:
             mine = [message for message in self.said if message["id"] == number]
             if any("end" in message or "error" in message for message in mine):
@@ -53,9 +53,9 @@ class TabClient:
 
 @contextmanager
 def tab_client(url: str, headers: Mapping[str, str] | None = None, **more: Any) -> Iterator[TabClient]:
-    """A socket, until the block is over."""
-    place = url.replace("http", "ws", 1) + "/api/socket"
-    with connect(place, additional_headers=headers, proxy=None, open_timeout=30, max_size=None, **more) as line:
+    """Connect a socket for the duration of the block."""
+    socket_url = url.replace("http", "ws", 1) + "/api/socket"
+    with connect(socket_url, additional_headers=headers, proxy=None, open_timeout=30, max_size=None, **more) as line:
         yield TabClient(line)
 
 

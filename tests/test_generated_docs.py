@@ -39,8 +39,8 @@ def note(name: str) -> str:
     """The line beneath a field in the source, where there is one."""
     source = Path(msgspec.inspect.type_info(Settings).cls.__module__.replace(".", "/"))  # type: ignore[attr-defined]
     text = (DOCS.parent / "src" / source).with_suffix(".py").read_text(encoding="utf-8")
-    found = re.search(rf'^    {name}: [^\n]*\n    """(.+?)"""', text, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(rf'^    {name}: [^\n]*\n    """(.+?)"""', text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def workflows() -> str:
@@ -65,18 +65,23 @@ def rules() -> str:
 def evaluators() -> str:
     every = {"target", "stringify", "expected_from", "case_sensitive", "name"}
 
-    def taken(one: Evaluator) -> str:
+    def parameters_text(one: Evaluator) -> str:
         required = one.schema.get("required", ())
         fields = {name: field for name, field in one.schema["properties"].items() if name not in every}
         if fields.get("threshold", {}).get("default") is None:
             fields.pop("threshold", None)
-        return ", ".join(f"`{name}`" if name in required else shown(name, field) for name, field in fields.items())
+        return ", ".join(
+            f"`{name}`" if name in required else setting_text(name, field) for name, field in fields.items()
+        )
 
-    def shown(name: str, field: dict[str, Any]) -> str:
+    def setting_text(name: str, field: dict[str, Any]) -> str:
         default = field.get("default")
         return f"`{name}={msgspec.json.encode(default).decode()}`" if default is not None else f"`{name}?`"
 
-    rows = [f"| `{one.key}` | {one.description} | {taken(one)} |".replace("|  |", "| |") for one in built_in().values()]
+    rows = [
+        f"| `{one.key}` | {one.description} | {parameters_text(one)} |".replace("|  |", "| |")
+        for one in built_in().values()
+    ]
     return "\n".join(["| key | what it says | parameters |", "|---|---|---|", *rows])
 
 
@@ -97,7 +102,7 @@ PARTS = {
 }
 
 
-def written(page: str) -> str:
+def generated_page(page: str) -> str:
     """The page as it should be."""
     marker, make = PARTS[page]
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -108,9 +113,9 @@ def written(page: str) -> str:
 
 @pytest.mark.parametrize("page", PARTS)
 def test_the_page_says_what_the_code_says(page: str) -> None:
-    assert (DOCS / page).read_text(encoding="utf-8") == written(page)
+    assert (DOCS / page).read_text(encoding="utf-8") == generated_page(page)
 
 
 if __name__ == "__main__":
     for name in PARTS:
-        (DOCS / name).write_text(written(name), encoding="utf-8")
+        (DOCS / name).write_text(generated_page(name), encoding="utf-8")

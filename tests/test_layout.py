@@ -1,4 +1,4 @@
-"""The shape of the files: small modules that say what they are, and locks that know no address."""
+"""The layout of the files: module sizes and docstrings, changelog, lock files."""
 
 import ast
 import re
@@ -29,8 +29,8 @@ def test_the_changelog_begins_with_the_version_that_this_is() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
 
-    told = [heading for heading in headings if heading != "[Unreleased]"]
-    assert re.fullmatch(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d", told[0]), told
+    versions = [heading for heading in headings if heading != "[Unreleased]"]
+    assert re.fullmatch(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d", versions[0]), versions
 
 
 def test_the_locks_hold_hashes_and_no_address() -> None:

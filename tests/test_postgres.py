@@ -17,29 +17,29 @@ from tests.postgres import Postgres, Unavailable, programs
 TABLES = "select count(*) from pg_tables where schemaname not in ('pg_catalog', 'information_schema')"
 
 
-def ask(url: str, question: LiteralString) -> object:
+def query_value(url: str, question: LiteralString) -> object:
     with psycopg.connect(url) as connection:
         row = connection.execute(question).fetchone()
         return row and row[0]
 
 
-def tell(url: str, *statements: LiteralString) -> None:
+def execute(url: str, *statements: LiteralString) -> None:
     with psycopg.connect(url) as connection:
         for statement in statements:
             connection.execute(statement)
 
 
 def test_the_server_answers(postgres_url: str) -> None:
-    assert ask(postgres_url, "select 1") == 1
+    assert query_value(postgres_url, "select 1") == 1
 
 
 @pytest.mark.parametrize("turn", ["first", "second"])
 def test_a_fresh_database_is_empty(postgres_url: str, turn: str) -> None:
-    assert ask(postgres_url, TABLES) == 0
+    assert query_value(postgres_url, TABLES) == 0
 
-    tell(postgres_url, "create table notes (text text)")
+    execute(postgres_url, "create table notes (text text)")
 
-    assert ask(postgres_url, TABLES) == 1
+    assert query_value(postgres_url, TABLES) == 1
 
 
 def test_a_database_can_be_dropped_while_someone_is_connected(postgres: Postgres) -> None:
@@ -55,16 +55,20 @@ def test_a_database_can_be_dropped_while_someone_is_connected(postgres: Postgres
 
 
 def test_it_sorts_text_as_most_servers_do_and_not_by_bytes(postgres_url: str) -> None:
-    assert ask(postgres_url, "select string_agg(x, '' order by x) from unnest(array['B', 'a', 'C']) as x") == "aBC"
     assert (
-        ask(postgres_url, """select string_agg(x, '' order by x collate "C") from unnest(array['B', 'a']) as x""")
+        query_value(postgres_url, "select string_agg(x, '' order by x) from unnest(array['B', 'a', 'C']) as x") == "aBC"
+    )
+    assert (
+        query_value(
+            postgres_url, """select string_agg(x, '' order by x collate "C") from unnest(array['B', 'a']) as x"""
+        )
         == "Ba"
     )
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_it_comes_back_on_the_same_port_with_what_it_held(postgres: Postgres, postgres_url: str, ending: str) -> None:
-    tell(postgres_url, "create table notes (text text)", "insert into notes values ('kept')")
+    execute(postgres_url, "create table notes (text text)", "insert into notes values ('kept')")
     port = postgres.port
 
     with psycopg.connect(postgres_url) as connection:
@@ -76,15 +80,15 @@ def test_it_comes_back_on_the_same_port_with_what_it_held(postgres: Postgres, po
     postgres.start()
 
     assert postgres.port == port
-    assert ask(postgres_url, "select text from notes") == "kept"
+    assert query_value(postgres_url, "select text from notes") == "kept"
 
 
 def test_a_restart_keeps_everything(postgres: Postgres, postgres_url: str) -> None:
-    tell(postgres_url, "create table notes (text text)")
+    execute(postgres_url, "create table notes (text text)")
 
     postgres.restart()
 
-    assert ask(postgres_url, TABLES) == 1
+    assert query_value(postgres_url, TABLES) == 1
 
 
 def test_a_new_database_wakes_a_server_that_was_left_stopped(postgres: Postgres) -> None:
@@ -92,7 +96,7 @@ def test_a_new_database_wakes_a_server_that_was_left_stopped(postgres: Postgres)
 
     url = postgres.create()
 
-    assert ask(url, "select 1") == 1
+    assert query_value(url, "select 1") == 1
     postgres.drop(url)
 
 
@@ -124,10 +128,10 @@ def test_it_ends_with_whoever_started_it_however_that_ends(postgres: Postgres, s
         holder.send_signal(sign)
         holder.wait(30)
 
-    assert _gone(int(pid), Path(folder))
+    assert _has_ended(int(pid), Path(folder))
 
 
-def _gone(pid: int, folder: Path) -> bool:
+def _has_ended(pid: int, folder: Path) -> bool:
     end = time.monotonic() + 30
     while folder.exists() or _alive(pid):
         if time.monotonic() > end:

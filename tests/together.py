@@ -1,9 +1,8 @@
-"""Run all tests, with coverage, in three lanes side by side: `python -m tests.together [options of pytest]`.
+"""Run all tests with coverage in three parallel lanes: `python -m tests.together [options of pytest]`.
 
-Tests that start servers and browsers mostly wait; those of pure functions only count. One after the other, they leave
-one of two cores idle half of the time. So servers, browsers and pure functions each have a lane. The pure ones step
-back, so that nothing that looks at the clock has to wait for them, and some of them come after the browsers. All orders
-are random, as everywhere.
+Tests that start servers or browsers mostly wait; tests of pure functions use the processor. So servers, browsers and
+pure functions get a lane each, which keeps both cores of a small machine busy. The pure tests run at a lower priority,
+so that tests with timeouts don't have to wait for them, and some of them follow the browser tests. The order is random.
 """
 
 import subprocess
@@ -17,11 +16,10 @@ from typing import IO
 TESTS = Path(__file__).parent
 
 SERVER_TESTS = "benchmarks cli conformance engine examples faults packaging security".split()
-"""The folders whose tests start processes, or look at the clock;"""
+"""Folders whose tests start processes or depend on the clock."""
 BROWSER_TESTS = ["e2e"]
-"""those whose tests drive a browser;"""
 DEFERRED_TESTS = "evaluation storage testsets traces".split()
-"""and of all others, which are pure ones, those that come after the browsers."""
+"""Folders of pure tests that run after the browser tests."""
 
 COVERAGE_PYTEST = [sys.executable, "-m", "coverage", "run", "--parallel-mode", "-m", "pytest"]
 LOW_PRIORITY_PYTEST = ["nice", "--adjustment=10", *COVERAGE_PYTEST]
@@ -30,38 +28,39 @@ Command = list[str]
 
 
 def lanes(options: list[str]) -> list[list[Command]]:
-    """The sessions, lane by lane; what comes first in its lane begins at once."""
-    having = sorted({TESTS / path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")})
+    """Return the pytest commands of each lane, in order."""
+    entries = sorted({TESTS / path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")})
 
-    def those(*names: str) -> list[str]:
-        return [*options, *(str(entry) for entry in having if entry.name in names)]
+    def arguments(*names: str) -> list[str]:
+        return [*options, *(str(entry) for entry in entries if entry.name in names)]
 
-    counting = {entry.name for entry in having} - {*SERVER_TESTS, *BROWSER_TESTS, *DEFERRED_TESTS}
-    browsing = [sys.executable, "-m", "pytest", *those(*BROWSER_TESTS)]  # What it drives runs in other processes.
+    pure_tests = {entry.name for entry in entries} - {*SERVER_TESTS, *BROWSER_TESTS, *DEFERRED_TESTS}
+    # Without coverage: the code under test runs in other processes.
+    browser_command = [sys.executable, "-m", "pytest", *arguments(*BROWSER_TESTS)]
     return [
-        [[*COVERAGE_PYTEST, *those(*SERVER_TESTS)]],
-        [browsing, [*LOW_PRIORITY_PYTEST, *those(*DEFERRED_TESTS)]],
-        [[*LOW_PRIORITY_PYTEST, *those(*counting)]],
+        [[*COVERAGE_PYTEST, *arguments(*SERVER_TESTS)]],
+        [browser_command, [*LOW_PRIORITY_PYTEST, *arguments(*DEFERRED_TESTS)]],
+        [[*LOW_PRIORITY_PYTEST, *arguments(*pure_tests)]],
     ]
 
 
-def run_lane(lane: list[Command], told: IO[bytes] | None) -> int:
-    """Run a lane to its end, whatever happens on the way; its words are kept where they are given a place."""
-    codes = [subprocess.run(command, stdout=told, stderr=told, check=False).returncode for command in lane]
+def run_lane(lane: list[Command], output: IO[bytes] | None) -> int:
+    """Run all commands of a lane, even after a failure; return the first exit code that is not 0."""
+    codes = [subprocess.run(command, stdout=output, stderr=output, check=False).returncode for command in lane]
     return next((code for code in codes if code), 0)
 
 
 def main() -> int:
-    first, *others = lanes(sys.argv[1:])
+    first, *background = lanes(sys.argv[1:])
     with ThreadPoolExecutor() as threads, ExitStack() as stack:
-        keeping = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
-        going = [threads.submit(run_lane, lane, told) for lane, told in zip(others, keeping, strict=True)]
+        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in background]
+        futures = [threads.submit(run_lane, lane, output) for lane, output in zip(background, outputs, strict=True)]
         codes = [run_lane(first, None)]
-        for lane, told in zip(going, keeping, strict=True):
-            codes.append(lane.result())
-            told.seek(0)
+        for future, output in zip(futures, outputs, strict=True):
+            codes.append(future.result())
+            output.seek(0)
             sys.stdout.flush()
-            sys.stdout.buffer.write(told.read())
+            sys.stdout.buffer.write(output.read())
             sys.stdout.flush()
     return next((code for code in codes if code), 0)
 

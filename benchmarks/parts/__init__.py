@@ -1,1 +1,1 @@
-"""What is measured: one module each, with one function `measure(stand) -> figures`."""
+"""The measurements: one module each, with one function `measure(context) -> figures`."""

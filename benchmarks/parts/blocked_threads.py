@@ -1,4 +1,4 @@
-"""Sync workflows that block: does anybody else notice?"""
+"""The latency of async workflows while sync workflows block their threads."""
 
 import time
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _BLOCKED_RUNS = 4
 _CALLS = 200
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    seconds = stand.choose(full=5.0, quick=1.0)
-    with servers.run_palaver(stand) as server, machine.pin_to_core(machine.LOAD_CORE):
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    seconds = context.choose(full=5.0, quick=1.0)
+    with servers.run_palaver(context) as server, machine.pin_to_core(machine.LOAD_CORE):
         with closing(_connection(server)) as warm:
             _call(warm, "echo", number=0)
         milliseconds = _while_blocked(server, seconds)
@@ -38,17 +38,17 @@ def _while_blocked(server: Server, seconds: float) -> list[float]:
         blocked = [stack.enter_context(closing(_connection(server))) for _ in range(_BLOCKED_RUNS)]
         for connection in blocked:
             _send(connection, "block", seconds=seconds)
-        asking = stack.enter_context(closing(_connection(server)))
+        caller = stack.enter_context(closing(_connection(server)))
         time.sleep(0.1)
         _check_blocked(server)
         milliseconds: list[float] = []
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         for number in range(_CALLS):
-            due = begun + number * seconds * 0.7 / _CALLS  # Spread over most of the time that they block.
-            time.sleep(max(0.0, due - time.perf_counter()))
-            since = time.perf_counter()
-            _call(asking, "echo", number=number)
-            milliseconds.append((time.perf_counter() - since) * 1e3)
+            due_at = started_at + number * seconds * 0.7 / _CALLS  # Spread over most of the blocked time.
+            time.sleep(max(0.0, due_at - time.perf_counter()))
+            sent_at = time.perf_counter()
+            _call(caller, "echo", number=number)
+            milliseconds.append((time.perf_counter() - sent_at) * 1e3)
         _check_blocked(server)
         for connection in blocked:
             connection.getresponse().read()

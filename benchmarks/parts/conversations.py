@@ -1,4 +1,4 @@
-"""Ten thousand stored conversations: how long the server takes to list the latest and to open one."""
+"""Ten thousand stored conversations: the time to list the latest and to open one."""
 
 import asyncio
 import http.client
@@ -20,15 +20,15 @@ from palaver.storage.threads.repository import NewThread
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 _TURNS = 10
-_WORDS = "Take the tram to the square, change there, and follow the river for about ten minutes. "
+_ANSWER = "Take the tram to the square, change there, and follow the river for about ten minutes. "
 _BATCH_THREADS = 500
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    many = stand.choose(full=10_000, quick=200)
-    path = stand.folder / "conversations.db"
-    asyncio.run(_fill(path, many))
-    with servers.run_palaver(stand, db=path) as server:
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    count = context.choose(full=10_000, quick=200)
+    path = context.folder / "conversations.db"
+    asyncio.run(_fill(path, count))
+    with servers.run_palaver(context, db=path) as server:
         paths = {
             "listing the latest 50 of {} conversations": lambda _: "/api/threads?limit=50",
             "opening one of {} conversations": lambda number: f"/api/threads/{_thread_id(number)}/messages",
@@ -37,49 +37,49 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
             ),
         }
         for name, path_of in paths.items():
-            taken = _response_times_ms(server.port, path_of, many, stand.choose(full=300, quick=20))
+            milliseconds = _response_times_ms(server.port, path_of, count, context.choose(full=300, quick=20))
             yield Figure(
-                name=name.format(f"{many:,}"),
-                value=median(taken),
-                spread=half_range(taken[: len(taken) * 95 // 100]),
+                name=name.format(f"{count:,}"),
+                value=median(milliseconds),
+                spread=half_range(milliseconds[: len(milliseconds) * 95 // 100]),
                 unit="ms",
                 goal=at_most(10),
-                how=f"over HTTP, SQLite file, {2 * _TURNS} messages each; median of {len(taken)}, "
-                f"95 % within {taken[len(taken) * 95 // 100]:.1f} ms",
+                how=f"over HTTP, SQLite file, {2 * _TURNS} messages each; median of {len(milliseconds)}, "
+                f"95 % within {milliseconds[len(milliseconds) * 95 // 100]:.1f} ms",
             )
 
 
-def _response_times_ms(port: int, path_of: Callable[[int], str], many: int, times: int) -> list[float]:
+def _response_times_ms(port: int, path_of: Callable[[int], str], count: int, times: int) -> list[float]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    taken: list[float] = []
+    milliseconds: list[float] = []
     for number in range(times):
-        path = path_of(number * 7919 % many)
+        path = path_of(number * 7919 % count)
         since = time.perf_counter()
         connection.request("GET", path)
         answer = connection.getresponse()
         answer.read()
-        taken.append((time.perf_counter() - since) * 1000)
+        milliseconds.append((time.perf_counter() - since) * 1000)
         assert answer.status == 200, path
     connection.close()
-    return sorted(taken[len(taken) // 10 :])
+    return sorted(milliseconds[len(milliseconds) // 10 :])
 
 
-async def _fill(path: Path, many: int) -> None:
+async def _fill(path: Path, count: int) -> None:
     database = open_database(str(path))
-    for first in range(0, many, _BATCH_THREADS):
-        await database.write(_add, first, min(first + _BATCH_THREADS, many))
+    for first in range(0, count, _BATCH_THREADS):
+        await database.write(_add, first, min(first + _BATCH_THREADS, count))
     await database.close()
 
 
 def _add(db: Connection, first: int, end: int) -> None:
     for number in range(first, end):
-        said = [
+        messages = [
             message
             for turn in range(_TURNS)
-            for message in (Message.user(f"Question {turn} of {number}?"), Message.assistant(_WORDS * 3))
+            for message in (Message.user(f"Question {turn} of {number}?"), Message.assistant(_ANSWER * 3))
         ]
         new = NewThread(id=_thread_id(number), at=_SINCE + timedelta(seconds=number), workflow="tokens")
-        threads.create_thread(db, "default", new, said)
+        threads.create_thread(db, "default", new, messages)
 
 
 def _thread_id(number: int) -> str:

@@ -1,6 +1,6 @@
-"""What it costs to find the conversation in a value, over what it cost to parse the value: 10,000 mixed payloads.
+"""The cost of finding the conversation in a value, relative to parsing the value, for 10,000 mixed payloads.
 
-`python -m benchmarks.parts.extraction` prints it by kind of payload, for whoever makes it faster.
+`python -m benchmarks.parts.extraction` prints it by kind of payload.
 """
 
 import gc
@@ -21,9 +21,9 @@ from benchmarks.payloads.writers import WRITERS
 from palaver.core.extraction import Prefer, extract_chat_messages, read_conversation
 
 _LARGE_BYTES = 4 * 1024
-"""Bytes over which a payload must keep the bound by itself; below, a call of anything costs as much as parsing."""
+"""Larger payloads must meet the bound individually; for smaller ones the overhead of a call dominates."""
 _REMEASURED_COUNT = 30
-"""So many of the worst are measured again, with more rounds: a disturbance makes a suspect, not a culprit."""
+"""Number of the worst payloads that are measured again with more rounds, to rule out disturbances."""
 Mode = Literal["strict", "extended"]
 
 
@@ -33,7 +33,7 @@ class ExtractionCost(msgspec.Struct):
     payload: Payload
     parse: int
     texts: int
-    """To parse the JSON texts that it holds: the strict search leaves them alone, the extended one opens them."""
+    """To parse the JSON texts in the payload, which only the extended search opens."""
     strict: int
     extended: int
 
@@ -44,8 +44,8 @@ class ExtractionCost(msgspec.Struct):
         return getattr(self, mode) / self.yardstick(mode)
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    count, rounds = stand.choose(full=COUNT, quick=COUNT // 20), stand.choose(full=7, quick=3)
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    count, rounds = context.choose(full=COUNT, quick=COUNT // 20), context.choose(full=7, quick=3)
     costs = measure_costs(payloads(count), rounds)
     size, parse = _totals(costs)
     of = f"{len(costs):,} payloads, {size:.0f} MB, best of {rounds} each; msgspec parses them in {parse:.0f} ms"
@@ -55,13 +55,13 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     yield _overall_figure(costs, "extended", at_most(6), how)
     yield _worst_figure(costs, "strict", at_most(3), rounds)
     yield _worst_figure(costs, "extended", at_most(15), rounds)
-    yield _memory_figure(stand.choose(full=1_000, quick=100))
+    yield _memory_figure(context.choose(full=1_000, quick=100))
 
 
 def measure_costs(samples: Iterable[Payload], rounds: int, prefer: Prefer | None = None) -> list[ExtractionCost]:
-    """The best of several rounds for each payload."""
+    """Measure each payload in several rounds and keep the best times."""
     gc.collect()
-    gc.disable()  # When it runs depends on what was made before; all three are measured without it.
+    gc.disable()  # Its runs depend on earlier allocations.
     try:
         return [_measure_cost(payload, rounds, prefer) for payload in samples]
     finally:
@@ -76,18 +76,18 @@ def _measure_cost(payload: Payload, rounds: int, prefer: Prefer | None) -> Extra
     inner = payload.texts if payload.kind.endswith(TEXT_KINDS) else []
     for _ in range(rounds):
         for search, times in ((extract_chat_messages, strict), (read_conversation, extended)):
-            begun = time.perf_counter_ns()
-            # Anew for every search: the strings of a value that was searched before know their hashes.
+            started = time.perf_counter_ns()
+            # Parsed again for every search: strings of a searched value have cached hashes.
             value: Any = msgspec.json.decode(payload.data)
             parsed = time.perf_counter_ns()
-            found = search(value, prefer)
+            result = search(value, prefer)
             times.append(time.perf_counter_ns() - parsed)
-            parse.append(parsed - begun)
-            del found, value  # Outside of the times, for all alike.
-        begun = time.perf_counter_ns()
-        held = [msgspec.json.decode(text) for text in inner]
-        texts.append(time.perf_counter_ns() - begun if held else 0)
-        del held
+            parse.append(parsed - started)
+            del result, value  # Outside of the measured times.
+        started = time.perf_counter_ns()
+        parsed_texts = [msgspec.json.decode(text) for text in inner]
+        texts.append(time.perf_counter_ns() - started if parsed_texts else 0)
+        del parsed_texts
     return ExtractionCost(payload, min(parse), min(texts), min(strict), min(extended))
 
 
@@ -107,8 +107,8 @@ def _overall_figure(costs: Sequence[ExtractionCost], mode: Mode, goal: Goal, how
 def _worst_figure(costs: Sequence[ExtractionCost], mode: Mode, goal: Goal, rounds: int) -> Figure:
     large = [cost for cost in costs if len(cost.payload.data) > _LARGE_BYTES]
     suspects = sorted(large, key=lambda cost: cost.ratio(mode))[-_REMEASURED_COUNT:]
-    again = measure_costs([cost.payload for cost in suspects], 5 * rounds)
-    worst = max(again, key=lambda cost: cost.ratio(mode))
+    remeasured = measure_costs([cost.payload for cost in suspects], 5 * rounds)
+    worst = max(remeasured, key=lambda cost: cost.ratio(mode))
     size = len(worst.payload.data) / 1024
     return Figure(
         name=f"extraction, {mode}: worst payload",
@@ -120,17 +120,17 @@ def _worst_figure(costs: Sequence[ExtractionCost], mode: Mode, goal: Goal, round
 
 
 def _memory_figure(messages: int) -> Figure:
-    """The most that is taken while a long conversation is read, over what is kept of it; in the worst of dialects."""
-    said = turns.random_conversation(Random(4), messages)
+    """Peak memory while a long conversation is read, relative to the result, in the worst dialect."""
+    conversation = turns.random_conversation(Random(4), messages)
     ratios: dict[str, float] = {}
     strict = 0
     tracemalloc.start()
     try:
         for writer, dialect in WRITERS.items():
-            value = {"messages": writer(said)}
+            value = {"messages": writer(conversation)}
             strict = max(strict, _search_memory(extract_chat_messages, value)[0])
-            peak, kept = _search_memory(read_conversation, value)
-            ratios[dialect] = max(ratios.get(dialect, 0), peak / kept)
+            peak, retained = _search_memory(read_conversation, value)
+            ratios[dialect] = max(ratios.get(dialect, 0), peak / retained)
     finally:
         tracemalloc.stop()
     worst = max(ratios, key=lambda dialect: ratios[dialect])
@@ -144,17 +144,17 @@ def _memory_figure(messages: int) -> Figure:
 
 
 def _search_memory(search: Callable[[Any], object], value: object) -> tuple[int, int]:
-    """Bytes: the most while it searches, and what is left when it has found."""
-    gc.collect()  # Or what was left by others may go meanwhile.
+    """Peak bytes during the search, and bytes of its result."""
+    gc.collect()  # So that no earlier garbage is freed meanwhile.
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
-    found = search(value)
+    result = search(value)
     after, peak = tracemalloc.get_traced_memory()
-    del found
+    del result
     return peak - before, after - before
 
 
-# By kind, for people
+# By kind, on the command line
 
 
 @click.command()

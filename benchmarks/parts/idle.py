@@ -1,4 +1,4 @@
-"""Streams that wait: what one that has said something and is silent now costs in memory."""
+"""Memory of an idle stream, after its first event."""
 
 import time
 from collections.abc import Iterator
@@ -14,16 +14,16 @@ _PATH = "/idle/invoke"
 _OPENED_PER_SECOND = 1500
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    streams = stand.choose(full=5000, quick=200)
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    streams = context.choose(full=5000, quick=200)
     machine.raise_file_limit(streams + 200)
     bare: list[float] = []
     ours: list[float] = []
-    for _ in range(stand.choose(full=2, quick=1)):
-        with servers.run_bare_app(stand) as server:
-            bare.append(_kib_per_stream(stand, server, streams))
-        with servers.run_palaver(stand) as server:
-            ours.append(_kib_per_stream(stand, server, streams))
+    for _ in range(context.choose(full=2, quick=1)):
+        with servers.run_bare_app(context) as server:
+            bare.append(_kib_per_stream(context, server, streams))
+        with servers.run_palaver(context) as server:
+            ours.append(_kib_per_stream(context, server, streams))
     yield Figure(
         name="idle stream",
         value=mean(ours),
@@ -35,11 +35,11 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     )
 
 
-def _kib_per_stream(stand: BenchmarkContext, server: Server, streams: int) -> float:
-    words = {"accept": SSE, "body": CHAT_BODY, "opened_per_second": _OPENED_PER_SECOND}
-    with load.hold_streams(stand, server, _PATH, connections=20, **words):
-        pass  # What is made once, at the first request, is not the streams'.
+def _kib_per_stream(context: BenchmarkContext, server: Server, streams: int) -> float:
+    options = {"accept": SSE, "body": CHAT_BODY, "opened_per_second": _OPENED_PER_SECOND}
+    with load.hold_streams(context, server, _PATH, connections=20, **options):
+        pass  # Exclude what the first request allocates once.
     before = machine.memory(server.pid).resident
-    with load.hold_streams(stand, server, _PATH, connections=streams, **words):
-        time.sleep(1)  # Let what was only needed to begin be given back.
+    with load.hold_streams(context, server, _PATH, connections=streams, **options):
+        time.sleep(1)  # Let memory of the start be freed.
         return (machine.memory(server.pid).resident - before) / streams

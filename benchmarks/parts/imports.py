@@ -1,4 +1,4 @@
-"""How long `import palaver` takes, for those who only declare workflows."""
+"""The time of `import palaver`, for programs that only declare workflows."""
 
 import subprocess
 import sys
@@ -10,13 +10,13 @@ from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    _milliseconds(stand, "import palaver")  # Compiles what is not compiled yet.
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    _milliseconds(context, "import palaver")  # Compile bytecode.
     bare: list[float] = []
     ours: list[float] = []
-    for _ in range(stand.choose(full=21, quick=3)):
-        bare.append(_milliseconds(stand, "pass"))
-        ours.append(_milliseconds(stand, "import palaver"))
+    for _ in range(context.choose(full=21, quick=3)):
+        bare.append(_milliseconds(context, "pass"))
+        ours.append(_milliseconds(context, "import palaver"))
     start = median(bare)
     middle = sorted(ours)[len(ours) // 4 : -len(ours) // 4 or None]
     yield Figure(
@@ -29,7 +29,7 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     )
 
 
-def _milliseconds(stand: BenchmarkContext, code: str) -> float:
+def _milliseconds(context: BenchmarkContext, code: str) -> float:
     since = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=stand.folder, env=stand.environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=context.folder, env=context.environment, check=True, timeout=60)
     return (time.perf_counter() - since) * 1e3

@@ -1,4 +1,4 @@
-"""/invocations, streamed and whole, between a bare application that sends the same bytes and MLflow's own server.
+"""/invocations, streamed and whole, compared with a bare application that sends the same bytes and with MLflow.
 
 All three run uvicorn with uvloop and httptools, on one core, one after the other in every round; MLflow's tracing is
 off, and so is recording. Every stream has the same 200 pieces of text, each an event; around them MLflow sends two
@@ -30,18 +30,20 @@ MLFLOW_PLAN = RequestPlan(
 )
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
     python = peers.install_peer()
     with (
-        servers.run_bare_app(stand) as bare,
-        servers.run_palaver(stand) as palaver,
-        peers.run_mlflow(stand, python) as mlflow,
+        servers.run_bare_app(context) as bare,
+        servers.run_palaver(context) as palaver,
+        peers.run_mlflow(context, python) as mlflow,
     ):
-        rounds = undisturbed_rounds(stand, {bare: PALAVER_PLAN, palaver: PALAVER_PLAN, mlflow: MLFLOW_PLAN})
+        rounds = undisturbed_rounds(context, {bare: PALAVER_PLAN, palaver: PALAVER_PLAN, mlflow: MLFLOW_PLAN})
     sides = list(zip(*rounds, strict=True))
-    disturbed = max(map(max_other_load, rounds))
-    calm = (
-        "" if disturbed < MAX_OTHER_LOAD else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+    other_load = max(map(max_other_load, rounds))
+    warning = (
+        ""
+        if other_load < MAX_OTHER_LOAD
+        else f"; anybody else used {other_load:.0%} of a core: TOO MUCH, measure again"
     )
 
     def figure(name: str, of: Callable[[Round], float], against: int, **more: object) -> Figure:
@@ -51,9 +53,9 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
         return Figure(
             name=name,
             value=median(ours) / median(theirs),
-            spread=half_range([one / other for one, other in zip(ours, theirs, strict=True)]),
+            spread=half_range([our / their for our, their in zip(ours, theirs, strict=True)]),
             how=f"{median(ours):,.0f} of {median(theirs):,.0f} per second, {CLIENTS} clients, "
-            f"medians of {len(ours)} rounds{peer}{calm}",
+            f"medians of {len(ours)} rounds{peer}{warning}",
             **more,  # type: ignore[arg-type]
         )
 

@@ -1,6 +1,6 @@
-"""Job Chat: what it adds to its model's own time, many chats at once, and one interpreter per request beside it.
+"""Job Chat: its overhead over the model's time, many concurrent chats, and an interpreter per request to compare.
 
-The model is `palaver-jobchat fake-model`, a process of its own that speaks Anthropic's protocol to the real client.
+The model is `palaver-jobchat fake-model`, a separate process that serves Anthropic's protocol to the real client.
 """
 
 import asyncio
@@ -47,15 +47,15 @@ with client.messages.stream(model="m", max_tokens=1024, messages=[{{"role": "use
 """
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    pieces = stand.choose(full=5_000, quick=300)
-    index = _build_index(stand, pieces)
-    asked = stand.choose(full=100, quick=10)
-    with _run_job_chat(stand, [_INSTANT_ANSWER] * (4 * asked + 60), index) as (server, port):
-        yield from asyncio.run(_measure_sequential(server, port, asked, pieces))
-        interpreter, memory = _measure_interpreters(stand, port, times=stand.choose(full=7, quick=2))
-    chats = stand.choose(full=_CHATS, quick=20)
-    with _run_job_chat(stand, [_PACED_ANSWER] * (2 * chats + 1), index) as (server, port):
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    pieces = context.choose(full=5_000, quick=300)
+    index = _build_index(context, pieces)
+    requests = context.choose(full=100, quick=10)
+    with _run_job_chat(context, [_INSTANT_ANSWER] * (4 * requests + 60), index) as (server, port):
+        yield from asyncio.run(_measure_sequential(server, port, requests, pieces))
+        interpreter, memory = _measure_interpreters(context, port, times=context.choose(full=7, quick=2))
+    chats = context.choose(full=_CHATS, quick=20)
+    with _run_job_chat(context, [_PACED_ANSWER] * (2 * chats + 1), index) as (server, port):
         yield from asyncio.run(_measure_concurrent(server, port, chats))
     yield Figure(
         name="beside it: one interpreter per request",
@@ -98,33 +98,33 @@ async def _measure_concurrent(server: Server, model: int, chats: int) -> list[Fi
     since = time.perf_counter()
     running = [asyncio.create_task(_post(server.port, "/services/job_chat/stream", _PAYLOAD)) for _ in range(chats)]
     await asyncio.sleep(1.5)
-    held = machine.memory(server.pid).resident
+    during = machine.memory(server.pid).resident
     answers = await asyncio.gather(*running)
-    took = time.perf_counter() - since
+    seconds = time.perf_counter() - since
     if not all(
         answer.body.count(b'"text_delta"') == _DELTAS and b"event: complete\n" in answer.body for answer in answers
     ):
         raise MeasurementError("a delta was lost")
-    alone = median([answer.last for answer in direct])
-    behind = _p95([answer.last for answer in answers]) - alone
+    model_time = median([answer.last for answer in direct])
+    lag = _p95([answer.last for answer in answers]) - model_time
     return [
         Figure(
             name=f"Job Chat: {chats} chats at once",
-            value=took,
+            value=seconds,
             unit="s",
             goal=at_most(4),
-            how=f"all of them, {_DELTAS} deltas each, 20 ms apart (the model alone: {alone / 1e3:.2f} s)",
+            how=f"all of them, {_DELTAS} deltas each, 20 ms apart (the model alone: {model_time / 1e3:.2f} s)",
         ),
         Figure(
             name="Job Chat: the last delta behind the model's",
-            value=behind,
+            value=lag,
             unit="ms",
             how="p95 of these chats, less the median of as many streams straight from the model: what came before the "
             "first delta is in it",
         ),
         Figure(
             name="Job Chat: memory of a chat",
-            value=(held - before) / chats,
+            value=(during - before) / chats,
             unit="KB",
             goal=at_most(200),
             how=f"resident memory with {chats} chats under way, less that before",
@@ -133,7 +133,7 @@ async def _measure_concurrent(server: Server, model: int, chats: int) -> list[Fi
 
 
 class ChatAnswer(msgspec.Struct, frozen=True):
-    """One answer: milliseconds to its first event and to its end."""
+    """An answer, with milliseconds to its first event and to its end."""
 
     first: float
     last: float
@@ -147,25 +147,25 @@ async def _post(port: int, path: str, payload: dict[str, Any]) -> ChatAnswer:
     since = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     writer.write(head.encode() + body)
-    answered = await reader.readuntil(b"\r\n\r\n")
-    is_chunked = b"transfer-encoding: chunked" in answered.lower()
-    said, first = bytearray(), 0.0
+    response_head = await reader.readuntil(b"\r\n\r\n")
+    is_chunked = b"transfer-encoding: chunked" in response_head.lower()
+    content, first = bytearray(), 0.0
     while piece := await reader.read(65536):
         first = first or time.perf_counter() - since
-        said += piece
-        if is_chunked and said.endswith(b"\r\n0\r\n\r\n"):
+        content += piece
+        if is_chunked and content.endswith(b"\r\n0\r\n\r\n"):
             break
     last = time.perf_counter() - since
     writer.close()
-    if b" 200 " not in answered.partition(b"\r\n")[0] or b"event: error" in said:
-        raise MeasurementError(f"{path} answered {answered[:60]!r} {said[:200]!r}")
-    return ChatAnswer(first * 1e3, last * 1e3, bytes(said))
+    if b" 200 " not in response_head.partition(b"\r\n")[0] or b"event: error" in content:
+        raise MeasurementError(f"{path} answered {response_head[:60]!r} {content[:200]!r}")
+    return ChatAnswer(first * 1e3, last * 1e3, bytes(content))
 
 
-def _measure_interpreters(stand: BenchmarkContext, model: int, times: int) -> tuple[float, float]:
-    """Milliseconds of one, and the KB that it holds at most."""
+def _measure_interpreters(context: BenchmarkContext, model: int, times: int) -> tuple[float, float]:
+    """Milliseconds and peak KB of an interpreter."""
     milliseconds: list[float] = []
-    environment = {**stand.environment, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}"}
+    environment = {**context.environment, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}"}
     for _ in range(times):
         since = time.perf_counter()
         subprocess.run([sys.executable, "-c", _INTERPRETER_CODE], env=environment, check=True, stdin=subprocess.DEVNULL)
@@ -174,70 +174,68 @@ def _measure_interpreters(stand: BenchmarkContext, model: int, times: int) -> tu
 
 
 @contextmanager
-def _run_job_chat(stand: BenchmarkContext, script: list[dict[str, Any]], index: Path) -> Iterator[tuple[Server, int]]:
-    """Job Chat with a model that plays this script, and the model's port. What is inside loads the other core."""
+def _run_job_chat(context: BenchmarkContext, script: list[dict[str, Any]], index: Path) -> Iterator[tuple[Server, int]]:
+    """Run Job Chat with a model that plays this script; the block runs on the other core."""
     with (
-        _run_model(stand, script) as port,
-        _run_server(stand, port, index) as server,
+        _run_model(context, script) as port,
+        _run_server(context, port, index) as server,
         machine.pin_to_core(machine.LOAD_CORE),
     ):
         yield server, port
 
 
 @contextmanager
-def _run_model(stand: BenchmarkContext, script: list[dict[str, Any]]) -> Iterator[int]:
-    """The port of a model that plays this script."""
-    file = stand.folder / "script.json"
+def _run_model(context: BenchmarkContext, script: list[dict[str, Any]]) -> Iterator[int]:
+    """Run a model that plays this script; yields its port."""
+    file = context.folder / "script.json"
     file.write_bytes(msgspec.json.encode(script))
     with machine.pin_to_core(machine.LOAD_CORE):
         process = subprocess.Popen(
             [*_command("palaver-jobchat"), "fake-model", str(file)],
-            env=stand.environment,
+            env=context.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
         )
     try:
         assert process.stdout is not None
-        said = process.stdout.readline().decode().strip()
-        if not said:
+        line = process.stdout.readline().decode().strip()
+        if not line:
             raise MeasurementError("the fake model did not start")
-        yield int(said.rpartition(":")[2])
+        yield int(line.rpartition(":")[2])
     finally:
         process.kill()
         process.communicate()
 
 
 @contextmanager
-def _run_server(stand: BenchmarkContext, model: int, index: Path) -> Iterator[Server]:
+def _run_server(context: BenchmarkContext, model: int, index: Path) -> Iterator[Server]:
     port = machine.free_port()
     command = [*_command("palaver"), "serve", "palaver_jobchat:app", "--port", str(port)]
-    command += ["--db", str(stand.folder / f"{port}.db")]
+    command += ["--db", str(context.folder / f"{port}.db")]
     environment = {
         "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}",
         "ANTHROPIC_API_KEY": "sk-ant-benchmark",
         "PALAVER_JOBCHAT_ONLINE": "0",
         "PALAVER_JOBCHAT_INDEX": str(index),
-        "PALAVER_JOBCHAT_CACHE": str(stand.folder / "cache"),
+        "PALAVER_JOBCHAT_CACHE": str(context.folder / "cache"),
     }
-    with servers.run_server(stand, "job chat", command, port, environment) as server:
+    with servers.run_server(context, "job chat", command, port, environment) as server:
         yield server
 
 
-def _build_index(stand: BenchmarkContext, pieces: int) -> Path:
-    """An index of so many pieces. As in any language, few of its words are common and most are rare."""
-    chance = Random(7)
+def _build_index(context: BenchmarkContext, pieces: int) -> Path:
+    """Build an index of `pieces` pieces. As in natural language, few words are common and most are rare."""
+    rng = Random(7)
     words = [*_WORDS, *(f"word{number}" for number in range(4_000))]
-    weights = [1 / (place + 20) for place in range(len(words))]
-    folder, file = stand.folder / "docs", stand.folder / "docs.db"
+    weights = [1 / (rank + 20) for rank in range(len(words))]
+    folder, file = context.folder / "docs", context.folder / "docs.db"
     folder.mkdir()
     for number in range(pieces // 10):
-        sections = (
-            f"## Section {section}\n\n{' '.join(chance.choices(words, weights, k=90))}" for section in range(10)
-        )
+        sections = (f"## Section {section}\n\n{' '.join(rng.choices(words, weights, k=90))}" for section in range(10))
         (folder / f"page{number}.md").write_text(f"# Page {number}\n\n" + "\n\n".join(sections))
     subprocess.run(
         [*_command("palaver-jobchat"), "index", str(folder), "-o", str(file)],
-        env=stand.environment,
+        env=context.environment,
         check=True,
         stdout=subprocess.DEVNULL,
     )

@@ -1,4 +1,4 @@
-"""The event path, one stage at a time, in this process: what a delta costs before it reaches the socket."""
+"""The event path by stage, in this process: the cost of a delta before it reaches the socket."""
 
 from collections.abc import Callable, Iterator
 from timeit import Timer
@@ -16,7 +16,7 @@ _ITEM = "msg_01m7f9v7cxgf9qj54rvxz6dfgw_1"
 _TOKEN = "token7 "
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
     encode = msgspec.json.Encoder().encode
     grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
     frames = response.RecordEncoder(sse.data_event, is_chat=True).encode
@@ -24,9 +24,9 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
         frames(event)
     delta = grammar.text(_TOKEN)[0]
 
-    ready = _nanoseconds(stand, "encode(delta)", encode=encode, delta=delta)
+    ready = _nanoseconds(context, "encode(delta)", encode=encode, delta=delta)
     made = _nanoseconds(
-        stand, "encode(TextDelta(7, item, token))", encode=encode, TextDelta=TextDelta, item=_ITEM, token=_TOKEN
+        context, "encode(TextDelta(7, item, token))", encode=encode, TextDelta=TextDelta, item=_ITEM, token=_TOKEN
     )
     yield Figure(
         name="delta: made and encoded / encoded",
@@ -37,13 +37,13 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     )
     yield Figure(
         name="delta: grammar",
-        value=_nanoseconds(stand, "text(token)", fresh=_fresh_text, token=_TOKEN),
+        value=_nanoseconds(context, "text(token)", fresh=_fresh_text, token=_TOKEN),
         unit="ns",
         how="Grammar.text of one token in an open item",
     )
     yield Figure(
         name="delta: /invoke frame",
-        value=_nanoseconds(stand, "frames(delta)", frames=frames, delta=delta),
+        value=_nanoseconds(context, "frames(delta)", frames=frames, delta=delta),
         unit="ns",
         how="records.Writer, as server-sent event; this and the above: best of several, empty loop subtracted",
     )
@@ -56,10 +56,10 @@ def _fresh_text() -> Callable[[str], object]:
     return grammar.text
 
 
-def _nanoseconds(stand: BenchmarkContext, statement: str, **names: object) -> float:
-    """The best of several repeats: whatever disturbs a repeat only makes it slower."""
-    number, repeats = stand.choose(full=100_000, quick=20_000), stand.choose(full=9, quick=3)
-    # A grammar remembers what it was given; each repeat gets a fresh one, or the lists would grow without end.
+def _nanoseconds(context: BenchmarkContext, statement: str, **names: object) -> float:
+    """The best of several repeats: disturbances only make a repeat slower."""
+    number, repeats = context.choose(full=100_000, quick=20_000), context.choose(full=9, quick=3)
+    # A grammar collects its events; each repeat gets a new one, or its lists would grow.
     timer = Timer(statement, "text = fresh()" if "fresh" in names else "pass", globals=names)
     loop = Timer("pass")
     best, empty = (min(each.repeat(repeats, number)) for each in (timer, loop))

@@ -1,7 +1,7 @@
-"""The page in a browser: what it weighs, how soon it is drawn, and for how long its main thread is not free.
+"""The page in a browser: its size, its first paint, and the longest tasks of its main thread.
 
-The server is `palaver serve` with the workflows of tests/e2e; what is done to the page is what is done there. Beside it
-stands a bare page of the same server, which puts the same text into as many elements and does nothing else.
+The server is `palaver serve` with the workflows of tests/e2e, and the page is driven as there. For comparison, a bare
+page of the same server puts the same text into as many elements.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _LAST_MESSAGE = len(LONG_THREAD["messages"]) - 1
 _TIMEOUT_MS = 60_000
 
 PageAction = Callable[[Page], Awaitable[LongestTask]]
-"""Something that is done to a page, and what kept its main thread longest meanwhile."""
+"""Does something on a page and returns the longest task meanwhile."""
 
 
 class _Workload(NamedTuple):
@@ -37,17 +37,17 @@ class _Workload(NamedTuple):
     how: str
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
     if not (_BUILD_DIR / "index.html").exists():
         raise MeasurementError("the page is not built: make src/palaver/web/index.html")
     yield weight_figure(first_view_sizes(_BUILD_DIR))
-    # On all cores, as is the browser: a person's machine does not keep them apart.
-    with servers.run_palaver(stand, record="full", file=flows.__file__, core=None) as server:
-        yield from asyncio.run(_measure_page(stand, server))
+    # On all cores, like the browser, as on a user's machine.
+    with servers.run_palaver(context, record="full", file=flows.__file__, core=None) as server:
+        yield from asyncio.run(_measure_page(context, server))
 
 
 def weight_figure(sizes: dict[str, int]) -> Figure:
-    """What a first visit loads, from the bytes of each file."""
+    """The size of a first visit, from the bytes of each file."""
     largest = max(sizes, key=lambda name: sizes[name])
     return Figure(
         name="first view, gzip'd",
@@ -59,34 +59,34 @@ def weight_figure(sizes: dict[str, int]) -> Figure:
     )
 
 
-async def _measure_page(stand: BenchmarkContext, server: Server) -> list[Figure]:
+async def _measure_page(context: BenchmarkContext, server: Server) -> list[Figure]:
     expect.set_options(timeout=_TIMEOUT_MS)
     try:
         async with browser.launch_browser() as chromium:
-            return [figure async for figure in _figures(stand, chromium, server)]
-    except (Error, AssertionError) as error:  # They go on for many lines.
+            return [figure async for figure in _figures(context, chromium, server)]
+    except (Error, AssertionError) as error:  # Their messages have many lines.
         raise MeasurementError(f"the page did not do as expected: {str(error).strip().splitlines()[0]}") from None
 
 
-async def _figures(stand: BenchmarkContext, chromium: Browser, server: Server) -> AsyncIterator[Figure]:
-    yield await _paint_figure(chromium, server, stand.choose(full=9, quick=2))
+async def _figures(context: BenchmarkContext, chromium: Browser, server: Server) -> AsyncIterator[Figure]:
+    yield await _paint_figure(chromium, server, context.choose(full=9, quick=2))
     thread: str = servers.request_json(server, "POST", "/api/threads", LONG_THREAD)["id"]
-    for work in _workloads(thread, up_to=stand.choose(full=1701, quick=1901)):
+    for work in _workloads(thread, up_to=context.choose(full=1701, quick=1901)):
         ours: list[LongestTask] = []
         bare: list[LongestTask] = []
-        for _ in range(stand.choose(full=5, quick=1)):
-            for deed, taken in ((work.bare, bare), (work.ours, ours)):
+        for _ in range(context.choose(full=5, quick=1)):
+            for action, results in ((work.bare, bare), (work.ours, ours)):
                 async with browser.open_page(chromium, server.port) as page:
-                    taken.append(await deed(page))
+                    results.append(await action(page))
         yield _task_figure(work, ours, bare)
 
 
 def _task_figure(work: _Workload, ours: Sequence[LongestTask], bare: Sequence[LongestTask]) -> Figure:
-    taken = [one.task for one in ours]
+    results = [one.task for one in ours]
     return Figure(
         name=f"longest task, {work.name}",
-        value=median(taken),
-        spread=half_range(taken),
+        value=median(results),
+        spread=half_range(results),
         unit="ms",
         goal=at_most(50),
         how=f"of the page's main thread {work.how}; most processor time of one {_processor_text(ours)}; a bare page "
@@ -95,8 +95,8 @@ def _task_figure(work: _Workload, ours: Sequence[LongestTask], bare: Sequence[Lo
     )
 
 
-def _processor_text(found: Sequence[LongestTask]) -> str:
-    return f"{median(one.processor for one in found):.1f} ms"
+def _processor_text(tasks: Sequence[LongestTask]) -> str:
+    return f"{median(one.processor for one in tasks):.1f} ms"
 
 
 # The first visit
@@ -106,17 +106,17 @@ async def _paint_figure(chromium: Browser, server: Server, times: int) -> Figure
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(times + 1):
-        for path, taken in ((_BARE, bare), ("/", ours)):
+        for path, results in ((_BARE, bare), ("/", ours)):
             async with browser.open_page(chromium, server.port) as page:
                 await page.goto(path)
-                if taken is ours:
+                if results is ours:
                     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
-                taken.append(await first_paint(page))
-    drawn = ours[1:]  # The browser's own first visit to anything is not the page's.
+                results.append(await first_paint(page))
+    paints = ours[1:]  # Without the warm-up of the browser.
     return Figure(
         name="first contentful paint",
-        value=median(drawn),
-        spread=half_range(drawn),
+        value=median(paints),
+        spread=half_range(paints),
         unit="ms",
         goal=at_most(1_000),
         how=f"a new visitor with nothing kept, Chromium {chromium.version.partition('.')[0]} on the same machine; "
@@ -161,23 +161,23 @@ async def _send_to_hasty(page: Page) -> LongestTask:
 
 
 async def _send_and_wait(page: Page, end: str, *, times: int) -> LongestTask:
-    """Send something, and wait until that many answers have come to their end."""
+    """Send a message and wait until that many answers have ended."""
     await page.get_by_role("textbox", name="Message", exact=True).fill("Go")
-    async with browser.record_tasks(page) as watched:
+    async with browser.record_tasks(page) as recording:
         await page.keyboard.press("Enter")
         await wait_for_text(page, end, times=times)
-    return watched.longest
+    return recording.longest
 
 
 async def _scroll_thread(page: Page, thread: str, up_to: int) -> LongestTask:
     await page.goto(f"/play/{thread}")
     await expect(messages(cell(page, 1)).last).to_contain_text(f"Message {_LAST_MESSAGE}")
-    async with browser.record_tasks(page) as watched:
+    async with browser.record_tasks(page) as recording:
         await scroll_up(page, to=up_to)
-    return watched.longest
+    return recording.longest
 
 
-# The same by a bare page
+# The same on a bare page
 
 _STREAMS = """
 ([path, count]) => Promise.all(Array.from({length: count}, async () => {
@@ -204,15 +204,15 @@ _STEP = "new Promise((done) => { window.scrollBy(0, -1500); setTimeout(done, 100
 
 async def _stream_bare_page(page: Page, workflow: str, count: int) -> LongestTask:
     await page.goto(_BARE)
-    async with browser.record_tasks(page) as watched:
+    async with browser.record_tasks(page) as recording:
         await page.evaluate(_STREAMS, [f"/{workflow}/invoke", count])
-    return watched.longest
+    return recording.longest
 
 
 async def _scroll_bare_page(page: Page, up_to: int) -> LongestTask:
     await page.goto(_BARE)
     await page.evaluate(_THREAD, [one["content"] for one in LONG_THREAD["messages"]])
-    async with browser.record_tasks(page) as watched:
+    async with browser.record_tasks(page) as recording:
         for _ in range((_LAST_MESSAGE - up_to) // 10):
             await page.evaluate(_STEP)
-    return watched.longest
+    return recording.longest

@@ -1,4 +1,4 @@
-"""What recording costs: the same streams, kept in a SQLite file and not, and beside MLflow's server as it traces."""
+"""The cost of recording: the same streams with and without an SQLite file, compared with MLflow's tracing."""
 
 from collections.abc import Iterator
 from statistics import median
@@ -10,16 +10,20 @@ from benchmarks.parts.invocations import MLFLOW_PLAN, PALAVER_PLAN
 from benchmarks.rounds import CLIENTS, MAX_OTHER_LOAD, max_other_load, undisturbed_rounds
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
     python = peers.install_peer()
-    with servers.run_palaver(stand, record="off") as off, servers.run_palaver(stand, record="full") as on:
-        ours = undisturbed_rounds(stand, {off: PALAVER_PLAN, on: PALAVER_PLAN})
-    with peers.run_mlflow(stand, python, traces=True) as mlflow:  # By itself: it goes on writing when it has answered.
-        theirs = undisturbed_rounds(stand, {mlflow: MLFLOW_PLAN})
-    rounds = [[*both, *alone] for both, alone in zip(ours, theirs, strict=True)]
-    disturbed = max(map(max_other_load, ours))
-    calm = (
-        "" if disturbed < MAX_OTHER_LOAD else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+    with servers.run_palaver(context, record="off") as off, servers.run_palaver(context, record="full") as on:
+        ours = undisturbed_rounds(context, {off: PALAVER_PLAN, on: PALAVER_PLAN})
+    with peers.run_mlflow(
+        context, python, traces=True
+    ) as mlflow:  # Separately: it keeps writing after it has answered.
+        theirs = undisturbed_rounds(context, {mlflow: MLFLOW_PLAN})
+    rounds = [[*palaver_rounds, *mlflow_round] for palaver_rounds, mlflow_round in zip(ours, theirs, strict=True)]
+    other_load = max(map(max_other_load, ours))
+    warning = (
+        ""
+        if other_load < MAX_OTHER_LOAD
+        else f"; anybody else used {other_load:.0%} of a core: TOO MUCH, measure again"
     )
     sides = list(zip(*rounds, strict=True))
     paced = [[each.streams.events_per_second for each in side] for side in sides]
@@ -28,22 +32,22 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     yield Figure(
         name="recording, share of paced throughput",
         value=1 - median(paced[1]) / median(paced[0]),
-        spread=half_range([1 - one / other for one, other in zip(paced[1], paced[0], strict=True)]),
+        spread=half_range([1 - recorded / reference for recorded, reference in zip(paced[1], paced[0], strict=True)]),
         unit="",
         goal=at_most(0.15),
         how=f"/invocations, {CLIENTS} clients, into a SQLite file: {median(paced[1]):,.0f} of {median(paced[0]):,.0f} "
-        f"events/s; {costs[1]:.1f} and {costs[0]:.1f} µs of processor time per event{calm}",
+        f"events/s; {costs[1]:.1f} and {costs[0]:.1f} µs of processor time per event{warning}",
     )
     yield Figure(
         name="recording, events / MLflow with its tracing",
         value=median(paced[1]) / median(paced[2]),
-        spread=half_range([one / other for one, other in zip(paced[1], paced[2], strict=True)]),
+        spread=half_range([recorded / reference for recorded, reference in zip(paced[1], paced[2], strict=True)]),
         goal=at_least(6, must=5),
         how=f"{median(paced[1]):,.0f} of {median(paced[2]):,.0f} events/s, one after the other",
     )
     yield Figure(
         name="recording, whole answers / not recorded",
         value=median(whole[1]) / median(whole[0]),
-        spread=half_range([one / other for one, other in zip(whole[1], whole[0], strict=True)]),
+        spread=half_range([recorded / reference for recorded, reference in zip(whole[1], whole[0], strict=True)]),
         how=f"{median(whole[1]):,.0f} of {median(whole[0]):,.0f} requests/s; MLflow {median(whole[2]):,.0f}",
     )

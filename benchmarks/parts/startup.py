@@ -1,4 +1,4 @@
-"""How soon `palaver serve` answers, and what it holds when it has nothing to do."""
+"""The start time of `palaver serve`, and its memory when idle."""
 
 from collections.abc import Iterator
 from statistics import median
@@ -8,15 +8,15 @@ from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most, half_range
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    with servers.run_palaver(stand):
-        pass  # Compiles what is not compiled yet.
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    with servers.run_palaver(context):
+        pass  # Compile bytecode.
     seconds: list[float] = []
-    held: list[machine.Memory] = []
-    for _ in range(stand.choose(full=5, quick=2)):
-        with servers.run_palaver(stand) as server:
+    memories: list[machine.Memory] = []
+    for _ in range(context.choose(full=5, quick=2)):
+        with servers.run_palaver(context) as server:
             seconds.append(server.seconds)
-            held.append(machine.memory(server.pid))
+            memories.append(machine.memory(server.pid))
     yield Figure(
         name="start to /health",
         value=median(seconds),
@@ -25,8 +25,8 @@ def measure(stand: BenchmarkContext) -> Iterator[Figure]:
         goal=at_most(1.5),
         how=f"from starting the command `palaver serve FILE` to the first 200; median of {len(seconds)} starts",
     )
-    resident = [memory.resident * 1024 / 1e6 for memory in held]
-    proportional = median(memory.proportional for memory in held) * 1024 / 1e6
+    resident = [memory.resident * 1024 / 1e6 for memory in memories]
+    proportional = median(memory.proportional for memory in memories) * 1024 / 1e6
     yield Figure(
         name="idle server",
         value=median(resident),

@@ -1,4 +1,4 @@
-"""Streams at full speed, against a bare application that sends the same bytes: what all of Palaver costs per event.
+"""Streams at full speed, compared with a bare application that sends the same bytes: Palaver's cost per event.
 
 One event per turn of the loop, as tokens arrive. A producer that never waits would only measure how writes merge.
 """
@@ -22,12 +22,12 @@ _PLAN = RequestPlan(
 )
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    with servers.run_bare_app(stand) as bare, servers.run_palaver(stand) as palaver:
-        rounds = undisturbed_rounds(stand, {bare: _PLAN, palaver: _PLAN})
-    apart = f"cores {machine.SERVER_CORE} and {machine.LOAD_CORE}" if machine.LOAD_CORE else "not pinned: one core"
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    with servers.run_bare_app(context) as bare, servers.run_palaver(context) as palaver:
+        rounds = undisturbed_rounds(context, {bare: _PLAN, palaver: _PLAN})
+    cores = f"cores {machine.SERVER_CORE} and {machine.LOAD_CORE}" if machine.LOAD_CORE else "not pinned: one core"
     yield from _figures(
-        [each[0] for each in rounds], [each[1] for each in rounds], f"{load.describe_generator(stand)}, {apart}"
+        [each[0] for each in rounds], [each[1] for each in rounds], f"{load.describe_generator(context)}, {cores}"
     )
 
 
@@ -43,15 +43,15 @@ def _figures(bare: Sequence[Round], palaver: Sequence[Round], setting: str) -> I
         f"{median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setting}, busy {busy:.0%}",
     )
     costs = [median(each.microseconds for each in side) for side in (bare, palaver)]
-    disturbed = max_other_load((*bare, *palaver))
+    other_load = max_other_load((*bare, *palaver))
     yield Figure(
         name="processor time per event",
         value=costs[1],
         spread=half_range([each.microseconds for each in palaver]),
         unit="µs",
         how=f"the server's own, same rounds; bare {costs[0]:.2f} µs, {costs[0] / costs[1]:.2f} of ours; "
-        f"anybody else used {disturbed:.0%} of a core"
-        f"{'' if disturbed < MAX_OTHER_LOAD else ': TOO MUCH, measure again'}",
+        f"anybody else used {other_load:.0%} of a core"
+        f"{'' if other_load < MAX_OTHER_LOAD else ': TOO MUCH, measure again'}",
     )
     echoed = [[each.echoes.requests_per_second for each in side] for side in (bare, palaver)]
     yield Figure(

@@ -1,7 +1,7 @@
-"""Test sets: a file of very many rows sent as anyone sends it, the first page of them, and a few of many changed.
+"""Test sets: importing a file of very many rows, reading the first page, and changing a few rows.
 
-Beside it stands the least that has to be done: every line parsed and hashed, and as many rows inserted into the same
-table by nothing but the driver, as many at once, with the same promise of a commit.
+The baseline parses and hashes every line, and inserts as many rows into the same table with the driver alone, in
+batches of the same size and with the same durability.
 """
 
 import asyncio
@@ -26,56 +26,60 @@ from benchmarks.servers import Server
 from palaver.storage.database import open_database
 
 IMPORT_ROWS, CHANGED_SET_ROWS = 1_000_000, 100_000
-"""Rows of the file that is imported, and of the set that is changed."""
 BATCH_ROWS = 1_000
-"""Rows that are inserted at once, here and there."""
+"""Rows per insert, in Palaver and in the baseline."""
 _WORDS = (
     "the parcel came back from an old address so that the money is to be paid back within ten days said shop".split()
 )
-_QUESTION_WORDS, _EXPECTED_WORDS = 18, 12  # Words; with them a line has 200 bytes.
-_MEMORY_INTERVAL_S = 0.1  # Seconds from one look at memory to the next.
+_QUESTION_WORDS, _EXPECTED_WORDS = 18, 12  # Together they make a line of 200 bytes.
+_MEMORY_INTERVAL_S = 0.1
 
 
 class ImportCost(msgspec.Struct, frozen=True):
-    """How an import went."""
+    """Time and memory of an import."""
 
     testset: str
     seconds: float
     processor: float
-    """Seconds of processor time, of the whole server."""
+    """Seconds of processor time of the whole server."""
     memory: int
-    """The most KiB that were resident, above what was so before."""
+    """Peak resident KiB above idle."""
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    many, fewer = stand.choose(full=IMPORT_ROWS, quick=5_000), stand.choose(full=CHANGED_SET_ROWS, quick=2_000)
-    file = stand.folder / "many.jsonl"
-    write_rows(file, many)
-    bare = measure_inserts(file, stand.folder / "bare-rows.db")
-    with servers.run_palaver(stand, db=stand.folder / "testsets.db", core=None, PALAVER_RATE_PER_MINUTE="0") as server:
-        servers.request_json(server, "GET", "/api/testsets")  # All that answers is there.
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    count, changed_count = (
+        context.choose(full=IMPORT_ROWS, quick=5_000),
+        context.choose(full=CHANGED_SET_ROWS, quick=2_000),
+    )
+    file = context.folder / "many.jsonl"
+    write_rows(file, count)
+    bare = measure_inserts(file, context.folder / "bare-rows.db")
+    with servers.run_palaver(
+        context, db=context.folder / "testsets.db", core=None, PALAVER_RATE_PER_MINUTE="0"
+    ) as server:
+        servers.request_json(server, "GET", "/api/testsets")  # Load the handlers.
         machine.wait_until_idle(server.pid)
         imported = _measure_import(server, "Many", file)
-        yield from _cost(imported, file, many, bare)
-        yield _first_page_figure(server, imported.testset, many, stand.choose(full=50, quick=5))
-        write_rows(file, fewer)
+        yield from _cost(imported, file, count, bare)
+        yield _first_page_figure(server, imported.testset, count, context.choose(full=50, quick=5))
+        write_rows(file, changed_count)
         yield _delta_figure(
-            server, _measure_import(server, "Fewer", file).testset, fewer, stand.choose(full=9, quick=3)
+            server, _measure_import(server, "Fewer", file).testset, changed_count, context.choose(full=9, quick=3)
         )
 
 
-def _cost(imported: ImportCost, file: Path, many: int, bare: float) -> Iterator[Figure]:
+def _cost(imported: ImportCost, file: Path, count: int, bare: float) -> Iterator[Figure]:
     yield Figure(
-        name=f"test set of {many:,} rows, import",
+        name=f"test set of {count:,} rows, import",
         value=imported.seconds,
         unit="s",
         goal=at_most(120),
-        how=f"JSONL, {file.stat().st_size / many:.0f} bytes a row, over HTTP into SQLite, until the revision is there: "
-        f"{many / imported.seconds:,.0f} rows/s, {imported.processor:.1f} s of processor time; to parse, hash and "
-        f"insert them, {BATCH_ROWS:,} at once, takes {bare:.1f} s",
+        how=f"JSONL, {file.stat().st_size / count:.0f} bytes a row, over HTTP into SQLite, until the revision is "
+        f"there: {count / imported.seconds:,.0f} rows/s, {imported.processor:.1f} s of processor time; to parse, hash "
+        f"and insert them, {BATCH_ROWS:,} at once, takes {bare:.1f} s",
     )
     yield Figure(
-        name=f"test set of {many:,} rows, memory",
+        name=f"test set of {count:,} rows, memory",
         value=imported.memory / 1024,
         unit="MB",
         goal=at_most(150),
@@ -83,11 +87,11 @@ def _cost(imported: ImportCost, file: Path, many: int, bare: float) -> Iterator[
     )
 
 
-def _first_page_figure(server: Server, testset: str, many: int, times: int) -> Figure:
+def _first_page_figure(server: Server, testset: str, count: int, times: int) -> Figure:
     path = f"/api/testsets/{testset}/revisions/head/rows"
     first, *then = [_request_ms(server, "GET", path) for _ in range(times)]
     return Figure(
-        name=f"test set of {many:,} rows, first page",
+        name=f"test set of {count:,} rows, first page",
         value=median(then),
         spread=half_range(then),
         unit="ms",
@@ -100,15 +104,15 @@ def _delta_figure(server: Server, testset: str, rows: int, times: int) -> Figure
     page = servers.request_json(server, "GET", f"/api/testsets/{testset}/revisions/head/rows")["data"]
     ids = [row["id"] for row in page]
     before = machine.processor_seconds(server.pid)
-    taken = [
+    seconds = [
         _request_ms(server, "POST", f"/api/testsets/{testset}/revisions", _delta(base, ids)) / 1000
         for base in range(1, times + 1)
     ]
     used = (machine.processor_seconds(server.pid) - before) / times
     return Figure(
         name=f"test set of {rows:,} rows, delta",
-        value=median(taken),
-        spread=half_range(taken),
+        value=median(seconds),
+        spread=half_range(seconds),
         unit="s",
         goal=at_most(1),
         how="over HTTP: a row removed, one replaced, one patched and one added; "
@@ -117,10 +121,10 @@ def _delta_figure(server: Server, testset: str, rows: int, times: int) -> Figure
 
 
 def _delta(base: int, ids: list[str]) -> dict[str, Any]:
-    """Changes of rows that no delta before it has changed."""
-    gone, replaced, patched = ids[base * 3 : base * 3 + 3]
+    """A delta of rows that no earlier delta has changed."""
+    removed, replaced, patched = ids[base * 3 : base * 3 + 3]
     delta = {
-        "remove": [gone],
+        "remove": [removed],
         "replace": [{"id": replaced, "data": make_row(-base)}],
         "patch": [{"id": patched, "set": {"note": f"seen {base}"}}],
         "add": [{"data": make_row(-1000 - base)}],
@@ -138,13 +142,13 @@ def _measure_import(server: Server, name: str, file: Path) -> ImportCost:
     idle = machine.memory(server.pid).resident
     processor, since = machine.processor_seconds(server.pid), time.perf_counter()
     with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(_upload, server, name, file)
-        held = [idle]
-        while wait([sending], _MEMORY_INTERVAL_S).not_done:
-            held.append(machine.memory(server.pid).resident)
-        testset = sending.result()
+        upload = pool.submit(_upload, server, name, file)
+        memory = [idle]
+        while wait([upload], _MEMORY_INTERVAL_S).not_done:
+            memory.append(machine.memory(server.pid).resident)
+        testset = upload.result()
     seconds = time.perf_counter() - since
-    return ImportCost(testset, seconds, machine.processor_seconds(server.pid) - processor, max(held) - idle)
+    return ImportCost(testset, seconds, machine.processor_seconds(server.pid) - processor, max(memory) - idle)
 
 
 def _upload(server: Server, name: str, file: Path) -> str:
@@ -157,34 +161,33 @@ def _upload(server: Server, name: str, file: Path) -> str:
 
 
 def write_rows(file: Path, rows: int) -> None:
-    """A file of so many."""
     with file.open("wb") as opened:
         opened.writelines(msgspec.json.encode(make_row(number)) + b"\n" for number in range(rows))
 
 
 def make_row(number: int) -> dict[str, Any]:
-    """The same for the same number, of about 200 bytes, and like no other."""
-    chance = Random(number)
-    asked, expected = (" ".join(chance.choices(_WORDS, k=words)) for words in (_QUESTION_WORDS, _EXPECTED_WORDS))
-    return {"number": number, "question": f"{asked}?", "expected": expected, "topic": chance.choice(_WORDS)}
+    """A unique row of about 200 bytes, determined by its number."""
+    rng = Random(number)
+    question, expected = (" ".join(rng.choices(_WORDS, k=words)) for words in (_QUESTION_WORDS, _EXPECTED_WORDS))
+    return {"number": number, "question": f"{question}?", "expected": expected, "topic": rng.choice(_WORDS)}
 
 
-# Bare
+# Baseline
 
 
-def measure_inserts(file: Path, place: Path) -> float:
-    """Seconds for all lines of a file, into a new database there."""
-    asyncio.run(open_database(str(place)).close())  # The tables.
-    with file.open("rb") as lines, closing(sqlite3.connect(place, isolation_level=None)) as db:
-        db.execute("PRAGMA synchronous = FULL")  # As ours has it; it is the file that remembers to be a WAL.
+def measure_inserts(file: Path, path: Path) -> float:
+    """Seconds to insert all lines of a file into a new database."""
+    asyncio.run(open_database(str(path)).close())  # Create the tables.
+    with file.open("rb") as lines, closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA synchronous = FULL")  # As Palaver sets it. WAL mode is stored in the file.
         since = time.perf_counter()
         while batch := list(islice(lines, BATCH_ROWS)):
-            kept = [(blake2b(line, digest_size=16).digest(), _parse_line(line)) for line in batch]
+            rows = [(blake2b(line, digest_size=16).digest(), _parse_line(line)) for line in batch]
             db.execute("BEGIN IMMEDIATE")
             db.executemany(
                 "INSERT INTO testset_contents (project, testset, hash, added, data) "
                 "VALUES ('default', 'ts_bare', ?, 0, ?)",
-                sorted(kept),  # As the index is, and as ours does.
+                sorted(rows),  # In index order, as Palaver does.
             )
             db.execute("COMMIT")
         return time.perf_counter() - since

@@ -1,7 +1,7 @@
-"""Traces: spans come in over OTLP, many of them are asked for, days of them go, and runs of our own leave some.
+"""Traces: ingestion over OTLP, queries, retention, and the overhead of tracing runs.
 
-The load is that of the contract: chats of 2 KiB, 20 to a trace, 500 to a request. Into PostgreSQL goes what SQLite was
-sent, so that both are asked about the same spans.
+The load is chats of 2 KiB, 20 to a trace, 500 to a request. PostgreSQL gets a copy of the spans sent to SQLite, so that
+both are queried for the same spans.
 """
 
 import shutil
@@ -19,27 +19,27 @@ from benchmarks.traces.span_database import IngestResult
 from tests.postgres import SHARED_MEMORY, Postgres, Unavailable
 
 MAX_SPANS, MIN_SPANS = 1_000_000, 200_000
-"""Spans that are stored when questions are asked, by the room there is."""
+"""Spans stored for queries, depending on the free space."""
 _SPAN_BYTES = 10_000
-"""Of a span in a database, with all that finds it."""
+"""Bytes of a span in a database, with indexes."""
 
 
-def measure(stand: BenchmarkContext) -> Iterator[Figure]:
-    yield from run_overhead.measure_overhead(stand)
-    load = SpanLoad(stand.choose(full=10_000, quick=1_000))
-    files = (stand.folder / f"taken-{number}.db" for number in counter())
+def measure(context: BenchmarkContext) -> Iterator[Figure]:
+    yield from run_overhead.measure_overhead(context)
+    load = SpanLoad(context.choose(full=10_000, quick=1_000))
+    files = (context.folder / f"taken-{number}.db" for number in counter())
     file = SpanStore(
-        name="SQLite", new=lambda: next(files), stored=lambda place: driver_baseline.read_sqlite(Path(place))
+        name="SQLite", new=lambda: next(files), stored=lambda path: driver_baseline.read_sqlite(Path(path))
     )
-    rounds = ingestion.measure_rounds(stand, file, load)
+    rounds = ingestion.measure_rounds(context, file, load)
     yield from ingestion.ingest_figures(file, rounds)
     with _postgres() as postgres:
         server = SpanStore(
-            name="PostgreSQL", new=postgres.create, stored=lambda place: driver_baseline.read_postgres(str(place))
+            name="PostgreSQL", new=postgres.create, stored=lambda path: driver_baseline.read_postgres(str(path))
         )
-        yield from ingestion.ingest_figures(server, ingestion.measure_rounds(stand, server, load))
-        yield from _measure_queries(stand, postgres)
-    yield ingestion.compare_phoenix(stand, load, rounds)  # Last: where it cannot be had, all else is known.
+        yield from ingestion.ingest_figures(server, ingestion.measure_rounds(context, server, load))
+        yield from _measure_queries(context, postgres)
+    yield ingestion.compare_phoenix(context, load, rounds)  # Last, because Phoenix may be unavailable.
 
 
 def _postgres() -> Postgres:
@@ -49,35 +49,35 @@ def _postgres() -> Postgres:
         raise MeasurementError(str(error)) from None
 
 
-def _measure_queries(stand: BenchmarkContext, postgres: Postgres) -> Iterator[Figure]:
-    many, times = stand.choose(full=_span_count(stand), quick=10_000), stand.choose(full=100, quick=8)
-    place, url, now = stand.folder / "many.db", postgres.create(), datetime.now(UTC)
-    long = min(span_database.LONG_TRACE_SPANS, many)
-    with servers.run_palaver(stand, db=place, core=None, PALAVER_TRACE_RETENTION_DAYS="0") as server:
-        yield _memory_figure(span_database.fill_over_http(server, many, now), many)
-        yield from queries.measure_queries(server, count=many, long=long, times=times, now=now, of="SQLite")
-    yield retention.measure_sqlite(stand, place)
-    span_database.copy_to_postgres(place, url)
-    with servers.run_palaver(stand, db=url, PALAVER_TRACE_RETENTION_DAYS="0") as server:
-        yield from queries.measure_queries(server, count=many, long=long, times=times, now=now, of="PostgreSQL")
+def _measure_queries(context: BenchmarkContext, postgres: Postgres) -> Iterator[Figure]:
+    count, times = context.choose(full=_span_count(context), quick=10_000), context.choose(full=100, quick=8)
+    path, url, now = context.folder / "many.db", postgres.create(), datetime.now(UTC)
+    long = min(span_database.LONG_TRACE_SPANS, count)
+    with servers.run_palaver(context, db=path, core=None, PALAVER_TRACE_RETENTION_DAYS="0") as server:
+        yield _memory_figure(span_database.fill_over_http(server, count, now), count)
+        yield from queries.measure_queries(server, count=count, long=long, times=times, now=now, of="SQLite")
+    yield retention.measure_sqlite(context, path)
+    span_database.copy_to_postgres(path, url)
+    with servers.run_palaver(context, db=url, PALAVER_TRACE_RETENTION_DAYS="0") as server:
+        yield from queries.measure_queries(server, count=count, long=long, times=times, now=now, of="PostgreSQL")
     yield retention.measure_postgres(url)
 
 
-def _span_count(stand: BenchmarkContext) -> int:
-    """A million; fewer where there is no room for so many twice. PostgreSQL is in memory here, if there is plenty."""
-    free = shutil.disk_usage(stand.folder).free
+def _span_count(context: BenchmarkContext) -> int:
+    """A million, or fewer without space for two copies. PostgreSQL's data is in memory if there is enough."""
+    free = shutil.disk_usage(context.folder).free
     if SHARED_MEMORY.is_dir():
         free = min(free, shutil.disk_usage(SHARED_MEMORY).free)
     return MAX_SPANS if free > 2 * MAX_SPANS * _SPAN_BYTES else MIN_SPANS
 
 
-def _memory_figure(watched: IngestResult, many: int) -> Figure:
+def _memory_figure(result: IngestResult, count: int) -> Figure:
     return Figure(
-        name=f"memory while {many:,} spans arrive",
-        value=watched.whole / 1024,
+        name=f"memory while {count:,} spans arrive",
+        value=result.whole / 1024,
         unit="MB",
         goal=at_most(250),
         how="the most that was resident above idle in all processes, into SQLite; until half were there "
-        f"{watched.half / 1024:.0f} MB; "
-        f"{many / watched.sent.seconds:,.0f} spans/s, {watched.sent.refused} requests told to come back",
+        f"{result.half / 1024:.0f} MB; "
+        f"{count / result.send.seconds:,.0f} spans/s, {result.send.refused} requests told to come back",
     )

@@ -1,4 +1,4 @@
-"""Where conversations stand in what applications, tracers and providers store."""
+"""Values around messages, as stored by applications, tracers and providers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -52,7 +52,7 @@ def history(messages: list[Object]) -> Any:
 
 
 def exchange(messages: list[Object]) -> Any:
-    """What a proxy keeps of a call."""
+    """A call as logged by a proxy."""
     response = {"status": 200, "body": {"id": "cmpl-7", "usage": _USAGE}}
     return {"at": 1772356500, "request": {"model": "small-4", "messages": messages}, "response": response}
 
@@ -66,23 +66,25 @@ def batch(messages: list[Object]) -> Any:
 
 
 def choices(messages: list[Object]) -> Any:
-    listed = [{"index": i, "message": said, "finish_reason": "stop"} for i, said in enumerate(messages)]
-    return {"id": "chatcmpl-7", "object": "chat.completion", "model": "small-4", "choices": listed, "usage": _USAGE}
+    entries = [{"index": i, "message": message, "finish_reason": "stop"} for i, message in enumerate(messages)]
+    return {"id": "chatcmpl-7", "object": "chat.completion", "model": "small-4", "choices": entries, "usage": _USAGE}
 
 
 def deltas(messages: list[Object]) -> Any:
-    listed = [{"index": i, "delta": said, "finish_reason": None} for i, said in enumerate(messages)]
-    return {"id": "chatcmpl-7", "object": "chat.completion.chunk", "model": "small-4", "choices": listed}
+    entries = [{"index": i, "delta": message, "finish_reason": None} for i, message in enumerate(messages)]
+    return {"id": "chatcmpl-7", "object": "chat.completion.chunk", "model": "small-4", "choices": entries}
 
 
 def candidates(messages: list[Object]) -> Any:
-    listed = [{"content": said, "finishReason": "STOP", "index": index} for index, said in enumerate(messages)]
-    return {"candidates": listed, "usageMetadata": {"totalTokenCount": 470}, "modelVersion": "small-4"}
+    entries = [{"content": message, "finishReason": "STOP", "index": index} for index, message in enumerate(messages)]
+    return {"candidates": entries, "usageMetadata": {"totalTokenCount": 470}, "modelVersion": "small-4"}
 
 
 def generations(messages: list[Object]) -> Any:
-    listed = [{"text": "", "generation_info": None, "type": "ChatGeneration", "message": said} for said in messages]
-    return {"generations": [listed], "llm_output": {"token_usage": _USAGE}, "run": None}
+    entries = [
+        {"text": "", "generation_info": None, "type": "ChatGeneration", "message": message} for message in messages
+    ]
+    return {"generations": [entries], "llm_output": {"token_usage": _USAGE}, "run": None}
 
 
 def contents(messages: list[Object]) -> Any:
@@ -122,12 +124,12 @@ def llm_messages(messages: list[Object]) -> Any:
     return {**_SPAN, "attributes": {"llm.model_name": "small-4", "llm.input_messages": messages}}
 
 
-# Attributes of spans are texts, numbers and flags: what is more stands in them as JSON text.
+# Attributes of spans are texts, numbers and flags; anything else is a JSON text.
 
 
 def input_value(messages: list[Object]) -> Any:
-    told = _json_text({"messages": messages, "model": "small-4"})
-    return {**_SPAN, "attributes": {"input.value": told, "input.mime_type": "application/json"}}
+    text = _json_text({"messages": messages, "model": "small-4"})
+    return {**_SPAN, "attributes": {"input.value": text, "input.mime_type": "application/json"}}
 
 
 def mlflow_inputs(messages: list[Object]) -> Any:
@@ -161,7 +163,7 @@ CONVERSATION_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
     writers.langchain_data: (bare, history),
     writers.langchain_lc: (batch, batch, state, case),
 }
-"""Whole conversations; what stands twice is twice as common."""
+"""Envelopes of whole conversations; duplicates are twice as common."""
 
 ANSWER_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
     writers.chat_completions: (choices, choices, choices, deltas),
@@ -170,7 +172,7 @@ ANSWER_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
     writers.gemini: (candidates,),
     writers.langchain_lc: (generations,),
 }
-"""Of one turn, the assistant's."""
+"""Envelopes of a single turn of the assistant."""
 
 TEXT_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
     writers.chat_completions: (input_value, mlflow_inputs, traceloop_input, ai_prompt_text),
@@ -179,7 +181,7 @@ TEXT_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
     writers.gen_ai: (gen_ai_text, gen_ai_text),
     writers.langchain_lc: (input_value, traceloop_input),
 }
-"""As JSON text within the JSON."""
+"""Envelopes that hold the messages as a JSON text."""
 
 
 def _json_text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Conversations in nobody's dialect yet: who says what, which tool is called, what it answers."""
+"""Random conversations independent of a dialect: turns, tool calls and results."""
 
 import math
 from random import Random
@@ -18,7 +18,7 @@ class Call(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What one side says; with a call, most dialects make two messages of it."""
+    """One turn; with a call it becomes two messages in most dialects."""
 
     role: Role
     text: str
@@ -28,10 +28,10 @@ class Turn(NamedTuple):
 
 
 class Style(NamedTuple):
-    """What a conversation is like."""
+    """Properties of a conversation."""
 
     book: str
-    """Where its texts are cut from."""
+    """The text that its messages are cut from."""
     has_calls: bool
     has_images: bool
     has_thoughts: bool
@@ -61,53 +61,53 @@ _TOOLS = ("weather", "search_timetable", "book_table", "find_document")
 _CITIES = ("Oslo", "Bergen", "Tromsø", "Lisbon", "大阪")
 
 
-def random_style(chance: Random) -> Style:
-    """One conversation in six is not in English, two in five use tools, some show images or think aloud."""
-    language = "english" if chance.random() < 5 / 6 else chance.choice(_OTHER_LANGUAGES)
-    return Style(_SOURCE_TEXTS[language], chance.random() < 0.4, chance.random() < 0.15, chance.random() < 0.15)
+def random_style(rng: Random) -> Style:
+    """One conversation in six is not in English, two in five use tools, some have images or reasoning."""
+    language = "english" if rng.random() < 5 / 6 else rng.choice(_OTHER_LANGUAGES)
+    return Style(_SOURCE_TEXTS[language], rng.random() < 0.4, rng.random() < 0.15, rng.random() < 0.15)
 
 
-def random_conversation(chance: Random, messages: int) -> list[Turn]:
-    """Turns that most dialects make so many messages of, or one more."""
-    kind = random_style(chance)
+def random_conversation(rng: Random, messages: int) -> list[Turn]:
+    """Turns that become `messages` messages in most dialects, or one more."""
+    style = random_style(rng)
     turns: list[Turn] = []
-    if messages > 2 and chance.random() < 0.5:
-        turns.append(Turn("system", random_text(chance, kind.book)))
-    made = len(turns)
-    while made < messages:
+    if messages > 2 and rng.random() < 0.5:
+        turns.append(Turn("system", random_text(rng, style.book)))
+    count = len(turns)
+    while count < messages:
         if not turns or turns[-1].role != "user":
-            turns.append(_random_question(chance, kind))
-            made += 1
+            turns.append(_random_question(rng, style))
+            count += 1
         else:
-            turns.append(random_answer(chance, kind))
-            made += 1 if turns[-1].call is None else 2
+            turns.append(random_answer(rng, style))
+            count += 1 if turns[-1].call is None else 2
     return turns
 
 
-def random_answer(chance: Random, kind: Style) -> Turn:
-    """What a model says, or the tool that it calls."""
-    thought = random_text(chance, kind.book) if kind.has_thoughts and chance.random() < 0.5 else None
-    if kind.has_calls and chance.random() < 0.4:
-        return Turn("assistant", "", thought, _random_call(chance))
-    return Turn("assistant", random_text(chance, kind.book), thought)
+def random_answer(rng: Random, style: Style) -> Turn:
+    """A turn of the model: text or a tool call."""
+    thought = random_text(rng, style.book) if style.has_thoughts and rng.random() < 0.5 else None
+    if style.has_calls and rng.random() < 0.4:
+        return Turn("assistant", "", thought, _random_call(rng))
+    return Turn("assistant", random_text(rng, style.book), thought)
 
 
-def random_text(chance: Random, book: str, length: int | None = None) -> str:
-    """Some 200 characters, seldom under 60 or over 600, unless told."""
+def random_text(rng: Random, book: str, length: int | None = None) -> str:
+    """Text of `length` characters; by default about 200, rarely under 60 or over 600."""
     if length is None:
-        length = max(30, min(4_000, int(chance.lognormvariate(math.log(180), 0.7))))
-    begin = chance.randrange(len(book))
-    return (book * (length // len(book) + 2))[begin : begin + length]
+        length = max(30, min(4_000, int(rng.lognormvariate(math.log(180), 0.7))))
+    start = rng.randrange(len(book))
+    return (book * (length // len(book) + 2))[start : start + length]
 
 
-def _random_question(chance: Random, kind: Style) -> Turn:
-    image = IMAGE if kind.has_images and chance.random() < 0.3 else None
-    return Turn("user", random_text(chance, kind.book), image=image)
+def _random_question(rng: Random, style: Style) -> Turn:
+    image = IMAGE if style.has_images and rng.random() < 0.3 else None
+    return Turn("user", random_text(rng, style.book), image=image)
 
 
-def _random_call(chance: Random) -> Call:
-    city = chance.choice(_CITIES)
-    name = chance.choice(_TOOLS)
-    rows = [{"at": f"{hour:02}:15", "degrees": hour / 2, "wind": hour % 7} for hour in range(chance.randrange(1, 5))]
-    arguments = {"city": city, "days": chance.randrange(1, 8)}
-    return Call(f"call_{chance.getrandbits(64):016x}", name, arguments, {"city": city, "forecast": rows})
+def _random_call(rng: Random) -> Call:
+    city = rng.choice(_CITIES)
+    name = rng.choice(_TOOLS)
+    rows = [{"at": f"{hour:02}:15", "degrees": hour / 2, "wind": hour % 7} for hour in range(rng.randrange(1, 5))]
+    arguments = {"city": city, "days": rng.randrange(1, 8)}
+    return Call(f"call_{rng.getrandbits(64):016x}", name, arguments, {"city": city, "forecast": rows})

@@ -1,4 +1,4 @@
-"""The same turns as each dialect has them on the wire, with the fields that its makers really send along."""
+"""Writers of turns in each dialect, with the fields that real clients send."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,25 +22,25 @@ def chat_completions(turns: Sequence[Turn]) -> list[Object]:
                 messages.append({"role": "assistant", "content": None, "tool_calls": calls})
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": _json(call.output)})
             case Turn(image=image) if image is not None:
-                shown = {"type": "image_url", "image_url": {"url": image}}
-                messages.append({"role": turn.role, "content": [{"type": "text", "text": turn.text}, shown]})
+                image_part = {"type": "image_url", "image_url": {"url": image}}
+                messages.append({"role": turn.role, "content": [{"type": "text", "text": turn.text}, image_part]})
             case _:
                 messages.append({"role": turn.role, "content": turn.text})
     return messages
 
 
 def open_inference(turns: Sequence[Turn]) -> list[Object]:
-    """Each message under a key of that name, each call as well."""
-    wrapped: list[Object] = []
+    """Each message is under a key `message`, each call under `tool_call`."""
+    messages: list[Object] = []
     for message in chat_completions(turns):
         calls = message.get("tool_calls")
-        inside = {"tool_calls": [{"tool_call": call} for call in calls]} if calls else {}
-        wrapped.append({"message": message | inside})
-    return wrapped
+        calls_field = {"tool_calls": [{"tool_call": call} for call in calls]} if calls else {}
+        messages.append({"message": message | calls_field})
+    return messages
 
 
 def senders(turns: Sequence[Turn]) -> list[Object]:
-    """How chat widgets and home-made applications keep their history."""
+    """Chat histories of widgets and custom applications."""
     names = {"system": "system", "user": "human", "assistant": "bot"}
     return [
         {"id": index, "sender": names[turn.role], "text": turn.text, "at": "2026-03-01T09:15:00Z"}
@@ -60,8 +60,8 @@ def anthropic(turns: Sequence[Turn]) -> list[Object]:
             call = turn.call
             blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
             messages.append({"role": "assistant", "content": blocks})
-            told = [{"type": "text", "text": _json(call.output)}]
-            result = {"type": "tool_result", "tool_use_id": call.id, "content": told}
+            result_part = [{"type": "text", "text": _json(call.output)}]
+            result = {"type": "tool_result", "tool_use_id": call.id, "content": result_part}
             messages.append({"role": "user", "content": [result]})
         elif blocks or turn.role == "assistant":
             messages.append({"role": turn.role, "content": [*blocks, {"type": "text", "text": turn.text}]})
@@ -78,13 +78,13 @@ def responses(turns: Sequence[Turn]) -> list[Object]:
             items.append({"type": "reasoning", "id": f"rs_{number:016x}", "summary": summary})
         if turn.call is not None:
             call = turn.call
-            named = {"call_id": call.id, "name": call.name, "arguments": _json(call.arguments)}
-            items.append({"type": "function_call", "id": f"fc_{number:016x}", **named, "status": "completed"})
+            call_fields = {"call_id": call.id, "name": call.name, "arguments": _json(call.arguments)}
+            items.append({"type": "function_call", "id": f"fc_{number:016x}", **call_fields, "status": "completed"})
             items.append({"type": "function_call_output", "call_id": call.id, "output": _json(call.output)})
         elif turn.role == "assistant":
             content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
-            about = {"id": f"msg_{number:016x}", "type": "message", "status": "completed"}
-            items.append({**about, "role": "assistant", "content": content})
+            item_fields = {"id": f"msg_{number:016x}", "type": "message", "status": "completed"}
+            items.append({**item_fields, "role": "assistant", "content": content})
         else:
             content = [{"type": "input_text", "text": turn.text}]
             content += [{"type": "input_image", "image_url": turn.image, "detail": "auto"}] if turn.image else []
@@ -118,21 +118,21 @@ def gen_ai(turns: Sequence[Turn]) -> list[Object]:
         parts: list[Object] = [{"type": "reasoning", "content": turn.thought}] if turn.thought is not None else []
         if turn.call is not None:
             call = turn.call
-            asked = {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
-            messages.append({"role": "assistant", "parts": [*parts, asked], "finish_reason": "tool_call"})
-            told = {"type": "tool_call_response", "id": call.id, "response": call.output}
-            messages.append({"role": "tool", "parts": [told]})
+            call_part = {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+            messages.append({"role": "assistant", "parts": [*parts, call_part], "finish_reason": "tool_call"})
+            result_part = {"type": "tool_call_response", "id": call.id, "response": call.output}
+            messages.append({"role": "tool", "parts": [result_part]})
             continue
         parts.append({"type": "text", "content": turn.text})
         if turn.image is not None:
             parts.append({"type": "uri", "modality": "image", "mime_type": "image/png", "uri": turn.image})
-        ended = {"finish_reason": "stop"} if turn.role == "assistant" else {}
-        messages.append({"role": turn.role, "parts": parts, **ended})
+        finish_fields = {"finish_reason": "stop"} if turn.role == "assistant" else {}
+        messages.append({"role": turn.role, "parts": parts, **finish_fields})
     return messages
 
 
 def ui_message(turns: Sequence[Turn]) -> list[Object]:
-    """The AI SDK's: one message for a whole turn of the assistant's."""
+    """The AI SDK's messages: one for a whole turn of the assistant."""
     messages: list[Object] = []
     for number, turn in enumerate(turns):
         parts: list[Object] = []
@@ -158,10 +158,10 @@ def palaver(turns: Sequence[Turn]) -> list[Object]:
         parts: list[Object] = [{"type": "reasoning", "text": turn.thought}] if turn.thought is not None else []
         if turn.call is not None:
             call = turn.call
-            named = {"call_id": call.id, "name": call.name, "arguments": _json(call.arguments)}
-            messages.append({"role": "assistant", "parts": [*parts, {"type": "tool-call", **named}]})
-            told = {"type": "tool-result", "call_id": call.id, "output": call.output}
-            messages.append({"role": "tool", "parts": [told]})
+            call_fields = {"call_id": call.id, "name": call.name, "arguments": _json(call.arguments)}
+            messages.append({"role": "assistant", "parts": [*parts, {"type": "tool-call", **call_fields}]})
+            result_part = {"type": "tool-result", "call_id": call.id, "output": call.output}
+            messages.append({"role": "tool", "parts": [result_part]})
             continue
         parts.append({"type": "text", "text": turn.text})
         if turn.image is not None:
@@ -171,21 +171,26 @@ def palaver(turns: Sequence[Turn]) -> list[Object]:
 
 
 def langchain(turns: Sequence[Turn]) -> list[Object]:
-    """As `model_dump` has them."""
+    """In the form of `model_dump`."""
     return [{"type": kind, **fields} for kind, fields in _langchain(turns)]
 
 
 def langchain_data(turns: Sequence[Turn]) -> list[Object]:
-    """As `messages_to_dict` has them."""
+    """In the form of `messages_to_dict`."""
     return [{"type": kind, "data": {**fields, "type": kind}} for kind, fields in _langchain(turns)]
 
 
 def langchain_lc(turns: Sequence[Turn]) -> list[Object]:
-    """As `dumpd` has them, and with it traces and checkpoints."""
+    """In the form of `dumpd`, used in traces and checkpoints."""
     names = {"system": "System", "human": "Human", "ai": "AI", "tool": "Tool"}
-    place = ["langchain", "schema", "messages"]
+    module_path = ["langchain", "schema", "messages"]
     return [
-        {"lc": 1, "type": "constructor", "id": [*place, f"{names[kind]}Message"], "kwargs": {**fields, "type": kind}}
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": [*module_path, f"{names[kind]}Message"],
+            "kwargs": {**fields, "type": kind},
+        }
         for kind, fields in _langchain(turns)
     ]
 
@@ -201,9 +206,9 @@ def _langchain(turns: Sequence[Turn]) -> Iterator[tuple[str, Object]]:
         elif turn.role == "assistant":
             yield "ai", {"content": turn.text, **extras, "tool_calls": [], "invalid_tool_calls": []}
         else:
-            shown = {"type": "image_url", "image_url": {"url": turn.image}}
-            said = [{"type": "text", "text": turn.text}, shown] if turn.image else turn.text
-            yield ("human" if turn.role == "user" else "system"), {"content": said, **extras}
+            image_part = {"type": "image_url", "image_url": {"url": turn.image}}
+            content = [{"type": "text", "text": turn.text}, image_part] if turn.image else turn.text
+            yield ("human" if turn.role == "user" else "system"), {"content": content, **extras}
 
 
 WRITERS: Mapping[Writer, Dialect] = {
@@ -220,11 +225,11 @@ WRITERS: Mapping[Writer, Dialect] = {
     langchain_data: "langchain",
     langchain_lc: "langchain",
 }
-"""What each of them is."""
+"""The dialect of each writer."""
 
 
 def _with_image(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """With an image in the first question: plain words alone would be as good Chat Completions or AI SDK messages."""
+    """Add an image to the first question: text alone would be ambiguous with Chat Completions or AI SDK messages."""
     first = next((index for index, turn in enumerate(turns) if turn.role == "user"), None)
     if first is None:
         return turns
@@ -232,7 +237,7 @@ def _with_image(turns: Sequence[Turn]) -> Sequence[Turn]:
 
 
 def _without_system(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """For dialects that have the instructions beside the messages."""
+    """For dialects with instructions outside of the messages."""
     return [turn for turn in turns if turn.role != "system"]
 
 

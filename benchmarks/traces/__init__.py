@@ -1,11 +1,11 @@
-"""What the part about traces is made of.
+"""The parts of the benchmark of traces.
 
-chats       the load: chats as an instrumentation sends them over OTLP, 2 KiB each, 20 to a trace
-sending     requests to /v1/traces, several at once
-taking      spans per second, and beside Arize Phoenix
-bare        the rows that were stored, written once more by nothing but the driver
-filling     a database with as many spans as are asked for
-asking      questions to a server that holds many spans
-going       what the rest waits for while a day is let go of
-own         what tracing costs a run
+chats             generated spans: chats over OTLP, 2 KiB each, 20 to a trace
+driver_baseline   the same rows, written by the database driver alone
+ingestion         spans per second, compared with the driver and with Arize Phoenix
+otlp_sender       concurrent requests to /v1/traces
+queries           query times of a server that holds many spans
+retention         deleting a day of spans
+run_overhead      the cost of tracing a run
+span_database     databases filled with many spans
 """

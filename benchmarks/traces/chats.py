@@ -1,7 +1,6 @@
-"""The load: chats as an instrumentation sends them over OTLP, 2 KiB each, 20 to a trace, 500 to a request.
+"""Generated spans of chats as an instrumentation sends them over OTLP: 2 KiB each, 20 to a trace, 500 to a request.
 
-The same number gives the same span, whatever it is asked for together with. Few of its words are common and most are
-rare, as in any language.
+Deterministic: a span depends only on its number. As in natural language, few words are common and most are rare.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,16 +16,14 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 SPANS_PER_REQUEST, SPANS_PER_TRACE = 500, 20
-"""Spans of a request, and of a trace."""
 USERS, ROUTES = 1_000, 100
 FAILURE_PERIOD = 997
-"""One in so many has failed."""
+"""One in this many spans has failed."""
 COMMON_WORD, RARE_WORD = "the0", "word4900"
-"""Words that are in most of them, and in few."""
 
 _WORDS = [f"the{number}" if number < 10 else f"word{number}" for number in range(5_000)]
-_WEIGHTS = list(accumulate(1 / (place + 5) for place in range(len(_WORDS))))
-_INPUT_WORDS, _OUTPUT_WORDS = 130, 52  # Words; with them a span has 2 KiB.
+_WEIGHTS = list(accumulate(1 / (position + 5) for position in range(len(_WORDS))))
+_INPUT_WORDS, _OUTPUT_WORDS = 130, 52  # Together they make a span of 2 KiB.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = 1_000_000
 
@@ -34,8 +31,6 @@ Value = str | int | float | list[str]
 
 
 class Chat(NamedTuple):
-    """One span."""
-
     trace_id: bytes
     span_id: bytes
     parent_id: bytes
@@ -47,7 +42,7 @@ class Chat(NamedTuple):
 
 
 class SpanTimes(NamedTuple):
-    """When the spans begin: one after the other."""
+    """Start times of consecutive spans."""
 
     since: datetime
     apart: timedelta
@@ -58,28 +53,27 @@ class SpanTimes(NamedTuple):
 
 
 def chat_requests(first: int, count: int, times: SpanTimes) -> Iterator[list[Chat]]:
-    """So many spans from that one on, by request."""
-    for begin in range(first, first + count, SPANS_PER_REQUEST):
-        yield make_chats(begin, min(SPANS_PER_REQUEST, first + count - begin), times)
+    """Yield `count` spans from `first` on, grouped by request."""
+    for start in range(first, first + count, SPANS_PER_REQUEST):
+        yield make_chats(start, min(SPANS_PER_REQUEST, first + count - start), times)
 
 
 def make_chats(first: int, count: int, times: SpanTimes) -> list[Chat]:
-    """Some of them."""
     return [_chat(number, times) for number in range(first, first + count)]
 
 
 def _chat(number: int, times: SpanTimes) -> Chat:
-    chance = Random(number)
-    trace, place = divmod(number, SPANS_PER_TRACE)
-    asked = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_INPUT_WORDS))
-    said = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_OUTPUT_WORDS))
+    rng = Random(number)
+    trace, position = divmod(number, SPANS_PER_TRACE)
+    input_text = " ".join(rng.choices(_WORDS, cum_weights=_WEIGHTS, k=_INPUT_WORDS))
+    output_text = " ".join(rng.choices(_WORDS, cum_weights=_WEIGHTS, k=_OUTPUT_WORDS))
     start = times.start(number)
     return Chat(
         trace_id=Random(f"trace {trace}").randbytes(16),
         span_id=_span_id(number),
-        parent_id=_span_id(trace * SPANS_PER_TRACE) if place else b"",
+        parent_id=_span_id(trace * SPANS_PER_TRACE) if position else b"",
         start=start,
-        end=start + chance.randrange(100, 3_000) * _MILLISECOND,
+        end=start + rng.randrange(100, 3_000) * _MILLISECOND,
         failed=number % FAILURE_PERIOD == 0,
         attributes={
             "gen_ai.operation.name": "chat",
@@ -87,14 +81,14 @@ def _chat(number: int, times: SpanTimes) -> Chat:
             "gen_ai.request.model": "gpt-4o",
             "gen_ai.response.model": "gpt-4o-2024-08-06",
             "gen_ai.request.temperature": 0.2,
-            "gen_ai.usage.input_tokens": chance.randrange(50, 500),
-            "gen_ai.usage.output_tokens": chance.randrange(20, 200),
+            "gen_ai.usage.input_tokens": rng.randrange(50, 500),
+            "gen_ai.usage.output_tokens": rng.randrange(20, 200),
             "gen_ai.response.finish_reasons": ["stop"],
             "gen_ai.conversation.id": f"session-{number // (5 * SPANS_PER_TRACE)}",
-            "gen_ai.input.messages": _messages("user", asked),
-            "gen_ai.output.messages": _messages("assistant", said),
-            "user.id": f"user-{chance.randrange(USERS)}",
-            "http.route": f"/shop/{chance.randrange(ROUTES)}",
+            "gen_ai.input.messages": _messages("user", input_text),
+            "gen_ai.output.messages": _messages("assistant", output_text),
+            "user.id": f"user-{rng.randrange(USERS)}",
+            "http.route": f"/shop/{rng.randrange(ROUTES)}",
         },
     )
 
@@ -110,7 +104,7 @@ def _messages(role: str, text: str) -> str:
 # On the wire
 
 
-def encode_protobuf(sent: Sequence[Chat]) -> bytes:
+def encode_protobuf(spans_sent: Sequence[Chat]) -> bytes:
     """An ExportTraceServiceRequest."""
     spans = [
         Span(
@@ -124,7 +118,7 @@ def encode_protobuf(sent: Sequence[Chat]) -> bytes:
             attributes=[KeyValue(key=name, value=_any_value(value)) for name, value in chat.attributes.items()],
             status=Status(code=Status.STATUS_CODE_ERROR, message="It timed out.") if chat.failed else None,
         )
-        for chat in sent
+        for chat in spans_sent
     ]
     scope = ScopeSpans(scope=InstrumentationScope(name="shop.chat"), spans=spans)
     resource = Resource(attributes=[KeyValue(key="service.name", value=_any_value("shop"))])
@@ -144,8 +138,8 @@ def _any_value(value: Value) -> AnyValue:
             return AnyValue(array_value=ArrayValue(values=[_any_value(item) for item in value]))
 
 
-def encode_json(sent: Sequence[Chat]) -> bytes:
-    """The same in OTLP's JSON."""
+def encode_json(spans_sent: Sequence[Chat]) -> bytes:
+    """An ExportTraceServiceRequest in OTLP's JSON."""
     spans = [
         {
             "traceId": chat.trace_id.hex(),
@@ -155,17 +149,17 @@ def encode_json(sent: Sequence[Chat]) -> bytes:
             "kind": 3,
             "startTimeUnixNano": str(chat.start),
             "endTimeUnixNano": str(chat.end),
-            "attributes": [{"key": name, "value": _plain(value)} for name, value in chat.attributes.items()],
+            "attributes": [{"key": name, "value": _json_value(value)} for name, value in chat.attributes.items()],
             "status": {"code": 2, "message": "It timed out."} if chat.failed else {},
         }
-        for chat in sent
+        for chat in spans_sent
     ]
     scope = {"scope": {"name": "shop.chat"}, "spans": spans}
-    resource = {"attributes": [{"key": "service.name", "value": _plain("shop")}]}
+    resource = {"attributes": [{"key": "service.name", "value": _json_value("shop")}]}
     return msgspec.json.encode({"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]})
 
 
-def _plain(value: Value) -> dict[str, Any]:
+def _json_value(value: Value) -> dict[str, Any]:
     match value:
         case str():
             return {"stringValue": value}
@@ -174,20 +168,19 @@ def _plain(value: Value) -> dict[str, Any]:
         case float():
             return {"doubleValue": value}
         case list():
-            return {"arrayValue": {"values": [_plain(item) for item in value]}}
+            return {"arrayValue": {"values": [_json_value(item) for item in value]}}
 
 
 # One long trace
 
 
 LONG_TRACE_ID = bytes(range(1, 17))
-"""The trace that has very many spans."""
 ROOT_CHILDREN = 200
-"""Its root has so many children; each has as many more as there are left for it."""
+"""Children of the root; the remaining spans are distributed below them."""
 
 
 def long_trace(count: int, times: SpanTimes) -> Iterator[list[Chat]]:
-    """That one, by request: an agent's steps."""
+    """Yield the steps of one long agent trace, grouped by request."""
     spans = [_step(number, times) for number in range(count)]
     for first in range(0, count, SPANS_PER_REQUEST):
         yield spans[first : first + SPANS_PER_REQUEST]

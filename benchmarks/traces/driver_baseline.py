@@ -1,6 +1,6 @@
-"""Bare: the rows that were stored, written once more, in batches of the same size, by nothing but the driver.
+"""The baseline of span storage: the same rows, written in batches of the same size by the database driver alone.
 
-Into the same tables with the same indexes, empty ones, by one connection, with the same promise of a commit.
+Into empty tables with the same indexes, over one connection, with the same durability of a commit.
 """
 
 import asyncio
@@ -26,26 +26,26 @@ _ZLIB_PREFIX = b"x\1"
 
 
 class StoredRows(NamedTuple):
-    """What a database holds: rows and bodies, in the order in which they came."""
+    """The rows and bodies of a database, in insertion order."""
 
     rows: list[tuple[Any, ...]]
     bodies: list[tuple[Any, ...]]
 
 
-def measure_writes(stored: StoredRows, place: Path | str) -> float:
-    """How long it takes to write them into a new database there."""
-    asyncio.run(create_tables(place, stored))
-    return write_rows(stored, place)
+def measure_writes(stored: StoredRows, path: Path | str) -> float:
+    """Seconds to write the rows into a new database."""
+    asyncio.run(create_tables(path, stored))
+    return write_rows(stored, path)
 
 
-def write_rows(stored: StoredRows, place: Path | str) -> float:
-    """How long it takes to write them there."""
-    return _write_sqlite(stored, place) if isinstance(place, Path) else _write_postgres(stored, place)
+def write_rows(stored: StoredRows, path: Path | str) -> float:
+    """Seconds to write the rows."""
+    return _write_sqlite(stored, path) if isinstance(path, Path) else _write_postgres(stored, path)
 
 
-async def create_tables(place: Path | str, stored: StoredRows) -> None:
-    """The tables; on PostgreSQL also the parts of those days that the rows are of."""
-    database = open_database(str(place))
+async def create_tables(path: Path | str, stored: StoredRows) -> None:
+    """Create the tables and, on PostgreSQL, the partitions of the rows' days."""
+    database = open_database(str(path))
     day = _COLUMNS.index("day")
     starts = [datetime.fromtimestamp(number * 86_400, UTC) for number in sorted({row[day] for row in stored.rows})]
     await database.write(span_days.assign_days, "default", starts, datetime.now(UTC).date())
@@ -55,57 +55,56 @@ async def create_tables(place: Path | str, stored: StoredRows) -> None:
 # SQLite
 
 
-def read_sqlite(place: Path) -> StoredRows:
-    """What is stored in that file."""
-    with sqlite3.connect(place) as db:
+def read_sqlite(path: Path) -> StoredRows:
+    with sqlite3.connect(path) as db:
         rows = db.execute(f"SELECT {_column_list(_COLUMNS)} FROM spans ORDER BY id").fetchall()
         bodies = db.execute(f"SELECT {_column_list(_BODY_COLUMNS)} FROM span_bodies ORDER BY rowid").fetchall()
     db.close()
     return StoredRows(rows, bodies)
 
 
-def _write_sqlite(stored: StoredRows, place: Path) -> float:
-    words = [(row[_ID], _decompress(row[_WORDS])) for row in stored.rows]
-    db = sqlite3.connect(place, isolation_level=None)
-    db.execute("PRAGMA synchronous = FULL")  # As ours has it; it is the file that remembers to be a WAL.
+def _write_sqlite(stored: StoredRows, path: Path) -> float:
+    texts = [(row[_ID], _decompress(row[_WORDS])) for row in stored.rows]
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA synchronous = FULL")  # As Palaver sets it. WAL mode is stored in the file.
     since = time.perf_counter()
     for first in range(0, len(stored.rows), SPANS_PER_REQUEST):
-        some = slice(first, first + SPANS_PER_REQUEST)
+        batch = slice(first, first + SPANS_PER_REQUEST)
         db.execute("BEGIN IMMEDIATE")
-        db.executemany(_insert("spans", _COLUMNS, "?"), stored.rows[some])
-        db.executemany(_insert("span_bodies", _BODY_COLUMNS, "?"), stored.bodies[some])
-        db.executemany("INSERT INTO span_words (rowid, words) VALUES (?, ?)", words[some])
+        db.executemany(_insert("spans", _COLUMNS, "?"), stored.rows[batch])
+        db.executemany(_insert("span_bodies", _BODY_COLUMNS, "?"), stored.bodies[batch])
+        db.executemany("INSERT INTO span_words (rowid, words) VALUES (?, ?)", texts[batch])
         db.execute("COMMIT")
-    taken = time.perf_counter() - since
+    seconds = time.perf_counter() - since
     db.close()
-    return taken
+    return seconds
 
 
-def _decompress(words: bytes) -> str:
-    return (zlib.decompress(words) if words.startswith(_ZLIB_PREFIX) else words).decode()
+def _decompress(texts: bytes) -> str:
+    return (zlib.decompress(texts) if texts.startswith(_ZLIB_PREFIX) else texts).decode()
 
 
 # PostgreSQL
 
 
-def read_postgres(place: str) -> StoredRows:
-    """What is stored in that database; words in the form in which it takes them back."""
-    with psycopg.connect(place) as db:
+def read_postgres(path: str) -> StoredRows:
+    """Read all rows, with the search vector as text, which can be inserted again."""
+    with psycopg.connect(path) as db:
         columns = _column_list(_COLUMNS).replace('"words"', "words::text")
         rows = db.execute(f"SELECT {columns} FROM spans ORDER BY id".encode()).fetchall()
         bodies = db.execute(f"SELECT {_column_list(_BODY_COLUMNS)} FROM span_bodies".encode()).fetchall()
     return StoredRows(rows, bodies)
 
 
-def _write_postgres(stored: StoredRows, place: str) -> float:
+def _write_postgres(stored: StoredRows, path: str) -> float:
     into_rows = _insert("spans", _COLUMNS, "%s").replace("%s)", "%s::tsvector)").encode()  # The words are last.
     into_bodies = _insert("span_bodies", _BODY_COLUMNS, "%s").encode()
-    with psycopg.connect(place) as db, db.cursor() as cursor:
+    with psycopg.connect(path) as db, db.cursor() as cursor:
         since = time.perf_counter()
         for first in range(0, len(stored.rows), SPANS_PER_REQUEST):
-            some = slice(first, first + SPANS_PER_REQUEST)
-            cursor.executemany(into_rows, stored.rows[some])
-            cursor.executemany(into_bodies, stored.bodies[some])
+            batch = slice(first, first + SPANS_PER_REQUEST)
+            cursor.executemany(into_rows, stored.rows[batch])
+            cursor.executemany(into_bodies, stored.bodies[batch])
             db.commit()
         return time.perf_counter() - since
 

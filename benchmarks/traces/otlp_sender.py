@@ -1,4 +1,4 @@
-"""Requests to /v1/traces, several at once, as exporters send them: a connection sends its next when it is answered."""
+"""Concurrent requests to /v1/traces, as exporters send them: each connection waits for its answer."""
 
 import http.client
 import threading
@@ -17,18 +17,16 @@ CONNECTIONS = 4
 MediaType = Literal["application/x-protobuf", "application/json"]
 PROTOBUF: MediaType = "application/x-protobuf"
 JSON: MediaType = "application/json"
-_RETRY_INTERVAL_S = 0.05  # Seconds until what was refused for now is sent again.
+_RETRY_INTERVAL_S = 0.05
 _TIMEOUT_S = 120
 
 
 class SendResult(msgspec.Struct, frozen=True):
-    """What came of it."""
-
     seconds: float
     waits: list[float]
-    """Milliseconds until each request that was taken had its answer."""
+    """Milliseconds to the answer of each accepted request."""
     refused: int
-    """How often one was told to come back later."""
+    """Number of answers with status 429 or 503."""
 
 
 def send_spans(
@@ -37,15 +35,15 @@ def send_spans(
     *,
     form: MediaType = PROTOBUF,
     connections: int = CONNECTIONS,
-    seen: Callable[[], None] | None = None,
+    on_sent: Callable[[], None] | None = None,
 ) -> SendResult:
-    """Send all of them, from the load's core. `seen` is called now and then, by one of those that send."""
-    one_by_one = _SharedIterator(iter(bodies))
+    """Send all bodies from the load's core. One of the connections calls `on_sent` after each of its requests."""
+    shared = _SharedIterator(iter(bodies))
     since = time.perf_counter()
     with machine.pin_to_core(machine.LOAD_CORE), ThreadPoolExecutor(connections) as pool:
         senders = [
-            pool.submit(_send_all, server, one_by_one, form, seen if not place else None)
-            for place in range(connections)
+            pool.submit(_send_all, server, shared, form, on_sent if not number else None)
+            for number in range(connections)
         ]
         parts = [sender.result() for sender in senders]
     waits = [wait for part, _ in parts for wait in part]
@@ -59,31 +57,31 @@ class _SharedIterator:
         self._of = of
         self._lock = threading.Lock()
 
-    def take(self) -> bytes | None:
+    def next(self) -> bytes | None:
         with self._lock:
             return next(self._of, None)
 
 
 def _send_all(
-    server: Server, bodies: _SharedIterator, form: MediaType, seen: Callable[[], None] | None
+    server: Server, bodies: _SharedIterator, form: MediaType, on_sent: Callable[[], None] | None
 ) -> tuple[list[float], int]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     waits: list[float] = []
     refused = 0
-    while (body := bodies.take()) is not None:
+    while (body := bodies.next()) is not None:
         while True:
             since = time.perf_counter()
             connection.request("POST", "/v1/traces", body, {"content-type": form})
             answer = connection.getresponse()
-            told = answer.read()
+            content = answer.read()
             if answer.status not in (429, 503):
                 break
             refused += 1
             time.sleep(_RETRY_INTERVAL_S)
-        if answer.status != 200 or b"rejected" in told:
-            raise MeasurementError(f"{server.name} answered {answer.status} to spans: {told[:200]!r}")
+        if answer.status != 200 or b"rejected" in content:
+            raise MeasurementError(f"{server.name} answered {answer.status} to spans: {content[:200]!r}")
         waits.append((time.perf_counter() - since) * 1000)
-        if seen is not None:
-            seen()
+        if on_sent is not None:
+            on_sent()
     connection.close()
     return waits, refused

@@ -1,4 +1,4 @@
-"""Questions to a server that holds many spans: how long it takes over the latest 50 of them, and over a long trace."""
+"""Query times of a server that holds many spans: the latest 50 of them, and a long trace."""
 
 import http.client
 import time
@@ -15,28 +15,28 @@ from benchmarks.servers import Server
 from benchmarks.traces import chats
 
 Query = tuple[str, Any]
-"""A path, and a body for a POST; without one it is a GET."""
+"""A path, and a body for a POST; None for a GET."""
 
 
 class _QueryKind(NamedTuple):
     name: str
     goal: Goal
-    question: Callable[[int], Query]
+    make_query: Callable[[int], Query]
     how: str
 
 
 def measure_queries(server: Server, *, count: int, long: int, times: int, now: datetime, of: str) -> Iterator[Figure]:
-    """All kinds of them, each so many times."""
-    many = f"{count:,} spans, {of}"
+    """Measure every kind of query, each `times` times."""
+    stored = f"{count:,} spans, {of}"
     for kind in _query_kinds(now):
-        name = kind.name if "trace" in kind.name else f"latest 50 of {many}: {kind.name}"
-        taken = _query_times_ms(server.port, [kind.question(number) for number in range(times)])
+        name = kind.name if "trace" in kind.name else f"latest 50 of {stored}: {kind.name}"
+        milliseconds = _query_times_ms(server.port, [kind.make_query(number) for number in range(times)])
         yield Figure(
             name=name.format(long=f"{long:,}-span", of=of),
-            value=_p95(taken),
+            value=_p95(milliseconds),
             unit="ms",
             goal=kind.goal,
-            how=f"p95 of {times} over HTTP, {kind.how}; median {median(taken):.1f} ms",
+            how=f"p95 of {times} over HTTP, {kind.how}; median {median(milliseconds):.1f} ms",
         )
 
 
@@ -81,8 +81,8 @@ def _by_attribute(number: int, now: datetime) -> Query:
     return _query(filter=where, to=until.isoformat(), **{"from": (until - timedelta(days=1)).isoformat()})
 
 
-def _query(**asked_for: Any) -> Query:
-    return "/api/spans/query", {"limit": 50, **asked_for}
+def _query(**parameters: Any) -> Query:
+    return "/api/spans/query", {"limit": 50, **parameters}
 
 
 def _tree(number: int) -> Query:
@@ -94,23 +94,23 @@ def _skeleton(_: int) -> Query:
     return f"/api/traces/{chats.LONG_TRACE_ID.hex()}/skeleton?limit=5000", None
 
 
-def _query_times_ms(port: int, questions: Sequence[Query]) -> list[float]:
-    """Milliseconds; each is asked once before, as the first of a kind loads what it needs."""
+def _query_times_ms(port: int, queries: Sequence[Query]) -> list[float]:
+    """Milliseconds of each query, after warming up with the first ones."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    taken: list[float] = []
-    for path, body in [*questions[:4], *questions]:
+    milliseconds: list[float] = []
+    for path, body in [*queries[:4], *queries]:
         since = time.perf_counter()
         if body is None:
             connection.request("GET", path)
         else:
             connection.request("POST", path, msgspec.json.encode(body), {"content-type": "application/json"})
         answer = connection.getresponse()
-        told = answer.read()
-        taken.append((time.perf_counter() - since) * 1000)
+        content = answer.read()
+        milliseconds.append((time.perf_counter() - since) * 1000)
         if answer.status != 200:
-            raise MeasurementError(f"{path} was answered {answer.status}: {told[:200]!r}")
+            raise MeasurementError(f"{path} was answered {answer.status}: {content[:200]!r}")
     connection.close()
-    return taken[4:]
+    return milliseconds[4:]
 
 
 def _p95(values: Sequence[float]) -> float:

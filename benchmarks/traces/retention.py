@@ -1,4 +1,4 @@
-"""Letting go of a day: how long PostgreSQL takes, and how long those who send to SQLite wait meanwhile."""
+"""Deleting a day of spans: the time in PostgreSQL, and the latency of writers to SQLite meanwhile."""
 
 import asyncio
 import sqlite3
@@ -19,18 +19,17 @@ from palaver.storage.spans import retention as span_retention
 from palaver.storage.spans.partitions import DayUsage
 
 _PAUSE_S = 0.02
-_TIMEOUT_S = 900  # Seconds; it begins a minute after the server.
+_TIMEOUT_S = 900  # Housekeeping starts a minute after the server.
 
 
 def measure_postgres(url: str) -> Figure:
-    """One day, dropped."""
-    held, seconds = asyncio.run(_drop_oldest_day(url))
+    day, seconds = asyncio.run(_drop_oldest_day(url))
     return Figure(
         name="dropping a day, PostgreSQL",
         value=seconds,
         unit="s",
         goal=at_most(1),
-        how=f"a day of {held.spans:,} spans, as housekeeping does it",
+        how=f"a day of {day.spans:,} spans, as housekeeping does it",
     )
 
 
@@ -38,11 +37,11 @@ async def _drop_oldest_day(url: str) -> tuple[DayUsage, float]:
     database = open_database(url)
     oldest = (await database.read(span_days.list_day_usage))[0]
     since = time.perf_counter()
-    gone = await database.write(span_retention.delete_before, oldest.day + timedelta(days=1))
+    deleted = await database.write(span_retention.delete_before, oldest.day + timedelta(days=1))
     seconds = time.perf_counter() - since
     await database.close()
-    if gone != oldest.spans:
-        raise MeasurementError(f"{gone} of {oldest.spans} spans went")
+    if deleted != oldest.spans:
+        raise MeasurementError(f"{deleted} of {oldest.spans} spans went")
     return oldest, seconds
 
 
@@ -51,30 +50,30 @@ class _Day(NamedTuple):
     spans: int
 
 
-def measure_sqlite(stand: BenchmarkContext, place: Path) -> Figure:
-    """One day, let go of by the server's own housekeeping, while a trace of 20 spans is sent every now and then."""
-    oldest = _oldest_day(place)
+def measure_sqlite(context: BenchmarkContext, path: Path) -> Figure:
+    """Let the server's housekeeping delete a day while traces of 20 spans are sent."""
+    oldest = _oldest_day(path)
     days = (datetime.now(UTC).date() - oldest.day).days - 1
     before: list[float] = []
     meanwhile: list[float] = []
     with servers.run_palaver(
-        stand, db=place, PALAVER_TRACE_RETENTION_DAYS=str(days), PALAVER_RATE_PER_MINUTE="0"
+        context, db=path, PALAVER_TRACE_RETENTION_DAYS=str(days), PALAVER_RATE_PER_MINUTE="0"
     ) as server:
         since, number = time.monotonic(), 0
-        first = 0.0
-        while (left := _oldest_day(place)).day == oldest.day:
+        started_at = 0.0
+        while (current := _oldest_day(path)).day == oldest.day:
             if time.monotonic() - since > _TIMEOUT_S:
-                raise MeasurementError(f"the oldest day still has {left.spans} spans")
-            if left.spans < oldest.spans and not first:
-                first = time.monotonic()
+                raise MeasurementError(f"the oldest day still has {current.spans} spans")
+            if current.spans < oldest.spans and not started_at:
+                started_at = time.monotonic()
             times = SpanTimes(datetime.now(UTC), timedelta(milliseconds=1))
             body = chats.encode_protobuf(
                 chats.make_chats(1_000_000_000 + number * chats.SPANS_PER_TRACE, chats.SPANS_PER_TRACE, times)
             )
-            (meanwhile if first else before).extend(send_spans(server, [body], connections=1).waits)
+            (meanwhile if started_at else before).extend(send_spans(server, [body], connections=1).waits)
             number += 1
             time.sleep(_PAUSE_S)
-        took = time.monotonic() - first
+        seconds = time.monotonic() - started_at
     if not meanwhile:
         raise MeasurementError("the day was gone before anything could be sent")
     return Figure(
@@ -83,15 +82,15 @@ def measure_sqlite(stand: BenchmarkContext, place: Path) -> Figure:
         unit="ms",
         goal=at_most(100),
         how=f"the longest of {len(meanwhile)} requests of {chats.SPANS_PER_TRACE} spans while a day of "
-        f"{oldest.spans:,} spans went in {took:.1f} s; before that the longest of "
+        f"{oldest.spans:,} spans went in {seconds:.1f} s; before that the longest of "
         f"{len(before)} took {max(before, default=0):.1f} ms",
     )
 
 
-def _oldest_day(place: Path) -> _Day:
-    db = sqlite3.connect(f"file:{place}?mode=ro", uri=True, timeout=30)
+def _oldest_day(path: Path) -> _Day:
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)
     try:
-        found = db.execute("SELECT day, sum(spans) FROM span_days WHERE spans > 0 GROUP BY day ORDER BY day").fetchone()
+        row = db.execute("SELECT day, sum(spans) FROM span_days WHERE spans > 0 GROUP BY day ORDER BY day").fetchone()
     finally:
         db.close()
-    return _Day(span_days.day_date(found[0]), found[1])
+    return _Day(span_days.day_date(row[0]), row[1])

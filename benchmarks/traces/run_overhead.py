@@ -1,4 +1,4 @@
-"""What tracing costs a run of ours: processor time of the server, with spans made and kept against without."""
+"""The cost of tracing a run: processor time of the server with and without tracing."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -14,11 +14,11 @@ from benchmarks.workflows import TOKENS
 
 _CLIENTS = 16
 _MAX_FIRST_DELTA_RATIO = 1.1
-"""Times as long as without, for a first delta that is not later: it is not measured more exactly."""
+"""Largest ratio of the times to the first delta that counts as equal; within measurement error."""
 
 
 class RunCost(NamedTuple):
-    """Of one server in one round: microseconds of processor time per run, by workflow, and the first delta."""
+    """One server in one round: microseconds of processor time per run, by workflow, and ms to the first delta."""
 
     say: float
     look: float
@@ -26,20 +26,20 @@ class RunCost(NamedTuple):
     first: float
 
 
-def measure_overhead(stand: BenchmarkContext) -> Iterator[Figure]:
-    """Two servers that both record runs, one of which makes spans of them."""
-    rounds = stand.choose(full=15, quick=1)  # Short ones, in turn: machines have good and bad moments.
+def measure_overhead(context: BenchmarkContext) -> Iterator[Figure]:
+    """Compare two servers that record runs, one of them with tracing."""
+    rounds = context.choose(full=15, quick=1)  # Short and alternating, because the machine's speed varies.
     with (
-        servers.run_palaver(stand, record="full", PALAVER_TRACE_CONTENT="off") as off,
-        servers.run_palaver(stand, record="full", PALAVER_TRACE_CONTENT="full") as on,
+        servers.run_palaver(context, record="full", PALAVER_TRACE_CONTENT="off") as off,
+        servers.run_palaver(context, record="full", PALAVER_TRACE_CONTENT="full") as on,
     ):
-        pairs = [(_measure_costs(stand, off), _measure_costs(stand, on)) for _ in range(rounds)]
+        pairs = [(_measure_costs(context, off), _measure_costs(context, on)) for _ in range(rounds)]
     yield from overhead_figures(pairs)
 
 
 def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figure]:
-    """What they come to: each round without tracing, and with."""
-    words = f"/invoke over HTTP, {_CLIENTS} clients, both with runs recorded in SQLite; median of {len(pairs)} rounds"
+    """Figures of pairs of rounds without and with tracing."""
+    setting = f"/invoke over HTTP, {_CLIENTS} clients, both with runs recorded in SQLite; median of {len(pairs)} rounds"
     for name, kind in (("say", "one that says one word"), ("look", "one that asks a tool, two spans")):
         more = [getattr(on, name) - getattr(off, name) for off, on in pairs]
         without = median(getattr(off, name) for off, _ in pairs)
@@ -49,7 +49,7 @@ def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figur
             spread=half_range(more),
             unit="µs",
             goal=at_most(300),
-            how=f"processor time of the server more than without tracing ({without:,.0f} µs); {words}",
+            how=f"processor time of the server more than without tracing ({without:,.0f} µs); {setting}",
         )
     per_event = [((on.tokens - off.tokens) - (on.say - off.say)) / len(TOKENS) for off, on in pairs]
     yield Figure(
@@ -60,31 +60,31 @@ def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figur
         goal=at_most(2),
         how=f"what a run of {len(TOKENS)} deltas costs more than one of one, with tracing less without, per delta",
     )
-    later = [on.first / off.first for off, on in pairs]
+    ratios = [on.first / off.first for off, on in pairs]
     yield Figure(
         name="tracing a run: first delta / without",
-        value=median(later),
-        spread=half_range(later),
+        value=median(ratios),
+        spread=half_range(ratios),
         goal=at_most(_MAX_FIRST_DELTA_RATIO),
         how=f"median time to the first event, one client: {median(on.first for _, on in pairs):.2f} ms with tracing, "
         f"{median(off.first for off, _ in pairs):.2f} ms without",
     )
 
 
-def _measure_costs(stand: BenchmarkContext, server: Server) -> RunCost:
-    say, look, tokens = (_microseconds_per_run(stand, server, name) for name in ("say", "look", "tokens"))
-    calls = stand.choose(full=100, quick=20)
-    words = {"accept": load.SSE, "body": load.CHAT_BODY, "requests": calls, "warm_up": 0}
-    first = load.run_load(stand, server, "/tokens/invoke", seconds=stand.choose(full=1.0, quick=0.5), **words)
+def _measure_costs(context: BenchmarkContext, server: Server) -> RunCost:
+    say, look, tokens = (_microseconds_per_run(context, server, name) for name in ("say", "look", "tokens"))
+    calls = context.choose(full=100, quick=20)
+    options = {"accept": load.SSE, "body": load.CHAT_BODY, "requests": calls, "warm_up": 0}
+    first = load.run_load(context, server, "/tokens/invoke", seconds=context.choose(full=1.0, quick=0.5), **options)
     return RunCost(say, look, tokens, first.first_event_ms)
 
 
-def _microseconds_per_run(stand: BenchmarkContext, server: Server, workflow: str) -> float:
-    """Microseconds per run, with all that is done when the last has its answer."""
-    runs = stand.choose(full=1_000 if workflow != "tokens" else 200, quick=100)
+def _microseconds_per_run(context: BenchmarkContext, server: Server, workflow: str) -> float:
+    """Microseconds per run, including work after the last answer."""
+    runs = context.choose(full=1_000 if workflow != "tokens" else 200, quick=100)
     body = msgspec.json.encode({"messages": [{"role": "user", "content": "Weather in Oslo?"}]}).decode()
-    words = {"accept": load.SSE, "body": body, "connections": _CLIENTS, "requests": runs, "warm_up": 0}
+    options = {"accept": load.SSE, "body": body, "connections": _CLIENTS, "requests": runs, "warm_up": 0}
     before = machine.processor_seconds(server.pid)
-    counted = load.run_load(stand, server, f"/{workflow}/invoke", seconds=60, **words)
+    result = load.run_load(context, server, f"/{workflow}/invoke", seconds=60, **options)
     machine.wait_until_idle(server.pid)
-    return (machine.processor_seconds(server.pid) - before) / max(1, counted.requests) * 1e6
+    return (machine.processor_seconds(server.pid) - before) / max(1, result.requests) * 1e6

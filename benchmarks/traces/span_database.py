@@ -1,4 +1,4 @@
-"""Databases with many spans: one is sent them over HTTP while its server is watched, another gets what that one has."""
+"""Databases with many spans: filled over HTTP while the server's memory is measured, or copied from another one."""
 
 import asyncio
 from datetime import UTC, date, datetime, timedelta
@@ -15,38 +15,38 @@ from benchmarks.traces import chats
 from benchmarks.traces.chats import SpanTimes
 from benchmarks.traces.otlp_sender import SendResult, send_spans
 from palaver.storage.database import open_database
-from palaver.storage.spans import writes as kept
+from palaver.storage.spans import writes as span_writes
 from palaver.storage.spans.tables import span_bodies, spans
 from palaver.storage.spans.writes import SpanRow
 
 DAYS = 20
-"""The spans are spread over so many."""
+"""The spans are spread over this many days."""
 LONG_TRACE_SPANS = 30_000
 """Spans of the one long trace."""
 _BATCH_ROWS = 2_000
 
 
 class IngestResult(msgspec.Struct, frozen=True):
-    """What a server held while spans arrived, in KiB above what it held before."""
+    """Memory of a server while spans arrived, in KiB above its idle memory."""
 
     half: int
-    """The most until half of them were there,"""
+    """Peak during the first half."""
     whole: int
-    """and until all were."""
-    sent: SendResult
+    """Peak overall."""
+    send: SendResult
 
 
 def span_times(count: int, now: datetime) -> SpanTimes:
-    """When so many spans begin: the last of them now."""
+    """Spread the start times of `count` spans over the days before `now`."""
     return SpanTimes(now - timedelta(days=DAYS), timedelta(days=DAYS) / count)
 
 
 def fill_over_http(server: Server, count: int, now: datetime) -> IngestResult:
-    """Send a server so many spans, and the long trace."""
+    """Send `count` spans and the long trace to a server."""
     before = _resident_kib(server)
-    held: list[int] = []
-    wanted = (chats.encode_protobuf(some) for some in chats.chat_requests(0, count, span_times(count, now)))
-    sent = send_spans(server, wanted, seen=lambda: held.append(_resident_kib(server) - before))
+    memory: list[int] = []
+    bodies = (chats.encode_protobuf(batch) for batch in chats.chat_requests(0, count, span_times(count, now)))
+    result = send_spans(server, bodies, on_sent=lambda: memory.append(_resident_kib(server) - before))
     send_spans(
         server,
         map(
@@ -54,39 +54,39 @@ def fill_over_http(server: Server, count: int, now: datetime) -> IngestResult:
             chats.long_trace(min(LONG_TRACE_SPANS, count), SpanTimes(now, timedelta(microseconds=500))),
         ),
     )
-    return IngestResult(max(held[: len(held) // 2 + 1]), max(held), sent)
+    return IngestResult(max(memory[: len(memory) // 2 + 1]), max(memory), result)
 
 
 def _resident_kib(server: Server) -> int:
-    """By all of its processes."""
+    """Resident memory of all processes of the server."""
     return sum(machine.memory(pid).resident for pid in machine.process_tree(server.pid))
 
 
-def copy_to_postgres(place: Path, url: str) -> None:
-    """All that is in that file. PostgreSQL looks at it once, as it does by itself within minutes."""
-    asyncio.run(copy_spans(place, url, today=datetime.now(UTC).date()))
+def copy_to_postgres(path: Path, url: str) -> None:
+    """Copy an SQLite file to PostgreSQL, and run ANALYZE, as autovacuum would within minutes."""
+    asyncio.run(copy_spans(path, url, today=datetime.now(UTC).date()))
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("ANALYZE")
 
 
-async def copy_spans(place: Path, url: str, *, today: date) -> None:
-    """All spans of a file into another database."""
-    source, target = open_database(str(place)), open_database(url)
+async def copy_spans(path: Path, url: str, *, today: date) -> None:
+    """Copy all spans of a file into another database."""
+    source, target = open_database(str(path)), open_database(url)
     last = 0
-    while some := await source.read(_rows_after, last):
-        last = some[-1][0]
-        await target.write(kept.insert_spans, [row for _, row in some], today=today)
+    while batch := await source.read(_rows_after, last):
+        last = batch[-1][0]
+        await target.write(span_writes.insert_spans, [row for _, row in batch], today=today)
     await source.close()
     await target.close()
 
 
 def _rows_after(db: Connection, last: int) -> list[tuple[int, SpanRow]]:
-    """The next of them, each with its number."""
+    """The next batch of rows, each with its id."""
     same = [spans.c[name] == span_bodies.c[name] for name in ("project", "trace_id", "span_id", "day")]
-    asked = select(spans.c.id, *(_column(name) for name in SpanRow.__struct_fields__)).join_from(
+    query = select(spans.c.id, *(_column(name) for name in SpanRow.__struct_fields__)).join_from(
         spans, span_bodies, and_(*same)
     )
-    rows = db.execute(asked.where(spans.c.id > last).order_by(spans.c.id).limit(_BATCH_ROWS))
+    rows = db.execute(query.where(spans.c.id > last).order_by(spans.c.id).limit(_BATCH_ROWS))
     return [(number, _row(values)) for number, *values in rows]
 
 

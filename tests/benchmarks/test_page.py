@@ -42,7 +42,7 @@ def test_a_record_without_the_page_is_no_figure() -> None:
 
 
 def test_the_first_view_is_told_with_its_largest_file() -> None:
-    told = page.weight_figure({"index.html": 1_000, "assets/main-1.js": 252_000, "assets/main-2.css": 60_000})
+    figure = page.weight_figure({"index.html": 1_000, "assets/main-1.js": 252_000, "assets/main-2.css": 60_000})
 
-    assert (told.value, told.unit, told.goal, told.verdict) == (313, "KB", at_most(350), "met")
-    assert told.how == "the document and the 2 files that it names; the largest, a .js, has 252 KB"
+    assert (figure.value, figure.unit, figure.goal, figure.verdict) == (313, "KB", at_most(350), "met")
+    assert figure.how == "the document and the 2 files that it names; the largest, a .js, has 252 KB"

@@ -35,7 +35,11 @@ def test_there_are_ten_thousand_of_every_size_that_can_be_measured_in_seconds(co
 
 def test_a_fifth_are_decoys_and_a_tenth_texts_within_json(corpus: Sequence[Payload]) -> None:
     kinds = Counter(payload.kind for payload in corpus)
-    texts = {f"{writer.__name__} {place.__name__}" for writer, places in TEXT_ENVELOPES.items() for place in places}
+    texts = {
+        f"{writer.__name__} {envelope.__name__}"
+        for writer, envelopes in TEXT_ENVELOPES.items()
+        for envelope in envelopes
+    }
     decoys = {decoy.__name__ for decoy in DECOYS}
 
     assert sum(kinds[kind] for kind in decoys) == pytest.approx(2_000, rel=0.05)
@@ -43,21 +47,21 @@ def test_a_fifth_are_decoys_and_a_tenth_texts_within_json(corpus: Sequence[Paylo
 
 
 def test_every_kind_occurs(corpus: Sequence[Payload]) -> None:
-    written = {
-        f"{writer.__name__} {place.__name__}"
+    expected_kinds = {
+        f"{writer.__name__} {envelope.__name__}"
         for table in (CONVERSATION_ENVELOPES, ANSWER_ENVELOPES, TEXT_ENVELOPES)
-        for writer, places in table.items()
-        for place in places
+        for writer, envelopes in table.items()
+        for envelope in envelopes
     }
 
-    assert {payload.kind for payload in corpus} == written | {decoy.__name__ for decoy in DECOYS}
+    assert {payload.kind for payload in corpus} == expected_kinds | {decoy.__name__ for decoy in DECOYS}
 
 
 def test_each_is_found_in_its_dialect_and_no_decoy_is(corpus: Sequence[Payload]) -> None:
     mistaken = Counter[tuple[str, str | None]]()
     for payload in corpus[:SAMPLE]:
-        found = read_conversation(msgspec.json.decode(payload.data))
-        dialect = found.dialect if found else None
+        result = read_conversation(msgspec.json.decode(payload.data))
+        dialect = result.dialect if result else None
         if dialect != payload.dialect:
             mistaken[payload.kind, dialect] += 1
 
@@ -66,14 +70,14 @@ def test_each_is_found_in_its_dialect_and_no_decoy_is(corpus: Sequence[Payload])
 
 def test_the_strict_search_finds_no_decoy_either(corpus: Sequence[Payload]) -> None:
     decoys = [payload for payload in corpus if payload.dialect is None]
-    found = {payload.kind for payload in decoys if extract_chat_messages(msgspec.json.decode(payload.data))}
+    result = {payload.kind for payload in decoys if extract_chat_messages(msgspec.json.decode(payload.data))}
 
-    assert found == set()
+    assert result == set()
 
 
 def test_conversations_have_one_message_to_a_thousand(corpus: Sequence[Payload]) -> None:
     read = [read_conversation(msgspec.json.decode(payload.data)) for payload in corpus[:SAMPLE] if payload.dialect]
-    lengths = sorted(len(found.messages) for found in read if found)
+    lengths = sorted(len(result.messages) for result in read if result)
 
     assert lengths[0] == 1
     assert 2 <= lengths[len(lengths) // 2] <= 4

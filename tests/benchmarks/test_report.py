@@ -15,9 +15,9 @@ PARTS_OF_OURS = {
 
 
 def test_each_part_is_shown_with_where_when_and_how_busy_it_was() -> None:
-    said = report.render_page(PARTS_OF_OURS).removeprefix(report.INTRODUCTION).strip().splitlines()
+    lines = report.render_page(PARTS_OF_OURS).removeprefix(report.INTRODUCTION).strip().splitlines()
 
-    assert said == [
+    assert lines == [
         "## startup",
         "",
         "Here; 2026-11-16, load 0.3 before",

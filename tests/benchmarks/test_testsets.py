@@ -24,6 +24,6 @@ def test_bare_inserts_every_line_into_the_table_that_ours_fills(tmp_path: Path) 
     seconds = testsets.measure_inserts(tmp_path / "rows.jsonl", tmp_path / "bare.db")
 
     with closing(sqlite3.connect(tmp_path / "bare.db")) as db:
-        kept = {data for (data,) in db.execute("SELECT data FROM testset_contents")}
+        stored = {data for (data,) in db.execute("SELECT data FROM testset_contents")}
     assert seconds > 0
-    assert kept == set((tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True))
+    assert stored == set((tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True))

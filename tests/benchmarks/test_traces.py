@@ -68,21 +68,21 @@ def test_the_long_trace_hangs_together() -> None:
 # Bare
 
 
-async def _kept(place: Path, count: int) -> None:
+async def _store_chats(path: Path, count: int) -> None:
     sent = TraceRequest(
         project="default",
         body=chats.encode_protobuf(chats.make_chats(0, count, TIMES)),
         media_type=PROTOBUF,
         received_at=NOW,
     )
-    database = open_database(str(place))
+    database = open_database(str(path))
     await database.write(spans.insert_spans, ingest_request(sent, lambda span: span).rows, today=NOW.date())
     await database.close()
 
 
 @pytest.mark.parametrize("count", [40])
 async def test_bare_writes_the_very_rows_that_were_stored(tmp_path: Path, count: int) -> None:
-    await _kept(tmp_path / "ours.db", count)
+    await _store_chats(tmp_path / "ours.db", count)
     stored = driver_baseline.read_sqlite(tmp_path / "ours.db")
 
     await driver_baseline.create_tables(tmp_path / "bare.db", stored)
@@ -94,7 +94,7 @@ async def test_bare_writes_the_very_rows_that_were_stored(tmp_path: Path, count:
 
 
 async def test_what_one_database_holds_is_copied_as_it_is(tmp_path: Path) -> None:
-    await _kept(tmp_path / "ours.db", 40)
+    await _store_chats(tmp_path / "ours.db", 40)
 
     await span_database.copy_spans(tmp_path / "ours.db", str(tmp_path / "copy.db"), today=NOW.date())
 
@@ -132,12 +132,12 @@ def server(answers: list[int]) -> Iterator[Server]:
 
 def test_who_is_told_to_come_back_does(server: Server, answers: list[int]) -> None:
     answers += [503, 429]
-    seen: list[bool] = []
+    calls: list[bool] = []
 
-    sent = send_spans(server, [b"a", b"b", b"c"], connections=2, seen=lambda: seen.append(True))
+    sent = send_spans(server, [b"a", b"b", b"c"], connections=2, on_sent=lambda: calls.append(True))
 
     assert (len(sent.waits), sent.refused) == (3, 2)
-    assert len(seen) <= 3
+    assert len(calls) <= 3
 
 
 def test_what_is_refused_for_good_ends_the_measurement(server: Server, answers: list[int]) -> None:
@@ -157,13 +157,13 @@ def test_rates_are_told_as_ratios_of_the_same_round() -> None:
         IngestRound(protobuf=2_000, json=1_000, bare=5_000, microseconds=310),
     ]
 
-    told = list(
+    measured = list(
         ingestion.ingest_figures(
             SpanStore(name="SQLite", new=Path, stored=lambda _: driver_baseline.StoredRows([], [])), rounds
         )
     )
 
-    assert [(figure.name, figure.value, figure.spread, figure.goal) for figure in told] == [
+    assert [(figure.name, figure.value, figure.spread, figure.goal) for figure in measured] == [
         ("spans into SQLite / bare", 0.4, 0.125, at_least(0.35)),
         ("spans into SQLite", 2_000, 1_000, at_least(2_000)),
         ("spans into SQLite: JSON / protobuf", 0.8, 0.2, at_least(0.6)),
@@ -171,13 +171,13 @@ def test_rates_are_told_as_ratios_of_the_same_round() -> None:
 
 
 def test_tracing_is_told_as_what_it_adds() -> None:
-    told = list(
+    measured = list(
         run_overhead.overhead_figures(
             [(RunCost(say=500, look=600, tokens=2_000, first=2), RunCost(700, 1_000, 2_300, 2.1))]
         )
     )
 
-    assert [_short(figure) for figure in told] == [
+    assert [_short(figure) for figure in measured] == [
         ("tracing a run: one that says one word", 200, at_most(300), "met"),
         ("tracing a run: one that asks a tool, two spans", 400, at_most(300), "missed"),
         ("tracing a run: each event", 0.5, at_most(2), "met"),

@@ -1,4 +1,4 @@
-"""One real server for the whole folder, and the real clients that talk to it."""
+"""Fixtures: a server for the whole folder, and real clients."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,14 +12,14 @@ from tests.conformance.stored_server import StoredServer, run_stored_server
 from tests.server_process import WORKFLOWS, ServerProcess, server_process
 
 with warnings.catch_warnings(action="ignore"):
-    import mlflow.types.responses  # noqa: F401  # It warns of its own type hints when it is imported first.
+    import mlflow.types.responses  # noqa: F401  # The first import warns.
 
 OURS = [Path(__file__).parent / name for name in ("llmprobe_workflow.py", "recall_workflow.py")]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_proxy() -> Iterator[None]:
-    """A proxy of the machine is not on the way to loopback."""
+    """No proxy for loopback."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_PROXY", "*")
         yield
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
 def keeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredServer]:
-    """A server that keeps what passes: all that is asked of one database is asked of the other."""
+    """A server that stores runs, with each kind of database."""
     folder = tmp_path_factory.mktemp("keeping")
     if request.param == "sqlite":
         with run_stored_server(folder, str(folder / "palaver.db")) as running:
@@ -54,7 +54,7 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="session")
 def drivers() -> Iterator[Callable[[str], Driver]]:
-    """The Node program of that name, started when it is first asked for."""
+    """Node programs by name, each started on first use."""
     started: dict[str, Driver] = {}
     yield lambda name: started.get(name) or started.setdefault(name, Driver(name))
     for driver in started.values():

@@ -1,8 +1,7 @@
-"""A workflow that honours what a caller may ask of a model: length, stop words, tools, JSON, effort. For llmprobe.
+"""A workflow for llmprobe that honours a model's options: length, stop words, tools, JSON, effort.
 
-Its tokens are words, and it says the last words that it heard, or the name that it was told before. The platform hands
-such wishes over as `ctx.options` and claims no more than that: what llmprobe calls an engine is Palaver and a workflow
-like this one together.
+Its tokens are words, and it repeats the last message, or the name given before. Palaver only passes the options on as
+`ctx.options`: what llmprobe calls an engine is Palaver together with such a workflow.
 """
 
 import json
@@ -23,13 +22,13 @@ def probed(messages: list[Message], ctx: Context) -> Iterator[object]:
     yield from (Reasoning(text=thought) for thought in thoughts)
     calls = _calls(messages, ctx.options)
     yield from calls
-    said = [] if calls else words(_text(messages, ctx.options))
-    yield from said[: room - len(thoughts)]
-    if len(said) + len(thoughts) > room:
+    output_words = [] if calls else words(_text(messages, ctx.options))
+    yield from output_words[: room - len(thoughts)]
+    if len(output_words) + len(thoughts) > room:
         ctx.finish("length")
     yield Usage(
         input_tokens=sum(len(words(_everything(message))) for message in messages),
-        output_tokens=min(len(said) + len(thoughts) + len(calls), room),
+        output_tokens=min(len(output_words) + len(thoughts) + len(calls), room),
         reasoning_tokens=len(thoughts),
     )
 
@@ -66,42 +65,42 @@ def _calls(messages: Sequence[Message], options: Mapping[str, Any]) -> list[Tool
     tools = [tool.get("function", tool) for tool in options.get("tools") or []]
     match options.get("tool_choice"):
         case "required":
-            wanted = tools
+            chosen = tools
         case {"function": {"name": name}} | {"name": name}:
-            wanted = [tool for tool in tools if tool["name"] == name]
+            chosen = [tool for tool in tools if tool["name"] == name]
         case _:
-            wanted = []
+            chosen = []
     if options.get("parallel_tool_calls") is False:
-        wanted = wanted[:1]
+        chosen = chosen[:1]
     return [
         ToolCall(call_id=f"call_{number}", name=tool["name"], arguments=json.dumps(example(tool["parameters"])))
-        for number, tool in enumerate(wanted, len(messages))
+        for number, tool in enumerate(chosen, len(messages))
     ]
 
 
 def _text(messages: Sequence[Message], options: Mapping[str, Any]) -> str:
-    wanted = (options.get("text") or {}).get("format") or {}
-    match wanted.get("type"):
+    text_format = (options.get("text") or {}).get("format") or {}
+    match text_format.get("type"):
         case "json_object":
             return json.dumps({"name": "Ada", "age": 36})
         case "json_schema":
-            return json.dumps(example(wanted["schema"]))
+            return json.dumps(example(text_format["schema"]))
         case _:
-            said = next((message.text for message in reversed(messages) if message.text), "Nothing was said.")
-            said = (_name(messages) or said) if "my name?" in said else said
-            return _until(said, options.get("stop"))
+            text = next((message.text for message in reversed(messages) if message.text), "Nothing was said.")
+            text = (_name(messages) or text) if "my name?" in text else text
+            return _until(text, options.get("stop"))
 
 
 def _name(messages: Sequence[Message]) -> str | None:
-    """What somebody said to be called."""
-    found = re.search(r"My name is (\w+)", " ".join(message.text for message in messages))
-    return found and found[1]
+    """The name in "My name is …"."""
+    match = re.search(r"My name is (\w+)", " ".join(message.text for message in messages))
+    return match and match[1]
 
 
 def _until(text: str, stop: str | Sequence[str] | None) -> str:
     """The text up to the first of the stop words."""
     stops = [stop] if isinstance(stop, str) else stop or []
-    return text[: min((text.index(word) for word in stops if word in text), default=len(text))]
+    return text[: min((text.index(stop_word) for stop_word in stops if stop_word in text), default=len(text))]
 
 
 def _everything(message: Message) -> str:

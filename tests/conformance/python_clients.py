@@ -1,4 +1,4 @@
-"""What the official clients for Python build from a run: openai, LangChain's ChatOpenAI, MLflow's own types.
+"""Official Python clients and the result they build from a run: openai, LangChain's ChatOpenAI, MLflow's types.
 
 Every function takes the server's address, a workflow, the user message and whether to hang up at the first text, and
 fills in the same record as the Node programs of drivers/ (their lines.mjs describes it).
@@ -29,14 +29,14 @@ ClientCall = Callable[..., None]
 
 
 class ClientDisconnected(Exception):
-    """The client was asked to leave in the middle of a stream."""
+    """The client disconnected in the middle of a stream, as requested."""
 
 
 def empty_record() -> Record:
     return {"text": [], "calls": [], "results": [], "reasoning": "", "usage": None, "finish": None, "error": None}
 
 
-# --- services: no official client for Python; what is read is what Lightning reads
+# --- services: no official client for Python; reads the same fields as Lightning
 
 
 def services_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
@@ -47,8 +47,8 @@ def services_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: 
 def services_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
     kinds: dict[int, str] = {}
     stops = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool-calls", "refusal": "content-filter"}
-    name, place = "", f"{url}/services/{workflow}/stream"
-    with httpx.stream("POST", place, json={"content": prompt}, timeout=60) as answer:
+    name, stream_url = "", f"{url}/services/{workflow}/stream"
+    with httpx.stream("POST", stream_url, json={"content": prompt}, timeout=60) as answer:
         if answer.is_error:
             answer.read()
             _read_service(answer.json(), built, is_error=True)
@@ -164,7 +164,7 @@ def chat_helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: 
 
 
 def twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
-    """Asks, sends back all that came, and asks on."""
+    """Ask, send the output back, and ask again."""
     with _openai(url, workflow) as client:
         sent: list[Any] = [{"role": "user", "content": prompt}]
         sent += client.responses.create(model=workflow, input=sent).output
@@ -212,9 +212,11 @@ def _read_completion(answer: ChatCompletion, built: Record) -> None:
     if choice.message.content:
         built["text"] = [choice.message.content]
     built["reasoning"] = getattr(choice.message, "reasoning_content", None) or ""
-    for called in choice.message.tool_calls or []:
-        assert called.type == "function"
-        built["calls"].append({"id": called.id, "name": called.function.name, "arguments": called.function.arguments})
+    for tool_call in choice.message.tool_calls or []:
+        assert tool_call.type == "function"
+        built["calls"].append(
+            {"id": tool_call.id, "name": tool_call.function.name, "arguments": tool_call.function.arguments}
+        )
     if answer.usage:
         built["usage"] = {"input": answer.usage.prompt_tokens, "output": answer.usage.completion_tokens}
     built["finish"] = choice.finish_reason
@@ -241,14 +243,14 @@ def langchain_chat_streamed(built: Record, *, url: str, workflow: str, prompt: s
 
 def langchain_responses_twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
     model = _langchain(url, workflow, use_responses_api=True)
-    asked = HumanMessage(prompt)
-    _read_message(model.invoke([asked, model.invoke([asked]), HumanMessage(then)]), built)
+    question = HumanMessage(prompt)
+    _read_message(model.invoke([question, model.invoke([question]), HumanMessage(then)]), built)
 
 
 def langchain_chat_twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
     model = _langchain(url, workflow)
-    asked = HumanMessage(prompt)
-    _read_message(model.invoke([asked, model.invoke([asked]), HumanMessage(then)]), built)
+    question = HumanMessage(prompt)
+    _read_message(model.invoke([question, model.invoke([question]), HumanMessage(then)]), built)
 
 
 def _langchain(url: str, workflow: str, **options: Any) -> ChatOpenAI:
@@ -276,20 +278,20 @@ def _read_message(message: AIMessage, built: Record) -> None:
             built["text"].append(block["text"])
         if block["type"] == "reasoning":
             built["reasoning"] += block.get("reasoning", "")
-    for called in message.tool_calls:
-        built["calls"].append({"id": called["id"], "name": called["name"], "arguments": called["args"]})
+    for tool_call in message.tool_calls:
+        built["calls"].append({"id": tool_call["id"], "name": tool_call["name"], "arguments": tool_call["args"]})
     for item in message.content if isinstance(message.content, list) else []:
         if isinstance(item, dict) and item.get("type") == "function_call_output":
             built["results"].append({"id": item["call_id"], "output": item["output"]})
     if message.usage_metadata:
         usage = message.usage_metadata
         built["usage"] = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
-    told = message.response_metadata
-    details = told.get("incomplete_details") or {}
-    built["finish"] = details.get("reason") or told.get("status") or told.get("finish_reason")
+    response_metadata = message.response_metadata
+    details = response_metadata.get("incomplete_details") or {}
+    built["finish"] = details.get("reason") or response_metadata.get("status") or response_metadata.get("finish_reason")
 
 
-# --- MLflow: no client of its own for a local agent server, so what it validates and folds is what counts
+# --- MLflow: no client for a local agent server, so its types validate and merge the events
 
 
 def mlflow_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:

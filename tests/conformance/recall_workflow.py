@@ -1,4 +1,4 @@
-"""A workflow that calls a tool in its first turn, and in the second returns what the client sent back."""
+"""A workflow that calls a tool in its first turn, and in its second lists the messages it received."""
 
 import json
 from collections.abc import Iterator

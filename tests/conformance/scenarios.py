@@ -9,10 +9,10 @@ Step = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ClientResult:
-    """An answer, whatever the client and the protocol."""
+    """The result of a client, independent of client and protocol."""
 
     text: list[str] = field(default_factory=list[str])
-    """Of each message that has text."""
+    """The text of each message that has text."""
     calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """`id`, `name` and the parsed `arguments` of every tool call."""
     results: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -21,20 +21,20 @@ class ClientResult:
     usage: tuple[int, int] | None = None
     """Tokens in, tokens out."""
     finish: str | None = "stop"
-    """In the words of the waist; `error` after a failure."""
+    """Palaver's finish reason; `error` after a failure."""
     error: tuple[str | None, str] | None = None
     """Code and message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A script for the scripted workflow, and what it amounts to."""
+    """A script for the scripted workflow, and the expected result."""
 
     script: list[Step]
     built: ClientResult
     workflow: str = "scripted"
     refused: bool = False
-    """No run was started: an error answers the request itself."""
+    """No run starts: the request itself is answered with an error."""
 
     @property
     def prompt(self) -> str:
@@ -154,4 +154,4 @@ SCENARIOS = {
 }
 
 LONG_RUN = Scenario(script=[{"text": "One."}, {"sleep": 60}, {"text": "never said"}], built=ClientResult(text=["One."]))
-"""Says one word and would go on for a minute: to hang up on."""
+"""Sends one word and would continue for a minute: for disconnecting clients."""

@@ -1,4 +1,4 @@
-"""The frames of a stream as they are on the wire."""
+"""The server-sent events of a stream."""
 
 import json
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ class Frame(NamedTuple):
 
     event: str | None
     data: Any
-    """Parsed; `[DONE]` as it is."""
+    """Parsed, except `[DONE]`."""
 
 
 def stream_frames(http: httpx.Client, path: str, body: dict[str, Any], **headers: str) -> list[Frame]:

@@ -14,18 +14,18 @@ import openai
 
 from tests.server_process import WORKFLOWS, server_process
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class StoredServer:
-    """A running server, and the keys to it."""
+    """A running server and its API keys."""
 
     url: str
     db: str
     key: str
     other_key: str
-    """Of another project."""
+    """A key of another project."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -35,7 +35,7 @@ class StoredServer:
         return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key or self.key, max_retries=max_retries)
 
     def open(self, gate: str) -> None:
-        """Let whoever waits there go on."""
+        """Open a gate that a run waits at."""
         body = {"inputs": {"name": gate}}
         answer = httpx.post(f"{self.url}/open_gate/invoke", json=body, headers=self.headers, timeout=30)
         assert answer.status_code == 200, answer.text
@@ -43,25 +43,25 @@ class StoredServer:
 
 @contextmanager
 def run_stored_server(folder: Path, db: str) -> Iterator[StoredServer]:
-    """Serve the workflows of gated_workflows.py, and all others that tests know, from that database."""
-    key, other = (_new_key(db, project) for project in ("ours", "theirs"))
-    with server_process(folder, WORKFLOWS, str(HERE / "gated_workflows.py"), db=db) as running:
-        yield StoredServer(running.url, db, key, other)
+    """Serve gated_workflows.py and the usual test workflows with that database."""
+    key, other_key = (_new_key(db, project) for project in ("ours", "theirs"))
+    with server_process(folder, WORKFLOWS, str(FOLDER / "gated_workflows.py"), db=db) as running:
+        yield StoredServer(running.url, db, key, other_key)
 
 
 @contextmanager
 def run_second_server(folder: Path, keeper: StoredServer) -> Iterator[StoredServer]:
-    """Another server on the same database, which knows the same keys."""
-    with server_process(folder, WORKFLOWS, str(HERE / "gated_workflows.py"), db=keeper.db) as running:
+    """Run a second server on the same database, with the same keys."""
+    with server_process(folder, WORKFLOWS, str(FOLDER / "gated_workflows.py"), db=keeper.db) as running:
         yield replace(keeper, url=running.url)
 
 
 def _new_key(db: str, project: str) -> str:
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "invoke", "--project", project]
-    made = subprocess.run(command, env={**os.environ, "PALAVER_DB": db}, capture_output=True, text=True, check=True)
-    return made.stdout.strip()
+    result = subprocess.run(command, env={**os.environ, "PALAVER_DB": db}, capture_output=True, text=True, check=True)
+    return result.stdout.strip()
 
 
 def error_fields(error: openai.APIStatusError) -> dict[str, Any]:
-    """What a client's error says for programs."""
+    """The machine-readable fields of an error."""
     return {"status": error.status_code, "type": error.type, "code": error.code, "param": error.param}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.node_drivers import Driver
 from tests.conformance.scenarios import LONG_RUN
-from tests.conformance.test_parity import CLIENTS, ask
+from tests.conformance.test_parity import CLIENTS, run_client
 from tests.server_process import ServerProcess
 
 PAUSE = threading.Event()
@@ -24,7 +24,7 @@ def test_hanging_up_stops_the_run(
 ) -> None:
     kind, way, _ = CLIENTS[client]
 
-    record = ask(kind, way, LONG_RUN, server.url, drivers, cancel=True)
+    record = run_client(kind, way, LONG_RUN, server.url, drivers, cancel=True)
 
     assert record["finish"] == "hung up"
     assert alive(http, until=0) == 0
@@ -51,8 +51,8 @@ def alive(http: httpx.Client, *, until: int, seconds: float = 1) -> int:
     """How many runs are alive: asked again until they are so many, or the time is up."""
     end = time.monotonic() + seconds
     while True:
-        found = re.search(r"^palaver_runs_alive (\d+)", http.get("/metrics").text, re.MULTILINE)
-        assert found
-        if int(found[1]) == until or time.monotonic() > end:
-            return int(found[1])
+        match = re.search(r"^palaver_runs_alive (\d+)", http.get("/metrics").text, re.MULTILINE)
+        assert match
+        if int(match[1]) == until or time.monotonic() > end:
+            return int(match[1])
         PAUSE.wait(0.01)

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.test_worker import working
 from tests.server_process import WORKFLOWS, ServerProcess, server_process
 
-ALONE = "from palaver.testing import echo\n"
+ECHO_ONLY = "from palaver.testing import echo\n"
 
 
 def client(server: ServerProcess, key: str | None = None) -> httpx.Client:
@@ -23,15 +23,15 @@ def client(server: ServerProcess, key: str | None = None) -> httpx.Client:
     return httpx.Client(base_url=server.url, trust_env=False, timeout=60, headers=headers)
 
 
-def until(look: Callable[[], Any]) -> Any:
+def until(probe: Callable[[], Any]) -> Any:
     end = time.monotonic() + 30
-    while not (found := look()):
+    while not (value := probe()):
         assert time.monotonic() < end
         time.sleep(0.05)
-    return found
+    return value
 
 
-def said(server: ServerProcess, model: str, text: str, key: str = "none") -> str:
+def ask_model(server: ServerProcess, model: str, text: str, key: str = "none") -> str:
     with (
         openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, timeout=60) as asking,
         asking.responses.stream(model=model, input=text) as stream,
@@ -42,97 +42,100 @@ def said(server: ServerProcess, model: str, text: str, key: str = "none") -> str
 
 
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    made = tmp_path / "far", tmp_path / "near"
-    for folder in made:
+    result = tmp_path / "far", tmp_path / "near"
+    for folder in result:
         folder.mkdir()
-    return made
+    return result
 
 
 def test_a_server_is_connected_to_another_kept_through_a_restart_and_let_go(tmp_path: Path) -> None:
-    there, here = folders(tmp_path)
-    db = str(here / "palaver.db")
-    with server_process(there, WORKFLOWS) as far:
-        with server_process(here, ALONE, db=db) as near, client(near) as http:
-            refused = http.post("/api/connections", json={"url": f"{far.url}/scripted", "name": "far"})
-        with server_process(here, ALONE, "--allow-private-urls", db=db) as near, client(near) as http:
-            tried = http.post("/api/connections", json={"url": f"{far.url}/scripted", "dry_run": True})
-            made = http.post("/api/connections", json={"url": f"{far.url}/scripted", "name": "far"})
-            first = said(near, "far", "one two three")
+    remote_folder, local_folder = folders(tmp_path)
+    db = str(local_folder / "palaver.db")
+    with server_process(remote_folder, WORKFLOWS) as remote:
+        with server_process(local_folder, ECHO_ONLY, db=db) as local, client(local) as http:
+            refused = http.post("/api/connections", json={"url": f"{remote.url}/scripted", "name": "far"})
+        with server_process(local_folder, ECHO_ONLY, "--allow-private-urls", db=db) as local, client(local) as http:
+            dry_run = http.post("/api/connections", json={"url": f"{remote.url}/scripted", "dry_run": True})
+            result = http.post("/api/connections", json={"url": f"{remote.url}/scripted", "name": "far"})
+            first = ask_model(local, "far", "one two three")
             thread = http.post("/api/threads", json={"workflow": "far"}).json()["id"]
-            near.stop()
-        with server_process(here, ALONE, "--allow-private-urls", db=db) as near, client(near) as http:
-            second = said(near, "far", "four five")
+            local.stop()
+        with server_process(local_folder, ECHO_ONLY, "--allow-private-urls", db=db) as local, client(local) as http:
+            second = ask_model(local, "far", "four five")
             root = http.post("/invoke", json={"inputs": {"a": 1}}).json()
-            gone = http.delete("/api/connections/far").status_code
-            left = http.get(f"/api/threads/{thread}").json()["workflow"]
+            delete_status = http.delete("/api/connections/far").status_code
+            workflow = http.get(f"/api/threads/{thread}").json()["workflow"]
             turn = http.post(f"/api/threads/{thread}/turns", json={"messages": []})
             with pytest.raises(openai.NotFoundError):
-                said(near, "far", "six")
+                ask_model(local, "far", "six")
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "url_refused")
-    assert (tried.status_code, tried.json()["name"], made.status_code) == (200, "scripted", 201)
+    assert (dry_run.status_code, dry_run.json()["name"], result.status_code) == (200, "scripted", 201)
     assert (first, second, root) == ("one two three", "four five", {"a": 1})
-    assert (gone, left) == (204, "far")
+    assert (delete_status, workflow) == (204, "far")
     assert (turn.status_code, turn.json()["error"]["code"]) == (404, "workflow_not_found")
 
 
 def test_one_that_is_declared_in_the_settings_has_its_secret_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there, here = folders(tmp_path)
-    db = str(there / "palaver.db")
+    remote_folder, local_folder = folders(tmp_path)
+    db = str(remote_folder / "palaver.db")
     key = new_key(db, "default", "invoke")
-    with server_process(there, WORKFLOWS, db=db) as far, server_process(here, ALONE, "--allow-private-urls") as near:
-        with client(near) as http:
-            refused = http.post("/api/connections", json={"url": f"{far.url}/scripted", "name": "tutor"})
+    with (
+        server_process(remote_folder, WORKFLOWS, db=db) as remote,
+        server_process(local_folder, ECHO_ONLY, "--allow-private-urls") as local,
+    ):
+        with client(local) as http:
+            refused = http.post("/api/connections", json={"url": f"{remote.url}/scripted", "name": "tutor"})
             lines = refused.json()["error"]["details"]["settings"]
-        near.stop()
-        (here / "palaver.toml").write_text(lines, encoding="utf-8")
+        local.stop()
+        (local_folder / "palaver.toml").write_text(lines, encoding="utf-8")
         monkeypatch.setenv("TUTOR_KEY", f"Bearer {key}")
-        with server_process(here, ALONE) as near, client(near) as http:
+        with server_process(local_folder, ECHO_ONLY) as local, client(local) as http:
             until(lambda: http.get("/api/workflows/tutor").json()["state"] == "ready")
-            text = said(near, "tutor", "Hello there")
-            shown = [http.get(path).text for path in ("/api/connections", "/api/settings", "/api/workflows/tutor")]
+            text = ask_model(local, "tutor", "Hello there")
+            texts = [http.get(path).text for path in ("/api/connections", "/api/settings", "/api/workflows/tutor")]
             stays = http.delete("/api/connections/tutor")
-            told = "\n".join(near.lines)
+            log_text = "\n".join(local.lines)
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "discovery_refused")
     assert text == "Hello there"
-    assert not any(key in one for one in (*shown, told))
-    assert "tutor  remote" in told
+    assert not any(key in one for one in (*texts, log_text))
+    assert "tutor  remote" in log_text
     assert (stays.status_code, "palaver.toml" in stays.text) == (405, True)
 
 
 def test_two_processes_and_a_worker_know_the_same(tmp_path: Path, postgres_url: str) -> None:
-    there, here = folders(tmp_path)
+    remote_folder, local_folder = folders(tmp_path)
     key, other = new_key(postgres_url, "default", "admin"), new_key(postgres_url, "team-a", "admin")
     private = {"db": postgres_url, "allow_private_urls": "1"}
     with (
-        server_process(there, WORKFLOWS) as far,
-        server_process(here, ALONE, background_runs="0", **private) as near,
-        server_process(here, ALONE, background_runs="0", **private) as beside,
-        working(here, postgres_url, "--allow-private-urls"),
-        client(near, key) as http,
+        server_process(remote_folder, WORKFLOWS) as remote,
+        server_process(local_folder, ECHO_ONLY, background_runs="0", **private) as local,
+        server_process(local_folder, ECHO_ONLY, background_runs="0", **private) as beside,
+        working(local_folder, postgres_url, "--allow-private-urls"),
+        client(local, key) as http,
         client(beside, key) as second,
-        client(beside, other) as stranger,
+        client(beside, other) as other_project,
     ):
-        body = {"url": f"{far.url}/scripted", "name": "far"}
-        refused = stranger.post("/api/connections", json=body)
-        made = http.post("/api/connections", json=body)
+        body = {"url": f"{remote.url}/scripted", "name": "far"}
+        refused = other_project.post("/api/connections", json=body)
+        result = http.post("/api/connections", json=body)
         until(lambda: second.get("/api/workflows/far").status_code == 200)
-        seen = [row["name"] for row in stranger.get("/api/connections").json()["data"]]
-        texts = [said(beside, "far", "through the other", key), said(beside, "far", "theirs", other)]
+        visible_names = [row["name"] for row in other_project.get("/api/connections").json()["data"]]
+        texts = [ask_model(beside, "far", "through the other", key), ask_model(beside, "far", "theirs", other)]
         waits = second.post("/v1/responses", json={"model": "far", "input": "later", "background": True}).json()["id"]
         until(lambda: http.get(f"/v1/responses/{waits}").json()["status"] == "completed")  # The worker took it.
-        gone = second.delete("/api/connections/far").status_code
+        delete_status = second.delete("/api/connections/far").status_code
         until(lambda: http.get("/api/workflows/far").status_code == 404)
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "missing_scope")
-    assert (made.status_code, seen, gone) == (201, ["far"], 204)
+    assert (result.status_code, visible_names, delete_status) == (201, ["far"], 204)
     assert texts == ["through the other", "theirs"]
 
 
 def new_key(db: str, project: str, scope: str) -> str:
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", scope, "--project", project]
-    made = subprocess.run(command, env={**os.environ, "PALAVER_DB": db}, capture_output=True, text=True, check=True)
-    return made.stdout.strip()
+    result = subprocess.run(command, env={**os.environ, "PALAVER_DB": db}, capture_output=True, text=True, check=True)
+    return result.stdout.strip()

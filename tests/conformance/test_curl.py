@@ -18,9 +18,9 @@ def curl(server: ServerProcess, body: dict[str, object], *more: str) -> str:
 
 
 def test_a_question_gets_an_answer_in_the_form_of_responses(server: ServerProcess) -> None:
-    said = curl(server, {"input": [{"role": "user", "content": "Hello there"}]})
+    response = curl(server, {"input": [{"role": "user", "content": "Hello there"}]})
 
-    [message] = json.loads(said)["output"]
+    [message] = json.loads(response)["output"]
     assert message == {
         "type": "message",
         "id": message["id"],
@@ -31,9 +31,9 @@ def test_a_question_gets_an_answer_in_the_form_of_responses(server: ServerProces
 
 
 def test_a_streamed_answer_is_lines_of_data(server: ServerProcess) -> None:
-    said = curl(server, {"input": [{"role": "user", "content": "Hello there"}], "stream": True})
+    response = curl(server, {"input": [{"role": "user", "content": "Hello there"}], "stream": True})
 
-    lines = [line for line in said.split("\n") if line]
+    lines = [line for line in response.split("\n") if line]
     types = [json.loads(line.removeprefix("data: "))["type"] for line in lines[:-1]]
     assert types == [
         "response.created",
@@ -57,9 +57,9 @@ def test_a_tool_round_has_the_items_of_the_mission(server: ServerProcess) -> Non
         {"tool_result": {"id": "call-456", "output": "Current time: 12:00 PM"}},
     ]
 
-    said = curl(server, {"input": [], "custom_inputs": {"script": script}})
+    response = curl(server, {"input": [], "custom_inputs": {"script": script}})
 
-    assert json.loads(said)["output"] == [
+    assert json.loads(response)["output"] == [
         {
             "type": "function_call",
             "id": "fc_call-456",
@@ -79,9 +79,9 @@ def test_a_tool_round_has_the_items_of_the_mission(server: ServerProcess) -> Non
 
 
 def test_a_mistake_is_told_to_every_family_of_readers(server: ServerProcess) -> None:
-    said = curl(server, {"input": "Hello", "stream": "yes"}, "--write-out", "\n%{http_code}")
+    response = curl(server, {"input": "Hello", "stream": "yes"}, "--write-out", "\n%{http_code}")
 
-    body, status = said.rsplit("\n", 1)
+    body, status = response.rsplit("\n", 1)
     message = json.loads(body)["detail"]
     assert (status, json.loads(body)) == (
         "400",

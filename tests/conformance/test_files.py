@@ -42,7 +42,7 @@ def responded(kind: str) -> Callable[[openai.OpenAI, str, str], str]:
     return ask
 
 
-Ask = Callable[[openai.OpenAI, str, str], str]
+AskFunction = Callable[[openai.OpenAI, str, str], str]
 WAYS = {
     "completions": (completed, "messages[0].content[1].file.file_id"),
     "a file": (responded("input_file"), "input[0].content[1].file_id"),
@@ -51,7 +51,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize(("ask", "place"), WAYS.values(), ids=WAYS)
-def test_a_file_is_named_by_its_id(keeper: StoredServer, client: openai.OpenAI, ask: Ask, place: str) -> None:
+def test_a_file_is_named_by_its_id(keeper: StoredServer, client: openai.OpenAI, ask: AskFunction, place: str) -> None:
     file = uploaded(keeper)
 
     weighed, looked_at = (json.loads(ask(client, model, file)) for model in ("weighed", "looked_at"))
@@ -59,9 +59,9 @@ def test_a_file_is_named_by_its_id(keeper: StoredServer, client: openai.OpenAI, 
     assert weighed == [["image/png", "sky.png", len(PNG)]]
     picture = looked_at[0]["content"][1]["image_url"]["url"]
     assert picture == f"data:image/png;base64,{b64encode(PNG).decode()}"
-    with keeper.openai(key=keeper.other_key) as stranger:
+    with keeper.openai(key=keeper.other_key) as other_client:
         refusals = []
-        for who, name in ((client, UNKNOWN), (stranger, file)):
+        for who, name in ((client, UNKNOWN), (other_client, file)):
             with pytest.raises(openai.NotFoundError) as raised:
                 ask(who, "weighed", name)
             refusals.append(error_fields(raised.value))

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from palaver_jobchat.testing import FakeAnthropic
-from tests.conformance.test_services import called, opened, without_ids
+from tests.conformance.test_services import call_socket, opened, without_ids
 from tests.jobchat.scenarios import edit, replace
 from tests.server_process import ServerProcess, server_process
 
@@ -55,12 +55,12 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
 def test_lightning_and_the_command_are_told_the_same(
     server: ServerProcess, http: httpx.Client, fake: FakeAnthropic
 ) -> None:
-    plain = http.post("/services/job_chat", json=PAYLOAD)
+    response = http.post("/services/job_chat", json=PAYLOAD)
     streamed = http.post("/services/job_chat/stream", json=PAYLOAD)
     with opened(server, "/services/job_chat") as line:
-        said = called(line, PAYLOAD)
+        messages = call_socket(line, PAYLOAD)
 
-    body = plain.json()
+    body = response.json()
     assert body["suggested_code"] == "post('/patients');\n"
     assert body["meta"]["job_chat"]["adaptor"] == {
         "name": "@openfn/language-http",
@@ -70,21 +70,23 @@ def test_lightning_and_the_command_are_told_the_same(
     events = re.findall(r"event: (\w+)\ndata: (.+)\n\n", streamed.text)
     assert events[0][0] == "message_start"
     assert json.loads(events[-1][1]) == body
-    assert said[-1] == {"event": "complete", "data": body}
-    logs = [message["data"] for message in said if message["event"] == "log"]
+    assert messages[-1] == {"event": "complete", "data": body}
+    logs = [message["data"] for message in messages if message["event"] == "log"]
     assert logs == ["Reading the job", "Searching the docs", "Thinking", "Writing code"]
-    told = [{"event": "event", "type": name, "data": json.loads(data)} for name, data in events[:-1] if name != "log"]
-    heard = [message for message in said if message["event"] == "event"]
-    assert without_ids(json.dumps(heard)) == without_ids(json.dumps(told))
+    expected_events = [
+        {"event": "event", "type": name, "data": json.loads(data)} for name, data in events[:-1] if name != "log"
+    ]
+    socket_events = [message for message in messages if message["event"] == "event"]
+    assert without_ids(json.dumps(socket_events)) == without_ids(json.dumps(expected_events))
     assert {request.key for request in fake.requests} == {PAYLOAD["api_key"]}
     assert not [request for request in fake.requests if "u-1" in json.dumps(request.body)]
 
 
 def test_the_list_the_readme_and_the_schema_tell_what_it_is(http: httpx.Client) -> None:
-    listed = http.get("/services").json()["services"]
+    services = http.get("/services").json()["services"]
     one = http.get("/services/job_chat").json()
 
-    assert [entry["name"] for entry in listed] == ["echo", "job_chat", "status"]
+    assert [entry["name"] for entry in services] == ["echo", "job_chat", "status"]
     assert one["is_chat"] is True
     assert one["summary"].startswith("Helps people write jobs for OpenFn")
     assert set(one["inputs"]["properties"]) >= {"context", "meta", "suggest_code", "use_new_prompt", "refresh_rag"}
@@ -100,12 +102,12 @@ def test_palaver_call_asks_the_running_server(server: ServerProcess, http: httpx
     (tmp_path / "payload.json").write_text(json.dumps(PAYLOAD), encoding="utf-8")
     expected = http.post("/services/job_chat", json=PAYLOAD).json()
 
-    whole = palaver("call", "job_chat", "payload.json", "-O", "--url", server.url, folder=tmp_path)
+    call_output = palaver("call", "job_chat", "payload.json", "-O", "--url", server.url, folder=tmp_path)
     streamed = palaver("call", "job_chat", "payload.json", "--stream", "--url", server.url, folder=tmp_path)
     (tmp_path / "wrong.json").write_text('{"content": " "}', encoding="utf-8")
     refused = palaver("call", "job_chat", "wrong.json", "--url", server.url, folder=tmp_path)
 
-    assert (whole.returncode, json.loads(whole.stdout)) == (0, expected)
+    assert (call_output.returncode, json.loads(call_output.stdout)) == (0, expected)
     assert (streamed.returncode, json.loads(streamed.stdout)) == (0, expected)
     assert "I'll send them." in streamed.stderr
     assert (refused.returncode, refused.stdout) == (1, "")

@@ -19,7 +19,7 @@ def client(server: ServerProcess) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def told(error: openai.APIStatusError) -> dict[str, Any]:
+def error_fields(error: openai.APIStatusError) -> dict[str, Any]:
     return {"status": error.status_code, "type": error.type, "code": error.code, "param": error.param}
 
 
@@ -27,14 +27,14 @@ def test_an_unknown_workflow_is_not_found(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="No workflow 'nobody'") as raised:
         client.responses.create(model="nobody", input="Hello")
 
-    assert told(raised.value) == {"status": 404, "type": "not_found", "code": "model_not_found", "param": None}
+    assert error_fields(raised.value) == {"status": 404, "type": "not_found", "code": "model_not_found", "param": None}
 
 
 def test_a_wrong_value_is_a_bad_request_that_names_its_field(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="temperature must be between 0 and 2") as raised:
         client.responses.create(model="scripted", input="Hello", temperature=9)
 
-    assert told(raised.value) == {
+    assert error_fields(raised.value) == {
         "status": 400,
         "type": "invalid_request",
         "code": "invalid_value",
@@ -48,7 +48,7 @@ def test_a_mistake_is_told_before_the_stream_begins(client: openai.OpenAI) -> No
             model="scripted", messages=[{"role": "user", "content": "Hello"}], n=2, stream=True
         )
 
-    assert told(raised.value) == {
+    assert error_fields(raised.value) == {
         "status": 400,
         "type": "invalid_request",
         "code": "unsupported_value",
@@ -65,14 +65,19 @@ def test_a_response_that_never_was_is_not_found_and_asked_for_once(
     with pytest.raises(openai.NotFoundError, match="resp_1") as raised:
         getattr(client.responses, stored)("resp_1")
 
-    assert told(raised.value) == {"status": 404, "type": "not_found", "code": "response_not_found", "param": None}
+    assert error_fields(raised.value) == {
+        "status": 404,
+        "type": "not_found",
+        "code": "response_not_found",
+        "param": None,
+    }
     assert requests(http, status=404) == before + 1
 
 
 def test_nothing_goes_on_from_what_is_not_there(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as raised:
         client.responses.create(model="scripted", input="Hello", previous_response_id="resp_1")
-    assert told(raised.value) == {
+    assert error_fields(raised.value) == {
         "status": 404,
         "type": "not_found",
         "code": "previous_response_not_found",
@@ -81,7 +86,7 @@ def test_nothing_goes_on_from_what_is_not_there(client: openai.OpenAI) -> None:
 
     with pytest.raises(openai.NotFoundError) as raised:
         client.responses.create(model="scripted", input="Hello", conversation="conv_1")
-    assert told(raised.value) == {
+    assert error_fields(raised.value) == {
         "status": 404,
         "type": "not_found",
         "code": "conversation_not_found",
@@ -95,7 +100,7 @@ def test_a_failed_run_is_told_with_its_code_and_not_run_again(client: openai.Ope
     with pytest.raises(openai.InternalServerError, match="The model is down") as raised:
         client.responses.create(model="scripted", input="Go on.", extra_body={"custom_inputs": {"script": [FAIL]}})
 
-    assert told(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
+    assert error_fields(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
     assert requests(http, status=500) == before + 1
 
 
@@ -109,7 +114,7 @@ def test_so_is_it_in_chat_completions(client: openai.OpenAI, http: httpx.Client)
             extra_body={"custom_inputs": {"script": [FAIL]}},
         )
 
-    assert told(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
+    assert error_fields(raised.value) == {"status": 500, "type": "model_error", "code": "model_down", "param": None}
     assert requests(http, status=500) == before + 1
 
 

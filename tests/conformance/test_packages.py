@@ -7,9 +7,9 @@ HERE = Path(__file__).parent
 
 
 def test_every_package_is_asked_for_by_its_exact_version() -> None:
-    wanted = json.loads((HERE / "package.json").read_text("utf-8"))["dependencies"]
+    dependencies = json.loads((HERE / "package.json").read_text("utf-8"))["dependencies"]
 
-    assert {name: version for name, version in wanted.items() if not version.split("@")[-1][0].isdigit()} == {}
+    assert {name: version for name, version in dependencies.items() if not version.split("@")[-1][0].isdigit()} == {}
 
 
 def test_the_lock_holds_hashes_and_no_address() -> None:

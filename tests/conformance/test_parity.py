@@ -24,15 +24,15 @@ Loss = Callable[[ClientResult], ClientResult]
 # --- Losses: what stands in the answer instead
 
 
-def joined(built: ClientResult) -> ClientResult:
+def join_text(built: ClientResult) -> ClientResult:
     """Chat Completions has one content: messages are joined."""
     return replace(built, text=["\n\n".join(built.text)] if built.text else [])
 
 
 def without_own_tools(built: ClientResult) -> ClientResult:
     """Chat Completions shows only the calls that the client is to answer."""
-    answered = {result["id"] for result in built.results}
-    return replace(built, calls=[call for call in built.calls if call["id"] not in answered], results=[])
+    answered_ids = {result["id"] for result in built.results}
+    return replace(built, calls=[call for call in built.calls if call["id"] not in answered_ids], results=[])
 
 
 def completed(built: ClientResult) -> ClientResult:
@@ -137,7 +137,7 @@ def error_in_place(built: ClientResult) -> ClientResult:
     return built if built.error is None else replace(built, text=[], usage=None)
 
 
-CHAT = (joined, without_own_tools)
+CHAT = (join_text, without_own_tools)
 
 CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
     # Responses, /v1/responses
@@ -186,8 +186,8 @@ CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
     "AI SDK openai, chat": ("ai_sdk", "openaiChatWhole", (*CHAT, error_alone, no_reasoning)),
     "AI SDK openai, chat streamed": ("ai_sdk", "openaiChatStreamed", (*CHAT, no_reasoning)),
     # Services
-    "services": ("python", "services_whole", (joined, trimmed, text_alone, zeros, error_alone, in_capitals)),
-    "services, streamed": ("python", "services_streamed", (joined, trimmed, zeros, error_in_place, in_capitals)),
+    "services": ("python", "services_whole", (join_text, trimmed, text_alone, zeros, error_alone, in_capitals)),
+    "services, streamed": ("python", "services_streamed", (join_text, trimmed, zeros, error_in_place, in_capitals)),
     # UI message stream
     "useChat 5": ("use_chat", "ai5", (only_message, results_beside_calls)),
     "useChat 6": ("use_chat", "ai6", (only_message, results_beside_calls)),
@@ -203,7 +203,7 @@ def test_the_client_builds_what_was_said(
     kind, way, losses = CLIENTS[client]
     expected = reduce(lambda built, loss: loss(built), losses, scenario.built)
 
-    record = ask(kind, way, scenario, server.url, drivers)
+    record = run_client(kind, way, scenario, server.url, drivers)
 
     assert asdict(read(record, expected)) == asdict(expected)
 
@@ -212,13 +212,13 @@ def test_the_client_builds_what_was_said(
 def test_no_loss_is_listed_in_vain(client: str) -> None:
     losses = CLIENTS[client][2]
 
-    def lost(chosen: Iterable[Loss]) -> list[ClientResult]:
-        return [reduce(lambda built, loss: loss(built), chosen, scenario.built) for scenario in SCENARIOS.values()]
+    def lost(selected: Iterable[Loss]) -> list[ClientResult]:
+        return [reduce(lambda built, loss: loss(built), selected, scenario.built) for scenario in SCENARIOS.values()]
 
     assert [loss for loss in losses if lost(losses) == lost(other for other in losses if other is not loss)] == []
 
 
-def ask(kind: str, way: str, scenario: Scenario, url: str, drivers: Drivers, *, cancel: bool = False) -> Record:
+def run_client(kind: str, way: str, scenario: Scenario, url: str, drivers: Drivers, *, cancel: bool = False) -> Record:
     """The record of what the client made of the scenario."""
     if kind != "python":
         return drivers(kind).ask(way=way, url=url, workflow=scenario.workflow, prompt=scenario.prompt, cancel=cancel)

@@ -34,7 +34,7 @@ def listed(words: list[str]) -> dict[str, int]:
     return {"words": len(words)}
 '''
 PROGRAMS = {"bash": ("sh", ["sh", "-e"]), "python": ("py", [sys.executable]), "javascript": ("mjs", [str(NODE)])}
-SAID = {
+EXPECTED_OUTPUT = {
     "tutor": "Hello! This is about 'Some text.'.",
     "greeter": "Good day.",
     "counted": "Some text. 1 True",
@@ -44,7 +44,7 @@ CLIENTS = ["curl", "openai-python", "openai-node", "ai-sdk", "langchain"]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def program_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with server_process(tmp_path_factory.mktemp("programs"), SOURCE) as server:
         yield server
 
@@ -53,24 +53,24 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
     """Another, to which a key was given out, and that key."""
     with server_process(tmp_path_factory.mktemp("locked"), SOURCE) as server:
-        wanted = {"name": "k", "scopes": ["invoke", "read"]}
-        answer = httpx.post(f"{server.url}/api/keys", json=wanted, trust_env=False)
+        key_request = {"name": "k", "scopes": ["invoke", "read"]}
+        answer = httpx.post(f"{server.url}/api/keys", json=key_request, trust_env=False)
         assert answer.status_code == 201, answer.text
         yield server, answer.json()["secret"]
 
 
-def program(house: ServerProcess, workflow: str, client: str, headers: dict[str, str]) -> dict[str, Any]:
-    answer = httpx.get(f"{house.url}/api/workflows/{workflow}", headers=headers, trust_env=False)
-    (found,) = [snippet for snippet in answer.json()["snippets"] if snippet["client"] == client]
-    return found
+def program(program_server: ServerProcess, workflow: str, client: str, headers: dict[str, str]) -> dict[str, Any]:
+    answer = httpx.get(f"{program_server.url}/api/workflows/{workflow}", headers=headers, trust_env=False)
+    (program_snippet,) = [snippet for snippet in answer.json()["snippets"] if snippet["client"] == client]
+    return program_snippet
 
 
-def run(found: dict[str, Any], folder: Path, **environment: str) -> str:
+def run(program_snippet: dict[str, Any], folder: Path, **environment: str) -> str:
     assert_installed()
     (folder / "node_modules").symlink_to(HERE / "node_modules")  # Node looks for packages from where the file is.
-    suffix, command = PROGRAMS[found["language"]]
+    suffix, command = PROGRAMS[program_snippet["language"]]
     path = folder / f"program.{suffix}"
-    path.write_text(found["code"], encoding="utf-8")
+    path.write_text(program_snippet["code"], encoding="utf-8")
     ran = subprocess.run(
         [*command, path],
         capture_output=True,
@@ -84,16 +84,16 @@ def run(found: dict[str, Any], folder: Path, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("workflow", SAID)
-def test_a_program_runs_as_it_stands(house: ServerProcess, workflow: str, client: str, tmp_path: Path) -> None:
-    found = program(house, workflow, client, {})
+@pytest.mark.parametrize("workflow", EXPECTED_OUTPUT)
+def test_a_program_runs_as_it_stands(program_server: ServerProcess, workflow: str, client: str, tmp_path: Path) -> None:
+    program_snippet = program(program_server, workflow, client, {})
 
-    said = run(found, tmp_path)
+    output = run(program_snippet, tmp_path)
 
-    assert "PALAVER_KEY" not in found["code"]
-    assert SAID[workflow] in said
+    assert "PALAVER_KEY" not in program_snippet["code"]
+    assert EXPECTED_OUTPUT[workflow] in output
     if client != "curl":
-        assert said == f"{SAID[workflow]}\n"
+        assert output == f"{EXPECTED_OUTPUT[workflow]}\n"
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -101,10 +101,10 @@ def test_with_keys_it_takes_its_own_from_the_environment(
     locked: tuple[ServerProcess, str], client: str, tmp_path: Path
 ) -> None:
     server, key = locked
-    found = program(server, "tutor", client, {"authorization": f"Bearer {key}"})
+    program_snippet = program(server, "tutor", client, {"authorization": f"Bearer {key}"})
 
-    said = run(found, tmp_path, PALAVER_KEY=key)
+    output = run(program_snippet, tmp_path, PALAVER_KEY=key)
 
-    assert "PALAVER_KEY" in found["code"]
-    assert key not in found["code"]
-    assert SAID["tutor"] in said
+    assert "PALAVER_KEY" in program_snippet["code"]
+    assert key not in program_snippet["code"]
+    assert EXPECTED_OUTPUT["tutor"] in output

@@ -18,7 +18,7 @@ ALL = [
     ["user", "Thank you."],
 ]
 # Chat Completions does not show a workflow's own tools.
-JOINED = [
+MERGED = [
     ["user", "What time is it?"],
     ["assistant", "Let me check.\n\nIt is noon."],
     ["user", "Thank you."],
@@ -36,12 +36,12 @@ UNAVAILABLE = ["tool", "c1: Model tried to call unavailable tool 'get_time'. No 
 CLIENTS = {
     "openai for Python": ("python", "twice", ALL),
     "openai for Node": ("openai", "twice", ALL),
-    "openai for Node, chat": ("openai", "chatTwice", JOINED),
+    "openai for Node, chat": ("openai", "chatTwice", MERGED),
     "LangChain, Responses": ("python", "langchain_responses_twice", WITHOUT_TOOL),
-    "LangChain, chat": ("python", "langchain_chat_twice", JOINED),
+    "LangChain, chat": ("python", "langchain_chat_twice", MERGED),
     "AI SDK databricks": ("ai_sdk", "databricksTwice", ALL),
     "AI SDK openai, Responses": ("ai_sdk", "openaiResponsesTwice", [*ALL[:3], ALL[4], UNAVAILABLE, ALL[5]]),
-    "AI SDK openai, chat": ("ai_sdk", "openaiChatTwice", JOINED),
+    "AI SDK openai, chat": ("ai_sdk", "openaiChatTwice", MERGED),
     "AI SDK open-responses": ("ai_sdk", "openResponsesTwice", [*ALL[:2], ALL[4], ALL[2], UNAVAILABLE, ALL[5]]),
     "useChat 5": ("use_chat", "ai5", ALL),
     "useChat 6": ("use_chat", "ai6", ALL),
@@ -51,7 +51,7 @@ CLIENTS = {
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_the_second_turn_hears_the_first(client: str, server: ServerProcess, drivers: Callable[[str], Driver]) -> None:
-    kind, way, heard = CLIENTS[client]
+    kind, way, expected = CLIENTS[client]
     request = {"url": server.url, "workflow": "recalling", "prompt": "What time is it?", "then": "Thank you."}
 
     if kind == "python":
@@ -61,4 +61,4 @@ def test_the_second_turn_hears_the_first(client: str, server: ServerProcess, dri
         record = drivers(kind).ask(way=way, **request)
 
     assert record["error"] is None
-    assert json.loads("".join(record["text"])) == heard
+    assert json.loads("".join(record["text"])) == expected

@@ -31,13 +31,13 @@ def opened(server: ServerProcess, path: str) -> Iterator[Connection]:
         yield line
 
 
-def called(line: Connection, payload: Any) -> list[dict[str, Any]]:
+def call_socket(line: Connection, payload: Any) -> list[dict[str, Any]]:
     """All that comes of one start."""
     line.send(json.dumps({"event": "start", "data": payload}))
-    said: list[dict[str, Any]] = []
-    while not said or said[-1]["event"] != "complete":
-        said.append(json.loads(line.recv(30)))
-    return said
+    frames: list[dict[str, Any]] = []
+    while not frames or frames[-1]["event"] != "complete":
+        frames.append(json.loads(line.recv(30)))
+    return frames
 
 
 def without_ids(text: str) -> str:
@@ -45,20 +45,20 @@ def without_ids(text: str) -> str:
 
 
 def test_the_openfn_command_is_told_what_the_routes_tell(server: ServerProcess, http: httpx.Client) -> None:
-    plain = http.post("/services/scripted", json=PAYLOAD)
+    response = http.post("/services/scripted", json=PAYLOAD)
     streamed = http.post("/services/scripted/stream", json=PAYLOAD)
     with opened(server, "/services/scripted") as line:
-        first, second = called(line, PAYLOAD), called(line, PAYLOAD)
+        first, second = call_socket(line, PAYLOAD), call_socket(line, PAYLOAD)
 
     events = [message for message in first if message["event"] == "event"]
     in_stream = [
         {"event": "event", "type": name, "data": json.loads(data)}
         for name, data in re.findall(r"event: (\w+)\ndata: (.+)\n\n", streamed.text)
     ]
-    assert first[-1] == {"event": "complete", "data": plain.json()}
+    assert first[-1] == {"event": "complete", "data": response.json()}
     assert without_ids(json.dumps(events)) == without_ids(json.dumps(in_stream[:-1]))
     assert second[-1] == first[-1]
-    assert plain.json()["response"] == "Hello there, friend."
+    assert response.json()["response"] == "Hello there, friend."
 
 
 def test_a_cancelled_call_is_complete_and_the_socket_stays(server: ServerProcess, http: httpx.Client) -> None:
@@ -69,10 +69,10 @@ def test_a_cancelled_call_is_complete_and_the_socket_stays(server: ServerProcess
         line.send('{"event": "cancel"}')
         while (last := json.loads(line.recv(30)))["event"] != "complete":
             pass
-        again = called(line, PAYLOAD)
+        second_call = call_socket(line, PAYLOAD)
 
     assert last["data"]["type"] == "CANCELLED"
-    assert again[-1]["data"]["response"] == "Hello there, friend."
+    assert second_call[-1]["data"]["response"] == "Hello there, friend."
     assert http.get(f"/api/runs/{run}").json()["status"] == "cancelled"
 
 
@@ -97,24 +97,24 @@ def test_a_caller_that_leaves_a_plain_call_ends_its_run(server: ServerProcess, h
         pytest.raises(httpx.ReadTimeout),
     ):
         leaving.post("/services/scripted", json=waits)
-    found: list[Any] = []
+    matching: list[Any] = []
     for _ in range(200):
-        listed = http.get("/api/runs", params={"workflow": "scripted"}).json()["data"]
-        found = [run for run in listed if run["session"] == "left"]
-        if found and found[0]["status"] != "running":
+        runs = http.get("/api/runs", params={"workflow": "scripted"}).json()["data"]
+        matching = [run for run in runs if run["session"] == "left"]
+        if matching and matching[0]["status"] != "running":
             break
         time.sleep(0.05)
 
-    assert [run["status"] for run in found] == ["cancelled"]
+    assert [run["status"] for run in matching] == ["cancelled"]
 
 
 def test_every_answer_names_the_version_the_sockets_too(server: ServerProcess, http: httpx.Client) -> None:
     with opened(server, "/services/scripted") as line:
         assert line.response is not None
-        told = line.response.headers["x-api-version"]
+        header_value = line.response.headers["x-api-version"]
 
-    assert told == http.get("/livez").json()["version"]
-    assert http.head("/").headers["x-api-version"] == told
+    assert header_value == http.get("/livez").json()["version"]
+    assert http.head("/").headers["x-api-version"] == header_value
 
 
 def test_the_first_event_leaves_before_any_work(server: ServerProcess, http: httpx.Client) -> None:
@@ -139,23 +139,23 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerPro
     folder: Path = tmp_path_factory.mktemp("closed")
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "invoke"]
     settings = {**os.environ, "PALAVER_DB": str(folder / "palaver.db")}
-    made = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    result = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
     with server_process(folder, db=str(folder / "palaver.db")) as running:
-        yield running, made.stdout.strip()
+        yield running, result.stdout.strip()
 
 
 def test_a_key_may_stand_in_the_sockets_address_or_its_start_which_wins(closed: tuple[ServerProcess, str]) -> None:
     server, key = closed
 
-    def told(path: str, **more: str) -> Any:
+    def header_value(path: str, **more: str) -> Any:
         with opened(server, path) as line:
-            return called(line, {**PAYLOAD, **more})[-1]["data"].get("type", "answered")
+            return call_socket(line, {**PAYLOAD, **more})[-1]["data"].get("type", "answered")
 
-    assert told("/services/scripted") == "UNAUTHORIZED"
-    assert told("/services/scripted", api_key="sk-ant-somebody") == "UNAUTHORIZED"
-    assert told("/services/scripted", api_key=key) == "answered"
-    assert told(f"/services/scripted?api_key={key}") == "answered"
-    assert told(f"/services/scripted?api_key={key}", api_key="sk-ant-somebody") == "UNAUTHORIZED"
+    assert header_value("/services/scripted") == "UNAUTHORIZED"
+    assert header_value("/services/scripted", api_key="sk-ant-somebody") == "UNAUTHORIZED"
+    assert header_value("/services/scripted", api_key=key) == "answered"
+    assert header_value(f"/services/scripted?api_key={key}") == "answered"
+    assert header_value(f"/services/scripted?api_key={key}", api_key="sk-ant-somebody") == "UNAUTHORIZED"
     assert not any("api_key" in line or key in line for line in server.lines)
 
 
@@ -163,10 +163,10 @@ def test_a_socket_takes_the_payloads_that_a_body_may_have(server: ServerProcess,
     large = {**PAYLOAD, "content": "\u4e16" * 700_000, "script": [{"text": "Read."}]}  # As JSON it has 4.2 MB.
     too_large = {**PAYLOAD, "more": ["x" * (4 * 1024 * 1024)] * 2}
     with opened(server, "/services/scripted") as line:
-        answered, refused = called(line, large)[-1]["data"], called(line, too_large)[-1]["data"]
+        accepted, refused = call_socket(line, large)[-1]["data"], call_socket(line, too_large)[-1]["data"]
 
-    assert answered["response"] == "Read."
-    assert answered["history"][0]["content"] == large["content"]
+    assert accepted["response"] == "Read."
+    assert accepted["history"][0]["content"] == large["content"]
     assert (refused["code"], refused["type"]) == (413, "TOO_LARGE")
     assert http.post("/services/scripted", json=too_large).json() == refused
 
@@ -174,7 +174,7 @@ def test_a_socket_takes_the_payloads_that_a_body_may_have(server: ServerProcess,
 def test_what_no_body_may_have_closes_the_socket(server: ServerProcess) -> None:
     too_large = {**PAYLOAD, "more": "x" * (8 * 1024 * 1024 + 2048)}
     with opened(server, "/services/scripted") as line, pytest.raises(ConnectionClosedError) as closed:
-        called(line, too_large)
+        call_socket(line, too_large)
 
     # Whoever is still sending may be cut off before it can read why.
     assert closed.value.rcvd is None or closed.value.rcvd.code == 1009

@@ -13,7 +13,7 @@ from tests.server_process import ServerProcess
 ROOT = HERE.parent.parent
 SNIPPETS = sorted((HERE / "snippets").iterdir())
 ANSWER = "What would it change if you had a holiday?"
-SAID = {
+EXPECTED_OUTPUT = {
     "ai_sdk_databricks.mjs": [ANSWER],
     "ai_sdk_openai.mjs": [ANSWER] * 2,
     "langchain_client.py": [ANSWER] * 2,
@@ -40,11 +40,11 @@ def test_it_runs_as_it_stands(path: Path, server: ServerProcess, tmp_path: Path)
 
     assert ran.returncode == 0, ran.stderr
     if path.suffix == ".sh":
-        whole, streamed = re.split(r"(?=data: )", ran.stdout, maxsplit=1)
-        assert f'"text":"{ANSWER}"' in whole
+        first_output, streamed = re.split(r"(?=data: )", ran.stdout, maxsplit=1)
+        assert f'"text":"{ANSWER}"' in first_output
         assert streamed.endswith("data: [DONE]\n\n")
     else:
-        assert ran.stdout.splitlines() == SAID[path.name]
+        assert ran.stdout.splitlines() == EXPECTED_OUTPUT[path.name]
 
 
 @each_snippet

@@ -38,14 +38,14 @@ UI: dict[str, Any] = {
 
 def bodies(script: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     inputs = {"script": script}
-    said = [{"role": "user", "content": "go"}]
+    messages = [{"role": "user", "content": "go"}]
     return {
         "/scripted/invocations": {"input": "go", "stream": True, "custom_inputs": inputs},
         "/scripted/v1/responses": {"input": "go", "stream": True, "custom_inputs": inputs},
-        "/scripted/v1/chat/completions": {"messages": said, "stream": True, "custom_inputs": inputs},
+        "/scripted/v1/chat/completions": {"messages": messages, "stream": True, "custom_inputs": inputs},
         "/scripted/api/chat": {**UI, "custom_inputs": inputs},
-        "/scripted/invoke": {"messages": said, "flags": {"stream": True}, "inputs": inputs},
-        "/scripted/run": {"messages": said, "inputs": inputs},
+        "/scripted/invoke": {"messages": messages, "flags": {"stream": True}, "inputs": inputs},
+        "/scripted/run": {"messages": messages, "inputs": inputs},
         "/services/scripted/stream": {"content": "go", **inputs},
     }
 
@@ -77,15 +77,19 @@ def test_a_stream_is_the_same_on_both_ways(
     http: httpx.Client, page: TabClient, path: str, script: list[dict[str, Any]]
 ) -> None:
     body, number = bodies(script)[path], next(numbers)
-    plain = http.post(path, json=body)
+    response = http.post(path, json=body)
     page.send(number, path, body)
     mine = page.until(number)
 
-    assert same(joined_text(mine)) == same(plain.content.decode())
-    assert mine[0]["status"] == plain.status_code
-    own = {name: same(value) for name, value in mine[0]["headers"].items()}
-    wanted = {name: same(value) for name, value in plain.headers.items() if name not in ("date", "transfer-encoding")}
-    assert own == {name: value for name, value in wanted.items() if name not in ("connection", "server")}
+    assert same(joined_text(mine)) == same(response.content.decode())
+    assert mine[0]["status"] == response.status_code
+    socket_headers = {name: same(value) for name, value in mine[0]["headers"].items()}
+    expected_headers = {
+        name: same(value) for name, value in response.headers.items() if name not in ("date", "transfer-encoding")
+    }
+    assert socket_headers == {
+        name: value for name, value in expected_headers.items() if name not in ("connection", "server")
+    }
 
 
 def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: TabClient) -> None:
@@ -109,14 +113,14 @@ def test_openai_reads_what_came_on_a_socket(server: ServerProcess) -> None:
             head = next(message for message in page.said if message["id"] == number)
 
             def pieces() -> Iterator[bytes]:
-                seen = 0
+                frame_count = 0
                 while True:
                     mine = [message for message in page.said if message["id"] == number][1:]
-                    for message in mine[seen:]:
+                    for message in mine[frame_count:]:
                         if "data" not in message:
                             return
                         yield message["data"].encode()
-                    seen = len(mine)
+                    frame_count = len(mine)
                     page.next()
 
             return httpx2.Response(head["status"], headers=head["headers"], content=pieces())
@@ -139,27 +143,34 @@ def test_what_changes_in_one_process_is_told_in_all(
 ) -> None:
     url = postgres.create()
     folders = [tmp_path_factory.mktemp(name) for name in ("here", "there")]
-    with run_stored_server(folders[0], url) as here, run_second_server(folders[1], here) as there:
-        _tell_each_other(here, there)
+    with (
+        run_stored_server(folders[0], url) as first_server,
+        run_second_server(folders[1], first_server) as second_server,
+    ):
+        _tell_each_other(first_server, second_server)
     postgres.drop(url)
 
 
-def _tell_each_other(here: StoredServer, there: StoredServer) -> None:
-    headers = {"authorization": f"Bearer {_admin_key(here)}"}
-    other = {"authorization": f"Bearer {_admin_key(here, 'theirs')}"}
+def _tell_each_other(first_server: StoredServer, second_server: StoredServer) -> None:
+    headers = {"authorization": f"Bearer {_admin_key(first_server)}"}
+    other = {"authorization": f"Bearer {_admin_key(first_server, 'theirs')}"}
     with (
-        tab_client(there.url, headers) as page,
-        tab_client(here.url, headers) as near,
-        tab_client(there.url, other) as foreign,
+        tab_client(second_server.url, headers) as page,
+        tab_client(first_server.url, headers) as first_tab,
+        tab_client(second_server.url, other) as foreign,
     ):
-        made = httpx.post(f"{here.url}/api/threads", json={"workflow": "scripted"}, headers=headers, trust_env=False)
-        thread = made.json()["id"]
-        for one in (page, near):
+        result = httpx.post(
+            f"{first_server.url}/api/threads", json={"workflow": "scripted"}, headers=headers, trust_env=False
+        )
+        thread = result.json()["id"]
+        for one in (page, first_tab):
             one.hear({"changed": "thread", "ref": thread})
         body = {"messages": [{"role": "user", "content": "hello"}]}
-        begun = httpx.post(f"{here.url}/api/threads/{thread}/turns", json=body, headers=headers, trust_env=False)
-        run = begun.json()["run"]["id"]
-        for one in (page, near):
+        turn_response = httpx.post(
+            f"{first_server.url}/api/threads/{thread}/turns", json=body, headers=headers, trust_env=False
+        )
+        run = turn_response.json()["run"]["id"]
+        for one in (page, first_tab):
             one.hear({"changed": "run", "ref": run})
             one.hear({"changed": "thread", "ref": thread, "run": run})
         foreign.send(1, "/api/about")
@@ -170,7 +181,7 @@ def _tell_each_other(here: StoredServer, there: StoredServer) -> None:
 
 def _admin_key(keeper: StoredServer, project: str = "ours") -> str:
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "admin", "--project", project]
-    made = subprocess.run(
+    result = subprocess.run(
         command, env={**os.environ, "PALAVER_DB": keeper.db}, capture_output=True, text=True, check=True
     )
-    return made.stdout.strip()
+    return result.stdout.strip()

@@ -19,16 +19,18 @@ async def client(keeper: StoredServer) -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
-async def begun(client: openai.AsyncOpenAI, gate: str, **more: Any) -> tuple[Any, list[ResponseStreamEvent], str]:
+async def start_stream(
+    client: openai.AsyncOpenAI, gate: str, **more: Any
+) -> tuple[Any, list[ResponseStreamEvent], str]:
     """A run that waits at the gate: its stream, what came of it up to its first words, and its id."""
     stream = await client.responses.create(model="gated", input=gate, stream=True, **more)
-    seen: list[ResponseStreamEvent] = []
+    first_events: list[ResponseStreamEvent] = []
     async for event in stream:
-        seen.append(event)
+        first_events.append(event)
         if event.type == "response.output_text.delta":
             break
-    assert isinstance(seen[0], ResponseCreatedEvent)
-    return stream, seen, seen[0].response.id
+    assert isinstance(first_events[0], ResponseCreatedEvent)
+    return stream, first_events, first_events[0].response.id
 
 
 async def every(stream: Any) -> list[dict[str, Any]]:
@@ -53,31 +55,33 @@ async def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(
     client: openai.AsyncOpenAI, keeper: StoredServer
 ) -> None:
     gate = uuid4().hex
-    stream, seen, name = await begun(client, gate)
+    stream, first_events, name = await start_stream(client, gate)
     live = [
         asyncio.create_task(every(client.responses.retrieve(name, stream=True, starting_after=number)))
         for number in range(5)
     ]
 
     await asyncio.to_thread(keeper.open, gate)
-    whole = [event.to_dict() for event in [*seen, *[event async for event in stream]]]
+    all_events = [event.to_dict() for event in [*first_events, *[event async for event in stream]]]
 
-    assert [event["sequence_number"] for event in whole] == list(range(len(whole)))
-    assert await asyncio.gather(*live) == [whole[number + 1 :] for number in range(5)]
-    for number in range(len(whole) + 1):
-        assert await every(client.responses.retrieve(name, stream=True, starting_after=number)) == whole[number + 1 :]
+    assert [event["sequence_number"] for event in all_events] == list(range(len(all_events)))
+    assert await asyncio.gather(*live) == [all_events[number + 1 :] for number in range(5)]
+    for number in range(len(all_events) + 1):
+        assert (
+            await every(client.responses.retrieve(name, stream=True, starting_after=number)) == all_events[number + 1 :]
+        )
 
 
 async def test_a_run_is_cancelled_by_many_at_once(client: openai.AsyncOpenAI) -> None:
-    stream, _, name = await begun(client, uuid4().hex)
+    stream, _, name = await start_stream(client, uuid4().hex)
 
     cancelled = await asyncio.gather(*[client.responses.cancel(name) for _ in range(4)])
     last = [event async for event in stream][-1]
 
-    kept = (await client.responses.retrieve(name)).to_dict()
-    assert [response.to_dict() for response in cancelled] == [kept] * 4
-    assert last.response.to_dict() == kept
-    assert kept["status"] == "cancelled"
+    stored = (await client.responses.retrieve(name)).to_dict()
+    assert [response.to_dict() for response in cancelled] == [stored] * 4
+    assert last.response.to_dict() == stored
+    assert stored["status"] == "cancelled"
     done = await client.responses.create(model="scripted", input="Hello")
     with pytest.raises(openai.BadRequestError) as raised:
         await client.responses.cancel(done.id)
@@ -94,32 +98,32 @@ async def test_of_many_turns_at_once_one_is_answered(client: openai.AsyncOpenAI,
         except openai.ConflictError as error:
             return error.code
 
-    going, refused = {asyncio.create_task(turn()) for _ in range(8)}, set[asyncio.Task[str | None]]()
-    while len(going) > 1:
-        ended, going = await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+    pending, refused = {asyncio.create_task(turn()) for _ in range(8)}, set[asyncio.Task[str | None]]()
+    while len(pending) > 1:
+        ended, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         refused |= ended
     await asyncio.to_thread(keeper.open, gate)
 
     assert [task.result() for task in refused] == ["conversation_locked"] * 7
-    assert [await task for task in going] == ["One. Two."]
-    listed = [item async for item in client.conversations.items.list(conversation, order="asc")]
-    assert [item.role for item in listed if item.type == "message"] == ["user", "assistant"]
+    assert [await task for task in pending] == ["One. Two."]
+    items = [item async for item in client.conversations.items.list(conversation, order="asc")]
+    assert [item.role for item in items if item.type == "message"] == ["user", "assistant"]
 
 
 async def test_a_conversation_is_made_changed_filled_and_deleted(client: openai.AsyncOpenAI) -> None:
-    made = await client.conversations.create(metadata={"topic": "time"})
+    created = await client.conversations.create(metadata={"topic": "time"})
     hello: Any = {"role": "user", "content": "Hello"}
-    [added] = (await client.conversations.items.create(made.id, items=[hello])).data
+    [added] = (await client.conversations.items.create(created.id, items=[hello])).data
     assert added.id is not None
 
-    changed = await client.conversations.update(made.id, metadata={})
-    one = await client.conversations.items.retrieve(added.id, conversation_id=made.id)
+    changed = await client.conversations.update(created.id, metadata={})
+    one = await client.conversations.items.retrieve(added.id, conversation_id=created.id)
 
-    assert changed.to_dict() == made.to_dict() | {"metadata": {}}
-    assert (await client.conversations.retrieve(made.id)).to_dict() == changed.to_dict()
+    assert changed.to_dict() == created.to_dict() | {"metadata": {}}
+    assert (await client.conversations.retrieve(created.id)).to_dict() == changed.to_dict()
     assert one.to_dict() == added.to_dict()
-    await client.conversations.items.delete(added.id, conversation_id=made.id)
-    assert (await client.conversations.items.list(made.id)).data == []
-    await client.conversations.delete(made.id)
+    await client.conversations.items.delete(added.id, conversation_id=created.id)
+    assert (await client.conversations.items.list(created.id)).data == []
+    await client.conversations.delete(created.id)
     with pytest.raises(openai.NotFoundError):
-        await client.conversations.retrieve(made.id)
+        await client.conversations.retrieve(created.id)

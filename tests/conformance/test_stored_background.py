@@ -39,23 +39,23 @@ def test_it_goes_on_when_its_reader_hangs_up_and_is_resumed_where_that_was(
     client: openai.OpenAI, keeper: StoredServer
 ) -> None:
     gate = uuid4().hex
-    seen: list[ResponseStreamEvent] = []
+    first_events: list[ResponseStreamEvent] = []
     with client.responses.create(model="gated", input=gate, background=True, stream=True) as stream:
         for event in stream:
-            seen.append(event)
+            first_events.append(event)
             if event.type == "response.output_text.delta":
                 break
-    assert isinstance(seen[0], ResponseCreatedEvent)
-    name = seen[0].response.id
+    assert isinstance(first_events[0], ResponseCreatedEvent)
+    name = first_events[0].response.id
 
     running = client.responses.retrieve(name)
     keeper.open(gate)
-    rest = list(client.responses.retrieve(name, stream=True, starting_after=seen[-1].sequence_number))
+    rest = list(client.responses.retrieve(name, stream=True, starting_after=first_events[-1].sequence_number))
 
     assert running.status == "in_progress"
-    whole = [event.to_dict() for event in [*seen, *rest]]
-    assert [event["sequence_number"] for event in whole] == list(range(len(whole)))
-    assert whole == [event.to_dict() for event in client.responses.retrieve(name, stream=True)]
+    all_events = [event.to_dict() for event in [*first_events, *rest]]
+    assert [event["sequence_number"] for event in all_events] == list(range(len(all_events)))
+    assert all_events == [event.to_dict() for event in client.responses.retrieve(name, stream=True)]
     assert client.responses.retrieve(name).output_text == "One. Two."
 
 

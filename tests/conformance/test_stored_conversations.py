@@ -24,7 +24,7 @@ def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def heard(response: Response) -> list[list[str]]:
+def received_messages(response: Response) -> list[list[str]]:
     return json.loads(response.output_text)
 
 
@@ -39,137 +39,146 @@ def _text(item: ConversationItem) -> str:
 
 
 def test_a_conversation_is_made_read_changed_and_deleted(client: openai.OpenAI) -> None:
-    made = client.conversations.create(metadata={"topic": "time"})
-    changed = client.conversations.update(made.id, metadata={"topic": "space", "lang": "en"})
+    conversation = client.conversations.create(metadata={"topic": "time"})
+    changed = client.conversations.update(conversation.id, metadata={"topic": "space", "lang": "en"})
 
-    assert made.to_dict() == {
-        "id": made.id,
+    assert conversation.to_dict() == {
+        "id": conversation.id,
         "object": "conversation",
-        "created_at": made.created_at,
+        "created_at": conversation.created_at,
         "metadata": {"topic": "time"},
     }
-    assert made.id.startswith("conv_")
-    assert changed.to_dict() == made.to_dict() | {"metadata": {"topic": "space", "lang": "en"}}
-    assert client.conversations.retrieve(made.id).to_dict() == changed.to_dict()
-    assert client.conversations.delete(made.id).to_dict() == {
-        "id": made.id,
+    assert conversation.id.startswith("conv_")
+    assert changed.to_dict() == conversation.to_dict() | {"metadata": {"topic": "space", "lang": "en"}}
+    assert client.conversations.retrieve(conversation.id).to_dict() == changed.to_dict()
+    assert client.conversations.delete(conversation.id).to_dict() == {
+        "id": conversation.id,
         "object": "conversation.deleted",
         "deleted": True,
     }
-    for gone in (
-        lambda: client.conversations.retrieve(made.id),
-        lambda: client.conversations.update(made.id, metadata={}),
-        lambda: client.conversations.delete(made.id),
-        lambda: client.conversations.items.list(made.id),
-        lambda: client.conversations.items.create(made.id, items=[HELLO]),
+    for call_deleted in (
+        lambda: client.conversations.retrieve(conversation.id),
+        lambda: client.conversations.update(conversation.id, metadata={}),
+        lambda: client.conversations.delete(conversation.id),
+        lambda: client.conversations.items.list(conversation.id),
+        lambda: client.conversations.items.create(conversation.id, items=[HELLO]),
     ):
         with pytest.raises(openai.NotFoundError):
-            gone()
+            call_deleted()
     with pytest.raises(openai.NotFoundError) as raised:
-        client.responses.create(model="heard", input="Hi", conversation=made.id)
+        client.responses.create(model="heard", input="Hi", conversation=conversation.id)
     assert raised.value.param == "conversation"
 
 
 def test_items_are_added_listed_read_and_deleted(client: openai.OpenAI) -> None:
-    made = client.conversations.create(items=[HELLO])
+    conversation = client.conversations.create(items=[HELLO])
     call: Any = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
     result: Any = {"type": "function_call_output", "call_id": "c1", "output": "12:00"}
 
-    added = client.conversations.items.create(made.id, items=[call, result])
-    listed = list(client.conversations.items.list(made.id, order="asc"))
+    added = client.conversations.items.create(conversation.id, items=[call, result])
+    items = list(client.conversations.items.list(conversation.id, order="asc"))
 
     assert [item.type for item in added.data] == ["function_call", "function_call_output"]
-    assert [item.to_dict() for item in listed[1:]] == [item.to_dict() for item in added.data]
-    assert _text(listed[0]) == "Hello"
-    for item in listed:
+    assert [item.to_dict() for item in items[1:]] == [item.to_dict() for item in added.data]
+    assert _text(items[0]) == "Hello"
+    for item in items:
         assert item.id is not None
-        assert client.conversations.items.retrieve(item.id, conversation_id=made.id).to_dict() == item.to_dict()
-    first = listed[0].id
+        assert client.conversations.items.retrieve(item.id, conversation_id=conversation.id).to_dict() == item.to_dict()
+    first = items[0].id
     assert first is not None
-    assert client.conversations.items.delete(first, conversation_id=made.id).to_dict() == made.to_dict()
-    assert [item.type for item in client.conversations.items.list(made.id)] == ["function_call_output", "function_call"]
+    assert client.conversations.items.delete(first, conversation_id=conversation.id).to_dict() == conversation.to_dict()
+    assert [item.type for item in client.conversations.items.list(conversation.id)] == [
+        "function_call_output",
+        "function_call",
+    ]
     with pytest.raises(openai.NotFoundError):
-        client.conversations.items.retrieve(first, conversation_id=made.id)
+        client.conversations.items.retrieve(first, conversation_id=conversation.id)
 
 
 def test_items_come_page_by_page(client: openai.OpenAI) -> None:
     sent = [f"{number}." for number in range(7)]
     items: Any = [{"role": "user", "content": text} for text in sent]
-    made = client.conversations.create(items=items)
+    conversation = client.conversations.create(items=items)
 
     for limit in (1, 3, 7, 100):
-        pages = client.conversations.items.list(made.id, limit=limit, order="asc")
+        pages = client.conversations.items.list(conversation.id, limit=limit, order="asc")
         assert [_text(item) for item in pages] == sent
-    newest = client.conversations.items.list(made.id, limit=2)
+    newest = client.conversations.items.list(conversation.id, limit=2)
     assert ([_text(item) for item in newest.data], newest.has_more) == (["6.", "5."], True)
 
 
 def test_turns_of_a_conversation_hear_each_other_and_no_instructions_of_before(client: openai.OpenAI) -> None:
-    made = client.conversations.create(items=[HELLO])
+    conversation = client.conversations.create(items=[HELLO])
 
-    first = client.responses.create(model="heard", input="One?", conversation=made.id, instructions="Be brief.")
-    second = client.responses.create(model="heard", input="Two?", conversation={"id": made.id})
+    first = client.responses.create(model="heard", input="One?", conversation=conversation.id, instructions="Be brief.")
+    second = client.responses.create(model="heard", input="Two?", conversation={"id": conversation.id})
 
-    assert heard(first) == [["system", "Be brief."], ["user", "Hello"], ["user", "One?"]]
-    assert heard(second) == [
+    assert received_messages(first) == [["system", "Be brief."], ["user", "Hello"], ["user", "One?"]]
+    assert received_messages(second) == [
         ["user", "Hello"],
         ["user", "One?"],
         ["assistant", first.output_text],
         ["user", "Two?"],
     ]
     assert second.conversation is not None
-    assert second.conversation.id == made.id
-    assert texts(client, made.id) == ["Hello", "One?", first.output_text, "Two?", second.output_text]
+    assert second.conversation.id == conversation.id
+    assert texts(client, conversation.id) == ["Hello", "One?", first.output_text, "Two?", second.output_text]
 
 
 def test_a_turn_that_failed_is_no_part_of_it_and_one_that_was_cancelled_is(client: openai.OpenAI) -> None:
-    made = client.conversations.create()
+    conversation = client.conversations.create()
     fails = json.dumps([{"text": "One. "}, {"fail": {"code": "model_down", "message": "The model is down."}}])
     with pytest.raises(openai.InternalServerError, match="The model is down"):
-        client.responses.create(model="scripted", input=fails, conversation=made.id)
+        client.responses.create(model="scripted", input=fails, conversation=conversation.id)
 
-    assert texts(client, made.id) == []
+    assert texts(client, conversation.id) == []
 
-    stream = client.responses.create(model="gated", input=(gate := uuid4().hex), conversation=made.id, stream=True)
+    stream = client.responses.create(
+        model="gated", input=(gate := uuid4().hex), conversation=conversation.id, stream=True
+    )
     first = next(stream)
     assert first.type == "response.created"
     for event in stream:
         if event.type == "response.output_text.delta":
             client.responses.cancel(first.response.id)
 
-    assert texts(client, made.id) == [gate, "One. "]
+    assert texts(client, conversation.id) == [gate, "One. "]
 
 
 def test_a_stored_call_of_a_conversation_gets_its_result(client: openai.OpenAI) -> None:
-    made = client.conversations.create()
-    [called] = client.responses.create(model="heard", input="What time is it?", conversation=made.id).output
-    assert called.type == "function_call"
-    result: Any = {"type": "function_call_output", "call_id": called.call_id, "output": "12:00"}
+    conversation = client.conversations.create()
+    [tool_call] = client.responses.create(model="heard", input="What time is it?", conversation=conversation.id).output
+    assert tool_call.type == "function_call"
+    result: Any = {"type": "function_call_output", "call_id": tool_call.call_id, "output": "12:00"}
 
-    answer = client.responses.create(model="heard", input=[result], conversation=made.id)
+    answer = client.responses.create(model="heard", input=[result], conversation=conversation.id)
 
-    assert heard(answer) == [["user", "What time is it?"], ["assistant", "c1: get_time"], ["tool", "c1: 12:00"]]
+    assert received_messages(answer) == [
+        ["user", "What time is it?"],
+        ["assistant", "c1: get_time"],
+        ["tool", "c1: 12:00"],
+    ]
 
 
 # Two turns at once
 
 
 def test_a_second_turn_at_once_is_refused(client: openai.OpenAI, keeper: StoredServer) -> None:
-    made = client.conversations.create()
+    conversation = client.conversations.create()
     gate = uuid4().hex
-    stream = client.responses.create(model="gated", input=gate, conversation=made.id, stream=True)
+    stream = client.responses.create(model="gated", input=gate, conversation=conversation.id, stream=True)
     next(stream)
 
     with pytest.raises(openai.ConflictError) as raised:
-        client.responses.create(model="heard", input="And?", conversation=made.id)
+        client.responses.create(model="heard", input="And?", conversation=conversation.id)
     keeper.open(gate)
 
     assert error_fields(raised.value) == LOCKED
     assert raised.value.response.headers["retry-after"] == "1"
     assert list(stream)[-1].type == "response.completed"
-    assert texts(client, made.id) == [gate, "One. Two."]
-    after = client.responses.create(model="heard", input="And?", conversation=made.id)
-    assert heard(after) == [["user", gate], ["assistant", "One. Two."], ["user", "And?"]]
+    assert texts(client, conversation.id) == [gate, "One. Two."]
+    after = client.responses.create(model="heard", input="And?", conversation=conversation.id)
+    assert received_messages(after) == [["user", gate], ["assistant", "One. Two."], ["user", "And?"]]
 
 
 def test_a_client_as_everybody_makes_it_tries_again_until_it_is_its_turn(keeper: StoredServer) -> None:
@@ -185,14 +194,14 @@ def test_a_client_as_everybody_makes_it_tries_again_until_it_is_its_turn(keeper:
         openai.OpenAI(base_url=f"{keeper.url}/v1", api_key=keeper.key, http_client=noting, max_retries=5) as client,
         ThreadPoolExecutor(1) as pool,
     ):
-        made = client.conversations.create()
-        stream = client.responses.create(model="gated", input=gate, conversation=made.id, stream=True)
+        conversation = client.conversations.create()
+        stream = client.responses.create(model="gated", input=gate, conversation=conversation.id, stream=True)
         next(stream)
 
-        second = pool.submit(client.responses.create, model="heard", input="And?", conversation=made.id)
+        second = pool.submit(client.responses.create, model="heard", input="And?", conversation=conversation.id)
         assert refused.wait(30)
         keeper.open(gate)
         assert list(stream)[-1].type == "response.completed"
 
-        assert heard(second.result(30)) == [["user", gate], ["assistant", "One. Two."], ["user", "And?"]]
-        assert texts(client, made.id)[:3] == [gate, "One. Two.", "And?"]
+        assert received_messages(second.result(30)) == [["user", gate], ["assistant", "One. Two."], ["user", "And?"]]
+        assert texts(client, conversation.id)[:3] == [gate, "One. Two.", "And?"]

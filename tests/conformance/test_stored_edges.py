@@ -28,7 +28,7 @@ def http(keeper: StoredServer) -> Iterator[httpx.Client]:
         yield client
 
 
-def waiting(client: openai.OpenAI, conversation: str, gate: str) -> tuple[Any, str]:
+def start_waiting_run(client: openai.OpenAI, conversation: str, gate: str) -> tuple[Any, str]:
     """A turn that waits at the gate: its stream and its id."""
     stream = client.responses.create(model="gated", input=gate, conversation=conversation, stream=True)
     first = next(stream)
@@ -45,7 +45,7 @@ def kinds(client: openai.OpenAI, conversation: str) -> list[str]:
 
 def test_nothing_is_added_between_a_question_and_its_answer(client: openai.OpenAI, keeper: StoredServer) -> None:
     conversation, gate = client.conversations.create().id, uuid4().hex
-    stream, _ = waiting(client, conversation, gate)
+    stream, _ = start_waiting_run(client, conversation, gate)
 
     with pytest.raises(openai.ConflictError) as raised:
         client.conversations.items.create(conversation, items=[HELLO])
@@ -65,7 +65,7 @@ def test_nothing_is_added_between_a_question_and_its_answer(client: openai.OpenA
 
 def test_a_conversation_is_not_deleted_while_it_is_answered(client: openai.OpenAI, keeper: StoredServer) -> None:
     conversation, gate = client.conversations.create().id, uuid4().hex
-    stream, _ = waiting(client, conversation, gate)
+    stream, _ = start_waiting_run(client, conversation, gate)
 
     with pytest.raises(openai.BadRequestError) as raised:
         client.conversations.delete(conversation)
@@ -85,9 +85,9 @@ def test_a_deleted_conversation_takes_its_responses_along(client: openai.OpenAI)
 
     client.conversations.delete(conversation)
 
-    for ask in (client.responses.retrieve, client.responses.input_items.list, client.responses.delete):
+    for method in (client.responses.retrieve, client.responses.input_items.list, client.responses.delete):
         with pytest.raises(openai.NotFoundError):
-            ask(name)
+            method(name)
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model="heard", input="And?", previous_response_id=name)
 
@@ -120,8 +120,8 @@ def test_a_response_of_a_conversation_can_be_gone_on_from_beside_it(client: open
 
 
 def test_a_call_that_is_deleted_takes_its_result_along(client: openai.OpenAI) -> None:
-    again: Any = [{**CALL, "name": "later"}, {**RESULT, "output": "13:00"}]
-    conversation = client.conversations.create(items=[HELLO, CALL, RESULT, *again]).id
+    second_turn: Any = [{**CALL, "name": "later"}, {**RESULT, "output": "13:00"}]
+    conversation = client.conversations.create(items=[HELLO, CALL, RESULT, *second_turn]).id
     first = next(
         item.id for item in client.conversations.items.list(conversation, order="asc") if item.type != "message"
     )
@@ -182,8 +182,8 @@ def test_a_run_of_another_protocol_is_no_response(
     assert answer.status_code == 200
     name = f"resp_{answer.headers['x-request-id'].removeprefix('run_')}"
 
-    for ask in (client.responses.retrieve, client.responses.input_items.list, client.responses.cancel):
+    for method in (client.responses.retrieve, client.responses.input_items.list, client.responses.cancel):
         with pytest.raises(openai.NotFoundError):
-            ask(name)
+            method(name)
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model="scripted", input="And?", previous_response_id=name)

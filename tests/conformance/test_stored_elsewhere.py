@@ -18,71 +18,73 @@ Both = tuple[StoredServer, StoredServer]
 def both(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     url = postgres.create()
     folders = [tmp_path_factory.mktemp(name) for name in ("here", "there")]
-    with run_stored_server(folders[0], url) as here, run_second_server(folders[1], here) as there:
-        yield here, there
+    with run_stored_server(folders[0], url) as client_a, run_second_server(folders[1], client_a) as client_b:
+        yield client_a, client_b
     postgres.drop(url)
 
 
-def begun(client: openai.OpenAI, gate: str) -> tuple[Iterator[ResponseStreamEvent], list[ResponseStreamEvent], str]:
+def start_stream(
+    client: openai.OpenAI, gate: str
+) -> tuple[Iterator[ResponseStreamEvent], list[ResponseStreamEvent], str]:
     stream = iter(client.responses.create(model="gated", input=gate, stream=True))
-    seen: list[ResponseStreamEvent] = []
+    first_events: list[ResponseStreamEvent] = []
     for event in stream:
-        seen.append(event)
+        first_events.append(event)
         if event.type == "response.output_text.delta":
             break
-    assert isinstance(seen[0], ResponseCreatedEvent)
-    return stream, seen, seen[0].response.id
+    assert isinstance(first_events[0], ResponseCreatedEvent)
+    return stream, first_events, first_events[0].response.id
 
 
 def test_a_stream_is_resumed_elsewhere_while_it_goes_on(both: Both) -> None:
     gate = uuid4().hex
-    with both[0].openai() as here, both[1].openai() as there:
-        stream, seen, name = begun(here, gate)
-        running = there.responses.retrieve(name)
-        elsewhere = there.responses.retrieve(name, stream=True, starting_after=0)
+    with both[0].openai() as client_a, both[1].openai() as client_b:
+        stream, first_events, name = start_stream(client_a, gate)
+        running = client_b.responses.retrieve(name)
+        elsewhere = client_b.responses.retrieve(name, stream=True, starting_after=0)
         after = [next(elsewhere)]
 
         both[0].open(gate)
-        whole = [*seen, *stream]
+        all_events = [*first_events, *stream]
         after += elsewhere
 
         assert running.status == "in_progress"
-        assert [event.to_dict() for event in after] == [event.to_dict() for event in whole[1:]]
-        assert there.responses.retrieve(name).to_dict() == here.responses.retrieve(name).to_dict()
+        assert [event.to_dict() for event in after] == [event.to_dict() for event in all_events[1:]]
+        assert client_b.responses.retrieve(name).to_dict() == client_a.responses.retrieve(name).to_dict()
 
 
 def test_a_run_is_cancelled_elsewhere(both: Both) -> None:
-    with both[0].openai() as here, both[1].openai() as there:
-        stream, _, name = begun(here, uuid4().hex)
+    with both[0].openai() as client_a, both[1].openai() as client_b:
+        stream, _, name = start_stream(client_a, uuid4().hex)
 
-        cancelled = there.responses.cancel(name)
+        cancelled = client_b.responses.cancel(name)
 
         assert (cancelled.status, cancelled.output_text) == ("cancelled", "One. ")
         last = list(stream)[-1]
         assert last.type == "response.incomplete"
-        assert last.response.to_dict() == cancelled.to_dict() == here.responses.cancel(name).to_dict()
+        assert last.response.to_dict() == cancelled.to_dict() == client_a.responses.cancel(name).to_dict()
 
 
 def test_what_ended_here_goes_on_there_at_once(both: Both) -> None:
-    with both[0].openai() as here, both[1].openai() as there:
+    with both[0].openai() as client_a, both[1].openai() as client_b:
         for _ in range(5):
-            first = here.responses.create(model="heard", input="Hi")
-            second = there.responses.create(model="heard", input="And?", previous_response_id=first.id)
-            third = here.responses.create(model="heard", input="And?", previous_response_id=second.id)
-            heard = [role for role, _ in json.loads(third.output_text)]
-            assert heard == ["user", "assistant", "user", "assistant", "user"]
+            first = client_a.responses.create(model="heard", input="Hi")
+            second = client_b.responses.create(model="heard", input="And?", previous_response_id=first.id)
+            third = client_a.responses.create(model="heard", input="And?", previous_response_id=second.id)
+            roles = [role for role, _ in json.loads(third.output_text)]
+            assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
 def test_turns_of_a_conversation_wait_for_each_other_wherever_they_are(both: Both) -> None:
     gate = uuid4().hex
-    with both[0].openai() as here, both[1].openai() as there:
-        conversation = here.conversations.create().id
-        stream = here.responses.create(model="gated", input=gate, conversation=conversation, stream=True)
+    with both[0].openai() as client_a, both[1].openai() as client_b:
+        conversation = client_a.conversations.create().id
+        stream = client_a.responses.create(model="gated", input=gate, conversation=conversation, stream=True)
         next(stream)
 
         with pytest.raises(openai.ConflictError):
-            there.responses.create(model="heard", input="And?", conversation=conversation)
+            client_b.responses.create(model="heard", input="And?", conversation=conversation)
         both[0].open(gate)
         list(stream)
 
-        assert there.responses.create(model="heard", input="And?", conversation=conversation).status == "completed"
+        assert client_b.responses.create(model="heard", input="And?", conversation=conversation).status == "completed"

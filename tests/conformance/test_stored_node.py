@@ -10,27 +10,27 @@ import pytest
 from tests.conformance.node_drivers import Driver
 from tests.conformance.stored_server import StoredServer
 
-Ask = Callable[..., dict[str, Any]]
+AskFunction = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def ask(keeper: StoredServer, drivers: Callable[[str], Driver]) -> Ask:
-    def asked(way: str, **more: str) -> dict[str, Any]:
+def ask(keeper: StoredServer, drivers: Callable[[str], Driver]) -> AskFunction:
+    def ask_driver(way: str, **more: str) -> dict[str, Any]:
         built = drivers("stored").ask(way=way, url=keeper.url, key=keeper.key, **more)
         assert built["error"] is None
         return built
 
-    return asked
+    return ask_driver
 
 
-def test_a_response_is_retrieved_as_it_was_created(ask: Ask) -> None:
+def test_a_response_is_retrieved_as_it_was_created(ask: AskFunction) -> None:
     built = ask("retrieved", prompt=json.dumps([{"text": "One. "}, {"usage": {"input_tokens": 3, "output_tokens": 4}}]))
 
     assert built["retrieved"] == built["created"]
     assert (built["created"]["status"], built["created"]["output_text"]) == ("completed", "One. ")
 
 
-def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(ask: Ask) -> None:
+def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(ask: AskFunction) -> None:
     built = ask("resumed", gate=uuid4().hex)
 
     assert [event["sequence_number"] for event in built["whole"]] == list(range(len(built["whole"])))
@@ -40,7 +40,7 @@ def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(ask: Ask) -> None:
     assert built["again"] == built["whole"]
 
 
-def test_a_run_is_cancelled_and_deleted(ask: Ask) -> None:
+def test_a_run_is_cancelled_and_deleted(ask: AskFunction) -> None:
     built = ask("cancelled", gate=uuid4().hex)
 
     assert built["running"] == bad("still_running")
@@ -53,7 +53,7 @@ def test_a_run_is_cancelled_and_deleted(ask: Ask) -> None:
     assert built["gone"] == missing("response_not_found")
 
 
-def test_responses_go_on_from_each_other(ask: Ask) -> None:
+def test_responses_go_on_from_each_other(ask: AskFunction) -> None:
     built = ask("chained")
 
     assert built["heard"] == [
@@ -67,7 +67,7 @@ def test_responses_go_on_from_each_other(ask: Ask) -> None:
     assert built["broken"] == missing("previous_response_not_found", "previous_response_id")
 
 
-def test_a_conversation_is_kept_and_answered(ask: Ask) -> None:
+def test_a_conversation_is_kept_and_answered(ask: AskFunction) -> None:
     gate = uuid4().hex
 
     built = ask("conversed", gate=gate)

@@ -15,7 +15,7 @@ UNKNOWN = {
     "conversation": "conv_01m7g98eye2836590c7b54bad4",
     "item": "msg_01m7g98eye2836590c7b54bad4_1",
 }
-ASKED: list[tuple[str, str, Any]] = [
+REQUESTS: list[tuple[str, str, Any]] = [
     ("GET", "/v1/responses/{response}", None),
     ("GET", "/v1/responses/{response}?stream=true", None),
     ("GET", "/v1/responses/{response}?stream=true&starting_after=1", None),
@@ -37,7 +37,7 @@ ASKED: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize("under", ["", "/heard"])
-@pytest.mark.parametrize(("method", "path", "body"), ASKED)
+@pytest.mark.parametrize(("method", "path", "body"), REQUESTS)
 def test_another_projects_objects_are_not_there(
     keeper: StoredServer, method: str, path: str, body: Any, under: str
 ) -> None:
@@ -46,8 +46,8 @@ def test_another_projects_objects_are_not_there(
         response = ours.responses.create(model="heard", input="Hello", conversation=conversation.id)
     names = {"response": response.id, "conversation": conversation.id, "item": response.output[0].id or ""}
 
-    theirs = ask(keeper.url + under, keeper.other_key, method, path, body, names)
-    unknown = ask(keeper.url + under, keeper.other_key, method, path, body, UNKNOWN)
+    theirs = send_request(keeper.url + under, keeper.other_key, method, path, body, names)
+    unknown = send_request(keeper.url + under, keeper.other_key, method, path, body, UNKNOWN)
 
     assert theirs.status_code == 404
     assert renamed(theirs, names) == renamed(unknown, UNKNOWN)
@@ -72,8 +72,8 @@ def test_nor_are_its_runs_while_they_go_on(keeper: StoredServer, method: str, pa
         assert first.type == "response.created"
         names = {"response": first.response.id}
 
-        theirs = ask(keeper.url, keeper.other_key, method, path, None, names)
-        unknown = ask(keeper.url, keeper.other_key, method, path, None, UNKNOWN)
+        theirs = send_request(keeper.url, keeper.other_key, method, path, None, names)
+        unknown = send_request(keeper.url, keeper.other_key, method, path, None, UNKNOWN)
         keeper.open(gate)
 
         assert theirs.status_code == 404
@@ -97,14 +97,14 @@ def test_a_chat_is_neither_read_nor_stopped_by_another_project(keeper: StoredSer
 
 def test_the_openai_package_says_not_found(keeper: StoredServer) -> None:
     with keeper.openai() as ours, keeper.openai(key=keeper.other_key) as theirs:
-        made = ours.responses.create(model="heard", input="Hello")
+        response = ours.responses.create(model="heard", input="Hello")
         with pytest.raises(openai.NotFoundError):
-            theirs.responses.retrieve(made.id)
+            theirs.responses.retrieve(response.id)
         with pytest.raises(openai.NotFoundError):
-            theirs.responses.create(model="heard", input="Hi", previous_response_id=made.id)
+            theirs.responses.create(model="heard", input="Hi", previous_response_id=response.id)
 
 
-def ask(url: str, key: str, method: str, path: str, body: Any, names: dict[str, str]) -> httpx.Response:
+def send_request(url: str, key: str, method: str, path: str, body: Any, names: dict[str, str]) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
     sent = {name: _filled(value, names) for name, value in body.items()} if body is not None else None
     return httpx.request(method, url + path.format(**names), json=sent, headers=headers, timeout=30)
@@ -113,7 +113,7 @@ def ask(url: str, key: str, method: str, path: str, body: Any, names: dict[str, 
 def _filled(value: Any, names: dict[str, str]) -> Any:
     match value:
         case str():
-            return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], value)
+            return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], value)
         case list():
             return [_filled(one, names) for one in value]
         case dict():

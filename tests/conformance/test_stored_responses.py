@@ -32,23 +32,23 @@ def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def begun(client: openai.OpenAI, gate: str, **more: Any) -> tuple[Any, list[ResponseStreamEvent], str]:
+def start_stream(client: openai.OpenAI, gate: str, **more: Any) -> tuple[Any, list[ResponseStreamEvent], str]:
     """A run that waits at the gate: its stream, what came of it up to its first words, and its id."""
     stream = client.responses.create(model="gated", input=gate, stream=True, **more)
-    seen: list[ResponseStreamEvent] = []
+    first_events: list[ResponseStreamEvent] = []
     for event in stream:
-        seen.append(event)
+        first_events.append(event)
         if event.type == "response.output_text.delta":
             break
-    assert isinstance(seen[0], ResponseCreatedEvent)
-    return stream, seen, seen[0].response.id
+    assert isinstance(first_events[0], ResponseCreatedEvent)
+    return stream, first_events, first_events[0].response.id
 
 
-def plain(events: Sequence[ResponseStreamEvent]) -> list[dict[str, Any]]:
+def as_dicts(events: Sequence[ResponseStreamEvent]) -> list[dict[str, Any]]:
     return [event.to_dict() for event in events]
 
 
-def heard(response: Response) -> list[list[str]]:
+def received_messages(response: Response) -> list[list[str]]:
     return json.loads(response.output_text)
 
 
@@ -57,9 +57,9 @@ def heard(response: Response) -> list[list[str]]:
 
 @pytest.mark.parametrize("script", [LONG, TOOL, []])
 def test_a_response_is_retrieved_as_it_was_created(client: openai.OpenAI, script: list[dict[str, Any]]) -> None:
-    asked: dict[str, Any] = {"input": json.dumps(script), "metadata": {"a": "b"}, "instructions": "Be brief."}
+    request: dict[str, Any] = {"input": json.dumps(script), "metadata": {"a": "b"}, "instructions": "Be brief."}
 
-    created = client.responses.with_raw_response.create(model="scripted", **asked)
+    created = client.responses.with_raw_response.create(model="scripted", **request)
     retrieved = client.responses.with_raw_response.retrieve(created.parse().id)
 
     assert retrieved.http_response.content == created.http_response.content
@@ -80,19 +80,19 @@ def test_a_failed_one_is_kept_with_what_it_said(client: openai.OpenAI) -> None:
     with pytest.raises(openai.APIError, match="The model is down"):
         list(stream)
 
-    kept = client.responses.retrieve(first.response.id)
+    stored = client.responses.retrieve(first.response.id)
 
-    assert (kept.status, kept.output_text) == ("failed", "One. ")
-    assert kept.error is not None
-    assert (kept.error.code, kept.error.message) == ("model_down", "The model is down.")
+    assert (stored.status, stored.output_text) == ("failed", "One. ")
+    assert stored.error is not None
+    assert (stored.error.code, stored.error.message) == ("model_down", "The model is down.")
 
 
 def test_what_was_not_to_be_stored_is_not_there(client: openai.OpenAI) -> None:
     created = client.responses.create(model="scripted", input="Hello", store=False)
 
-    for ask in (client.responses.retrieve, client.responses.cancel, client.responses.delete):
+    for method in (client.responses.retrieve, client.responses.cancel, client.responses.delete):
         with pytest.raises(openai.NotFoundError) as raised:
-            ask(created.id)
+            method(created.id)
         assert error_fields(raised.value) == {
             "status": 404,
             "type": "not_found",
@@ -111,35 +111,35 @@ def test_a_finished_stream_comes_again_from_any_frame(client: openai.OpenAI, scr
     name = first[0].response.id
 
     assert [event.sequence_number for event in first] == list(range(len(first)))
-    assert plain(list(client.responses.retrieve(name, stream=True))) == plain(first)
+    assert as_dicts(list(client.responses.retrieve(name, stream=True))) == as_dicts(first)
     for number in range(len(first) + 2):
-        again = list(client.responses.retrieve(name, stream=True, starting_after=number))
-        assert plain(again) == plain(first[number + 1 :])
+        second = list(client.responses.retrieve(name, stream=True, starting_after=number))
+        assert as_dicts(second) == as_dicts(first[number + 1 :])
 
 
 def test_a_stream_that_goes_on_is_read_by_several_from_where_each_left(
     client: openai.OpenAI, keeper: StoredServer
 ) -> None:
     gate = uuid4().hex
-    stream, first, name = begun(client, gate)
+    stream, first, name = start_stream(client, gate)
     running = client.responses.retrieve(name)
     others = [client.responses.retrieve(name, stream=True, starting_after=number) for number in (0, 2, 4)]
     before = [next(others[0]), next(others[1])]
 
     keeper.open(gate)
-    whole = [*first, *stream]
+    all_events = [*first, *stream]
     rest = [list(other) for other in others]
 
     assert (running.status, running.output, running.usage) == ("in_progress", [], None)
-    assert plain([before[0], *rest[0]]) == plain(whole[1:])
-    assert plain([before[1], *rest[1]]) == plain(whole[3:])
-    assert plain(rest[2]) == plain(whole[5:])
+    assert as_dicts([before[0], *rest[0]]) == as_dicts(all_events[1:])
+    assert as_dicts([before[1], *rest[1]]) == as_dicts(all_events[3:])
+    assert as_dicts(rest[2]) == as_dicts(all_events[5:])
     assert client.responses.retrieve(name).output_text == "One. Two."
 
 
 def test_a_reader_that_leaves_does_not_end_the_run(client: openai.OpenAI, keeper: StoredServer) -> None:
     gate = uuid4().hex
-    stream, _, name = begun(client, gate)
+    stream, _, name = start_stream(client, gate)
     with client.responses.retrieve(name, stream=True) as reader:
         next(reader)
 
@@ -162,22 +162,22 @@ def test_a_number_that_no_frame_has_is_refused(client: openai.OpenAI, after: Any
 
 
 def test_a_run_is_cancelled_at_once_keeps_what_it_said_and_can_be_cancelled_again(client: openai.OpenAI) -> None:
-    stream, _, name = begun(client, uuid4().hex)
+    stream, _, name = start_stream(client, uuid4().hex)
 
     cancelled = client.responses.with_raw_response.cancel(name)
-    again = client.responses.with_raw_response.cancel(name)
+    second = client.responses.with_raw_response.cancel(name)
     last = list(stream)[-1]
 
     response = cancelled.parse()
     assert response is not None
     assert (response.status, response.output_text, response.usage) == ("cancelled", "One. ", None)
-    assert again.http_response.content == cancelled.http_response.content
+    assert second.http_response.content == cancelled.http_response.content
     assert last.type == "response.incomplete"
     assert last.response.to_dict() == client.responses.retrieve(name).to_dict() == response.to_dict()
 
 
 def test_a_client_that_hangs_up_has_cancelled_its_run(client: openai.OpenAI) -> None:
-    stream, _, name = begun(client, uuid4().hex)
+    stream, _, name = start_stream(client, uuid4().hex)
     stream.close()
 
     events = list(client.responses.retrieve(name, stream=True))  # To the end, which would not come otherwise.
@@ -209,20 +209,20 @@ def test_what_is_deleted_is_gone(client: openai.OpenAI) -> None:
 
     client.responses.delete(name)
 
-    for ask in (
+    for method in (
         client.responses.retrieve,
         client.responses.delete,
         client.responses.cancel,
         client.responses.input_items.list,
     ):
         with pytest.raises(openai.NotFoundError):
-            ask(name)
+            method(name)
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(name, stream=True)
 
 
 def test_what_runs_is_not_deleted(client: openai.OpenAI) -> None:
-    stream, _, name = begun(client, uuid4().hex)
+    stream, _, name = start_stream(client, uuid4().hex)
 
     with pytest.raises(openai.BadRequestError) as raised:
         client.responses.delete(name)
@@ -242,22 +242,22 @@ def test_what_a_response_saw_is_listed_page_by_page(client: openai.OpenAI) -> No
     messages: Any = [{"role": "user", "content": text} for text in sent]
     first = client.responses.create(model="heard", input=messages, instructions="Be brief.")
     second = client.responses.create(model="heard", input="More?", previous_response_id=first.id)
-    listed = client.responses.input_items.list
+    items = client.responses.input_items.list
 
     def texts(page: Any) -> list[str]:
         return [item.content[0].text for item in page]
 
-    assert texts(listed(first.id, order="asc")) == sent
-    assert texts(listed(first.id)) == sent[::-1]
-    assert texts(listed(first.id, limit=2, order="asc").data) == sent[:2]
+    assert texts(items(first.id, order="asc")) == sent
+    assert texts(items(first.id)) == sent[::-1]
+    assert texts(items(first.id, limit=2, order="asc").data) == sent[:2]
     for limit in (1, 2, 3, 100):
-        assert texts(listed(second.id, limit=limit, order="asc")) == [*sent, first.output_text, "More?"]
-    ids = [item.id for item in listed(second.id, limit=2)]
+        assert texts(items(second.id, limit=limit, order="asc")) == [*sent, first.output_text, "More?"]
+    ids = [item.id for item in items(second.id, limit=2)]
     assert len(set(ids)) == 7
-    assert ids == [item.id for item in listed(second.id)]
+    assert ids == [item.id for item in items(second.id)]
     assert first.output[0].id in ids
     with pytest.raises(openai.NotFoundError):
-        listed(first.id, after="msg_nobody")
+        items(first.id, after="msg_nobody")
 
 
 # Chains
@@ -270,40 +270,48 @@ def test_a_response_goes_on_from_another_without_its_instructions(client: openai
     )
     third = client.responses.create(model="heard", input="Three?", previous_response_id=second.id)
 
-    assert heard(first) == [["system", "Be brief."], ["user", "One?"]]
-    assert heard(second) == [
+    assert received_messages(first) == [["system", "Be brief."], ["user", "One?"]]
+    assert received_messages(second) == [
         ["system", "Be kind."],
         ["user", "One?"],
         ["assistant", first.output_text],
         ["user", "Two?"],
     ]
-    assert heard(third) == [*heard(second)[1:], ["assistant", second.output_text], ["user", "Three?"]]
+    assert received_messages(third) == [
+        *received_messages(second)[1:],
+        ["assistant", second.output_text],
+        ["user", "Three?"],
+    ]
     assert third.previous_response_id == second.id
 
 
 def test_two_go_on_from_one(client: openai.OpenAI) -> None:
     first = client.responses.create(model="heard", input="One?")
-    said = [["user", "One?"], ["assistant", first.output_text]]
+    expected = [["user", "One?"], ["assistant", first.output_text]]
 
     ends = [client.responses.create(model="heard", input=text, previous_response_id=first.id) for text in "ab"]
 
-    assert [heard(end) for end in ends] == [[*said, ["user", "a"]], [*said, ["user", "b"]]]
+    assert [received_messages(end) for end in ends] == [[*expected, ["user", "a"]], [*expected, ["user", "b"]]]
 
 
 def test_a_stored_call_gets_its_result_in_the_next_response(client: openai.OpenAI) -> None:
-    asked = client.responses.create(model="heard", input="What time is it?")
-    [called] = asked.output
-    assert called.type == "function_call"
-    result: Any = {"type": "function_call_output", "call_id": called.call_id, "output": "12:00"}
+    request = client.responses.create(model="heard", input="What time is it?")
+    [tool_call] = request.output
+    assert tool_call.type == "function_call"
+    result: Any = {"type": "function_call_output", "call_id": tool_call.call_id, "output": "12:00"}
 
-    answer = client.responses.create(model="heard", input=[result], previous_response_id=asked.id)
+    answer = client.responses.create(model="heard", input=[result], previous_response_id=request.id)
 
-    assert heard(answer) == [["user", "What time is it?"], ["assistant", "c1: get_time"], ["tool", "c1: 12:00"]]
-    listed = [item.type for item in client.responses.input_items.list(answer.id, order="asc")]
-    assert listed == ["message", "function_call", "function_call_output"]
+    assert received_messages(answer) == [
+        ["user", "What time is it?"],
+        ["assistant", "c1: get_time"],
+        ["tool", "c1: 12:00"],
+    ]
+    items = [item.type for item in client.responses.input_items.list(answer.id, order="asc")]
+    assert items == ["message", "function_call", "function_call_output"]
     nobodys: Any = {**result, "call_id": "nobody's"}
     with pytest.raises(openai.BadRequestError) as raised:
-        client.responses.create(model="heard", input=[nobodys], previous_response_id=asked.id)
+        client.responses.create(model="heard", input=[nobodys], previous_response_id=request.id)
     assert raised.value.code == "unknown_call"
 
 
@@ -311,7 +319,7 @@ def test_a_chain_is_broken_by_a_link_that_was_deleted(client: openai.OpenAI) -> 
     links = [client.responses.create(model="heard", input="0")]
     links += [client.responses.create(model="heard", input="1", previous_response_id=links[0].id)]
     links += [client.responses.create(model="heard", input="2", previous_response_id=links[1].id)]
-    assert [later.previous_response_id == sooner.id for sooner, later in pairwise(links)] == [True, True]
+    assert [newer.previous_response_id == sooner.id for sooner, newer in pairwise(links)] == [True, True]
 
     client.responses.delete(links[1].id)
 
@@ -328,7 +336,7 @@ def test_a_chain_is_broken_by_a_link_that_was_deleted(client: openai.OpenAI) -> 
 
 
 def test_nothing_goes_on_from_what_has_not_ended(client: openai.OpenAI) -> None:
-    stream, _, name = begun(client, uuid4().hex)
+    stream, _, name = start_stream(client, uuid4().hex)
 
     with pytest.raises(openai.BadRequestError) as raised:
         client.responses.create(model="heard", input="And?", previous_response_id=name)
@@ -337,4 +345,4 @@ def test_nothing_goes_on_from_what_has_not_ended(client: openai.OpenAI) -> None:
     stream.close()
 
     assert (raised.value.code, raised.value.param) == ("still_running", "previous_response_id")
-    assert heard(after)[1:] == [["assistant", "One. "], ["user", "And?"]]
+    assert received_messages(after)[1:] == [["assistant", "One. "], ["user", "And?"]]

@@ -1,4 +1,4 @@
-"""A server with the built page, and a browser that sees nothing but this machine."""
+"""Fixtures: a server with the built page, and a browser limited to loopback."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,12 +14,12 @@ PAGE = Path(__file__).parents[2] / "src" / "palaver" / "web" / "index.html"
 FLOWS = Path(__file__).parent / "flows.py"
 LAPTOP: ViewportSize = {"width": 1280, "height": 800}
 
-expect.set_options(timeout=60_000)  # A busy machine may take its time; what is right is seen at once.
+expect.set_options(timeout=60_000)  # Generous, for a busy machine.
 
 
 @pytest.fixture(scope="session")
 def built() -> Path:
-    """The folder of the page as it was built."""
+    """The folder of the built page."""
     assert PAGE.exists(), "The page is not built: make src/palaver/web/index.html"
     return PAGE.parent
 
@@ -32,10 +32,10 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-# For a module, not for the session: tests elsewhere count the tasks of their loop, and Playwright has some.
+# Per module: tests elsewhere count the tasks of the event loop, and Playwright has some.
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    """Debian's chromium, with a profile of its own that goes with it."""
+    """Chromium with a temporary profile."""
     try:
         program = chromium.program()
     except chromium.Unavailable as error:
@@ -49,7 +49,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def watch(context: BrowserContext) -> PageMonitor:
-    """What the pages of this test did; `watch.forgive` takes back a fault that was meant."""
+    """Records errors and requests of the test's pages; `watch.forgive` removes an expected error."""
     watch = PageMonitor()
     await watch.follow(context)
     return watch
@@ -57,7 +57,7 @@ async def watch(context: BrowserContext) -> PageMonitor:
 
 @pytest.fixture
 async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[BrowserContext]:
-    """A new visitor, with a laptop; paths are the site's."""
+    """A new browser context with a laptop's viewport."""
     context = await browser.new_context(base_url=site.url, viewport=LAPTOP, reduced_motion="reduce", locale="en-GB")
     context.set_default_timeout(60_000)
     yield context
@@ -66,7 +66,7 @@ async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[Browse
 
 @pytest.fixture
 async def page(context: BrowserContext, watch: PageMonitor) -> AsyncIterator[Page]:
-    """A tab that must not fail, break the page's policy or ask another host."""
+    """A tab; the test fails on errors, CSP violations and requests to other hosts."""
     page = await context.new_page()
     yield page
     assert watch.faults == []

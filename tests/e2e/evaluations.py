@@ -1,4 +1,4 @@
-"""What a program did before somebody opens the page: test sets, and evaluations that have ended."""
+"""Test sets and evaluations created over the API, and locators of the evaluation page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,11 +20,11 @@ COUNTRIES = [
 
 
 async def create_testset(site: ServerProcess, name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """A set with these rows; its id."""
+    """Create a test set with these rows; return its id."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
-        made = await http.post("/api/testsets", json={"name": name, "rows": [{"data": row} for row in rows]})
-        assert made.status_code == 201, made.text
-        return made.json()["id"]
+        response = await http.post("/api/testsets", json={"name": name, "rows": [{"data": row} for row in rows]})
+        assert response.status_code == 201, response.text
+        return response.json()["id"]
 
 
 def country_rows(more: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
@@ -32,26 +32,26 @@ def country_rows(more: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
 
 
 async def run_evaluation(site: ServerProcess, **request: Any) -> str:
-    """An evaluation that has ended; its id."""
+    """Run an evaluation to its end; return its id."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
-        begun = await http.post("/api/evaluations", json=request)
-        assert begun.status_code == 202, begun.text
-        evaluation = begun.json()["id"]
-        # Its stream ends when it does.
+        response = await http.post("/api/evaluations", json=request)
+        assert response.status_code == 202, response.text
+        evaluation = response.json()["id"]
+        # The event stream ends with the evaluation.
         (await http.get(f"/api/evaluations/{evaluation}/events")).raise_for_status()
         return evaluation
 
 
 def result_rows(page: Page) -> Locator:
-    """The rows of the results; the line of titles is none."""
+    """The rows of the results, without the header."""
     return page.get_by_role("grid", name="Results").locator("[data-place]")
 
 
 def drawer(page: Page) -> Locator:
-    """One cell, over the page."""
+    """The drawer with one result."""
     return page.get_by_role("dialog")
 
 
-async def wait_for_state(page: Page, word: str = "Succeeded") -> None:
-    """Wait until the evaluation that is shown has ended so."""
-    await expect(page.locator("header").get_by_text(word, exact=True)).to_be_visible()
+async def wait_for_state(page: Page, state: str = "Succeeded") -> None:
+    """Wait until the page shows that state of the evaluation."""
+    await expect(page.locator("header").get_by_text(state, exact=True)).to_be_visible()

@@ -1,4 +1,4 @@
-"""What the journeys talk to; served as a file, as an author would."""
+"""Workflows of the browser tests, served from this file."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A chat that proposes changes to code, without a model: what the journeys of code edits talk to."""
+"""A chat that proposes code edits without a model, for the browser tests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,18 +61,18 @@ async def mender(
 ) -> AsyncIterator[Any]:
     """Moves a job's calls to the next version of the service, and says what to look at."""
     code = (context.expression if context else None) or ""
-    asked = messages[-1].text
+    question = messages[-1].text
     yield f"The job has {len(code.splitlines())} lines"
     await asyncio.sleep(0.05)
-    now = next((number for number in range(1, 9) if f"/v{number}/" in code), 0)
-    yield f" and calls version {now}; I will move it to version **{now + 1}**.\n\n"
-    # Late on purpose: it is shown above the words all the same.
+    version = next((number for number in range(1, 9) if f"/v{number}/" in code), 0)
+    yield f" and calls version {version}; I will move it to version **{version + 1}**.\n\n"
+    # Late on purpose: it is shown above the text all the same.
     yield Data(
         name="notice",
         value={"level": "info", "text": "Rehearsal: no model was asked. What follows was written beforehand."},
     )
-    new = code.replace(f"/v{now}/", f"/v{now + 1}/") if code.strip() else "get('/v1/patients');\n"
-    if "Windows" in asked:
+    new = code.replace(f"/v{version}/", f"/v{version + 1}/") if code.strip() else "get('/v1/patients');\n"
+    if "Windows" in question:
         new = new.replace("\n", "\r\n")
     value = {
         "language": "javascript",
@@ -81,11 +81,17 @@ async def mender(
         "new": new,
         "syntax": {"ok": True, "errors": []},
         "edits": [
-            {"action": "replace_all", "old": f"/v{now}/", "new": f"/v{now + 1}/", "state": "applied", "how": "exact"}
+            {
+                "action": "replace_all",
+                "old": f"/v{version}/",
+                "new": f"/v{version + 1}/",
+                "state": "applied",
+                "how": "exact",
+            }
         ],
     }
-    if "nameless" not in asked:
+    if "nameless" not in question:
         value["input"] = "/context/expression"
-    if "unchecked" not in asked:
-        value["findings"] = [] if "clean" in asked else FINDINGS
+    if "unchecked" not in question:
+        value["findings"] = [] if "clean" in question else FINDINGS
     yield Data(name="code-edit", value=value)

@@ -1,4 +1,4 @@
-"""What is evaluated in the journeys: it answers, errs, calls tools and takes its time, as it is told."""
+"""Workflows and an evaluator for the browser tests of evaluations."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,8 +38,8 @@ async def guide(
     messages: list[Message], careful: Annotated[bool, Parameter(description="Look it up before it answers")] = True
 ) -> AsyncIterator[Any]:
     """A shop's assistant: looks things up with tools, then answers."""
-    asked = messages[-1].text.lower()
-    topic = next((name for name in HITS if name in asked), None)
+    question = messages[-1].text.lower()
+    topic = next((name for name in HITS if name in question), None)
     if topic is None:
         yield "Hello, how can I help?"
         return
@@ -59,5 +59,5 @@ async def sleepy(text: str) -> str:
 @evaluator(title="Polite", threshold=0.5)
 def polite(case: Case, words: list[str] | None = None) -> float:
     """The share of kind words that are in the answer."""
-    wanted = words or ["capital", "please"]
-    return sum(word in case.text for word in wanted) / len(wanted)
+    expected_words = words or ["capital", "please"]
+    return sum(word in case.text for word in expected_words) / len(expected_words)

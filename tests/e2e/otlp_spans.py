@@ -1,4 +1,4 @@
-"""Spans as another program sends them: OTLP, written as JSON by hand."""
+"""Builds OTLP spans as JSON and sends them."""
 
 import time
 from typing import Any
@@ -8,7 +8,6 @@ import httpx
 NOW = time.time_ns() - 120_000_000_000
 MS = 1_000_000
 SPANS_PER_REQUEST = 5_000
-"""Spans in a request."""
 
 
 def trace_id(number: int) -> str:
@@ -37,7 +36,7 @@ def any_value(of: Any) -> dict[str, Any]:
 
 
 def key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": name, "value": any_value(given)} for name, given in attributes.items()]
+    return [{"key": name, "value": any_value(item)} for name, item in attributes.items()]
 
 
 def make_span(
@@ -52,7 +51,7 @@ def make_span(
     events: list[dict[str, Any]] | None = None,
     attributes: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One that starts so many milliseconds after two minutes ago."""
+    """A span; `at` is its start in milliseconds after a point two minutes ago."""
     start = NOW + int(at * MS)
     return {
         "traceId": trace_id(trace),
@@ -72,8 +71,8 @@ def message(role: str, *texts: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": text} for text in texts]}
 
 
-def chat_attributes(given: list[Any], answered: list[Any], **more: Any) -> dict[str, Any]:
-    """The attributes of a call of a model."""
+def chat_attributes(input_messages: list[Any], output_messages: list[Any], **more: Any) -> dict[str, Any]:
+    """The attributes of a model call."""
     return {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -81,13 +80,13 @@ def chat_attributes(given: list[Any], answered: list[Any], **more: Any) -> dict[
         "gen_ai.request.temperature": 0.2,
         "gen_ai.usage.input_tokens": 31,
         "gen_ai.usage.output_tokens": 9,
-        "gen_ai.input.messages": given,
-        "gen_ai.output.messages": answered,
+        "gen_ai.input.messages": input_messages,
+        "gen_ai.output.messages": output_messages,
     } | {name.replace("__", "."): item for name, item in more.items()}
 
 
 def send_spans(url: str, *spans: dict[str, Any], service: str = "shop") -> None:
-    """Send them, a few thousand at a time; all of them have to be taken."""
+    """Send spans, a few thousand at a time, and assert that all were accepted."""
     with httpx.Client(base_url=url, trust_env=False, timeout=120) as http:
         for first in range(0, len(spans), SPANS_PER_REQUEST):
             scope = {"scope": {"name": "by.hand"}, "spans": list(spans[first : first + SPANS_PER_REQUEST])}

@@ -1,4 +1,4 @@
-"""What the page weighs, and what is done to make it work hard: the same for the tests here and for the benchmarks."""
+"""Size and load of the page, for these tests and the benchmarks."""
 
 import gzip
 import re
@@ -51,30 +51,30 @@ async (box, [text, times]) => {
 
 
 def asset_names(document: str) -> list[str]:
-    """The files that a document names: its script, its style, what they need, its icon."""
+    """The assets that a document references."""
     return re.findall(r'(?:src|href)="[^"]*/(assets/[^"]+)"', document)
 
 
 def first_view_sizes(built: Path) -> dict[str, int]:
-    """Bytes of each file that a first visit needs, gzip'd."""
+    """Gzipped bytes of each file of a first visit."""
     document = (built / "index.html").read_text("utf-8")
     sizes = {name: (built / f"{name}.gz").stat().st_size for name in asset_names(document)}
     return {"index.html": len(gzip.compress(document.encode())), **sizes}
 
 
 async def first_paint(page: Page) -> float:
-    """Milliseconds from asking for the document until something of it was drawn."""
+    """Milliseconds from navigation to the first contentful paint."""
     return await page.evaluate(_FIRST_PAINT)
 
 
 async def scroll_up(page: Page, *, to: int) -> None:
-    """Go up from the end of the long thread to that message; each page of messages is fetched on the way.
+    """Scroll up from the end of the long thread to that message, fetching pages of messages on the way.
 
-    The page does it by itself: to look for things by their roles would keep its main thread longer than to show them.
+    Runs inside the page: locating elements by role would occupy its main thread longer than rendering them.
     """
     await cell(page, 1).get_by_role("log").evaluate(_SCROLL_UP, f"Message {to}")
 
 
 async def wait_for_text(page: Page, text: str, *, times: int) -> None:
-    """Wait until the board shows that so many times, and half a second longer; by itself, too."""
+    """Wait until the board shows the text that many times, and half a second longer; runs inside the page."""
     await page.locator("main").evaluate(_WAIT_FOR_TEXT, [text, times])

@@ -1,4 +1,4 @@
-"""What a page must not do, whatever the test is about: fail, break its policy, or ask anybody but this machine."""
+"""Records errors, CSP violations and requests to other hosts of the pages of a test."""
 
 import re
 from ipaddress import ip_address
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, Response, WebError, WebSocket
 
-# Violations are console messages, too; but those say nothing of an element that a policy quietly leaves out.
+# The console doesn't report elements that the policy silently ignores.
 VIOLATIONS = """
 document.addEventListener('securitypolicyviolation', (event) => {
   console.error(`policy: ${event.violatedDirective} refused ${event.blockedURI}`);
@@ -15,7 +15,7 @@ document.addEventListener('securitypolicyviolation', (event) => {
 
 
 class PageMonitor:
-    """What went wrong in the pages of one context, and whom they asked."""
+    """Errors and requests of the pages of a browser context."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -23,16 +23,16 @@ class PageMonitor:
         self.answers: list[Response] = []
 
     async def follow(self, context: BrowserContext) -> None:
-        """Listen to all pages that this context will have."""
+        """Listen to all pages of the context."""
         await context.add_init_script(VIOLATIONS)
-        context.on("console", self._said)
-        context.on("weberror", self._threw)
-        context.on("request", self._asked)
-        context.on("response", self._answered)
-        context.on("page", self._opened)
+        context.on("console", self._on_console)
+        context.on("weberror", self._on_error)
+        context.on("request", self._on_request)
+        context.on("response", self._on_response)
+        context.on("page", self._on_page)
 
     def forgive(self, pattern: str) -> None:
-        """Take back what a test meant to happen, such as the browser's own line about a 503; and it did happen."""
+        """Remove expected errors, such as the console line of a 503; at least one must have occurred."""
         assert any(re.search(pattern, fault) for fault in self.faults), f"no {pattern!r} in {self.faults}"
         self.faults = [fault for fault in self.faults if not re.search(pattern, fault)]
 
@@ -41,23 +41,23 @@ class PageMonitor:
         """Requests that would have left this machine."""
         return [url for url in self.requests if not _is_local(url)]
 
-    def _opened(self, page: Page) -> None:
-        page.on("websocket", self._connected)
+    def _on_page(self, page: Page) -> None:
+        page.on("websocket", self._on_websocket)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.faults.append(f"{message.type}: {message.text} ({message.location.get('url')})")
 
-    def _threw(self, error: WebError) -> None:
+    def _on_error(self, error: WebError) -> None:
         self.faults.append(f"thrown: {error.error}")
 
-    def _asked(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         self.requests.append(request.url)
 
-    def _answered(self, response: Response) -> None:
+    def _on_response(self, response: Response) -> None:
         self.answers.append(response)
 
-    def _connected(self, socket: WebSocket) -> None:
+    def _on_websocket(self, socket: WebSocket) -> None:
         self.requests.append(socket.url)
 
 

@@ -1,4 +1,4 @@
-"""What a person does on the page, and where: by roles and names, as a screen reader finds them."""
+"""Actions and locators of the playground, by role and name, and screenshots."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from playwright.async_api import Locator, Page, expect
 
 BUILD = Path(__file__).parents[2] / "build"
 SCREENSHOTS, FIGURES = BUILD / "screenshots", BUILD / "figures.json"
-"""Screenshots are taken where SCREENSHOTS_WANTED; nobody compares them but people."""
+"""Screenshots are taken if SCREENSHOTS_WANTED, for visual inspection."""
 SCREENSHOTS_WANTED = any(os.environ.get(name) for name in ("CI", "PALAVER_SCREENSHOTS", "PALAVER_PICTURES"))
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-"""What README and docs show; written anew where PALAVER_PICTURES is set (`make pictures`)."""
+"""Images of README and docs; updated if PALAVER_PICTURES is set (`make pictures`)."""
 
 SIZES = {"laptop": (1280, 800), "desktop": (1920, 1080), "phone": (390, 844)}
 
@@ -35,29 +35,29 @@ def cell(page: Page, row: int | str, column: int = 1) -> Locator:
     return page.get_by_role("region", name=re.compile(rf", thread {re.escape(str(row))}$")).nth(column - 1)
 
 
-def messages(place: Locator) -> Locator:
+def messages(chat_cell: Locator) -> Locator:
     """The messages of a cell, oldest first."""
-    return place.get_by_role("article")
+    return chat_cell.get_by_role("article")
 
 
-async def stop_answer(place: Locator) -> None:
-    """Stop what a cell is saying."""
-    await place.get_by_role("button", name="Stop", exact=True).click()
+async def stop_answer(chat_cell: Locator) -> None:
+    """Stop the answer of a cell."""
+    await chat_cell.get_by_role("button", name="Stop", exact=True).click()
 
 
-async def wait_until_idle(place: Locator) -> None:
-    """Wait until a cell has said all."""
-    await expect(place.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
+async def wait_until_idle(chat_cell: Locator) -> None:
+    """Wait until no answer is streaming in a cell."""
+    await expect(chat_cell.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
 
 
-async def wait_for_answer(place: Locator, text: str | re.Pattern[str]) -> None:
-    """Wait until the last message of a cell reads so, and is whole."""
-    await expect(messages(place).last).to_contain_text(text)
-    await wait_until_idle(place)
+async def wait_for_answer(chat_cell: Locator, text: str | re.Pattern[str]) -> None:
+    """Wait until the last message of a cell contains the text and is complete."""
+    await expect(messages(chat_cell).last).to_contain_text(text)
+    await wait_until_idle(chat_cell)
 
 
 async def open_six_cells(page: Page) -> None:
-    """A board of three threads and two variants of the tutor."""
+    """Open a board of three threads and two variants of the tutor."""
     await page.goto("/play?workflow=tutor")
     await page.get_by_role("button", name="Add variant").click()
     await page.get_by_role("menuitem", name="tutor once more").click()
@@ -67,7 +67,7 @@ async def open_six_cells(page: Page) -> None:
 
 
 async def take_screenshot(page: Page, name: str) -> None:
-    """Draw what is shown in light and in dark; keep a picture of both where that is wanted."""
+    """Render the page in light and dark, and save screenshots if wanted."""
     for scheme in ("light", "dark"):
         await page.emulate_media(color_scheme=scheme)
         await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -78,7 +78,7 @@ async def take_screenshot(page: Page, name: str) -> None:
 
 
 async def take_screenshots(page: Page, name: str) -> None:
-    """The same on each size of screen."""
+    """Take screenshots in each screen size."""
     before = page.viewport_size
     for size, (width, height) in SIZES.items():
         await page.set_viewport_size({"width": width, "height": height})
@@ -89,8 +89,8 @@ async def take_screenshots(page: Page, name: str) -> None:
 
 
 async def take_docs_picture(page: Page, name: str) -> None:
-    """Keep a picture, and give it to the docs: in light, and in dark where they show that."""
-    await page.mouse.move(0, 0)  # Nothing is pointed at.
+    """Take a screenshot for the docs, in light, and in dark if the docs have one."""
+    await page.mouse.move(0, 0)  # No hover.
     await take_screenshot(page, name)
     if os.environ.get("PALAVER_PICTURES"):
         shutil.copy(SCREENSHOTS / f"{name}-light.png", IMAGES / f"{name}.png")
@@ -99,12 +99,12 @@ async def take_docs_picture(page: Page, name: str) -> None:
 
 
 async def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than what shows it."""
+    """Pixels by which the page is wider than the viewport."""
     return await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
 def record_figure(name: str, value: float) -> None:
-    """Keep a number that was measured."""
+    """Store a measured number."""
     BUILD.mkdir(exist_ok=True)
     figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
     FIGURES.write_text(json.dumps({**figures, name: value}, indent=2, sort_keys=True), encoding="utf-8")

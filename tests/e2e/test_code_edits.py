@@ -48,9 +48,9 @@ async def page(context: BrowserContext, page: Page) -> Page:
     return page
 
 
-def diff(place: Page | Locator) -> Locator:
+def diff(container: Page | Locator) -> Locator:
     """The proposed change that was shown last."""
-    return place.get_by_role("figure").filter(has=place.get_by_text("patients", exact=True)).last
+    return container.get_by_role("figure").filter(has=container.get_by_text("patients", exact=True)).last
 
 
 async def code(page: Page) -> str:
@@ -79,8 +79,8 @@ async def write(page: Page, text: str) -> None:
 
 async def sent(page: Page) -> Any:
     """The inputs of the last run, as the server has them."""
-    listed = await (await page.request.get("/api/runs", params={"limit": 1})).json()
-    run = await (await page.request.get(f"/api/runs/{listed['data'][0]['id']}", params={"include": "input"})).json()
+    runs = await (await page.request.get("/api/runs", params={"limit": 1})).json()
+    run = await (await page.request.get(f"/api/runs/{runs['data'][0]['id']}", params={"include": "input"})).json()
     return run["input"]["inputs"]
 
 
@@ -92,9 +92,9 @@ async def clipboard(page: Page) -> str:
 async def test_a_change_is_shown_after_the_words_and_copied(page: Page) -> None:
     await page.goto("/play?workflow=mender")
     await send_message(page, "Move it on")
-    place = cell(page, 1)
-    await wait_for_answer(place, "I will move it to version 2.")
-    answer = messages(place).last
+    container = cell(page, 1)
+    await wait_for_answer(container, "I will move it to version 2.")
+    answer = messages(container).last
     await expect(diff(page).get_by_role("list", name="Findings").get_by_role("listitem")).to_have_text(
         [
             "errorLine 2A token stands in the code; keep it in the credential.no_credentials",
@@ -158,14 +158,14 @@ async def test_code_that_has_changed_since_is_not_replaced_unasked(page: Page) -
     await write(page, "// My own work\n")
     await expect(diff(page).get_by_role("status")).to_have_text("context.expression has changed since")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    asked = page.get_by_role("dialog", name="The code has changed since")
-    await expect(asked).to_be_visible()
+    confirmation = page.get_by_role("dialog", name="The code has changed since")
+    await expect(confirmation).to_be_visible()
     await take_screenshot(page, "code-edit-changed")
-    await asked.get_by_role("button", name="Cancel").click()
+    await confirmation.get_by_role("button", name="Cancel").click()
     assert await code(page) == "// My own work\n"
 
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
-    await asked.get_by_role("button", name="Apply anyway").click()
+    await confirmation.get_by_role("button", name="Apply anyway").click()
     await expect(diff(page).get_by_role("button", name="Undo")).to_be_visible()
     assert await code(page) == NEXT
     await diff(page).get_by_role("button", name="Undo").click()

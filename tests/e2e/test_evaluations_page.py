@@ -33,7 +33,7 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-async def found(dialog: Locator, words: str) -> None:
+async def wait_for_matches(dialog: Locator, words: str) -> None:
     """Add the evaluator that these words find first."""
     await dialog.get_by_role("searchbox", name="Find an evaluator").fill(words)
     await expect(dialog.get_by_role("list", name="Evaluators to add").get_by_role("button").first).to_be_visible()
@@ -68,7 +68,7 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(
     await dialog.get_by_role("searchbox", name="Find an evaluator").fill("contains")
     await dialog.get_by_role("button", name=re.compile(r"^Contains The text contains a substring")).click()
     await dialog.get_by_role("button", name="Add an evaluator").click()
-    await found(dialog, "regular")
+    await wait_for_matches(dialog, "regular")
     regex = dialog.get_by_role("group", name="Evaluator Regular expression")
     await regex.get_by_role("textbox", name="pattern").fill("^[A-Z")
     await expect(dialog).to_contain_text("8 rows × 2 variants: 16 cells")
@@ -117,7 +117,7 @@ async def test_a_file_of_questions_is_run_over_a_chat_as_it_stands(page: Page, t
     dialog = page.get_by_role("dialog", name="New evaluation")
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
-    await found(dialog, "contains")
+    await wait_for_matches(dialog, "contains")
 
     columns = dialog.get_by_role("region", name="Columns")
     await expect(columns).to_contain_text("the user says \u2190 question \u00b7 expected \u2190 expected")
@@ -143,7 +143,7 @@ async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProces
     dialog = page.get_by_role("dialog", name="New evaluation")
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("guide")
-    await found(dialog, "contains")
+    await wait_for_matches(dialog, "contains")
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     messages = dialog.get_by_role("combobox", name="Messages")
@@ -228,7 +228,7 @@ async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, sit
     dialog = page.get_by_role("dialog", name="New evaluation")
     await dialog.get_by_role("button", name="Add a workflow").click()
     await dialog.get_by_role("combobox", name="Workflow").select_option("sleepy")
-    await found(dialog, "exact")
+    await wait_for_matches(dialog, "exact")
     await dialog.get_by_role("button", name="Repeats and limits").click()
     await dialog.get_by_role("spinbutton", name=re.compile("At once")).fill("2")
     await dialog.get_by_role("button", name="Run", exact=True).click()
@@ -362,12 +362,12 @@ async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: ServerP
         f"/evaluations/{ev}?cell=cell_3",
         "/evaluations/compare?" + urlencode({"base": f"{ev}:{PAYLOADS[9]}", "candidate": f"{ev}:{PAYLOADS[2] + long}"}),
     ]
-    for number, place in enumerate(pages):
-        await page.goto(place)
+    for number, index in enumerate(pages):
+        await page.goto(index)
         await expect(page.get_by_text(re.compile("window.caught")).first).to_be_visible()
         await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         await page.set_viewport_size({"width": 390, "height": 844})
-        assert await overflow(page) <= 0, place
+        assert await overflow(page) <= 0, index
         await take_screenshot(page, f"evaluation-hostile-{number}")
         await page.set_viewport_size({"width": 1280, "height": 800})
     assert await page.evaluate("window.caught") is None

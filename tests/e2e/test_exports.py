@@ -22,19 +22,19 @@ def boards(page: Page) -> Locator:
     return page.get_by_role("region", name="Boards")
 
 
-def line(place: Locator, title: str) -> Locator:
+def line(container: Locator, title: str) -> Locator:
     """One thread or board of a list."""
-    return place.get_by_role("listitem").filter(has_text=title)
+    return container.get_by_role("listitem").filter(has_text=title)
 
 
-async def menu(place: Locator, label: str, item: str) -> None:
+async def menu(container: Locator, label: str, item: str) -> None:
     """Do one of the things that a line's menu offers."""
-    await place.hover()
-    await place.get_by_role("button", name=label).click()
-    await place.page.get_by_role("menuitem", name=item, exact=True).click()
+    await container.hover()
+    await container.get_by_role("button", name=label).click()
+    await container.page.get_by_role("menuitem", name=item, exact=True).click()
 
 
-async def say(page: Page, text: str) -> None:
+async def send_and_wait(page: Page, text: str) -> None:
     """A conversation whose thread is called like that."""
     await page.goto("/play?workflow=scripted")
     await send_message(page, text)
@@ -53,35 +53,35 @@ async def exported(page: Page, title: str, item: str, folder: Path) -> Path:
 
 
 async def test_a_thread_is_exported_in_three_forms(page: Page, browser: Browser, tmp_path: Path) -> None:
-    await say(page, "Export <b>me</b> & keep me")
+    await send_and_wait(page, "Export <b>me</b> & keep me")
     title = "Export <b>me</b>"
 
-    whole = await exported(page, title, "JSONL, all branches", tmp_path)
-    lines = [json.loads(text) for text in whole.read_text("utf-8").splitlines()]
-    assert whole.suffixes == [".jsonl"]
+    all_branches = await exported(page, title, "JSONL, all branches", tmp_path)
+    lines = [json.loads(text) for text in all_branches.read_text("utf-8").splitlines()]
+    assert all_branches.suffixes == [".jsonl"]
     assert sum("Export <b>me</b> & keep me" in json.dumps(one) for one in lines) >= 1
 
-    plain = await exported(page, title, "Messages", tmp_path)
-    assert plain.suffixes == [".messages", ".jsonl"]
-    assert "keep me" in plain.read_text("utf-8")
+    messages_only = await exported(page, title, "Messages", tmp_path)
+    assert messages_only.suffixes == [".messages", ".jsonl"]
+    assert "keep me" in messages_only.read_text("utf-8")
 
     paper = await exported(page, title, "HTML page", tmp_path)
     assert paper.suffixes == [".html"]
-    asked: list[str] = []
+    urls: list[str] = []
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
-    context.on("request", lambda request: asked.append(request.url))
-    alone = await context.new_page()
-    await alone.goto(paper.as_uri())
-    await expect(alone.locator("body")).to_contain_text("Export <b>me</b> & keep me")
-    await expect(alone.locator("b")).to_have_count(0)
-    await take_screenshot(alone, "exported")
+    context.on("request", lambda request: urls.append(request.url))
+    export_page = await context.new_page()
+    await export_page.goto(paper.as_uri())
+    await expect(export_page.locator("body")).to_contain_text("Export <b>me</b> & keep me")
+    await expect(export_page.locator("b")).to_have_count(0)
+    await take_screenshot(export_page, "exported")
     await context.close()
-    assert asked == [paper.as_uri()]
+    assert urls == [paper.as_uri()]
 
 
 async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
-    await say(page, "A thread among others")
-    await say(page, "The second thread")
+    await send_and_wait(page, "A thread among others")
+    await send_and_wait(page, "The second thread")
     await menu(line(threads(page), "A thread among others"), MENU, "Rename")
     await page.get_by_role("dialog").get_by_role("textbox", name="Title").fill("Renamed")
     await page.keyboard.press("Enter")
@@ -109,10 +109,10 @@ async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
 
 
 async def test_threads_are_found_by_what_was_said(page: Page) -> None:
-    await say(page, "About marmalade")
+    await send_and_wait(page, "About marmalade")
     await send_message(page, "and the kumquat in it")
     await wait_for_answer(cell(page, 1), "and the kumquat in it")
-    await say(page, "About nothing")
+    await send_and_wait(page, "About nothing")
 
     await page.get_by_role("searchbox", name="Search threads").fill("kumquat")
     await expect(line(threads(page), "About nothing")).to_have_count(0)
@@ -123,7 +123,7 @@ async def test_threads_are_found_by_what_was_said(page: Page) -> None:
 
 
 async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(page: Page, watch: PageMonitor) -> None:
-    await say(page, "Here today")
+    await send_and_wait(page, "Here today")
     await menu(line(threads(page), "Here today"), MENU, "Delete")
     await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Delete").click()
     await expect(messages(cell(page, 1))).to_have_count(0)
@@ -134,7 +134,7 @@ async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(p
 
 
 async def test_a_board_is_renamed_and_deleted_and_its_threads_stay(page: Page, watch: PageMonitor) -> None:
-    await say(page, "On a board of its own")
+    await send_and_wait(page, "On a board of its own")
     name = page.get_by_role("textbox", name="Name of the board")
     await name.fill("First name")
     await expect(line(boards(page), "First name")).to_be_visible()

@@ -71,21 +71,21 @@ async def test_files_are_chosen_seen_and_sent_and_the_workflow_gets_them(page: P
     await take_screenshots(page, "attached")
     await send_message(page, "Look")
 
-    place = cell(page, 1)
-    await wait_for_answer(place, f"notes ü.txt, text/plain, {len(NOTES)} bytes")
-    await expect(messages(place).last).to_contain_text(f"blue.png, image/png, {len(PICTURE)} bytes")
-    await expect(messages(place).last).to_contain_text("You said 'Look' and gave me 2.")
+    chat_cell = cell(page, 1)
+    await wait_for_answer(chat_cell, f"notes ü.txt, text/plain, {len(NOTES)} bytes")
+    await expect(messages(chat_cell).last).to_contain_text(f"blue.png, image/png, {len(PICTURE)} bytes")
+    await expect(messages(chat_cell).last).to_contain_text("You said 'Look' and gave me 2.")
     await expect(attached(page)).to_have_count(0)
     await take_screenshots(page, "files")
 
     await page.reload()
-    asked = messages(place).first
-    await is_drawn(asked.get_by_role("img", name="blue.png"))
+    question = messages(chat_cell).first
+    await is_drawn(question.get_by_role("img", name="blue.png"))
     async with page.expect_download() as download:
-        await asked.get_by_role("link", name="notes ü.txt").click()
+        await question.get_by_role("link", name="notes ü.txt").click()
     assert saved(await (await download.value).path()) == NOTES
 
-    await asked.get_by_role("button", name="Open blue.png").click()
+    await question.get_by_role("button", name="Open blue.png").click()
     await is_drawn(page.get_by_role("dialog", name="blue.png").get_by_role("img", name="blue.png"))
 
 

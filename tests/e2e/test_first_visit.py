@@ -59,14 +59,14 @@ def test_what_it_loads_is_packed_and_kept_for_ever(site: ServerProcess) -> None:
     with httpx.Client(base_url=site.url, trust_env=False) as client:
         names = asset_names(client.get("/").text)
         answers = {name: client.get(f"/{name}", headers={"accept-encoding": "gzip, br"}) for name in names}
-        again = client.get(f"/{names[0]}", headers={"if-none-match": answers[names[0]].headers["etag"]})
+        conditional_response = client.get(f"/{names[0]}", headers={"if-none-match": answers[names[0]].headers["etag"]})
 
     assert {Path(name).suffix for name in names} == {".js", ".css", ".svg"}
     for name, answer in answers.items():
         assert (name, answer.status_code, answer.headers["content-encoding"]) == (name, 200, "gzip")
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert answer.headers["x-content-type-options"] == "nosniff"
-    assert again.status_code == 304
+    assert conditional_response.status_code == 304
 
 
 def test_the_first_view_is_small(built: Path) -> None:
@@ -92,12 +92,12 @@ async def test_it_draws_within_a_second(page: Page, watch: PageMonitor, built: P
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
     await expect(page.get_by_role("region", name="Tour")).to_have_count(0)  # That is for the demo.
 
-    drawn = await first_paint(page)
-    record_figure("first contentful paint, ms", round(drawn))
+    first_paint_ms = await first_paint(page)
+    record_figure("first contentful paint, ms", round(first_paint_ms))
     # A watchdog. The promise is a second on a machine that does nothing else.
-    assert drawn < 20_000
+    assert first_paint_ms < 20_000
     assert {answer.status for answer in watch.answers} <= {101, 200}
-    fetched = {found[1] for url in watch.requests if (found := re.search(r"/(assets/.+)$", url))}
+    fetched = {match[1] for url in watch.requests if (match := re.search(r"/(assets/.+)$", url))}
     assert sum((built / f"{name}.gz").stat().st_size for name in fetched) < LIMIT, fetched
     await take_screenshots(page, "first-visit")
 
@@ -114,6 +114,6 @@ async def test_it_lives_below_a_path_as_well(browser: Browser, tmp_path: Path) -
         await context.close()
 
     assert watch.faults == []
-    here = f"{server.url.removesuffix('/')}/"
-    own = [url for url in watch.requests if not url.startswith(("data:", "blob:"))]
-    assert [url for url in own if "/tools/palaver" not in url] == [], here
+    site_root = f"{server.url.removesuffix('/')}/"
+    page_requests = [url for url in watch.requests if not url.startswith(("data:", "blob:"))]
+    assert [url for url in page_requests if "/tools/palaver" not in url] == [], site_root

@@ -27,9 +27,9 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-def tool(place: Locator) -> Locator:
+def tool(container: Locator) -> Locator:
     """The calls that are shown somewhere."""
-    return place.get_by_role("region", name="Tool search_docs")
+    return container.get_by_role("region", name="Tool search_docs")
 
 
 async def test_a_plain_function_is_used_as_a_chat(page: Page) -> None:
@@ -112,8 +112,8 @@ async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path
 
 async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: ServerProcess) -> None:
     def row(text: str, topic: str) -> dict[str, object]:
-        wanted = [{"name": "search_docs", "arguments": {"q": topic}}]
-        return {"messages": [{"role": "user", "content": text}], "expected": {"tool_calls": wanted}}
+        expected_calls = [{"name": "search_docs", "arguments": {"q": topic}}]
+        return {"messages": [{"role": "user", "content": text}], "expected": {"tool_calls": expected_calls}}
 
     set_id = await create_testset(
         site, "Tools", [row("How long does a refund take?", "refund"), row("What about the price?", "delivery")]
@@ -143,14 +143,14 @@ async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: Serve
     await page.get_by_role("combobox", name="Variant").select_option("careful")
     await expect(result_rows(page)).to_have_count(1)
     await result_rows(page).first.click()
-    expected, came = (
+    expected, actual = (
         drawer(page).get_by_role("region", name="Expected"),
         drawer(page).get_by_role("region", name="Answered"),
     )
     await expect(tool(expected)).to_contain_text("delivery")
-    await expect(tool(came)).to_contain_text("price")
-    await tool(came).get_by_role("button").click()
-    await expect(tool(came)).to_contain_text("It costs 20 euros.")
+    await expect(tool(actual)).to_contain_text("price")
+    await tool(actual).get_by_role("button").click()
+    await expect(tool(actual)).to_contain_text("It costs 20 euros.")
     await expect(drawer(page).get_by_role("region", name="Score tool_sequence")).to_contain_text("search_docs")
     await take_screenshots(page, "journey-tools-cell")
 

@@ -25,7 +25,7 @@ PAYLOADS = [
     '"><style>*{background:url(http://attacker.example/css)}</style>',
 ]
 ALL = "\n\n".join(PAYLOADS)
-UNFOLD = """async (place) => {
+OPEN_ALL = """async (place) => {
   for (let round = 0; round < 4; round++) {
     for (const details of place.querySelectorAll('details:not([open])')) details.open = true;
     for (const button of place.querySelectorAll('[aria-expanded=false]:not([aria-haspopup])')) button.click();
@@ -64,10 +64,10 @@ def script() -> list[dict[str, Any]]:
 
 async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
-        made = await http.post(
+        response = await http.post(
             "/api/threads", json={"workflow": "scripted", "title": PAYLOADS[1], "inputs": {"script": script()}}
         )
-        thread = made.json()["id"]
+        thread = response.json()["id"]
         board = {
             "name": PAYLOADS[0],
             "mode": "chat",
@@ -78,13 +78,13 @@ async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Pag
 
     await page.goto(f"/play/{thread}")
     await send_message(page, ALL)
-    place = cell(page, 1)
-    await expect(place.get_by_role("alert").first).to_be_in_viewport()  # The end is kept in view.
+    chat_cell = cell(page, 1)
+    await expect(chat_cell.get_by_role("alert").first).to_be_in_viewport()  # The end is kept in view.
     await take_screenshot(page, "hostile")
     # Everything that folds is opened.
-    await place.evaluate(UNFOLD)
+    await chat_cell.evaluate(OPEN_ALL)
     await page.reload()
-    await expect(messages(place).first).to_contain_text("window.caught")
+    await expect(messages(chat_cell).first).to_contain_text("window.caught")
     for path in ("/workflows", "/workflows/scripted", "/settings"):
         await page.goto(path)
         await expect(page.locator("main")).to_be_visible()

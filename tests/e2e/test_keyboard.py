@@ -176,13 +176,13 @@ async def test_scripts_from_the_right_are_laid_out_from_the_right(page: Page) ->
     await field.fill("مرحبا بالعالم")
     await expect(field).to_have_css("direction", "rtl")
     await field.press("Enter")
-    place = cell(page, 1)
-    await wait_for_answer(place, "مرحبا بالعالم")
-    await expect(messages(place).first.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
-    await expect(messages(place).last.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
+    chat_cell = cell(page, 1)
+    await wait_for_answer(chat_cell, "مرحبا بالعالم")
+    await expect(messages(chat_cell).first.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
+    await expect(messages(chat_cell).last.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
     await send_message(page, "And back again")
-    await wait_for_answer(place, "And back again")
-    await expect(messages(place).last.get_by_text("And back again")).to_have_css("direction", "ltr")
+    await wait_for_answer(chat_cell, "And back again")
+    await expect(messages(chat_cell).last.get_by_text("And back again")).to_have_css("direction", "ltr")
     await take_screenshot(page, "from-the-right")
 
 
@@ -190,8 +190,8 @@ async def test_what_has_no_name_is_found_out(page: Page) -> None:
     await page.goto("/workflows")
     await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
     await page.evaluate("document.body.append(document.createElement('button'), document.createElement('img'))")
-    found = await page.evaluate(UNNAMED)
-    assert [line.split(":")[0] for line in found] == ["no name", "no alt"]
+    unnamed = await page.evaluate(UNNAMED)
+    assert [line.split(":")[0] for line in unnamed] == ["no name", "no alt"]
 
 
 async def test_everything_that_can_be_used_has_a_name(page: Page) -> None:

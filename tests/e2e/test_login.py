@@ -34,7 +34,7 @@ class Keyed:
 
     def ask(self, path: str, key: str) -> int:
         """The status that a program gets."""
-        return asked(f"{self.url}{path}", key)
+        return request_status(f"{self.url}{path}", key)
 
     def revoke(self, name: str) -> None:
         """Take a key back by its name, as a program would."""
@@ -44,7 +44,7 @@ class Keyed:
             client.delete(f"/api/keys/{row['id']}").raise_for_status()
 
 
-def asked(url: str, key: str | None = None) -> int:
+def request_status(url: str, key: str | None = None) -> int:
     """The status that a program gets with a key, or without one."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     return httpx.get(url, headers=headers, trust_env=False, timeout=30).status_code
@@ -194,7 +194,7 @@ async def test_the_first_key_of_an_open_server_does_not_lock_its_maker_out(
         await expect(dialog.get_by_text(SECRET)).to_be_visible()
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("listitem").filter(has_text="mine")).to_contain_text("admin")
-        assert asked(f"{open_one.url}/api/threads") == 401
+        assert request_status(f"{open_one.url}/api/threads") == 401
 
         await page.goto("/play?workflow=scripted")
         await send_message(page, "Still here")

@@ -29,8 +29,8 @@ new PerformanceObserver((list) => {
 
 async def longest(page: Page) -> list[int]:
     """The long tasks so far, longest first."""
-    found: list[int] = await page.evaluate("window.longTasks.splice(0)")
-    return sorted(found, reverse=True)
+    long_tasks: list[int] = await page.evaluate("window.longTasks.splice(0)")
+    return sorted(long_tasks, reverse=True)
 
 
 async def test_two_thousand_messages_scroll(page: Page, site: ServerProcess) -> None:

@@ -20,8 +20,8 @@ async def test_six_cells_answer_at_once_and_one_can_be_stopped(page: Page) -> No
     await open_six_cells(page)
     await send_message(page, "Why?")
 
-    for place in range(6):
-        await expect(messages(cells(page).nth(place)).last).to_contain_text("word3")
+    for index in range(6):
+        await expect(messages(cells(page).nth(index)).last).to_contain_text("word3")
     await expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(6)
 
     second = cell(page, 1, 2)
@@ -29,8 +29,8 @@ async def test_six_cells_answer_at_once_and_one_can_be_stopped(page: Page) -> No
     await wait_until_idle(second)
     await expect(messages(second).last).to_contain_text("Stopped")
     await expect(messages(second).last).not_to_contain_text("done.")
-    for place in (0, 2, 3, 4, 5):
-        await expect(messages(cells(page).nth(place)).last).to_contain_text("done.")
+    for index in (0, 2, 3, 4, 5):
+        await expect(messages(cells(page).nth(index)).last).to_contain_text("done.")
     await wait_until_idle(page.locator("main"))
     await expect(messages(second).last).not_to_contain_text("done.")
     await take_screenshots(page, "six-cells")
@@ -52,8 +52,8 @@ async def test_a_message_may_go_to_one_thread_or_one_cell(page: Page) -> None:
     await stop_answer(cell(page, 3, 2))
     await wait_until_idle(page.locator("main"))
 
-    told = [await messages(cells(page).nth(place)).count() for place in range(6)]
-    assert told == [0, 0, 2, 2, 0, 2]
+    message_counts = [await messages(cells(page).nth(index)).count() for index in range(6)]
+    assert message_counts == [0, 0, 2, 2, 0, 2]
 
 
 async def test_columns_differ_by_their_parameters_and_rows_by_their_inputs(page: Page) -> None:

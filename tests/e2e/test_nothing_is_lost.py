@@ -23,8 +23,8 @@ async def test_a_reload_in_the_middle_of_an_answer_goes_on_with_it(page: Page) -
     await expect(messages(cell(page, 1)).last).to_contain_text("word9 ")
     await wait_for_answer(cell(page, 1), "word199 done.")
     await expect(messages(cell(page, 1))).to_have_count(2)
-    said = await messages(cell(page, 1)).last.inner_text()
-    assert re.findall(r"word\d+", said) == [f"word{number}" for number in range(200)]
+    answer_text = await messages(cell(page, 1)).last.inner_text()
+    assert re.findall(r"word\d+", answer_text) == [f"word{number}" for number in range(200)]
 
 
 async def test_stop_works_after_a_reload(page: Page) -> None:
@@ -69,12 +69,12 @@ async def test_a_server_that_comes_back_has_all_that_was_said(
         await page.goto(f"{first.url}/play?workflow=eliza")
         await send_message(page, "I feel fine")
         await wait_for_answer(cell(page, 1), re.compile(r"\w"))
-        said = await messages(cell(page, 1)).last.inner_text()
+        answer_text = await messages(cell(page, 1)).last.inner_text()
         where = page.url.removeprefix(first.url)
         first.stop(signal.SIGKILL)
-    with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as again:
-        await page.goto(f"{again.url}{where}")
+    with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as restarted:
+        await page.goto(f"{restarted.url}{where}")
         await expect(messages(cell(page, 1))).to_have_count(2)
-        assert (await messages(cell(page, 1)).last.inner_text()).split("\n")[0] == said.split("\n")[0]
+        assert (await messages(cell(page, 1)).last.inner_text()).split("\n")[0] == answer_text.split("\n")[0]
         await page.goto("about:blank")
     watch.faults.clear()  # The browser says that the first server went away, as it should.

@@ -27,7 +27,7 @@ async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[Browse
     await context.close()
 
 
-async def fits(page: Page, name: str) -> None:
+async def assert_fits(page: Page, name: str) -> None:
     """Nothing sticks out, and here is what it looks like."""
     assert await overflow(page) <= 0, name
     await take_screenshot(page, f"phone-{name}")
@@ -39,16 +39,16 @@ async def test_a_conversation_fits_and_the_drawer_leads_on(page: Page) -> None:
     await wait_for_answer(cell(page, 1), "Donaudampfschifffahrt")
     await expect(messages(cell(page, 1))).to_have_count(2)
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_in_viewport()
-    await fits(page, "conversation")
+    await assert_fits(page, "conversation")
 
     await page.get_by_role("button", name="Menu", exact=True).tap()
     drawer = page.get_by_role("dialog", name="Menu")
     await expect(drawer.get_by_role("listitem").filter(has_text="Donau").first).to_be_visible()
-    await fits(page, "drawer")
+    await assert_fits(page, "drawer")
     await drawer.get_by_role("link", name="Workflows").tap()
     await expect(page.get_by_role("heading", name="Workflows", exact=True)).to_be_visible()
     await expect(drawer).to_have_count(0)
-    await fits(page, "workflows")
+    await assert_fits(page, "workflows")
 
     await page.get_by_role("button", name="Menu", exact=True).tap()
     await drawer.get_by_role("listitem").filter(has_text="Donau").last.get_by_role("link").tap()
@@ -69,10 +69,10 @@ async def test_two_variants_are_swiped_through(page: Page) -> None:
     await send_message(page, "Both of you")
     await wait_for_answer(cell(page, 1, 1), "Both of you")
     await wait_for_answer(cell(page, 1, 2), "Both of you")
-    await fits(page, "two-variants")
+    await assert_fits(page, "two-variants")
     await cell(page, 1, 2).scroll_into_view_if_needed()
     await expect(cell(page, 1, 2)).to_be_in_viewport(ratio=0.9)
-    await fits(page, "second-variant")
+    await assert_fits(page, "second-variant")
 
 
 async def test_rows_are_cards(page: Page) -> None:
@@ -81,28 +81,28 @@ async def test_rows_are_cards(page: Page) -> None:
         await page.get_by_role("button", name="Add row").first.tap()
     fields = page.get_by_role("textbox", name="text")
     await expect(fields).to_have_count(3)
-    for place in range(3):
-        await fields.nth(place).fill(f"{LONG} was written {place + 1} times.")
-    for place in range(3):
-        await expect(fields.nth(place)).to_have_value(f"{LONG} was written {place + 1} times.")
+    for index in range(3):
+        await fields.nth(index).fill(f"{LONG} was written {index + 1} times.")
+    for index in range(3):
+        await expect(fields.nth(index)).to_have_value(f"{LONG} was written {index + 1} times.")
     await page.get_by_role("button", name="Run all").tap()
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "3 of 3 done")
     await page.get_by_role("button", name="More for row 1").scroll_into_view_if_needed()
-    await fits(page, "rows")
+    await assert_fits(page, "rows")
     await page.get_by_role("button", name="Add variant").tap()
     await page.get_by_role("menuitem", name="shout", exact=True).tap()
     await page.get_by_role("button", name="Run all").tap()
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "6 of 6 done")
     await page.get_by_role("combobox", name="Compare").select_option(index=1)
-    await fits(page, "rows-compared")
+    await assert_fits(page, "rows-compared")
 
 
 async def test_forms_and_settings_fit(page: Page) -> None:
     for path in ("/settings", "/workflows/tutor", "/workflows/headline", "/play/no/where"):
         await page.goto(path)
         await expect(page.get_by_role("main").get_by_role("heading").first).to_be_visible()
-        await fits(page, path.strip("/").replace("/", "-"))
+        await assert_fits(page, path.strip("/").replace("/", "-"))
     await page.goto("/workflows")
     await page.get_by_role("button", name="Connect a service").tap()
     await expect(page.get_by_role("dialog")).to_be_visible()
-    await fits(page, "connect")
+    await assert_fits(page, "connect")

@@ -38,9 +38,9 @@ def asking(site: ServerProcess) -> httpx.AsyncClient:
 async def answer(site: ServerProcess, review: str, reviewer: str, *answers: dict[str, Any]) -> None:
     """Somebody else answers their next items."""
     async with asking(site) as http:
-        for said in answers:
+        for values in answers:
             item = (await http.get(f"/api/reviews/{review}/next", params={"reviewer": reviewer})).json()["item"]["id"]
-            body = {"answers": said, "reviewer": reviewer}
+            body = {"answers": values, "reviewer": reviewer}
             (await http.post(f"/api/reviews/{review}/items/{item}/answers", json=body)).raise_for_status()
 
 
@@ -128,8 +128,8 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     request = {"name": "Second look", "items": {"run": ev}, "questions": questions, "reviewers": 2, "blind": False}
     async with asking(site) as http:
         review = (await http.post("/api/reviews", json=request)).json()["id"]
-    said = [{"correct": True, "tone": "kind", "grade": 5}, {"correct": False, "tone": "kind", "grade": 2}]
-    await answer(site, review, "Grace", *said)
+    values = [{"correct": True, "tone": "kind", "grade": 5}, {"correct": False, "tone": "kind", "grade": 2}]
+    await answer(site, review, "Grace", *values)
 
     await page.add_init_script("localStorage.setItem('palaver.reviewer', 'Ada')")
     await page.goto(f"/reviews/{review}")
@@ -212,5 +212,5 @@ async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page,
     await expect(rule.get_by_role("switch")).not_to_be_checked()
     await expect(rule).to_contain_text("Off")
     async with asking(site) as http:
-        kept = (await http.get("/api/online")).json()["data"]
-    assert [(one["enabled"], one["sample"], one["filter"]["value"]) for one in kept] == [(False, 0.25, "shop")]
+        rules = (await http.get("/api/online")).json()["data"]
+    assert [(one["enabled"], one["sample"], one["filter"]["value"]) for one in rules] == [(False, 0.25, "shop")]

@@ -58,15 +58,17 @@ async def test_rows_are_run_and_those_that_failed_are_tried_again(page: Page) ->
     await expect(output(page, 3)).to_contain_text("AGAIN")
     await expect(output(page, 3).get_by_role("alert")).to_have_count(0)
 
-    kept = await board(page)
-    listed = await (await page.request.get("/api/runs", params={"board": kept["id"]})).json()
-    assert len(listed["data"]) == 4  # Three, and the one that had failed.
+    stored_board = await board(page)
+    runs = await (await page.request.get("/api/runs", params={"board": stored_board["id"]})).json()
+    assert len(runs["data"]) == 4  # Three, and the one that had failed.
 
     await page.reload()
     await done(page, "3 of 3 done")
-    for number, (asked, told) in enumerate((("hello", "HELLO"), ("wide world", "WIDE WORLD"), ("again", "AGAIN")), 1):
-        await expect(row(page, number).get_by_role("textbox", name=TEXT)).to_have_value(asked)
-        await expect(output(page, number)).to_contain_text(told)
+    for number, (input_text, output_text) in enumerate(
+        (("hello", "HELLO"), ("wide world", "WIDE WORLD"), ("again", "AGAIN")), 1
+    ):
+        await expect(row(page, number).get_by_role("textbox", name=TEXT)).to_have_value(input_text)
+        await expect(output(page, number)).to_contain_text(output_text)
 
 
 async def test_columns_are_compared_word_by_word(page: Page) -> None:

@@ -20,23 +20,23 @@ CALL = {
 SCRIPT = {"turns": [{"user": "Where is my order?", "expect": {"tools": "any"}}, {"user": "Thanks"}]}
 
 
-def asked(text: str) -> list[dict[str, Any]]:
+def question_row(text: str) -> list[dict[str, Any]]:
     return [{"role": "system", "content": "You sell shoes."}, {"role": "user", "content": text}]
 
 
 ROWS: list[dict[str, Any]] = [
-    {"messages": asked("Can I get a refund?"), "expected": "Yes, within 30 days.", "tries": 3, "open": True},
+    {"messages": question_row("Can I get a refund?"), "expected": "Yes, within 30 days.", "tries": 3, "open": True},
     {
-        "messages": [*asked("Where is order 7?"), CALL],
+        "messages": [*question_row("Where is order 7?"), CALL],
         "expected": "It is on its way.",
         "tries": 1,
         "note": {"by": "Ada"},
     },
-    {"messages": asked("Do you have size 52?"), "expected": "No.", "tries": 2, "script": SCRIPT},
+    {"messages": question_row("Do you have size 52?"), "expected": "No.", "tries": 2, "script": SCRIPT},
 ]
 
 
-async def made(page: Page, name: str, rows: list[dict[str, Any]]) -> str:
+async def create_testset(page: Page, name: str, rows: list[dict[str, Any]]) -> str:
     body = {"name": name, "rows": [{"data": row} for row in rows], "message": "As it began"}
     answer = await page.request.post("/api/testsets", data=body)
     assert answer.ok, await answer.text()
@@ -79,7 +79,7 @@ async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watc
     await take_screenshots(page, "testsets-empty")
     await page.unroute("**/api/testsets?*")
 
-    chat = json.dumps(asked("Hi")).replace('"', '""')
+    chat = json.dumps(question_row("Hi")).replace('"', '""')
     file = tmp_path / "refunds.csv"
     file.write_text(f'id,messages,expected\r\n007,"{chat}",42\r\n008,,"""42"""\r\n', "utf-8")
     await page.get_by_label("File to import").set_input_files(file)
@@ -120,7 +120,7 @@ async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watc
 
 
 async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, watch: PageMonitor) -> None:
-    testset = await made(page, "Shoes", ROWS)
+    testset = await create_testset(page, "Shoes", ROWS)
     await page.goto(f"/testsets/{testset}")
     heads = grid(page).get_by_role("columnheader")
     await expect(heads.filter(has_text="messages")).to_contain_text("chat")
@@ -197,7 +197,7 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     _, second, third = [row["data"] for row in await rows_of(page, testset)]
     asking = {"role": "user", "content": "Where is order seven?"}
     assert second == {
-        "messages": [asked("")[0], asking, {"role": "user", "content": "Please."}, CALL],
+        "messages": [question_row("")[0], asking, {"role": "user", "content": "Please."}, CALL],
         "expected": "It comes tomorrow.",
         "tries": 1,
         "note": {"by": "Ada"},
@@ -209,14 +209,14 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
 
 
 async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
-    testset = await made(page, "Columns", [{"q": f"question {n}", "answer": "x", "tmp": n} for n in range(3)])
+    testset = await create_testset(page, "Columns", [{"q": f"question {n}", "answer": "x", "tmp": n} for n in range(3)])
     await page.goto(f"/testsets/{testset}")
     await grid(page).get_by_role("checkbox", name="Select row 2").check()
-    chosen = page.get_by_role("group", name="Selected rows")
-    await chosen.get_by_role("button", name="Duplicate").click()
+    selection_bar = page.get_by_role("group", name="Selected rows")
+    await selection_bar.get_by_role("button", name="Duplicate").click()
     await expect(cell(page, 2, 0)).to_have_text("question 1")
     await grid(page).get_by_role("checkbox", name="Select row 1", exact=True).check()
-    await chosen.get_by_role("button", name="Remove").click()
+    await selection_bar.get_by_role("button", name="Remove").click()
     await expect(cell(page, 0, 0)).to_have_text("question 1")
     await page.get_by_role("button", name="Add row").click()
     await page.keyboard.press("Enter")
@@ -266,8 +266,8 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
     ]
 
     # Texts that hold messages become messages, when asked.
-    texts = [{"chat": json.dumps(asked(f"number {n}")), "long": "word " * 2_000} for n in range(3)]
-    testset = await made(page, "Texts", texts)
+    texts = [{"chat": json.dumps(question_row(f"number {n}")), "long": "word " * 2_000} for n in range(3)]
+    testset = await create_testset(page, "Texts", texts)
     await page.goto(f"/testsets/{testset}")
     await page.get_by_role("button", name="Convert to messages").click()
     await expect(bar(page).get_by_role("status")).to_have_text("3 changes")
@@ -279,11 +279,13 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
     await bar(page).get_by_role("button", name="Save").click()
     await expect(grid(page).get_by_role("columnheader").filter(has_text="chat")).to_contain_text("chat")
     await expect(bar(page)).to_have_count(0)
-    assert [row["data"]["chat"] for row in await rows_of(page, testset)] == [asked(f"number {n}") for n in range(3)]
+    assert [row["data"]["chat"] for row in await rows_of(page, testset)] == [
+        question_row(f"number {n}") for n in range(3)
+    ]
 
 
 async def test_who_was_slower_is_told_and_goes_on(page: Page, watch: PageMonitor) -> None:
-    testset = await made(page, "Shared", [{"q": "one"}, {"q": "two"}, {"q": "three"}])
+    testset = await create_testset(page, "Shared", [{"q": "one"}, {"q": "two"}, {"q": "three"}])
     await page.goto(f"/testsets/{testset}")
     await cell(page, 0, 0).click()
     await editor(page, "q, row 1").get_by_role("textbox", name="Text").fill("uno")
@@ -309,9 +311,9 @@ async def test_who_was_slower_is_told_and_goes_on(page: Page, watch: PageMonitor
 
 
 async def test_history_tells_what_changed_and_an_old_revision_comes_back(page: Page) -> None:
-    testset = await made(page, "History", [*ROWS, {"messages": json.dumps(asked("As text"))}])
+    testset = await create_testset(page, "History", [*ROWS, {"messages": json.dumps(question_row("As text"))}])
     first, second, _, last = [row["id"] for row in await rows_of(page, testset)]
-    talk = [*asked("Can I get my money back?"), {"role": "assistant", "content": "Yes."}]
+    talk = [*question_row("Can I get my money back?"), {"role": "assistant", "content": "Yes."}]
     patch = [{"id": first, "set": {"messages": talk, "expected": "Yes, within 60 days."}}]
     add = [{"data": {"expected": "new"}, "after": None}]
     await commit(page, testset, 1, {"patch": patch, "remove": [second], "add": add})
@@ -344,7 +346,7 @@ async def test_history_tells_what_changed_and_an_old_revision_comes_back(page: P
 
 async def test_thousands_of_rows_are_scrolled_searched_and_exported(page: Page) -> None:
     rows = [{f"column {c}": f"cell {r} {c}" for c in range(40)} for r in range(2_000)]
-    testset = await made(page, "Many", rows)
+    testset = await create_testset(page, "Many", rows)
     await page.goto(f"/testsets/{testset}")
     await cell(page, 0, 0).focus()
     await page.keyboard.press("End")

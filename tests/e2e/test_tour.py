@@ -47,7 +47,7 @@ def tour(page: Page) -> Locator:
     return page.get_by_role("region", name="Tour", exact=True)
 
 
-async def go(page: Page, link: str) -> None:
+async def open_link(page: Page, link: str) -> None:
     """Follow the link of the step that is open."""
     await tour(page).get_by_role("link", name=link).click()
 
@@ -55,8 +55,8 @@ async def go(page: Page, link: str) -> None:
 async def ticked(page: Page, count: int) -> None:
     """The first steps have a tick now, and no others."""
     ticks = tour(page).get_by_role("checkbox")
-    for place in range(7):
-        await expect(ticks.nth(place)).to_be_checked(checked=place < count)
+    for index in range(7):
+        await expect(ticks.nth(index)).to_be_checked(checked=index < count)
     await expect(tour(page).get_by_role("button", name=re.compile("^Tour"))).to_contain_text(f"{count} of 7")
 
 
@@ -112,14 +112,14 @@ async def test_the_tour_is_walked_whole(page: Page, context: BrowserContext, sit
 
 
 async def talk(page: Page) -> None:
-    await go(page, "Talk to eliza")
+    await open_link(page, "Talk to eliza")
     await page.get_by_role("textbox", name="Message", exact=True).fill("I need a holiday")
     await page.keyboard.press("Enter")
     await wait_for_answer(cell(page, 1), HOLIDAY)
 
 
 async def compare(page: Page) -> None:
-    await go(page, "Begin with calculator")
+    await open_link(page, "Begin with calculator")
     await page.get_by_role("button", name="Add variant").click()
     await page.get_by_role("menuitem", name="calculator once more").click()
     await page.get_by_role("combobox", name="Variant").nth(1).select_option("hasty")
@@ -133,7 +133,7 @@ async def compare(page: Page) -> None:
 
 
 async def open_a_trace(page: Page) -> None:
-    await go(page, "Traces of travel-desk")
+    await open_link(page, "Traces of travel-desk")
     await page.get_by_role("main").get_by_role("link", name=re.compile("travel desk")).click()
     await expect(page.get_by_role("heading", name="invoke_agent travel desk")).to_be_visible()
     await expect(page.get_by_role("main")).to_contain_text("Three berths are left.")
@@ -149,18 +149,18 @@ async def open_a_trace(page: Page) -> None:
 
 
 async def save_a_turn(page: Page) -> None:
-    await go(page, "Ask calculator")
+    await open_link(page, "Ask calculator")
     await send_message(page, "6 * 7 - 2")
     await wait_for_answer(cell(page, 1), "The answer is 40.")
     answer = messages(cell(page, 1)).last
     await answer.hover()
     await answer.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Add to test set").click()
-    asked = page.get_by_role("dialog", name="Add to a test set")
-    await expect(asked.get_by_role("combobox", name="Test set").locator("option:checked")).to_have_text(
+    dialog = page.get_by_role("dialog", name="Add to a test set")
+    await expect(dialog.get_by_role("combobox", name="Test set").locator("option:checked")).to_have_text(
         re.compile("^Sums")
     )
-    await asked.get_by_role("button", name="Add", exact=True).click()
+    await dialog.get_by_role("button", name="Add", exact=True).click()
     added = page.get_by_role("dialog", name="Added to the test set")
     await expect(added).to_contain_text("The answer is 40.")
     await take_docs_picture(page, "tour-4-case")
@@ -168,7 +168,7 @@ async def save_a_turn(page: Page) -> None:
 
 
 async def evaluate(page: Page) -> None:
-    await go(page, "New evaluation")
+    await open_link(page, "New evaluation")
     form = page.get_by_role("dialog", name="New evaluation")
     await form.get_by_role("combobox", name="Set", exact=True).select_option("Sums (25 rows)")
     await form.get_by_role("button", name="Add a workflow").click()
@@ -183,17 +183,17 @@ async def evaluate(page: Page) -> None:
 
 
 async def read_whether_it_is_worse(page: Page) -> None:
-    await go(page, "Evaluations")
+    await open_link(page, "Evaluations")
     await page.get_by_role("main").get_by_role("link", name="As written").click()
     await page.get_by_role("button", name="Compare with…").click()
     await page.get_by_role("dialog", name="Compare").get_by_role("button", name="Compare", exact=True).click()
-    said = page.get_by_role("region", name="Verdicts").get_by_role("button", name=re.compile("contains"))
-    await expect(said).to_contain_text("Worse")
+    verdict = page.get_by_role("region", name="Verdicts").get_by_role("button", name=re.compile("contains"))
+    await expect(verdict).to_contain_text("Worse")
 
 
 async def take_the_programs(page: Page) -> None:
-    await go(page, "Programs for eliza")
-    for client, known in (
+    await open_link(page, "Programs for eliza")
+    for client, known_names in (
         ("AI SDK", "DefaultChatTransport"),
         ("OpenAI Python", "from openai import OpenAI"),
         ("curl", "curl "),
@@ -201,7 +201,7 @@ async def take_the_programs(page: Page) -> None:
         await page.get_by_role("tab", name=client).click()
         await page.get_by_role("tabpanel", name=client).get_by_role("button", name="Copy code").click()
         await expect(page.get_by_role("button", name="Copied")).to_be_visible()
-        assert known in await page.evaluate("navigator.clipboard.readText()")
+        assert known_names in await page.evaluate("navigator.clipboard.readText()")
 
 
 async def run_curl(site: ServerProcess) -> str:
@@ -212,16 +212,16 @@ async def run_curl(site: ServerProcess) -> str:
         assert body is not None
         async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
             return (await http.post(f"{site.url}/eliza/invoke", json=json.loads(body[1]))).text
-    return await run(["sh", "-e", "-c", here(program, site)])
+    return await run(["sh", "-e", "-c", with_site_url(program, site)])
 
 
 async def run_openai(site: ServerProcess) -> str:
     """The program of the docs, run."""
     (program,) = [block.source for block in blocks(PAGE, "python")]
-    return await run([sys.executable, "-c", here(program, site)])
+    return await run([sys.executable, "-c", with_site_url(program, site)])
 
 
-def here(program: str, site: ServerProcess) -> str:
+def with_site_url(program: str, site: ServerProcess) -> str:
     assert "http://localhost:8642" in program
     return program.replace("http://localhost:8642", site.url)
 
@@ -284,7 +284,7 @@ async def test_on_a_phone_the_tour_is_in_the_menu(phone: Page) -> None:
     await expect(tour(phone)).to_be_in_viewport()
     await take_screenshot(phone, "phone-tour")
     assert await overflow(phone) <= 0
-    await go(phone, "Talk to eliza")
+    await open_link(phone, "Talk to eliza")
     await expect(phone.get_by_role("dialog", name="Menu")).to_have_count(0)
     await send_message(phone, "Hello")
     await expect(phone.get_by_role("button", name="Tour, 1 of 7")).to_be_visible()

@@ -22,7 +22,7 @@ from tests.e2e.playground import (
     take_screenshots,
     wait_for_answer,
 )
-from tests.e2e.test_hostile import PAYLOADS, UNFOLD
+from tests.e2e.test_hostile import OPEN_ALL, PAYLOADS
 from tests.e2e.test_long import LONG_TASKS, longest
 from tests.server_process import ServerProcess
 
@@ -47,10 +47,12 @@ def row(page: Page, name: str | re.Pattern[str]) -> Locator:
 
 async def ran(site: ServerProcess, model: str, text: str) -> str:
     """A run over Chat Completions: the id of its trace, once that is stored."""
-    return await called(site, "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": text}]})
+    return await run_workflow(
+        site, "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": text}]}
+    )
 
 
-async def called(site: ServerProcess, path: str, body: dict[str, Any]) -> str:
+async def run_workflow(site: ServerProcess, path: str, body: dict[str, Any]) -> str:
     """The trace of whatever a request runs."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         trace = (await http.post(path, json=body)).headers["x-palaver-trace-id"]
@@ -105,9 +107,9 @@ async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, s
 
     # From any turn: what was asked is asked again, and answered by the workflow.
     await page.goto(f"/traces/{trace}")
-    asked = page.get_by_role("article", name="You")
-    await asked.hover()
-    await asked.get_by_role("button", name="Continue from here").click()
+    user_messages = page.get_by_role("article", name="You")
+    await user_messages.hover()
+    await user_messages.get_by_role("button", name="Continue from here").click()
     await expect(page).to_have_url(re.compile(r"/play/conv_"))
     await expect(messages(cell(page, 1))).to_have_count(1)
     await messages(cell(page, 1)).first.hover()
@@ -116,7 +118,7 @@ async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, s
 
 
 async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Page, site: ServerProcess) -> None:
-    trace = await called(site, "/services/shout", {"text": "so what"})
+    trace = await run_workflow(site, "/services/shout", {"text": "so what"})
     await page.goto(f"/traces/{trace}")
     await expect(page.locator("main")).to_contain_text("SO WHAT")
     await take_screenshot(page, "trace-single-turn")
@@ -158,11 +160,11 @@ async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent
     )
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "guide", "session.id": "oslo"}
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
-    found = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "Oslo weather"}
+    attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "Oslo weather"}
     otlp_spans.send_spans(
         site.url,
         make_span(2, 1, "invoke_agent guide", ms=2_400, attributes=agent),
-        make_span(2, 2, "search the archive", parent=1, at=40, ms=310, attributes=found),
+        make_span(2, 2, "search the archive", parent=1, at=40, ms=310, attributes=attributes),
         make_span(2, 3, "chat gpt-4o", parent=1, at=380, ms=900, attributes=call),
         make_span(2, 4, "weather", parent=1, at=1_300, ms=700, failed="No answer", events=[event], attributes=tool),
         make_span(2, 5, "GET /forecast", parent=4, at=1_350, ms=600, attributes={"http.route": "/forecast"}),
@@ -252,13 +254,13 @@ async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, 
     await page.add_init_script(LONG_TASKS)
     await page.goto(f"/traces/{trace_id(4)}")
 
-    asked = page.get_by_role("article", name="You")
-    await expect(asked).to_contain_text("part 4")
+    user_messages = page.get_by_role("article", name="You")
+    await expect(user_messages).to_contain_text("part 4")
     await expect(page.get_by_text(re.compile(r"4\.\d MB are left out"))).to_be_visible()
     await page.get_by_role("button", name="Show all").click()
-    await expect(asked.get_by_role("button", name=re.compile("Show more"))).to_have_count(5)
-    await asked.get_by_role("button", name=re.compile("Show more")).first.click()
-    await expect(asked.get_by_role("button", name="Show more (680 KB)")).to_be_visible()
+    await expect(user_messages.get_by_role("button", name=re.compile("Show more"))).to_have_count(5)
+    await user_messages.get_by_role("button", name=re.compile("Show more")).first.click()
+    await expect(user_messages.get_by_role("button", name="Show more (680 KB)")).to_be_visible()
     await take_screenshot(page, "trace-of-4-mb")
 
     await tree(page).get_by_role("treeitem").first.click()
@@ -282,27 +284,27 @@ async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
     second = [message("user", "My order?"), message("assistant", "It is on its way.")]
     other = [message("user", "A refund, please."), message("assistant", "Of course.")]
     turns = [(first[:1], first[1:]), ([*first, second[0]], second[1:]), ([*first, other[0]], other[1:])]
-    for place, (given, answer) in enumerate(turns):
-        attributes = chat_attributes(given, answer, session__id=name)
+    for index, (question, answer) in enumerate(turns):
+        attributes = chat_attributes(question, answer, session__id=name)
         otlp_spans.send_spans(
-            site.url, make_span(10 + place, 1, "chat gpt-4o", at=place * 1_000, attributes=attributes)
+            site.url, make_span(10 + index, 1, "chat gpt-4o", at=index * 1_000, attributes=attributes)
         )
     await page.goto("/sessions")
-    listed = page.get_by_role("list", name="Sessions").get_by_role("link").filter(has_text=name)
-    await expect(listed).to_contain_text("3 traces")
-    await expect(listed).to_contain_text("Hi")
-    await expect(listed).to_contain_text("Of course.")
+    session_links = page.get_by_role("list", name="Sessions").get_by_role("link").filter(has_text=name)
+    await expect(session_links).to_contain_text("3 traces")
+    await expect(session_links).to_contain_text("Hi")
+    await expect(session_links).to_contain_text("Of course.")
     await take_screenshots(page, "sessions")
     await page.get_by_role("searchbox", name="Find a session").fill("nobody's")
     await expect(page.get_by_text("No session has this in its name")).to_be_visible()
     await page.get_by_role("searchbox", name="Find a session").fill("müller/42 %")
-    await listed.click()
+    await session_links.click()
 
     await expect(page.get_by_role("heading", name=name)).to_be_visible()
-    spoken = page.get_by_role("article")
-    await expect(spoken).to_have_text([re.compile(text) for text in ("Hi", "Hello", "A refund", "Of course")])
+    articles = page.get_by_role("article")
+    await expect(articles).to_have_text([re.compile(text) for text in ("Hi", "Hello", "A refund", "Of course")])
     await page.get_by_role("tab", name="First").click()
-    await expect(spoken).to_have_text([re.compile(text) for text in ("Hi", "Hello", "My order", "on its way")])
+    await expect(articles).to_have_text([re.compile(text) for text in ("Hi", "Hello", "My order", "on its way")])
     await page.get_by_role("tab", name="Branch 1").click()
     await take_screenshots(page, "session")
     await page.reload()
@@ -370,7 +372,7 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: PageMonitor, s
     ):
         await page.goto(path)
         await expect(row(page, "onerror")).to_be_visible()
-        await page.locator("main").evaluate(UNFOLD)
+        await page.locator("main").evaluate(OPEN_ALL)
     await page.goto(f"/traces/{trace_id(5)}?span={span_id(1)}")
     attributes_of = page.get_by_role("region", name="Attributes", exact=True)
     await attributes_of.get_by_role("button", name="Attributes").click()

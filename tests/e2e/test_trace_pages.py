@@ -7,14 +7,14 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.e2e.playground import cell, send_message, take_screenshot, wait_for_answer
 
-TOLD = "Trace <b>me</b> & keep me"
+INPUT_TEXT = "Trace <b>me</b> & keep me"
 
 
 async def saved(page: Page, folder: Path) -> Path:
     """The page of the trace of a run that said this."""
     await page.goto("/play?workflow=scripted")
-    await send_message(page, TOLD)
-    await wait_for_answer(cell(page, 1), TOLD)
+    await send_message(page, INPUT_TEXT)
+    await wait_for_answer(cell(page, 1), INPUT_TEXT)
     rows: list[dict[str, str]] = []
     async with asyncio.timeout(20):
         while not rows:  # A run is traced behind its back, a moment later.
@@ -28,19 +28,21 @@ async def saved(page: Page, folder: Path) -> Path:
 async def test_a_trace_is_read_without_a_server(page: Page, browser: Browser, tmp_path: Path) -> None:
     paper = await saved(page, tmp_path)
     for scheme in ("light", "dark"):
-        asked: list[str] = []
-        said: list[str] = []
+        urls: list[str] = []
+        console_messages: list[str] = []
         context = await browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
-        context.on("request", lambda request, asked=asked: asked.append(request.url))
-        alone = await context.new_page()
-        alone.on("console", lambda message, said=said: said.append(message.text))
-        await alone.goto(paper.as_uri())
+        context.on("request", lambda request, urls=urls: urls.append(request.url))
+        standalone_page = await context.new_page()
+        standalone_page.on(
+            "console", lambda message, console_messages=console_messages: console_messages.append(message.text)
+        )
+        await standalone_page.goto(paper.as_uri())
 
-        await expect(alone.locator("article.user").first).to_contain_text(TOLD)
-        await expect(alone.locator("b")).to_have_count(0)
-        span = alone.locator("details.span").first
+        await expect(standalone_page.locator("article.user").first).to_contain_text(INPUT_TEXT)
+        await expect(standalone_page.locator("b")).to_have_count(0)
+        span = standalone_page.locator("details.span").first
         await span.locator("summary").first.click()
         await expect(span).to_contain_text("as it was sent")
-        await take_screenshot(alone, f"trace-page-{scheme}")
+        await take_screenshot(standalone_page, f"trace-page-{scheme}")
         await context.close()
-        assert (asked, said) == ([paper.as_uri()], [])
+        assert (urls, console_messages) == ([paper.as_uri()], [])

@@ -55,11 +55,11 @@ async def add_filter(page: Page, field: str, comparison: str, value: str) -> Non
     form = page.get_by_role("dialog", name="Filter")
     await form.get_by_label("Field").select_option(label=field)
     await form.get_by_label("Comparison").select_option(label=comparison)
-    place = form.get_by_label("Value")
-    if await place.evaluate("(field) => field.tagName") == "SELECT":
-        await place.select_option(value)
+    value_input = form.get_by_label("Value")
+    if await value_input.evaluate("(field) => field.tagName") == "SELECT":
+        await value_input.select_option(value)
     else:
-        await place.fill(value)
+        await value_input.fill(value)
     await form.get_by_role("button", name="Apply").click()
 
 
@@ -79,16 +79,16 @@ async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> Non
     await expect(row).to_contain_text("workflow")
 
     await row.get_by_role("button", name=re.compile("^Input of row 1")).hover()
-    whole = page.get_by_role("region", name="Whole conversation")
-    await expect(whole.get_by_role("article")).to_have_count(4)
-    await expect(whole).to_contain_text("I need a holiday by the sea")
+    conversation = page.get_by_role("region", name="Whole conversation")
+    await expect(conversation.get_by_role("article")).to_have_count(4)
+    await expect(conversation).to_contain_text("I need a holiday by the sea")
     await take_screenshot(page, "traces-hover")
     await page.mouse.move(2, 2)
-    await expect(whole).to_have_count(0)
+    await expect(conversation).to_have_count(0)
 
     await row.focus()
     await page.keyboard.press("Tab")  # Without a mouse, too.
-    await expect(whole).to_contain_text("My boss hates holidays")
+    await expect(conversation).to_contain_text("My boss hates holidays")
 
 
 async def test_what_is_asked_stays_in_the_address(page: Page, site: ServerProcess) -> None:
@@ -137,8 +137,8 @@ async def test_a_mistake_is_told_in_one_line(page: Page, watch: PageMonitor) -> 
 
 
 async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site: ServerProcess) -> None:
-    whole = traced_server.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
-    await sent(site, whole, traced_server.chat("leaf", "is it green?", "yes", 2, trace="tree", parent="tree"))
+    conversation = traced_server.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
+    await sent(site, conversation, traced_server.chat("leaf", "is it green?", "yes", 2, trace="tree", parent="tree"))
     await page.goto("/traces?f=name~in~tree,leaf")
     await expect(rows(page)).to_have_count(1)
     await expect(rows(page)).to_contain_text("gardener")
@@ -164,8 +164,8 @@ async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: Se
     await page.get_by_role("menuitem", name="Save as a new view").click()
     await page.get_by_role("textbox", name="Name").fill("Calls of a day")
     await page.keyboard.press("Enter")
-    chosen = page.get_by_role("button", name="View Calls of a day")
-    await expect(chosen).to_be_visible()
+    view_button = page.get_by_role("button", name="View Calls of a day")
+    await expect(view_button).to_be_visible()
 
     await page.goto("/traces")
     await page.get_by_role("button", name="Views", exact=True).click()
@@ -175,15 +175,15 @@ async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: Se
     await page.reload()
     await search(page, "nothing like it")
     await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
-    await expect(chosen).to_contain_text("(changed)")
-    await chosen.click()
+    await expect(view_button).to_contain_text("(changed)")
+    await view_button.click()
     await page.get_by_role("menuitem", name="Save changes").click()
-    await expect(chosen).not_to_contain_text("(changed)")
+    await expect(view_button).not_to_contain_text("(changed)")
     await page.get_by_role("button", name="Undo").click()
-    await expect(chosen).to_contain_text("(changed)")
-    await chosen.click()
+    await expect(view_button).to_contain_text("(changed)")
+    await view_button.click()
     await page.get_by_role("menuitem", name="Delete").click()
-    await expect(chosen).to_have_count(0)
+    await expect(view_button).to_have_count(0)
     await page.get_by_role("button", name="Undo").last.click()
     await page.get_by_role("button", name="Views", exact=True).click()
     await expect(page.get_by_role("menuitem", name="Calls of a day")).to_be_visible()
@@ -201,12 +201,12 @@ async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page
 
     box = page.get_by_role("grid").locator("xpath=..")
     await box.evaluate("(box) => box.scrollTo(0, 1200)")
-    watched = rows(page, "tide 20")
-    before = await watched.bounding_box()
+    new_rows = rows(page, "tide 20")
+    before = await new_rows.bounding_box()
     await sent(site, *(traced_server.chat(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12)))
     pill = page.get_by_role("button", name="12 new")
     await expect(pill).to_be_visible()
-    assert await watched.bounding_box() == before
+    assert await new_rows.bounding_box() == before
     await take_screenshot(page, "traces-live")
     await pill.click()
     await expect(rows(page).first).to_contain_text("tide more 11")
@@ -302,8 +302,10 @@ async def test_names_that_want_to_be_more_than_names_are_text(
 
 
 async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> None:
-    many = [traced_server.chat(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)]
-    await sent(site, *many)
+    spans = [
+        traced_server.chat(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)
+    ]
+    await sent(site, *spans)
     await page.goto("/traces?rows=spans&range=24h&f=name~starts_with~0&f=name~starts_with~1&any=1")
     await expect(rows(page).first).to_contain_text("flood 0")
     await page.evaluate(LONG_TASKS)
@@ -314,9 +316,9 @@ async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> 
     tasks = await longest(page)
     record_figure("long tasks while scrolling 20,000 spans, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
-    places = await page.locator("[data-place]").evaluate_all("(rows) => rows.map((row) => Number(row.dataset.place))")
-    assert max(places) > 1_000
-    assert len(places) < 100
+    indexes = await page.locator("[data-place]").evaluate_all("(rows) => rows.map((row) => Number(row.dataset.place))")
+    assert max(indexes) > 1_000
+    assert len(indexes) < 100
 
 
 async def test_every_screen_has_room_for_it(page: Page, site: ServerProcess) -> None:

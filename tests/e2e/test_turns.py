@@ -17,59 +17,59 @@ async def act(message: Locator, name: str | re.Pattern[str]) -> None:
 async def talk(page: Page, *texts: str) -> Locator:
     """A conversation with the echoing workflow."""
     await page.goto("/play?workflow=scripted")
-    place = cell(page, 1)
+    chat_cell = cell(page, 1)
     for number, text in enumerate(texts, 1):
         await send_message(page, text)
-        await expect(messages(place)).to_have_count(2 * number)
-        await wait_for_answer(place, text)
-    return place
+        await expect(messages(chat_cell)).to_have_count(2 * number)
+        await wait_for_answer(chat_cell, text)
+    return chat_cell
 
 
 async def test_a_middle_turn_is_run_again_and_both_branches_stay(page: Page) -> None:
-    place = await talk(page, "one", "two", "three")
+    chat_cell = await talk(page, "one", "two", "three")
 
-    await act(messages(place).nth(3), "Regenerate")
-    await expect(messages(place)).to_have_count(4)
-    await wait_for_answer(place, "two")
-    await expect(messages(place).nth(3)).to_contain_text("2/2")
+    await act(messages(chat_cell).nth(3), "Regenerate")
+    await expect(messages(chat_cell)).to_have_count(4)
+    await wait_for_answer(chat_cell, "two")
+    await expect(messages(chat_cell).nth(3)).to_contain_text("2/2")
     await take_screenshot(page, "versions")
 
-    await act(messages(place).nth(3), "Version before")
-    await expect(messages(place)).to_have_count(6)
-    await expect(messages(place).last).to_contain_text("three")
-    await expect(messages(place).nth(3)).to_contain_text("1/2")
+    await act(messages(chat_cell).nth(3), "Version before")
+    await expect(messages(chat_cell)).to_have_count(6)
+    await expect(messages(chat_cell).last).to_contain_text("three")
+    await expect(messages(chat_cell).nth(3)).to_contain_text("1/2")
 
     await page.reload()
-    await expect(messages(place)).to_have_count(6)
+    await expect(messages(chat_cell)).to_have_count(6)
 
 
 async def test_an_edited_question_is_answered_beside_the_first(page: Page) -> None:
-    place = await talk(page, "one", "two")
+    chat_cell = await talk(page, "one", "two")
 
-    await act(messages(place).nth(0), "Edit")
-    await messages(place).nth(0).get_by_role("textbox").fill("uno")
+    await act(messages(chat_cell).nth(0), "Edit")
+    await messages(chat_cell).nth(0).get_by_role("textbox").fill("uno")
     await page.keyboard.press("Enter")
 
-    await wait_for_answer(place, "uno")
-    await expect(messages(place)).to_have_count(2)
-    await act(messages(place).nth(0), "Version before")
-    await expect(messages(place)).to_have_count(4)
-    await expect(messages(place).nth(0)).to_contain_text("one")
+    await wait_for_answer(chat_cell, "uno")
+    await expect(messages(chat_cell)).to_have_count(2)
+    await act(messages(chat_cell).nth(0), "Version before")
+    await expect(messages(chat_cell)).to_have_count(4)
+    await expect(messages(chat_cell).nth(0)).to_contain_text("one")
 
 
 async def test_a_deleted_message_leaves_what_follows(page: Page) -> None:
-    place = await talk(page, "one", "two")
+    chat_cell = await talk(page, "one", "two")
 
-    await act(messages(place).nth(1), "More")
+    await act(messages(chat_cell).nth(1), "More")
     await page.get_by_role("menuitem", name="Delete").click()
-    await expect(messages(place)).to_have_count(3)
+    await expect(messages(chat_cell)).to_have_count(3)
     await page.reload()
-    await expect(messages(place)).to_have_count(3)
+    await expect(messages(chat_cell)).to_have_count(3)
 
 
 async def test_a_fork_is_a_thread_of_its_own(page: Page) -> None:
-    place = await talk(page, "one", "two")
-    await act(messages(place).nth(1), "More")
+    chat_cell = await talk(page, "one", "two")
+    await act(messages(chat_cell).nth(1), "More")
     await page.get_by_role("menuitem", name="Fork into a new thread").click()
 
     await expect(page).to_have_url(re.compile(r"/play/conv_\w+"))
@@ -80,49 +80,49 @@ async def test_a_fork_is_a_thread_of_its_own(page: Page) -> None:
 
 
 async def test_a_thumb_is_kept_with_the_run(page: Page) -> None:
-    place = await talk(page, "rate me")
-    await act(messages(place).last, re.compile("Good|Up|up"))
+    chat_cell = await talk(page, "rate me")
+    await act(messages(chat_cell).last, re.compile("Good|Up|up"))
     await page.keyboard.press("Escape")
     await page.reload()
-    await expect(messages(place)).to_have_count(2)
+    await expect(messages(chat_cell)).to_have_count(2)
 
-    listed = await (await page.request.get("/api/feedback")).json()
-    assert [row["rating"] for row in listed["data"]] == ["up"]
+    feedback = await (await page.request.get("/api/feedback")).json()
+    assert [row["rating"] for row in feedback["data"]] == ["up"]
 
 
 async def test_a_failure_is_shown_and_can_be_tried_again(page: Page) -> None:
     await page.goto("/play?workflow=failing")
     await send_message(page, "Try this")
-    place = cell(page, 1)
-    await expect(place.get_by_role("alert")).to_contain_text("The model went away.")
-    await expect(place).to_contain_text("So far so good.")
+    chat_cell = cell(page, 1)
+    await expect(chat_cell.get_by_role("alert")).to_contain_text("The model went away.")
+    await expect(chat_cell).to_contain_text("So far so good.")
     await take_screenshots(page, "failure")
 
     await page.reload()
-    await expect(place.get_by_role("alert")).to_contain_text("The model went away.")
-    await place.get_by_role("button", name="Retry").click()
+    await expect(chat_cell.get_by_role("alert")).to_contain_text("The model went away.")
+    await chat_cell.get_by_role("button", name="Retry").click()
 
-    await wait_for_answer(place, "And now it works.")
-    await expect(place.get_by_role("alert")).to_have_count(0)
-    await expect(messages(place)).to_have_count(2)
+    await wait_for_answer(chat_cell, "And now it works.")
+    await expect(chat_cell.get_by_role("alert")).to_have_count(0)
+    await expect(messages(chat_cell)).to_have_count(2)
 
 
 async def test_a_tool_waits_for_a_person(page: Page) -> None:
     await page.goto("/play?workflow=keeper")
     await send_message(page, "Delete my notes")
-    place = cell(page, 1)
-    await expect(place).to_contain_text("delete_file")
+    chat_cell = cell(page, 1)
+    await expect(chat_cell).to_contain_text("delete_file")
     await take_screenshots(page, "approval")
 
     await page.reload()
-    await place.get_by_role("button", name="Approve").click()
-    await wait_for_answer(place, "It is deleted.")
+    await chat_cell.get_by_role("button", name="Approve").click()
+    await wait_for_answer(chat_cell, "It is deleted.")
 
     await send_message(page, "Once more")
-    await place.get_by_role("button", name="Deny").click()
-    await wait_for_answer(place, "I left it alone.")
+    await chat_cell.get_by_role("button", name="Deny").click()
+    await wait_for_answer(chat_cell, "I left it alone.")
     await page.reload()
-    await expect(messages(place).last).to_contain_text("I left it alone.")
+    await expect(messages(chat_cell).last).to_contain_text("I left it alone.")
 
 
 async def test_words_can_be_put_into_anybodys_mouth(page: Page, watch: PageMonitor) -> None:

@@ -33,7 +33,7 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-def listed(page: Page, name: str) -> Locator:
+def workflow_row(page: Page, name: str) -> Locator:
     """A workflow's line in the list."""
     link = page.get_by_role("link", name=name, exact=True)
     return page.locator("main").get_by_role("listitem").filter(has=link)
@@ -45,22 +45,22 @@ async def test_the_list_has_all_that_is_served_and_says_what_is_a_chat(page: Pag
     assert {row["name"] for row in rows} >= {"eliza", "headline", "shout", "tutor"}
     for row in rows:
         kind = "Chat" if row["is_chat"] else "Not a chat"
-        await expect(listed(page, row["name"]).get_by_text(re.compile(rf"^{kind}"))).to_be_visible()
+        await expect(workflow_row(page, row["name"]).get_by_text(re.compile(rf"^{kind}"))).to_be_visible()
     await take_screenshots(page, "workflows")
 
     await page.get_by_role("group", name="Which").get_by_role("button", name="Not chats").click()
-    await expect(listed(page, "shout")).to_be_visible()
-    await expect(listed(page, "tutor")).to_have_count(0)
+    await expect(workflow_row(page, "shout")).to_be_visible()
+    await expect(workflow_row(page, "tutor")).to_have_count(0)
     await page.get_by_role("group", name="Which").get_by_role("button", name="All").click()
     await page.get_by_role("searchbox", name="Search workflows").fill("capitals")
-    await expect(listed(page, "shout")).to_be_visible()
+    await expect(workflow_row(page, "shout")).to_be_visible()
     # Only it: services that another test connected have a list of their own below.
     await expect(page.locator("main").get_by_role("list").first.get_by_role("listitem")).to_have_count(1)
 
 
 async def test_one_is_shown_with_its_evidence_schemas_and_flags(page: Page) -> None:
     await page.goto("/workflows")
-    await listed(page, "tutor").click()
+    await workflow_row(page, "tutor").click()
     await expect(page).to_have_url(re.compile("/workflows/tutor$"))
     main = page.locator("main")
     await expect(main).to_contain_text("A chat: declared in code.")
@@ -80,11 +80,11 @@ async def test_programs_for_five_clients_name_this_server_and_are_copied(
     page: Page, context: BrowserContext, site: ServerProcess
 ) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.url)
-    told = await (await page.request.get("/api/workflows/tutor")).json()
+    workflow = await (await page.request.get("/api/workflows/tutor")).json()
     await page.goto("/workflows/tutor")
     tabs = page.get_by_role("tablist", name="Client").get_by_role("tab")
     await expect(tabs).to_have_text(["curl", "OpenAI Python", "OpenAI Node", "AI SDK", "LangChain"])
-    for number, snippet in enumerate(told["snippets"]):
+    for number, snippet in enumerate(workflow["snippets"]):
         await tabs.nth(number).click()
         program = page.get_by_role("tabpanel")
         await expect(program).to_contain_text(site.url)
@@ -92,11 +92,11 @@ async def test_programs_for_five_clients_name_this_server_and_are_copied(
         await expect(program.get_by_role("button", name="Copied")).to_be_visible()
         assert (await page.evaluate("navigator.clipboard.readText()")).strip() == snippet["code"].strip()
 
-    for name, url in told["routes"].items():
+    for name, url in workflow["routes"].items():
         assert url.startswith(site.url), name
         await expect(page.locator("main")).to_contain_text(url)
     await page.get_by_role("button", name="Copy the address for AI SDK useChat").click()
-    assert await page.evaluate("navigator.clipboard.readText()") == told["routes"]["ui_stream"]
+    assert await page.evaluate("navigator.clipboard.readText()") == workflow["routes"]["ui_stream"]
 
 
 async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
@@ -138,7 +138,7 @@ async def test_a_service_is_tested_connected_talked_to_and_let_go(
         await page.get_by_role("link", name="Workflows").first.click()
         await page.get_by_role("button", name="Disconnect oracle").click()
         await page.get_by_role("dialog").get_by_role("button", name="Disconnect").click()
-        await expect(listed(page, "oracle")).to_have_count(0)
+        await expect(workflow_row(page, "oracle")).to_have_count(0)
         await expect(page.get_by_role("button", name="Disconnect oracle")).to_have_count(0)
         await page.goto("/play")
         await expect(cell(page, 1)).to_contain_text("The oracle has heard: Who is there?")  # Threads stay.

@@ -1,4 +1,4 @@
-"""How hard the fault tests try: a sample in `make test`, in full in `make faults`."""
+"""The number of rounds of a fault test: a sample in `make test`, more in `make faults`."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Many clients that read streams, in every protocol: what each was told, when, and whether it was told the end."""
+"""Clients that read streams in every protocol and record the deltas, their times, and the end."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -13,21 +13,21 @@ from tests.server_process import ServerProcess
 _MAX_LINE_BYTES = 1 << 20
 
 
-def counting_script(words: int, pace: float) -> str:
-    """What makes the workflow `scripted` say the numbers up to that, one each so many seconds."""
-    said = [step for number in range(words) for step in ({"text": f"{number} "}, {"sleep": pace})]
-    return msgspec.json.encode(said).decode()
+def counting_script(count: int, pace: float) -> str:
+    """A script for the workflow `scripted` that counts, with a pause of `pace` seconds after each number."""
+    steps = [step for number in range(count) for step in ({"text": f"{number} "}, {"sleep": pace})]
+    return msgspec.json.encode(steps).decode()
 
 
 class StreamProtocol(NamedTuple):
-    """How to ask for a stream, and how to read it."""
+    """The request of a stream and how to parse it."""
 
     path: str
     body: Callable[[str], dict[str, Any]]
     delta: Callable[[Any], str]
     """The text that a frame adds."""
     ends: Callable[[Any], bool]
-    """Does a frame tell the end, whichever?"""
+    """Whether a frame ends the stream, in any state."""
 
 
 def _chat_delta(frame: Any) -> str:
@@ -41,25 +41,25 @@ def _openai_end(frame: Any) -> bool:
 PROTOCOLS: dict[str, StreamProtocol] = {
     "responses": StreamProtocol(
         "/scripted/v1/responses",
-        lambda asked: {"model": "scripted", "input": asked, "stream": True, "store": True},
+        lambda question: {"model": "scripted", "input": question, "stream": True, "store": True},
         lambda frame: frame["delta"] if frame["type"] == "response.output_text.delta" else "",
         _openai_end,
     ),
     "chat_completions": StreamProtocol(
         "/scripted/v1/chat/completions",
-        lambda asked: {"model": "scripted", "messages": [{"role": "user", "content": asked}], "stream": True},
+        lambda question: {"model": "scripted", "messages": [{"role": "user", "content": question}], "stream": True},
         _chat_delta,
         lambda frame: "error" in frame or any(choice["finish_reason"] for choice in frame["choices"]),
     ),
     "ui_stream": StreamProtocol(
         "/scripted/api/chat",
-        lambda asked: {"messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": asked}]}]},
+        lambda question: {"messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": question}]}]},
         lambda frame: frame["delta"] if frame["type"] == "text-delta" else "",
         lambda frame: frame["type"] in ("finish", "abort", "error"),
     ),
     "invoke": StreamProtocol(
         "/scripted/invoke",
-        lambda asked: {"messages": [{"role": "user", "content": asked}], "flags": {"stream": True}},
+        lambda question: {"messages": [{"role": "user", "content": question}], "flags": {"stream": True}},
         lambda frame: frame["data"].get("delta", "") if frame["type"] == "message_delta" else "",
         lambda frame: frame["type"] == "done",
     ),
@@ -76,25 +76,24 @@ class StreamClient:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict[str, str])
     pieces: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
-    """What was said, and when we read it."""
+    """Time of arrival and text of each delta."""
     frames: list[Any] = field(default_factory=list[Any])
     ended: bool = False
-    """Was it told the end?"""
+    """Whether the end was received."""
     plain: bytes = b""
-    """The body of an answer that is no stream."""
+    """The body of a response that is not a stream."""
 
     @property
     def run(self) -> str:
-        """The name of the run; empty while the client has not learnt it."""
+        """The run id; empty until received."""
         return self.headers.get("x-palaver-run-id", "")
 
     @property
     def text(self) -> str:
-        """All that was said to it."""
         return "".join(piece for _, piece in self.pieces)
 
     async def read(self, port: int) -> None:
-        """Ask, and read until the end, or until the server is gone."""
+        """Send the request and read until the end, or until the connection is lost."""
         protocol = PROTOCOLS[self.protocol]
         body = msgspec.json.encode(self.body)
         head = f"POST {self.path or protocol.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -115,7 +114,7 @@ class StreamClient:
             self.headers[name.lower()] = value.strip()
 
     def take(self, line: bytes, at: float = 0.0) -> None:
-        """A line of a stream. Those that tell how long a chunk is are passed over: none has a frame in two chunks."""
+        """Process a line of a stream. Chunk sizes are skipped: no frame spans two chunks."""
         protocol = PROTOCOLS[self.protocol]
         if self.status != 200:
             self.plain += line
@@ -124,25 +123,25 @@ class StreamClient:
         if line.startswith(b"{"):
             frame = msgspec.json.decode(line)
             self.frames.append(frame)
-            if said := protocol.delta(frame):
-                self.pieces.append((at, said))
+            if text := protocol.delta(frame):
+                self.pieces.append((at, text))
             self.ended = self.ended or protocol.ends(frame)
 
 
-def make_clients(asked: Sequence[str]) -> list[StreamClient]:
-    """A client for each of these, in every protocol by turns."""
+def make_clients(questions: Sequence[str]) -> list[StreamClient]:
+    """Make a client for each question, alternating between the protocols."""
     names = list(PROTOCOLS)
-    found: list[StreamClient] = []
-    for number, one in enumerate(asked):
+    clients: list[StreamClient] = []
+    for number, question in enumerate(questions):
         name = names[number % len(names)]
-        body = PROTOCOLS[name].body(one)
-        found.append(StreamClient(name, body | {"id": f"chat-{number}"} if name == "ui_stream" else body))
-    return found
+        body = PROTOCOLS[name].body(question)
+        clients.append(StreamClient(name, body | {"id": f"chat-{number}"} if name == "ui_stream" else body))
+    return clients
 
 
 @asynccontextmanager
 async def read_streams(server: ServerProcess, readers: Sequence[StreamClient]) -> AsyncGenerator[None]:
-    """Let them all read; at the end of the block all have come to an end, whichever."""
+    """Read all streams concurrently; leaving the block waits for their ends."""
     tasks = [asyncio.create_task(reader.read(server.port)) for reader in readers]
     try:
         yield

@@ -78,7 +78,7 @@ def test_bad_manners_end_the_run_and_nothing_else(tmp_path: Path) -> None:
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         quit_ = http.post("/quitter/invoke", json={"inputs": {}})
-        left = http.post("/leaver/invoke", json={"inputs": {}})
+        response = http.post("/leaver/invoke", json={"inputs": {}})
         with ThreadPoolExecutor(1) as pool:
             spinning = pool.submit(_call, server.url, "spinner", {"gate": str(tmp_path / "gate")})
             while "palaver_runs_alive 1.0" not in http.get("/metrics").text:
@@ -88,7 +88,7 @@ def test_bad_manners_end_the_run_and_nothing_else(tmp_path: Path) -> None:
             assert spinning.result() > 0
 
     assert (quit_.status_code, quit_.json()["status"]["type"]) == (500, "workflow_failed")
-    assert left.json() == "left a thread behind"
+    assert response.json() == "left a thread behind"
 
 
 def test_a_client_that_leaves_ends_a_sync_generator_and_frees_its_thread(tmp_path: Path) -> None:

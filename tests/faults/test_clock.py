@@ -28,7 +28,7 @@ JUMPS = [BACK, timedelta(), FORWARD]
 THEIRS = Origin(project="theirs", protocol="responses", stored=True)
 
 
-class House:
+class RunnerProcess:
     """One process, whose clocks are set by hand."""
 
     def __init__(self, database: Database, name: str) -> None:
@@ -62,7 +62,7 @@ class House:
 
 @pytest.mark.parametrize("jump", JUMPS)
 async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: Database, jump: timedelta) -> None:
-    house, go_on = House(database, "p1"), asyncio.Event()
+    process, go_on = RunnerProcess(database, "p1"), asyncio.Event()
 
     @chat
     async def slow(messages: Any) -> AsyncIterator[str]:
@@ -70,13 +70,13 @@ async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: 
         await go_on.wait()
         yield "two"
 
-    run = house.engine.start(slow, call(Message.user("Hi.")), origin=THEIRS)
+    run = process.engine.start(slow, call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await house.recorder.flush()
-    house.wall += jump
+    await process.recorder.flush()
+    process.wall += jump
     go_on.set()
     await run.wait_ended()
-    row = await house.records.get_row("theirs", run.id)
+    row = await process.records.get_row("theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)
 
     assert [event.seq for event in log] == list(range(6))
@@ -86,21 +86,21 @@ async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: 
 
 @pytest.mark.parametrize("jump", JUMPS)
 async def test_nor_does_one_whose_process_died(database: Database, jump: timedelta) -> None:
-    house = House(database, "p1")
+    process = RunnerProcess(database, "p1")
 
     @chat
     async def endless(messages: Any) -> AsyncIterator[str]:
         yield "one"
         await asyncio.Event().wait()
 
-    run = house.engine.start(endless, call(Message.user("Hi.")), origin=THEIRS)
+    run = process.engine.start(endless, call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await house.recorder.flush()
+    await process.recorder.flush()
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW + jump)
     row = await database.read(runs.get_run, "theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)
-    house.recorder._states.clear()  # It is gone: nothing is written any more.
-    await house.engine.drain(0)
+    process.recorder._states.clear()  # It is gone: nothing is written any more.
+    await process.engine.drain(0)
 
     assert row is not None
     assert (row.status, row.started_at, row.ended_at) == ("interrupted", NOW, NOW + max(jump, timedelta()))
@@ -109,70 +109,70 @@ async def test_nor_does_one_whose_process_died(database: Database, jump: timedel
 
 @pytest.mark.parametrize("jump", [BACK, FORWARD])
 async def test_whoever_beats_is_alive_whatever_the_clocks_say(database: Database, jump: timedelta) -> None:
-    here, there = House(database, "p1"), House(database, "p2")
-    await here.arrive()
-    await there.arrive()
-    there.wall += jump  # It never had the same time,
+    first, second = RunnerProcess(database, "p1"), RunnerProcess(database, "p2")
+    await first.arrive()
+    await second.arrive()
+    second.wall += jump  # It never had the same time,
     for number in range(3 * DEAD_AFTER_BEATS):
-        await here.beat()
-        await there.beat()
+        await first.beat()
+        await second.beat()
         if number == DEAD_AFTER_BEATS:
-            here.wall += jump  # and now we are set, too.
+            first.wall += jump  # and now we are set, too.
     both = [one.id for one in await database.read(queue.list_processes)]
     for _ in range(DEAD_AFTER_BEATS + 1):
-        await here.beat()
-    left = [one.id for one in await database.read(queue.list_processes)]
+        await first.beat()
+    remaining = [one.id for one in await database.read(queue.list_processes)]
 
-    assert (both, left) == (["p1", "p2"], ["p1"])
+    assert (both, remaining) == (["p1", "p2"], ["p1"])
 
 
 async def test_whoever_could_hear_nobody_for_a_while_takes_nobody_for_dead(database: Database) -> None:
-    here, there = House(database, "p1"), House(database, "p2")
-    await here.arrive()
-    await there.arrive()
-    await here.beat()
-    await here.beat(seconds=100 * HEARTBEAT_INTERVAL_S)  # The database was away, or this machine asleep.
+    first, second = RunnerProcess(database, "p1"), RunnerProcess(database, "p2")
+    await first.arrive()
+    await second.arrive()
+    await first.beat()
+    await first.beat(seconds=100 * HEARTBEAT_INTERVAL_S)  # The database was away, or this machine asleep.
     for _ in range(DEAD_AFTER_BEATS - 1):
-        await here.beat()
-    still = [one.id for one in await database.read(queue.list_processes)]
-    await here.beat()
-    left = [one.id for one in await database.read(queue.list_processes)]
+        await first.beat()
+    current = [one.id for one in await database.read(queue.list_processes)]
+    await first.beat()
+    remaining = [one.id for one in await database.read(queue.list_processes)]
 
-    assert (still, left) == (["p1", "p2"], ["p1"])
+    assert (current, remaining) == (["p1", "p2"], ["p1"])
 
 
 @pytest.mark.parametrize("jump", [BACK, FORWARD])
 async def test_a_thread_that_was_taken_for_a_run_which_never_began_is_free_after_a_while(
     database: Database, jump: timedelta
 ) -> None:
-    house = House(database, "p1")
-    await house.arrive()
+    process = RunnerProcess(database, "p1")
+    await process.arrive()
     await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
     await database.write(threads.claim_thread, "theirs", "thr_1", "run_that_never_began")
     for _ in range(DEAD_AFTER_BEATS):
-        await house.beat()
-    house.wall += jump
+        await process.beat()
+    process.wall += jump
     before = await database.read(threads.require_thread, "theirs", "thr_1")
-    await house.beat()
+    await process.beat()
     after = await database.read(threads.require_thread, "theirs", "thr_1")
 
     assert (before.run, after.run) == ("run_that_never_began", None)
 
 
 async def test_the_only_server_of_a_database_frees_it_at_once(database: Database) -> None:
-    house = House(database, "p1")
+    process = RunnerProcess(database, "p1")
     await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
     await database.write(threads.claim_thread, "theirs", "thr_1", "run_that_never_began")
-    await house.presence.start(only_server=True)
+    await process.presence.start(only_server=True)
     after = await database.read(threads.require_thread, "theirs", "thr_1")
-    await house.presence.stop()
+    await process.presence.stop()
 
     assert after.run is None
 
 
 async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) -> None:
-    house = House(database, "p1")
-    await house.arrive()
+    process = RunnerProcess(database, "p1")
+    await process.arrive()
     await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
 
     @chat
@@ -181,31 +181,31 @@ async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) 
         await asyncio.Event().wait()
 
     origin = Origin(project="theirs", protocol="responses", stored=True, thread="thr_1")
-    run = house.engine.start(endless, call(Message.user("Hi.")), origin=origin)
+    run = process.engine.start(endless, call(Message.user("Hi.")), origin=origin)
     await database.write(threads.claim_thread, "theirs", "thr_1", run.id)
-    await house.recorder.flush()
+    await process.recorder.flush()
     for _ in range(3 * DEAD_AFTER_BEATS):
-        await house.beat()
-    held = await database.read(threads.require_thread, "theirs", "thr_1")
+        await process.beat()
+    stored_thread = await database.read(threads.require_thread, "theirs", "thr_1")
     run.cancel()
     await run.wait_ended()
     free = await database.read(threads.require_thread, "theirs", "thr_1")
 
-    assert (held.run, free.run) == (run.id, None)
+    assert (stored_thread.run, free.run) == (run.id, None)
 
 
 async def test_a_key_that_has_expired_stays_so(database: Database) -> None:
     wall, seconds = [NOW], [0.0]
     callers = Authenticator(database, Settings(), clock=lambda: wall[0], monotonic=lambda: seconds[0])
-    made, text = api_keys.new_api_key(
+    key, text = api_keys.new_api_key(
         project="team", name="", scopes=frozenset({"invoke"}), now=NOW, expires_at=NOW + timedelta(minutes=1)
     )
-    await database.write(api_keys.insert_key, made)
+    await database.write(api_keys.insert_key, key)
     good = await callers.caller_of_key(text)
     wall[0], seconds[0] = NOW + timedelta(minutes=2), 120.0
     expired = await callers.caller_of_key(text)
     wall[0] += BACK
-    still = await callers.caller_of_key(text)
+    current = await callers.caller_of_key(text)
     await callers.close()
 
-    assert (good is not None, expired, still) == (True, None, None)
+    assert (good is not None, expired, current) == (True, None, None)

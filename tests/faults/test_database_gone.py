@@ -39,15 +39,15 @@ async def gone_meanwhile(
     server: ServerProcess, readers: list[StreamClient], leave: Callable[[threading.Event], None]
 ) -> list[Any]:
     """Let the database leave while they read, see that runs are refused, and let it come back."""
-    seen = threading.Event()
+    started = threading.Event()
     async with read_streams(server, readers):
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
             await asyncio.sleep(0.01)
-        leaving = asyncio.create_task(asyncio.to_thread(leave, seen))
+        leaving = asyncio.create_task(asyncio.to_thread(leave, started))
         try:
             answers = [await refused(server, name) for name in PROTOCOLS]
         finally:
-            seen.set()
+            started.set()
             await leaving
     return answers
 
@@ -72,10 +72,10 @@ def works_again(http: httpx.Client) -> None:
     while (answer := http.post("/v1/responses", json=body)).status_code != 200:
         assert (answer.status_code, time.monotonic() < end) == (503, True), answer.text
         time.sleep(0.1)
-    shown = http.get(f"/v1/responses/{answer.json()['id']}").json()
-    assert (shown["status"], shown["output"][0]["content"][0]["text"]) == ("completed", "Again.")
-    while left := http.get("/api/runs", params={"status": "running"}).json()["data"]:
-        assert time.monotonic() < end, left
+    stored_response = http.get(f"/v1/responses/{answer.json()['id']}").json()
+    assert (stored_response["status"], stored_response["output"][0]["content"][0]["text"]) == ("completed", "Again.")
+    while running := http.get("/api/runs", params={"status": "running"}).json()["data"]:
+        assert time.monotonic() < end, running
         time.sleep(0.1)
 
 
@@ -84,8 +84,8 @@ def see(http: httpx.Client, readers: list[StreamClient]) -> list[str]:
     statuses: list[str] = []
     for reader in readers:
         run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
-        said = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
-        assert (reader.ended, said) == (True, reader.text)
+        text = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+        assert (reader.ended, text) == (True, reader.text)
         if "its end could not be kept" in str(reader.frames[-3:]):
             assert (run["status"], run["error"]["code"]) == ("failed", "overloaded")
         else:
@@ -125,24 +125,24 @@ def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: s
 def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db"
 
-    def leave(seen: threading.Event) -> None:
+    def leave(started: threading.Event) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
-            seen.wait(60)  # Several may write in turn, and each waits in vain: no time is surely long enough.
+            started.wait(60)  # Several may write in turn, and each waits in vain: no time is surely long enough.
             file.execute("ROLLBACK")
 
     with (
         server_process(tmp_path, db=str(path), rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
-        kept = http.post("/v1/responses", json={"model": "scripted", "input": "Kept."}).json()
+        stored = http.post("/v1/responses", json={"model": "scripted", "input": "Kept."}).json()
         for _ in range(round_count(1, 5)):
             readers = in_flight()
 
             answers = asyncio.run(gone_meanwhile(server, readers, leave))
 
             assert answers == [(503, "1")] * 4
-            assert http.get(f"/v1/responses/{kept['id']}").json() == kept
+            assert http.get(f"/v1/responses/{stored['id']}").json() == stored
             works_again(http)
             see(http, readers)
         assert server.stop() == 0
@@ -157,13 +157,13 @@ async def test_whoever_writes_to_a_locked_file_waits_once_with_all_the_others(
     database = open_database(str(path))
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
+        start = time.monotonic()
         writing = (database.write(queue.remove_processes, ["nobody"]) for _ in range(20))
-        told = await asyncio.gather(*writing, return_exceptions=True)
-        took = time.monotonic() - began
+        results = await asyncio.gather(*writing, return_exceptions=True)
+        seconds = time.monotonic() - start
         file.execute("ROLLBACK")
     await database.write(queue.remove_processes, ["nobody"])
     await database.close()
 
-    assert {type(error) for error in told} == {Overloaded}
-    assert took < 10  # The first of them, and then all the others; one after the other they would take twenty.
+    assert {type(error) for error in results} == {Overloaded}
+    assert seconds < 10  # The first of them, and then all the others; one after the other they would take twenty.

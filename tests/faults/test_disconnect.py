@@ -11,7 +11,7 @@ import httpx
 from tests.faults.rounds import round_count
 from tests.server_process import server_process
 
-WATCHED = """
+WORKFLOWS_SOURCE = """
 import asyncio
 import os
 import threading
@@ -55,7 +55,7 @@ def resources(http: httpx.Client) -> dict[str, int]:
 def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
     chance = random.Random(7)
     with (
-        server_process(tmp_path, WATCHED) as server,
+        server_process(tmp_path, WORKFLOWS_SOURCE) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         http.post("/left_behind/invoke", json={}).raise_for_status()

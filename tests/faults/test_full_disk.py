@@ -27,10 +27,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A folder with room for a few megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    made = subprocess.run(
+    mount_result = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=32m", "palaver-test", folder], capture_output=True, check=False
     )
-    if made.returncode:
+    if mount_result.returncode:
         pytest.skip("only root can make a small file system here")
     yield folder
     subprocess.run(["umount", folder], check=True)
@@ -56,7 +56,7 @@ def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> 
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         for _ in range(round_count(2, 10)):
-            kept = http.post("/v1/responses", json={"model": "scripted", "input": "Kept for ever."}).json()
+            stored = http.post("/v1/responses", json={"model": "scripted", "input": "Kept for ever."}).json()
             readers = make_clients([counting_script(400, 0.01)] * 8)
 
             filler = asyncio.run(fill_meanwhile(server, disk, readers))
@@ -64,15 +64,15 @@ def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> 
             assert [reader.ended for reader in readers] == [True] * 8, readers
             assert [refused(http, name) for name in PROTOCOLS] == [507] * 4
             assert not_taken(http) == (503, True)
-            assert http.get(f"/v1/responses/{kept['id']}").json() == kept
+            assert http.get(f"/v1/responses/{stored['id']}").json() == stored
             assert http.get("/api/runs").status_code == http.get("/health").status_code == 200
 
             filler.unlink()
 
-            again = until_it_works(http)
+            answer_after = until_it_works(http)
             assert send(http, "again").status_code == 200
             assert [row["name"] for row in spans(http) if row["name"] == "again"] == ["again"]
-            assert http.get(f"/v1/responses/{again['id']}").json() == again
+            assert http.get(f"/v1/responses/{answer_after['id']}").json() == answer_after
             assert http.get("/api/runs", params={"status": "running"}).json()["data"] == []
             unkept += sum(is_unkept(http, reader) for reader in readers)
         assert server.stop() == 0
@@ -104,9 +104,9 @@ def until_it_works(http: httpx.Client) -> dict[str, str]:
 
 def send(http: httpx.Client, name: str) -> httpx.Response:
     """Spans, as an exporter sends them, and enough to be missed."""
-    many = [span(f"{number}", number, trace=name[:16], said=os.urandom(2_000).hex()) for number in range(100)]
+    spans = [span(f"{number}", number, trace=name[:16], said=os.urandom(2_000).hex()) for number in range(100)]
     head = {"content-type": "application/x-protobuf"}
-    return http.post("/v1/traces", content=request(span(name[:8], trace=name[:16], seconds=2), *many), headers=head)
+    return http.post("/v1/traces", content=request(span(name[:8], trace=name[:16], seconds=2), *spans), headers=head)
 
 
 def spans(http: httpx.Client) -> list[dict[str, str]]:
@@ -133,7 +133,7 @@ def refused(http: httpx.Client, name: str) -> int:
 def is_unkept(http: httpx.Client, reader: StreamClient) -> bool:
     """Was it told that its end could not be kept? Then that is what is kept now."""
     run = http.get(f"/api/runs/{reader.run}").json()
-    told = "its end could not be kept" in str(reader.frames[-3:])
+    is_reported = "its end could not be kept" in str(reader.frames[-3:])
     error = run["error"]["code"] if run["error"] else None
-    assert (run["status"], error) == (("failed", "disk_full") if told else ("finished", None))
-    return told
+    assert (run["status"], error) == (("failed", "disk_full") if is_reported else ("finished", None))
+    return is_reported

@@ -44,7 +44,7 @@ async def counted(messages):
 CASES = 2_000 if IS_FULL_RUN else 300
 CONCURRENCY = 10
 EVALUATORS = [PlannedEvaluator(key=key, name=key) for key in ("exact_match", "contains")]
-QUIET = {"PALAVER_TRACE_CONTENT": "off", "PALAVER_HEARTBEAT_SECONDS": "0.2"}
+ENVIRONMENT = {"PALAVER_TRACE_CONTENT": "off", "PALAVER_HEARTBEAT_SECONDS": "0.2"}
 IN_FLIGHT = 5 * CONCURRENCY
 """Cells that a kill may cost: those that are called, and those whose end waits to be recorded."""
 
@@ -65,13 +65,15 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        environment = {**os.environ, **QUIET, "CALLS": str(self._folder / "calls")}
-        told = self._folder / f"{self.kind}.log"
-        with told.open("w") as log:
+        environment = {**os.environ, **ENVIRONMENT, "CALLS": str(self._folder / "calls")}
+        log_path = self._folder / f"{self.kind}.log"
+        with log_path.open("w") as log:
             self._process = subprocess.Popen(self._command, stderr=log, env=environment, cwd=self._folder)
         end = time.monotonic() + 30
-        while not any(line.startswith(("Serving at", "Working on")) for line in told.read_text("utf-8").splitlines()):
-            assert time.monotonic() < end, told.read_text("utf-8")
+        while not any(
+            line.startswith(("Serving at", "Working on")) for line in log_path.read_text("utf-8").splitlines()
+        ):
+            assert time.monotonic() < end, log_path.read_text("utf-8")
             time.sleep(0.02)
 
     def kill(self) -> None:
@@ -116,10 +118,10 @@ async def recorded(database: Database) -> set[int]:
 async def grown(database: Database, count: int, *, within: float) -> set[int]:
     """The recorded cells, once they are so many."""
     end = time.monotonic() + within
-    while len(found := await recorded(database)) < count:
-        assert time.monotonic() < end, f"{len(found)} cells are recorded, {count} were waited for"
+    while len(results := await recorded(database)) < count:
+        assert time.monotonic() < end, f"{len(results)} cells are recorded, {count} were waited for"
         await asyncio.sleep(0.02)
-    return found
+    return results
 
 
 async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
     await database.write(
         store_evaluation, "ev_1", plan(variant("counted"), evaluators=EVALUATORS, concurrency=CONCURRENCY), rows()
     )
-    seen: list[tuple[set[int], dict[int, int]]] = []
+    observations: list[tuple[set[int], dict[int, int]]] = []
     try:
         with at_work(tmp_path, url) as processes:
             for number in range(kills):
@@ -137,10 +139,10 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
                 await grown(database, int(CASES * share), within=60)
                 killed = processes[number % 2]
                 killed.kill()
-                kept = await recorded(database)
-                seen.append((kept, calls(tmp_path)))
+                stored = await recorded(database)
+                observations.append((stored, calls(tmp_path)))
                 killed.start()
-                await grown(database, min(CASES, len(kept) + 1), within=10)
+                await grown(database, min(CASES, len(stored) + 1), within=10)
             await grown(database, CASES, within=120)
             await asyncio.sleep(0.5)  # What would wrongly run again has the time to.
         done = await database.read(evaluations.get_evaluation, "default", "ev_1")
@@ -149,11 +151,11 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
         await database.close()
 
     finally_called = calls(tmp_path)
-    for kept, called in seen:
-        assert {cell: finally_called[cell] for cell in kept} == {cell: called[cell] for cell in kept}
-    again = sum(finally_called.values()) - CASES
-    sys.stdout.write(f"{CASES} cells, {kills} kills, {again} calls were made again.\n")
-    assert 0 <= again <= kills * IN_FLIGHT
+    for stored, call_counts in observations:
+        assert {cell: finally_called[cell] for cell in stored} == {cell: call_counts[cell] for cell in stored}
+    repeated_calls = sum(finally_called.values()) - CASES
+    sys.stdout.write(f"{CASES} cells, {kills} kills, {repeated_calls} calls were made again.\n")
+    assert 0 <= repeated_calls <= kills * IN_FLIGHT
     assert (done.state, done.done, done.failed, done.errors) == ("succeeded", CASES, 0, 0)
     passed = [(evaluator, cell, cell % 3 != 0) for cell in range(CASES) for evaluator in range(2)]
     assert [(row[0], row[2], row[4]) for row in scores] == passed

@@ -102,9 +102,9 @@ class Changer:
         assert self._read() == "ready\n"
 
     def change(self, url: str, *, head: str, at: int | None = None, after: float | None = None) -> Round:
-        asked = {"url": url, "head": head, "versions": self._versions, "at": at, "after": after}
+        arguments = {"url": url, "head": head, "versions": self._versions, "at": at, "after": after}
         assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(asked).decode() + "\n")
+        self._process.stdin.write(msgspec.json.encode(arguments).decode() + "\n")
         self._process.stdin.flush()
         return msgspec.json.decode(self._read(), type=Round)
 
@@ -169,7 +169,7 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
     forms = [form_of(old), form_of(new)]
     assert [form[0].version for form in forms] == [None if head == SCHEMA_VERSION else SCHEMA_VERSION, head]
 
-    seen: list[int] = []
+    steps_seen: list[int] = []
     for number, moment in enumerate(moments(undisturbed.steps, undisturbed.seconds, chance, 16)):
         path = tmp_path / str(number) / "palaver.db"
         path.parent.mkdir()
@@ -180,7 +180,7 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
         assert ended.killed or "after" in moment
         form = form_of(path)
         assert form in forms, moment
-        seen.append(forms.index(form))
+        steps_seen.append(forms.index(form))
         upgrade.upgrade_file(path)
         assert form_of(path) == forms[1], moment
         for copy in path.parent.glob("*.backup"):
@@ -188,7 +188,7 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
         assert list(path.parent.glob("*.part")) == []
         shutil.rmtree(path.parent)
 
-    assert set(seen) == {0, 1}  # Else the rounds would prove nothing.
+    assert set(steps_seen) == {0, 1}  # Else the rounds would prove nothing.
 
 
 # A server
@@ -230,9 +230,9 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
     forms.append(form_on_server(engine))
     assert [form[0].version for form in forms] == [SCHEMA_VERSION, next_schema.HEAD]
 
-    seen: list[int] = []
+    steps_seen: list[int] = []
     for moment in moments(undisturbed.steps, undisturbed.seconds, chance, 16):
-        if not seen or seen[-1] == 1:
+        if not steps_seen or steps_seen[-1] == 1:
             postgres.drop(url)
             url, engine = old_one()
 
@@ -241,9 +241,9 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
         assert ended.killed or "after" in moment
         form = form_on_server(engine)
         assert form in forms, moment
-        seen.append(forms.index(form))
+        steps_seen.append(forms.index(form))
     upgrade.ensure_server_current(engine, "here")
     assert form_on_server(engine) == forms[1]
     postgres.drop(url)
 
-    assert set(seen) == {0, 1}
+    assert set(steps_seen) == {0, 1}

@@ -43,7 +43,7 @@ def once(messages):
 
 STREAMS = 200
 PACE = 0.1
-LATE = 1.0
+MAX_LOSS_S = 1.0
 """Seconds before the kill in which what was said may be lost: a tenth of one, and what a busy machine takes."""
 BACKGROUND = ["again", "once", "once", "again", "once", "again", "once", "again"]
 
@@ -70,7 +70,7 @@ class Killed:
 def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
     chance = random.Random(time.time_ns())
     before: Killed | None = None
-    lost, ended, begun = [0.0], 0, 0
+    lost, ended, started_count = [0.0], 0, 0
     for _ in range(round_count(2, 50) + 1):
         with server_process(
             tmp_path, SOURCE, "--db", url, heartbeat_seconds="0.2", background_runs="4", rate_per_minute="0"
@@ -78,15 +78,17 @@ def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
             if before is not None:
                 lost += read_again(server, before)
                 ended += sum(reader.ended for reader in before.readers)
-                begun += sum(bool(reader.run) for reader in before.readers)
+                started_count += sum(bool(reader.run) for reader in before.readers)
             before = going_on(server, chance)
             asyncio.run(kill(server, before, chance.uniform(0.1 if lost[1:] else 1.5, 2.5)))  # First when some ended.
     if Path(url).is_file():
         with closing(sqlite3.connect(url)) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
-    sys.stdout.write(f"{begun} runs, {ended} told to their end; of the others the last {max(lost):.3f} s were lost.\n")
-    assert 0 < ended < begun  # Else the rounds would prove nothing.
+    sys.stdout.write(
+        f"{started_count} runs, {ended} told to their end; of the others the last {max(lost):.3f} s were lost.\n"
+    )
+    assert 0 < ended < started_count  # Else the rounds would prove nothing.
 
 
 def going_on(server: ServerProcess, chance: random.Random) -> Killed:
@@ -100,12 +102,12 @@ def going_on(server: ServerProcess, chance: random.Random) -> Killed:
     )
 
 
-async def kill(server: ServerProcess, going: Killed, after: float) -> None:
+async def kill(server: ServerProcess, killed_run: Killed, after: float) -> None:
     """Let all of them read, and kill the server after so many seconds."""
-    async with read_streams(server, [*going.readers, *(reader for _, reader in going.talks)]):
+    async with read_streams(server, [*killed_run.readers, *(reader for _, reader in killed_run.talks)]):
         await asyncio.sleep(after)
         server.process.kill()
-        going.at = asyncio.get_running_loop().time()
+        killed_run.at = asyncio.get_running_loop().time()
 
 
 def _counted(words: int) -> str:
@@ -118,9 +120,9 @@ def _talk(conversation: str) -> tuple[str, StreamClient]:
 
 
 def _in_background(http: httpx.Client, name: str) -> str:
-    made = http.post(f"/{name}/v1/responses", json={"input": "Count.", "background": True}).json()
-    assert made["status"] in ("queued", "in_progress")
-    return made["id"]
+    response = http.post(f"/{name}/v1/responses", json={"input": "Count.", "background": True}).json()
+    assert response["status"] in ("queued", "in_progress")
+    return response["id"]
 
 
 def read_again(server: ServerProcess, before: Killed) -> list[float]:
@@ -147,25 +149,25 @@ def read_again(server: ServerProcess, before: Killed) -> list[float]:
 def _nothing_is_running(http: httpx.Client) -> None:
     for status in ("queued", "running"):
         end = time.monotonic() + 30
-        while left := http.get("/api/runs", params={"status": status}).json()["data"]:
-            assert time.monotonic() < end, left
+        while active_runs := http.get("/api/runs", params={"status": status}).json()["data"]:
+            assert time.monotonic() < end, active_runs
             time.sleep(0.1)
 
 
 def _see_background(http: httpx.Client, name: str, response: str) -> None:
     """It finishes, if it had not begun or may begin anew; else it keeps what it said."""
     end = time.monotonic() + 30
-    while (found := http.get(f"/v1/responses/{response}").json())["status"] in ("queued", "in_progress"):
-        assert time.monotonic() < end, found
+    while (current := http.get(f"/v1/responses/{response}").json())["status"] in ("queued", "in_progress"):
+        assert time.monotonic() < end, current
         time.sleep(0.1)
-    said = "".join(part["text"] for item in found["output"] for part in item["content"])
+    text = "".join(part["text"] for item in current["output"] for part in item["content"])
     if name == "again":
-        assert (found["status"], said) == ("completed", _counted(20))
-    elif found["status"] == "completed":
-        assert said == _counted(20)
+        assert (current["status"], text) == ("completed", _counted(20))
+    elif current["status"] == "completed":
+        assert text == _counted(20)
     else:
-        assert (found["status"], found["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
-        assert _counted(20).startswith(said)
+        assert (current["status"], current["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
+        assert _counted(20).startswith(text)
 
 
 def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float) -> float:
@@ -173,39 +175,41 @@ def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float
     if not reader.run:
         return 0.0  # Killed before it had a name.
     answer = http.get(f"/api/runs/{reader.run}", params={"include": "reply"})
-    said = ""
+    text = ""
     if answer.status_code == 200:
         run: Any = answer.json()
-        said = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
-        assert (run["status"], said) == ("finished", wanted) or (
-            run["status"] == "interrupted" and wanted.startswith(said) and not reader.ended
+        text = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+        assert (run["status"], text) == ("finished", wanted) or (
+            run["status"] == "interrupted" and wanted.startswith(text) and not reader.ended
         ), (run, reader.text)
         assert run["ended_at"] is not None
         if reader.protocol == "responses":
-            _resume(http, reader, run["status"], said)
+            _resume(http, reader, run["status"], text)
     else:
         assert (answer.status_code, reader.ended) == (404, False)
-    told, missing = 0, 0.0
+    received, missing = 0, 0.0
     for at, piece in reader.pieces:
-        told += len(piece)
-        if told > len(said):
+        received += len(piece)
+        if received > len(text):
             missing = max(missing, killed_at - at)
-    assert missing < LATE, f"{reader.protocol}: {missing:.2f} s are lost of {reader.text!r}, kept: {said!r}"
+    assert missing < MAX_LOSS_S, f"{reader.protocol}: {missing:.2f} s are lost of {reader.text!r}, kept: {text!r}"
     return missing
 
 
-def _resume(http: httpx.Client, reader: StreamClient, status: str, said: str) -> None:
+def _resume(http: httpx.Client, reader: StreamClient, status: str, text: str) -> None:
     """Its stream ends, says the same, and in the very frames that the reader got."""
     name = reader.run.replace("run_", "resp_")
-    again = StreamClient("responses", {}, status=200)
+    replayed = StreamClient("responses", {}, status=200)
     for line in http.get(f"/v1/responses/{name}", params={"stream": "true"}).content.splitlines():
-        again.take(line)
-    shown = http.get(f"/v1/responses/{name}").json()
-    assert (again.text, again.ended) == (said, True)
-    assert shown["status"] == ("completed" if status == "finished" else "incomplete")
-    assert msgspec.json.encode(shown["output"]) == msgspec.json.encode(again.frames[-1]["response"]["output"])
-    told, kept = (
-        [frame for frame in client.frames if frame["type"] == "response.output_text.delta"]
-        for client in (reader, again)
+        replayed.take(line)
+    stored_response = http.get(f"/v1/responses/{name}").json()
+    assert (replayed.text, replayed.ended) == (text, True)
+    assert stored_response["status"] == ("completed" if status == "finished" else "incomplete")
+    assert msgspec.json.encode(stored_response["output"]) == msgspec.json.encode(
+        replayed.frames[-1]["response"]["output"]
     )
-    assert told[: len(kept)] == kept[: len(told)]
+    received, stored_count = (
+        [frame for frame in client.frames if frame["type"] == "response.output_text.delta"]
+        for client in (reader, replayed)
+    )
+    assert received[: len(stored_count)] == stored_count[: len(received)]

@@ -15,7 +15,7 @@ from tests.faults.rounds import round_count
 from tests.faults.stream_clients import PROTOCOLS, StreamClient, counting_script
 from tests.server_process import ServerProcess, server_process
 
-WATCHED = """
+WORKFLOWS_SOURCE = """
 import asyncio
 import gc
 import os
@@ -46,12 +46,12 @@ def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pyte
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     settings = {"rate_per_minute": "0", "db": str(tmp_path / "palaver.db")}
-    with server_process(tmp_path, WATCHED, **settings) as server:
-        seen = asyncio.run(used(server, round_count(1_000, 10_000)))
+    with server_process(tmp_path, WORKFLOWS_SOURCE, **settings) as server:
+        samples = asyncio.run(used(server, round_count(1_000, 10_000)))
         assert server.stop() == 0
-    sys.stdout.write(f"{seen}\n")
+    sys.stdout.write(f"{samples}\n")
 
-    first, *_, last = seen[1:]  # Before that, caches fill.
+    first, *_, last = samples[1:]  # Before that, caches fill.
     assert last["files"] <= first["files"] + AT_ONCE  # Of which some are connections that are kept open.
     assert last["threads"] <= first["threads"] + 2
     assert last["tasks"] <= first["tasks"] + 2
@@ -63,12 +63,12 @@ async def used(server: ServerProcess, runs: int) -> list[dict[str, int]]:
     """What the server holds before, and after each quarter of that many runs."""
     chance = random.Random(runs)
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
-        seen = [await settled(http)]
+        samples = [await settled(http)]
         for _ in range(4):
-            left = iter(range(runs // 4))
-            await asyncio.gather(*(work(server, http, left, chance) for _ in range(AT_ONCE)))
-            seen.append(await settled(http))
-    return seen
+            remaining = iter(range(runs // 4))
+            await asyncio.gather(*(work(server, http, remaining, chance) for _ in range(AT_ONCE)))
+            samples.append(await settled(http))
+    return samples
 
 
 async def settled(http: httpx.AsyncClient) -> dict[str, int]:
@@ -80,13 +80,13 @@ async def settled(http: httpx.AsyncClient) -> dict[str, int]:
     return (await http.post("/left_behind/invoke", json={})).json()
 
 
-async def work(server: ServerProcess, http: httpx.AsyncClient, left: Any, chance: random.Random) -> None:
-    kinds = [whole, streamed, failing, leaving, cancelled, wrong]
-    for _ in left:
+async def work(server: ServerProcess, http: httpx.AsyncClient, remaining: Any, chance: random.Random) -> None:
+    kinds = [read_whole, streamed, failing, leaving, cancelled, send_invalid]
+    for _ in remaining:
         await chance.choice(kinds)(server, http, chance)
 
 
-async def whole(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
+async def read_whole(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
     answer = await http.post("/scripted/v1/responses", json={"model": "scripted", "input": SHORT})
     assert answer.json()["status"] == "completed"
 
@@ -114,12 +114,12 @@ async def leaving(server: ServerProcess, _: httpx.AsyncClient, chance: random.Ra
 
 async def cancelled(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
     body = {"model": "scripted", "input": ENDLESS, "background": True}
-    made = (await http.post("/v1/responses", json=body)).json()
-    answer = await http.post(f"/v1/responses/{made['id']}/cancel")
+    response = (await http.post("/v1/responses", json=body)).json()
+    answer = await http.post(f"/v1/responses/{response['id']}/cancel")
     assert answer.json()["status"] == "cancelled"
 
 
-async def wrong(_: ServerProcess, http: httpx.AsyncClient, chance: random.Random) -> None:
+async def send_invalid(_: ServerProcess, http: httpx.AsyncClient, chance: random.Random) -> None:
     body = msgspec.json.encode({"model": "nobody", "input": SHORT})[: chance.randrange(5, 200)]
     answer = await http.post("/v1/responses", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 404)

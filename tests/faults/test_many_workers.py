@@ -80,7 +80,7 @@ def _frames(text: str) -> list[Any]:
 
 
 @asynccontextmanager
-async def begun(http: httpx.AsyncClient, *steps: Any) -> AsyncIterator[tuple[str, "asyncio.Task[list[Any]]"]]:
+async def start_run(http: httpx.AsyncClient, *steps: Any) -> AsyncIterator[tuple[str, "asyncio.Task[list[Any]]"]]:
     """A stored response that is being told: its id, and the frames that its reader will have got in the end."""
     body = {"model": "scripted", "input": playing(*steps), "stream": True, "store": True}
     async with http.stream("POST", "/v1/responses", json=body) as answer:
@@ -93,10 +93,10 @@ async def begun(http: httpx.AsyncClient, *steps: Any) -> AsyncIterator[tuple[str
         yield _frames(first)[0]["response"]["id"], asyncio.create_task(read())
 
 
-async def _until(lines: AsyncIterator[str], beginning: str) -> AsyncIterator[str]:
+async def _until(lines: AsyncIterator[str], prefix: str) -> AsyncIterator[str]:
     async for line in lines:
         yield line
-        if line.startswith(beginning):
+        if line.startswith(prefix):
             return
 
 
@@ -104,93 +104,93 @@ async def _until(lines: AsyncIterator[str], beginning: str) -> AsyncIterator[str
 
 
 async def _read_after_write(servers: Servers) -> str:
-    here, there = servers.two()
-    made = await here.post("/v1/responses", json={"model": "scripted", "input": "one two"})
-    found = await there.get(f"/v1/responses/{made.json()['id']}")
+    first, second = servers.two()
+    created = await first.post("/v1/responses", json={"model": "scripted", "input": "one two"})
+    fetched = await second.get(f"/v1/responses/{created.json()['id']}")
 
-    assert (made.status_code, found.json()) == (200, made.json())
-    await servers.check(made.headers["x-palaver-run-id"], status="finished")
+    assert (created.status_code, fetched.json()) == (200, created.json())
+    await servers.check(created.headers["x-palaver-run-id"], status="finished")
     return "finished"
 
 
 async def _resume_elsewhere(servers: Servers) -> str:
-    here, there = servers.two()
+    first, second = servers.two()
     words = [{"text": f"{number} "} for number in range(6)]
     pause = {"sleep": servers.chance.random() * 0.1}
-    async with begun(here, *words, pause, *words, pause, *words) as (response, reading):
+    async with start_run(first, *words, pause, *words, pause, *words) as (response, frames_task):
         await asyncio.sleep(servers.chance.random() * 0.15)
         after = servers.chance.randrange(12)
-        resumed = await there.get(f"/v1/responses/{response}", params={"stream": "true", "starting_after": str(after)})
-        direct = await reading
+        resumed = await second.get(f"/v1/responses/{response}", params={"stream": "true", "starting_after": str(after)})
+        direct = await frames_task
 
     assert resumed.status_code == 200, resumed.text
-    told = [frame for frame in direct if frame["sequence_number"] > after]
-    assert _frames(resumed.text) == told
-    assert told[-1]["type"] == "response.completed"
+    replayed = [frame for frame in direct if frame["sequence_number"] > after]
+    assert _frames(resumed.text) == replayed
+    assert replayed[-1]["type"] == "response.completed"
     return "resumed"
 
 
 async def _two_cancels(servers: Servers) -> str:
-    here, there = servers.two()
+    first, second = servers.two()
     third = servers.chance.choice(servers.clients)
-    async with begun(here, {"text": "Hel"}, {"sleep": 30}) as (response, reading):
+    async with start_run(first, {"text": "Hel"}, {"sleep": 30}) as (response, frames_task):
         await asyncio.sleep(servers.chance.random() * 0.2)
         since = time.monotonic()
-        both = await asyncio.gather(*(one.post(f"/v1/responses/{response}/cancel") for one in (there, third)))
-        took = time.monotonic() - since
-        direct = await reading
+        both = await asyncio.gather(*(one.post(f"/v1/responses/{response}/cancel") for one in (second, third)))
+        seconds = time.monotonic() - since
+        direct = await frames_task
 
     assert [answer.status_code for answer in both] == [200, 200], [answer.text for answer in both]
     assert both[0].json() == both[1].json()
     assert both[0].json()["status"] == "cancelled"
     assert direct[-1]["type"] in ENDED
-    assert took < 20  # A watchdog; a cancel takes a few hundredths of a second, and the run would take 30.
+    assert seconds < 20  # A watchdog; a cancel takes a few hundredths of a second, and the run would take 30.
     await servers.check(_run(response), status="cancelled")
     return "cancelled"
 
 
 async def _cancel_against_finish(servers: Servers) -> str:
-    here, there = servers.two()
+    first, second = servers.two()
     seconds = 0.02 + servers.chance.random() * 0.08
-    async with begun(here, {"text": "Hello"}, {"sleep": seconds}, {"text": "."}) as (response, reading):
+    async with start_run(first, {"text": "Hello"}, {"sleep": seconds}, {"text": "."}) as (response, frames_task):
         await asyncio.sleep(max(0.0, seconds - 0.03 + servers.chance.random() * 0.03))
-        cancelled = await there.post(f"/v1/responses/{response}/cancel")
-        await reading
-    shown = [(await one.get(f"/v1/responses/{response}")).json() for one in servers.clients]
+        cancelled = await second.post(f"/v1/responses/{response}/cancel")
+        await frames_task
+    responses = [(await one.get(f"/v1/responses/{response}")).json() for one in servers.clients]
 
     outcome = "cancelled" if cancelled.status_code == 200 else "finished"
     assert cancelled.status_code in (200, 400), cancelled.text  # 400: it has ended, and cannot be cancelled any more.
-    assert all(one == shown[0] for one in shown)
-    assert shown[0]["status"] == ("cancelled" if cancelled.status_code == 200 else "completed")
+    assert all(one == responses[0] for one in responses)
+    assert responses[0]["status"] == ("cancelled" if cancelled.status_code == 200 else "completed")
     await servers.check(_run(response), status=outcome)
     return f"{outcome} first"
 
 
 async def _two_turns(servers: Servers) -> str:
-    here, there = servers.two()
-    conversation = (await here.post("/v1/conversations", json={})).json()["id"]
+    first, second = servers.two()
+    conversation = (await first.post("/v1/conversations", json={})).json()["id"]
     body = {"model": "scripted", "conversation": conversation, "input": playing({"sleep": 0.05}, {"text": "Yes."})}
 
-    both = await asyncio.gather(*(one.post("/v1/responses", json=body) for one in (here, there)))
+    both = await asyncio.gather(*(one.post("/v1/responses", json=body) for one in (first, second)))
     items = await servers.chance.choice(servers.clients).get(f"/v1/conversations/{conversation}/items?order=asc")
 
     codes = sorted(answer.status_code for answer in both)
     assert codes in ([200, 409], [200, 200]), [answer.text for answer in both]
-    said = [item["role"] for item in items.json()["data"]]
-    assert said == ["user", "assistant"] * codes.count(200)
+    roles = [item["role"] for item in items.json()["data"]]
+    assert roles == ["user", "assistant"] * codes.count(200)
     return f"turns {codes}"
 
 
 async def _background(servers: Servers) -> str:
-    here, there = servers.two()
-    made = await here.post("/v1/responses", json={"model": "scripted", "input": "one two", "background": True})
-    told = await there.get(f"/v1/responses/{made.json()['id']}", params={"stream": "true"})
-    found = await servers.chance.choice(servers.clients).get(f"/v1/responses/{made.json()['id']}")
+    first, second = servers.two()
+    created = await first.post("/v1/responses", json={"model": "scripted", "input": "one two", "background": True})
+    replayed = await second.get(f"/v1/responses/{created.json()['id']}", params={"stream": "true"})
+    fetched = await servers.chance.choice(servers.clients).get(f"/v1/responses/{created.json()['id']}")
 
-    assert made.json()["status"] == "queued"
-    assert _frames(told.text)[-1]["response"] == found.json()
-    assert found.json()["status"] == "completed"
-    await servers.check(_run(made.json()["id"]), status="finished")
+    assert created.json()["status"] == "queued"
+    assert _frames(replayed.text)[-1]["response"] == fetched.json()
+    assert fetched.json()["status"] == "completed"
+    await servers.check(_run(created.json()["id"]), status="finished")
     return "background"
 
 
@@ -198,7 +198,7 @@ def _run(response: str) -> str:
     return "run_" + response.removeprefix("resp_")
 
 
-WAYS: list[Callable[[Servers], Awaitable[str]]] = [
+ACTIONS: list[Callable[[Servers], Awaitable[str]]] = [
     _read_after_write,
     _resume_elsewhere,
     _two_cancels,
@@ -209,20 +209,20 @@ WAYS: list[Callable[[Servers], Awaitable[str]]] = [
 
 
 async def test_whatever_the_interleaving_everybody_sees_one_outcome(postgres_url: str) -> None:
-    seen: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     async with serving(postgres_url) as servers:
-        left = [servers.chance.choice(WAYS) for _ in range(round_count(90, 1000))]
+        actions = [servers.chance.choice(ACTIONS) for _ in range(round_count(90, 1000))]
 
         async def play() -> None:
-            while left:
-                seen[await left.pop()(servers)] += 1
+            while actions:
+                outcomes[await actions.pop()(servers)] += 1
 
         async with asyncio.timeout(round_count(60, 900)), asyncio.TaskGroup() as group:
             for _ in range(8):
                 group.create_task(play())
 
-    assert sum(seen.values()) == round_count(90, 1000)
-    assert {"finished", "resumed", "cancelled", "background"} < seen.keys()  # Else the rounds would prove little.
+    assert sum(outcomes.values()) == round_count(90, 1000)
+    assert {"finished", "resumed", "cancelled", "background"} < outcomes.keys()  # Else the rounds would prove little.
 
 
 def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path: Path, postgres_url: str) -> None:
@@ -232,24 +232,24 @@ def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path
         dying = stack.enter_context(server_process(tmp_path, **settings))
         other = stack.enter_context(server_process(tmp_path, **settings))
         http = stack.enter_context(httpx.Client(base_url=other.url, trust_env=False, timeout=60))
-        begins = stack.enter_context(httpx.Client(base_url=dying.url, trust_env=False, timeout=60))
+        dying_client = stack.enter_context(httpx.Client(base_url=dying.url, trust_env=False, timeout=60))
         body = {"input": playing({"text": "Hel"}, {"sleep": 600}), "stream": True, "store": True, "model": "scripted"}
-        found: list[str] = []
-        reading: list[object] = []
+        fetched: list[str] = []
+        frames_task: list[object] = []
         for _ in range(4):
-            lines = stack.enter_context(begins.stream("POST", "/v1/responses", json=body)).iter_lines()
-            reading.append(lines)  # Whoever lets go of them leaves.
+            lines = stack.enter_context(dying_client.stream("POST", "/v1/responses", json=body)).iter_lines()
+            frames_task.append(lines)  # Whoever lets go of them leaves.
             created = next(line for line in lines if line.startswith("data: {"))
-            found.append(msgspec.json.decode(created[6:])["response"]["id"])
+            fetched.append(msgspec.json.decode(created[6:])["response"]["id"])
             assert any("Hel" in line for line in lines if "output_text.delta" in line)
         time.sleep(0.3)  # What was said is on disk 100 ms later; what was not is allowed to be lost.
 
         os.kill(dying.process.pid, signal.SIGKILL)
         since = time.monotonic()
-        told = [http.get(f"/v1/responses/{one}", params={"stream": "true"}).text for one in found]
-        took = time.monotonic() - since
-        shown = [http.get(f"/v1/responses/{one}").json() for one in found]
+        replayed = [http.get(f"/v1/responses/{one}", params={"stream": "true"}).text for one in fetched]
+        seconds = time.monotonic() - since
+        responses = [http.get(f"/v1/responses/{one}").json() for one in fetched]
 
-    assert took < 7 * beat + 20  # 35 seconds, at the usual pace, and what a slow machine needs.
-    assert [_frames(text)[-1]["type"] for text in told] == ["response.incomplete"] * 4
-    assert [(one["status"], one["output"][0]["content"][0]["text"]) for one in shown] == [("incomplete", "Hel")] * 4
+    assert seconds < 7 * beat + 20  # 35 seconds, at the usual pace, and what a slow machine needs.
+    assert [_frames(text)[-1]["type"] for text in replayed] == ["response.incomplete"] * 4
+    assert [(one["status"], one["output"][0]["content"][0]["text"]) for one in responses] == [("incomplete", "Hel")] * 4

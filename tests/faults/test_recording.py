@@ -52,11 +52,11 @@ def slow(go_on: asyncio.Event) -> Any:
     return slow
 
 
-async def kept(database: Database, run: Run) -> tuple[str, str | None]:
-    found = await database.read(runs.get_stored_run, "theirs", run.id)
-    if found is None:
+async def stored_state(database: Database, run: Run) -> tuple[str, str | None]:
+    stored = await database.read(runs.get_stored_run, "theirs", run.id)
+    if stored is None:
         return "nothing", None
-    return found.row.status, None if found.reply is None else found.reply.messages[0].text
+    return stored.row.status, None if stored.reply is None else stored.reply.messages[0].text
 
 
 async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for(database: Database) -> None:
@@ -77,10 +77,10 @@ async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for
     await asyncio.gather(*(run.wait_ended() for run in [*good, bad]))
     recorder.check()
 
-    assert [await kept(database, run) for run in good] == [("finished", "one two")] * 3
+    assert [await stored_state(database, run) for run in good] == [("finished", "one two")] * 3
     assert [type(run.log[-1]) for run in good] == [RunFinished] * 3
     assert isinstance(bad.log[-1], RunFailed)
-    assert (bad.log[-1].code, await kept(database, bad)) == ("overloaded", ("nothing", None))
+    assert (bad.log[-1].code, await stored_state(database, bad)) == ("overloaded", ("nothing", None))
 
 
 async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Database) -> None:
@@ -98,7 +98,7 @@ async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Databa
     go_on.set()
     await run.wait_ended()
 
-    assert await kept(database, run) == ("interrupted", "one ")
+    assert await stored_state(database, run) == ("interrupted", "one ")
 
 
 async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(database: Database) -> None:
@@ -120,7 +120,7 @@ async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(dat
     await run.wait_ended()
     log = await database.read(runs.read_events, "theirs", run.id)
 
-    assert await kept(database, run) == ("finished", "one two")
+    assert await stored_state(database, run) == ("finished", "one two")
     assert log == run.log
 
 
@@ -142,7 +142,7 @@ async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was
     log = await database.read(runs.read_events, "theirs", run.id)
 
     assert isinstance(run.log[-1], RunFailed)
-    assert await kept(database, run) == ("failed", "one two")
+    assert await stored_state(database, run) == ("failed", "one two")
     assert log == run.log
 
 

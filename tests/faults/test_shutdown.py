@@ -32,49 +32,52 @@ def stop_in_the_middle(
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         with http.stream("POST", "/scripted/invoke", json=body) as answer:
             lines = answer.iter_lines()
-            told = [next(lines)]
-            began = time.monotonic()
+            received = [next(lines)]
+            start = time.monotonic()
             for sign in signals:
                 server.process.send_signal(sign)
                 time.sleep(0.3)
             with suppress(httpx.HTTPError):
-                told += list(lines)
+                received += list(lines)
         code = server.process.wait(60)
-        return [msgspec.json.decode(line) for line in told], code, time.monotonic() - began
+        return [msgspec.json.decode(line) for line in received], code, time.monotonic() - start
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_nearly_done_may_end_by_itself(tmp_path: Path, sign: int) -> None:
     with server_process(tmp_path) as server:
-        told, code, _ = stop_in_the_middle(server, SHORT, sign)
+        received, code, _ = stop_in_the_middle(server, SHORT, sign)
 
-    assert [record["type"] for record in told][-1] == "done"
-    assert told[-1]["data"]["stopReason"] == "stop"  # type: ignore[index]
+    assert [record["type"] for record in received][-1] == "done"
+    assert received[-1]["data"]["stopReason"] == "stop"  # type: ignore[index]
     assert code == 0
 
 
 def test_a_run_that_takes_too_long_is_ended_with_a_terminal_record(tmp_path: Path) -> None:
     with server_process(tmp_path, shutdown_seconds="1") as server:
-        told, code, took = stop_in_the_middle(server, SLOW, signal.SIGTERM)
+        received, code, seconds = stop_in_the_middle(server, SLOW, signal.SIGTERM)
 
-    assert told[-2] == {"type": "error", "data": {"code": "shutting_down", "message": "The server is shutting down."}}
-    assert told[-1]["type"] == "done"
-    assert (code, took < 20) == (0, True)
+    assert received[-2] == {
+        "type": "error",
+        "data": {"code": "shutting_down", "message": "The server is shutting down."},
+    }
+    assert received[-1]["type"] == "done"
+    assert (code, seconds < 20) == (0, True)
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
-        _, code, took = stop_in_the_middle(server, SLOW, signal.SIGTERM, signal.SIGTERM)
+        _, code, seconds = stop_in_the_middle(server, SLOW, signal.SIGTERM, signal.SIGTERM)
 
-    assert (code, took < 20) == (0, True)
+    assert (code, seconds < 20) == (0, True)
 
 
 def test_an_idle_server_stops_at_once(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
-        began = time.monotonic()
+        start = time.monotonic()
         code = server.stop()
 
-    assert (code, time.monotonic() - began < 10) == (0, True)
+    assert (code, time.monotonic() - start < 10) == (0, True)
 
 
 # What is kept
@@ -87,13 +90,13 @@ def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> N
         refused = asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
     with server_process(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
-        kept = [kept_of(http, reader) for reader in readers]
+        stored = [kept_of(http, reader) for reader in readers]
 
-    whole = "".join(f"{number} " for number in range(150))
+    full_text = "".join(f"{number} " for number in range(150))
     assert set(refused) <= {(503, "1"), (0, None)}  # Or the connection is not even taken.
     assert [reader.ended for reader in readers] == [True] * 8
-    assert [reader.text for reader in readers] == [whole] * 8
-    assert kept == [("finished", None, whole)] * 8
+    assert [reader.text for reader in readers] == [full_text] * 8
+    assert stored == [("finished", None, full_text)] * 8
 
 
 def test_a_run_that_took_too_long_is_kept_as_it_was_told(tmp_path: Path) -> None:
@@ -103,10 +106,10 @@ def test_a_run_that_took_too_long_is_kept_as_it_was_told(tmp_path: Path) -> None
         asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
     with server_process(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
-        kept = [kept_of(http, reader) for reader in readers]
+        stored = [kept_of(http, reader) for reader in readers]
 
     assert [reader.ended for reader in readers] == [True] * 8
-    assert kept == [("failed", "shutting_down", reader.text) for reader in readers]
+    assert stored == [("failed", "shutting_down", reader.text) for reader in readers]
 
 
 @pytest.mark.parametrize("where", ["file", "postgresql"])
@@ -116,26 +119,26 @@ def test_runs_that_a_second_signal_left_are_interrupted_at_the_next_start(
     database = str(tmp_path / "palaver.db") if where == "file" else request.getfixturevalue("postgres_url")
     readers = make_clients([counting_script(3000, 0.02)] * 8)
     with server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server:
-        later = in_background(server)
-        began = time.monotonic()
+        background_id = in_background(server)
+        start = time.monotonic()
         asyncio.run(stop_while_reading(server, readers, again=True))
         assert server.process.wait(60) == 0
-        took = time.monotonic() - began
+        seconds = time.monotonic() - start
     with (
         server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server,
         httpx.Client(base_url=server.url, trust_env=False) as http,
     ):
         while http.get("/api/runs", params={"status": "running"}).json()["data"]:
-            assert time.monotonic() - began < 60
+            assert time.monotonic() - start < 60
             time.sleep(0.05)
-        kept = [kept_of(http, reader) for reader in readers]
-        shown = http.get(f"/v1/responses/{later}").json()
+        stored = [kept_of(http, reader) for reader in readers]
+        background = http.get(f"/v1/responses/{background_id}").json()
 
-    assert took < 15
-    assert {status for status, _, _ in kept} == {"interrupted"}
-    for reader, (_, _, said) in zip(readers, kept, strict=True):
-        assert said.startswith(reader.text) or reader.text.startswith(said)
-    assert (shown["status"], shown["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
+    assert seconds < 15
+    assert {status for status, _, _ in stored} == {"interrupted"}
+    for reader, (_, _, texts) in zip(readers, stored, strict=True):
+        assert texts.startswith(reader.text) or reader.text.startswith(texts)
+    assert (background["status"], background["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
 
 
 SOURCE = """
@@ -158,33 +161,33 @@ def once(messages):
 
 
 def test_runs_in_the_background_that_take_too_long_begin_anew_or_are_interrupted_as_declared(tmp_path: Path) -> None:
-    database, whole = str(tmp_path / "palaver.db"), "".join(f"{number} " for number in range(30))
+    database, full_text = str(tmp_path / "palaver.db"), "".join(f"{number} " for number in range(30))
     with (
         server_process(tmp_path, SOURCE, db=database, shutdown_seconds="0.2") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         body = {"input": "Count.", "background": True}
         names = [http.post(f"/{name}/v1/responses", json=body).json()["id"] for name in ("again", "once")]
-        began = time.monotonic()
+        start = time.monotonic()
         while not all(said_of(http, name) for name in names):
-            assert time.monotonic() - began < 60
+            assert time.monotonic() - start < 60
             time.sleep(0.05)
         assert server.stop() == 0
     with (
         server_process(tmp_path, SOURCE, db=database) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
-        while (shown := [http.get(f"/v1/responses/{name}").json() for name in names])[0]["status"] != "completed":
-            assert (shown[0]["status"] in ("queued", "in_progress"), time.monotonic() - began < 60) == (True, True)
+        while (background := [http.get(f"/v1/responses/{name}").json() for name in names])[0]["status"] != "completed":
+            assert (background[0]["status"] in ("queued", "in_progress"), time.monotonic() - start < 60) == (True, True)
             time.sleep(0.05)
-        said = [said_of(http, name) for name in names]
+        texts = [said_of(http, name) for name in names]
 
-    assert [(one["status"], one["incomplete_details"]) for one in shown] == [
+    assert [(one["status"], one["incomplete_details"]) for one in background] == [
         ("completed", None),
         ("incomplete", {"reason": "interrupted"}),
     ]
-    assert said[0] == whole
-    assert (whole.startswith(said[1]), said[1] in ("", whole)) == (True, False)
+    assert texts[0] == full_text
+    assert (full_text.startswith(texts[1]), texts[1] in ("", full_text)) == (True, False)
 
 
 def said_of(http: httpx.Client, response: str) -> str:
@@ -228,5 +231,5 @@ def in_background(server: ServerProcess) -> str:
 def kept_of(http: httpx.Client, reader: StreamClient) -> tuple[str, str | None, str]:
     """How its run ended, why if it failed, and what it said."""
     run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
-    said = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
-    return run["status"], (run["error"] or {}).get("code"), said
+    texts = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+    return run["status"], (run["error"] or {}).get("code"), texts

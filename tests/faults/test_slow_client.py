@@ -53,22 +53,22 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 
 def test_stalled_readers_are_left_and_others_do_not_notice(server: ServerProcess) -> None:
-    many = round_count(40, 200)
+    client_count = round_count(40, 200)
     before = resident(server)
     with ExitStack() as stack, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
-        for _ in range(many):
+        for _ in range(client_count):
             stack.enter_context(stalled(server.port, "flood"))
-        took: list[float] = []
+        latencies: list[float] = []
         for _ in range(50):
             since = time.monotonic()
             assert http.post("/echo/invoke", json={"inputs": {}}).status_code == 200
-            took.append(time.monotonic() - since)
+            latencies.append(time.monotonic() - since)
         grown = resident(server) - before
-        assert tally_becomes(http, f"{many} 0")
+        assert tally_becomes(http, f"{client_count} 0")
 
-    assert sorted(took)[25] < 10  # A watchdog: an answer takes a few milliseconds.
+    assert sorted(latencies)[25] < 10  # A watchdog: an answer takes a few milliseconds.
     # KiB each: the log of what was said, and at most a buffer's worth unread; and once, what waits for a busy disk.
-    assert grown < many * 1024 + 64 * 1024
+    assert grown < client_count * 1024 + 64 * 1024
 
 
 def test_a_run_that_shall_finish_does_so_without_its_reader(server: ServerProcess) -> None:
@@ -99,6 +99,6 @@ def tally_becomes(http: httpx.Client, expected: str) -> bool:
 
 def resident(server: ServerProcess) -> int:
     """Resident memory in KiB."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
-    assert found
-    return int(found[1])
+    match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
+    assert match
+    return int(match[1])

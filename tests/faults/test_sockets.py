@@ -48,7 +48,7 @@ async def patient(messages):
 def tally() -> list[str]:
     return ended
 """
-ASK = {"input": "go", "stream": True}
+STREAM_BODY = {"input": "go", "stream": True}
 
 
 @pytest.fixture
@@ -85,47 +85,47 @@ def becomes(http: httpx.Client, name: str, count: int, seconds: float) -> float:
 
 
 def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client) -> None:
-    many = round_count(200, 500)
+    count = round_count(200, 500)
     http.get("/api/about")
     with tab_client(server.url) as page:  # What the first one loads is not counted.
         page.send(1, "/health")
         page.until(1)
     before, open_files = resident(server), files(server)
     with ExitStack() as stack:
-        tabs = [stack.enter_context(tab_client(server.url)) for _ in range(many)]
+        tabs = [stack.enter_context(tab_client(server.url)) for _ in range(count)]
         for number, page in enumerate(tabs):
             page.send(number, "/health")
         for number, page in enumerate(tabs):
             assert joined_text(page.until(number)) == '{"status":"ok"}'
         grown = resident(server) - before
-        made = http.post("/api/threads", json={"workflow": "echo"}).json()["id"]
+        thread = http.post("/api/threads", json={"workflow": "echo"}).json()["id"]
         for page in tabs:
-            page.hear({"changed": "thread", "ref": made})
+            page.hear({"changed": "thread", "ref": thread})
     deadline = time.monotonic() + 20
     while files(server) > open_files + 2 and time.monotonic() < deadline:
         time.sleep(0.05)
 
-    assert grown / many < 100
+    assert grown / count < 100
     assert files(server) <= open_files + 2
 
 
 def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: ServerProcess, http: httpx.Client) -> None:
-    many = round_count(10, 50)
+    count = round_count(10, 50)
     before = resident(server)
     with ExitStack() as stack, tab_client(server.url) as page:
-        for _ in range(many):
+        for _ in range(count):
             stack.enter_context(stalled(server.port, 4))
-        took: list[float] = []
+        latencies: list[float] = []
         for number in range(50):
             since = time.monotonic()
             page.send(number, "/echo/invoke", {"inputs": {}})
             page.until(number)
-            took.append(time.monotonic() - since)
+            latencies.append(time.monotonic() - since)
         grown = resident(server) - before
-        becomes(http, "flood", 4 * many, 60)
+        becomes(http, "flood", 4 * count, 60)
 
-    assert sorted(took)[25] < 10  # A watchdog: an answer takes a few milliseconds.
-    assert grown / many < 8 * 1024  # KiB: four logs, and what waits of each.
+    assert sorted(latencies)[25] < 10  # A watchdog: an answer takes a few milliseconds.
+    assert grown / count < 8 * 1024  # KiB: four logs, and what waits of each.
 
 
 def stalled(port: int, streams: int) -> socket.socket:
@@ -139,14 +139,14 @@ def stalled(port: int, streams: int) -> socket.socket:
     assert line.recv(4096).startswith(b"HTTP/1.1 101")
     for number in range(streams):
         headers = {"content-type": "application/json"}
-        asked = {
+        requests = {
             "id": number,
             "method": "POST",
             "path": "/flood/invocations",
             "headers": headers,
-            "body": json.dumps(ASK),
+            "body": json.dumps(STREAM_BODY),
         }
-        text = json.dumps(asked).encode()
+        text = json.dumps(requests).encode()
         line.sendall(b"\x81\xfe" + len(text).to_bytes(2, "big") + bytes(4) + text)
     return line
 
@@ -154,7 +154,7 @@ def stalled(port: int, streams: int) -> socket.socket:
 def test_what_is_aborted_ends_soon(server: ServerProcess, http: httpx.Client) -> None:
     with tab_client(server.url) as page:
         for number in range(6):
-            page.send(number, "/patient/invocations", ASK)
+            page.send(number, "/patient/invocations", STREAM_BODY)
         for number in range(6):
             page.until(number, "begin")
         page.line.send('{"id": 2, "abort": true}')
@@ -172,7 +172,7 @@ def test_a_page_that_dies_leaves_nothing_running(server: ServerProcess, http: ht
         "from tests.tab_client import tab_client\n"
         f"with tab_client({server.url!r}) as page:\n"
         "    for number in range(5):\n"
-        f"        page.send(number, '/patient/invocations', {ASK!r})\n"
+        f"        page.send(number, '/patient/invocations', {STREAM_BODY!r})\n"
         "    for number in range(5):\n"
         "        page.until(number, 'begin')\n"
         "    print('ready', flush=True)\n"
@@ -195,28 +195,28 @@ def test_a_page_that_dies_leaves_nothing_running(server: ServerProcess, http: ht
 def test_a_server_that_stops_lets_answers_end(server: ServerProcess) -> None:
     script = {"script": [{"text": "begin "}, {"sleep": 1}, {"text": "end"}]}
     with tab_client(server.url) as page, tab_client(server.url) as idle:
-        page.send(1, "/scripted/invocations", ASK | {"custom_inputs": script})
+        page.send(1, "/scripted/invocations", STREAM_BODY | {"custom_inputs": script})
         page.until(1, "begin")
         server.process.send_signal(signal.SIGTERM)
         with pytest.raises(ConnectionClosed) as at_once:
             idle.until(1)
         page.send(2, "/health")
         refused = page.until(2)
-        whole = joined_text(page.until(1))
+        full_text = joined_text(page.until(1))
         with pytest.raises(ConnectionClosed) as closed:
             page.until(3)
         code = server.process.wait(60)
 
     assert [one.value.rcvd.code for one in (at_once, closed) if one.value.rcvd] == [1012, 1012]
     assert refused[-1]["error"]["code"] == "shutting_down"
-    assert '"delta":"end"' in whole
-    assert "response.completed" in whole
+    assert '"delta":"end"' in full_text
+    assert "response.completed" in full_text
     assert code == 0
 
 
 def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: ServerProcess) -> None:
     with tab_client(server.url) as page:
-        page.send(1, "/patient/invocations", ASK)
+        page.send(1, "/patient/invocations", STREAM_BODY)
         page.until(1, "begin")
         server.process.send_signal(signal.SIGTERM)
         mine = page.until(1)
@@ -230,7 +230,7 @@ def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: ServerPro
 def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_path: Path) -> None:
     db = str(tmp_path / "palaver.db")
     with server_process(tmp_path, SOURCE, db=db) as first, tab_client(first.url) as page:
-        page.send(1, "/patient/v1/responses", ASK | {"stream": True})
+        page.send(1, "/patient/v1/responses", STREAM_BODY | {"stream": True})
         run = page.until(1, "begin")[0]["headers"]["x-palaver-run-id"]
         time.sleep(0.3)
         first.process.kill()
@@ -238,7 +238,7 @@ def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_pat
             page.until(1)
     with server_process(tmp_path, SOURCE, db=db) as second, tab_client(second.url) as page:
         page.send(1, f"/api/runs/{run}?include=reply")
-        shown = json.loads(joined_text(page.until(1)))
+        settings = json.loads(joined_text(page.until(1)))
 
-    assert shown["status"] == "interrupted"
-    assert shown["reply"]["messages"][0]["parts"] == [{"type": "text", "text": "begin "}]
+    assert settings["status"] == "interrupted"
+    assert settings["reply"]["messages"][0]["parts"] == [{"type": "text", "text": "begin "}]

@@ -88,8 +88,8 @@ def report() -> tuple[list[str], list[str]]:
         ("common classes", names.common_names(names.python_classes(python))),
         ("common functions", names.common_names(names.python_functions(python))),
     ):
-        shown = [*entries[:8], "…"] if len(entries) > 8 else entries
-        table += [f"{label:<18}{len(entries):>6}  {', '.join(shown)}".rstrip()]
+        visible = [*entries[:8], "…"] if len(entries) > 8 else entries
+        table += [f"{label:<18}{len(entries):>6}  {', '.join(visible)}".rstrip()]
     return table, problems
 
 

@@ -54,8 +54,8 @@ def _combinations(positions: Iterable[list[Position]]) -> Iterator[tuple[Positio
 def _shared(lines_of: Mapping[str, list[Line]], one: Position, other: Position) -> int:
     """Return how many lines are equal from there on; within one file, up to the start of the second run."""
     first, second = lines_of[one[0]][one[1] :], lines_of[other[0]][other[1] :]
-    most = min(len(first), len(second), other[1] - one[1] if one[0] == other[0] else len(first))
-    return next((at for at in range(most) if first[at][1] != second[at][1]), most)
+    limit = min(len(first), len(second), other[1] - one[1] if one[0] == other[0] else len(first))
+    return next((at for at in range(limit) if first[at][1] != second[at][1]), limit)
 
 
 def _continues_a_run(lines_of: Mapping[str, list[Line]], one: Position, other: Position) -> bool:

@@ -50,9 +50,9 @@ def common_names(definitions: Mapping[str, list[str]]) -> list[str]:
 
 
 def _definitions(sources: Mapping[str, str], *kinds: type[ast.stmt]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    paths_by_name: dict[str, list[str]] = defaultdict(list)
     for path, text in sources.items():
         for node in ast.parse(text).body:
             if isinstance(node, kinds):
-                found[getattr(node, "name", "")].append(path)
-    return found
+                paths_by_name[getattr(node, "name", "")].append(path)
+    return paths_by_name

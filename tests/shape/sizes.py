@@ -34,10 +34,10 @@ def modules(sources: Mapping[str, str]) -> list[Length]:
 
 def functions(sources: Mapping[str, str]) -> list[Length]:
     """Return the lengths of Python functions, longest first."""
-    found: list[tuple[str, int]] = []
+    functions_found: list[tuple[str, int]] = []
     for path, text in sources.items():
-        _collect(ast.parse(text), f"{path} ", found)
-    return _sorted(Length(lines=lines, of=name) for name, lines in found)
+        _collect(ast.parse(text), f"{path} ", functions_found)
+    return _sorted(Length(lines=lines, of=name) for name, lines in functions_found)
 
 
 def web_functions(sources: Mapping[str, str]) -> list[Length]:
@@ -68,17 +68,17 @@ def _sorted(lengths: Iterable[Length]) -> list[Length]:
     return sorted(lengths, key=lambda length: (-length.lines, length.of))
 
 
-def _collect(node: ast.AST, above: str, found: list[tuple[str, int]]) -> int:
+def _collect(node: ast.AST, above: str, functions_found: list[tuple[str, int]]) -> int:
     """Append the functions in `node` to `found`; return the lines of its direct functions and classes."""
     inner = 0
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Function | ast.ClassDef):
-            below = _collect(child, f"{above}{child.name}.", found)
+            below = _collect(child, f"{above}{child.name}.", functions_found)
             start = min((one.lineno for one in child.decorator_list), default=child.lineno)
             lines = (child.end_lineno or start) - start + 1
             if isinstance(child, _Function):
-                found.append((f"{above}{child.name}", lines - below))
+                functions_found.append((f"{above}{child.name}", lines - below))
             inner += lines
         elif isinstance(child, _Block):
-            inner += _collect(child, above, found)
+            inner += _collect(child, above, functions_found)
     return inner

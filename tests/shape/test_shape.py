@@ -91,9 +91,9 @@ def test_fewer_lines_imports_and_brackets_do_not_count(path: str, text: str) -> 
 
 def test_modules_that_import_each_other_are_named_in_order() -> None:
     assert cycles.cycle_in({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-    found = cycles.cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    cycle = cycles.cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
 
-    assert sorted(pairwise(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
+    assert sorted(pairwise(cycle)) == [("a", "b"), ("b", "c"), ("c", "a")]
 
 
 def test_exceeded_limits_are_reported() -> None:

@@ -1,4 +1,4 @@
-"""One real server for the folder. Each emitter runs once, for a project of its own, when a test first asks for it."""
+"""A server for the folder. Each emitter runs once, on first use, with its own project."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,22 +9,22 @@ from tests.conformance.telemetry.trace_server import ProjectView, RunEmitter, Tr
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceServer]:
+def trace_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceServer]:
     with run_trace_server(tmp_path_factory.mktemp("telemetry")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def emitted(house: TraceServer) -> Iterator[RunEmitter]:
-    """What is shown of all that this program sent."""
-    tables: dict[str, ProjectView] = {}
+def emitted(trace_server: TraceServer) -> Iterator[RunEmitter]:
+    """Runs an emitter and returns the view of its project."""
+    views: dict[str, ProjectView] = {}
     with ExitStack() as stack:
 
         def emit(program: str) -> ProjectView:
-            if program not in tables:
-                table = stack.enter_context(house.table())
-                table.run(program)
-                tables[program] = table
-            return tables[program]
+            if program not in views:
+                view = stack.enter_context(trace_server.create_project())
+                view.run(program)
+                views[program] = view
+            return views[program]
 
         yield emit

@@ -1,7 +1,7 @@
-"""The model of these tests: a workflow, which our own server offers to every client of OpenAI's.
+"""The model of these tests: a workflow that the server offers to OpenAI clients.
 
-Asked for the weather of a place, it calls the tool that it was offered, and then says what the tool said. It leaves no
-trace of its own: what the table shows is what emitters sent.
+Asked for the weather, it calls the offered tool and then repeats the tool's result. It records no trace, so that all
+traces come from emitters.
 """
 
 import json

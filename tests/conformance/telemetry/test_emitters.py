@@ -1,6 +1,6 @@
-"""Whoever sends a talk with tools, by whichever convention: the table shows it as the conversation that it was.
+"""A conversation with tools is shown as such, for every emitter and convention.
 
-Each turn is one row, and beside them is none but those that test_further.py looks at.
+Each turn is one row; test_other_spans.py tests the remaining rows.
 """
 
 from typing import Any
@@ -9,9 +9,9 @@ from tests.conformance.telemetry.trace_server import RunEmitter
 from tests.conformance.telemetry.weather_chat import actual_view, expected_view, tool_span
 
 AGENT = ("agent", ("llm",), ("llm",), ("tool",))
-"""An agent's run: calls of a model, and a tool."""
+"""An agent's run: model calls and a tool."""
 CALLS = ("unknown", ("llm",), ("llm",))
-"""Calls of a model below a span of somebody's own."""
+"""Model calls below a custom span."""
 GRAPH = ("task", ("task", ("llm",)), ("task", ("llm",)), ("task", ("tool",)))
 
 
@@ -26,7 +26,7 @@ def test_the_opentelemetry_sdk_in_both_forms(emitted: RunEmitter) -> None:
 def test_a_langchain_agent_by_openinference(emitted: RunEmitter) -> None:
     table = emitted("langchain_agent.py")
 
-    # LangChain gives a tool of one argument just that, and its graph does not know what its model was instructed.
+    # LangChain passes a single argument bare, and its graph doesn't contain the model's instructions.
     tools = [[tool_span("Oslo", "4 °C", inputs="Oslo")], [tool_span("Bergen", "9 °C", inputs="Bergen")]]
     assert actual_view(table, "s-1") == expected_view("s-1", GRAPH, leading=[], tools=tools)
     assert table.count() == 3
@@ -53,8 +53,8 @@ def test_a_pydantic_ai_agent_in_every_version_of_its_spans(emitted: RunEmitter) 
 def test_an_agent_under_mlflow(emitted: RunEmitter) -> None:
     table = emitted("mlflow_agent.py")
 
-    def weather(city: str, said: str) -> dict[str, Any]:
-        return tool_span(city, said, tool={"name": "weather"})  # It does not know which call it answers.
+    def weather(city: str, output: str) -> dict[str, Any]:
+        return tool_span(city, output, tool={"name": "weather"})  # Without the id of the call.
 
     tools = [[weather("Oslo", "4 °C")], [weather("Bergen", "9 °C")]]
     assert actual_view(table, "s-1") == expected_view("s-1", AGENT, tools=tools, out="text")
@@ -62,7 +62,7 @@ def test_an_agent_under_mlflow(emitted: RunEmitter) -> None:
 
 
 STEPS = ("agent", ("llm",), ("llm", ("tool",)))
-"""Where a tool runs while the answer of the model is still read."""
+"""The tool runs while the model's answer is still streaming."""
 TREES = {
     "5-whole": AGENT,
     "5-streamed": STEPS,

@@ -1,4 +1,4 @@
-"""What is no talk: embeddings, retrieval, and what failed. Each fills the fields that every span has."""
+"""Embeddings, retrieval and failed calls fill the common fields of spans."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: RunEmitter) -> None:
         }
         assert table.tree(row["trace_id"]) == [("embedding", ("embedding",), ("embedding",))]
     (embedded,) = table.rows("6-embedded")
-    whole = next(span for span in table.spans(embedded["trace_id"]) if span["parent_id"] is None)
-    assert pick(whole, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
+    root = next(span for span in table.spans(embedded["trace_id"]) if span["parent_id"] is None)
+    assert pick(root, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
 
 
 def test_what_a_retriever_of_langchain_found(emitted: RunEmitter) -> None:

@@ -1,6 +1,6 @@
-"""The talk that every emitter has, and what is seen of it: two turns of one session, each of them a trace.
+"""The conversation of every emitter and the expected view of it: two turns of one session, each of them a trace.
 
-The user asks for the weather, the model calls a tool, the tool answers, and the model says so.
+The user asks for the weather, the model calls a tool, the tool answers, and the model repeats the answer.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ ROW_FIELDS = "kind status session user workflow model provider input_tokens outp
 
 
 def actual_view(table: ProjectView, session: str) -> dict[str, Any]:
-    """What is shown of a session: rows, trees, tools, each turn by itself, and the whole of it."""
+    """The server's view of a session: rows, trees, tools, the conversation of each turn, and the thread."""
     rows = table.rows(session)
     traces = [row["trace_id"] for row in rows]
     return {
@@ -28,7 +28,7 @@ def actual_view(table: ProjectView, session: str) -> dict[str, Any]:
 
 
 def expected_view(session: str, tree: Any, **more: Any) -> dict[str, Any]:
-    """What is to be seen: `more` is where an emitter says more, or less, than others."""
+    """The expected view; `more` holds differences of an emitter."""
     row: dict[str, Any] = {
         "kind": tree[0],
         "status": "ok",
@@ -56,21 +56,21 @@ def expected_view(session: str, tree: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-def tool_span(city: str, said: str, **more: Any) -> dict[str, Any]:
+def tool_span(city: str, output: str, **more: Any) -> dict[str, Any]:
     """The span of a tool."""
-    known = {"name": "weather", "call_id": f"call_{city.lower()}"}
-    return {"tool": known, "inputs": {"city": city}, "outputs": said, **more}
+    identity = {"name": "weather", "call_id": f"call_{city.lower()}"}
+    return {"tool": identity, "inputs": {"city": city}, "outputs": output, **more}
 
 
 def _tool(span: dict[str, Any]) -> dict[str, Any]:
     return {name: span[name] for name in ("tool", "inputs", "outputs")}
 
 
-def _turn(question: str, city: str, said: str) -> list[Any]:
+def _turn(question: str, city: str, output: str) -> list[Any]:
     call_id = f"call_{city.lower()}"
     return [
         ("user", question),
         ("assistant", {"calls": "weather", "as": call_id, "with": {"city": city}}),
-        ("tool", {"answers": call_id, "with": said}),
-        ("assistant", f"It is {said} in {city}."),
+        ("tool", {"answers": call_id, "with": output}),
+        ("assistant", f"It is {output} in {city}."),
     ]

@@ -22,19 +22,19 @@ def weather(city: str) -> str:
     return {"Oslo": "4 °C", "Bergen": "9 °C"}[city]
 
 
-def completed(**asked: Any) -> Any:
+def completed(**arguments: Any) -> Any:
     """One call of the model, as MLflow's autologging records it."""
     with mlflow.start_span("Completions", span_type="CHAT_MODEL") as span:
-        span.set_inputs(asked)
-        made = client.chat.completions.create(**asked)
-        span.set_outputs(made.model_dump(mode="json", exclude_none=True))
-        span.set_attribute("mlflow.llm.model", made.model)
+        span.set_inputs(arguments)
+        completion = client.chat.completions.create(**arguments)
+        span.set_outputs(completion.model_dump(mode="json", exclude_none=True))
+        span.set_attribute("mlflow.llm.model", completion.model)
         span.set_attribute("mlflow.llm.provider", "openai")
-        span.set_attribute("mlflow.chat.tools", asked["tools"])
-        usage = made.usage
+        span.set_attribute("mlflow.chat.tools", arguments["tools"])
+        usage = completion.usage
         counts = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
         span.set_attribute("mlflow.chat.tokenUsage", {**counts, "total_tokens": usage.total_tokens})
-        return made.choices[0].message
+        return completion.choices[0].message
 
 
 @mlflow.trace(span_type="AGENT")

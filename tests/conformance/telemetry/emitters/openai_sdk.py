@@ -31,8 +31,10 @@ def weather(city: str) -> str:
 def chat(messages: list[Any]) -> None:
     """One turn by Chat Completions; the messages grow."""
     while True:
-        made = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=CHAT_TOOLS, temperature=0)
-        message = made.choices[0].message
+        response = client.chat.completions.create(
+            model="gpt-4o-mini", messages=messages, tools=CHAT_TOOLS, temperature=0
+        )
+        message = response.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         for call in message.tool_calls or []:
             answer = weather(**json.loads(call.function.arguments))
@@ -76,8 +78,8 @@ def chat_streamed(messages: list[Any]) -> None:
 def responses(items: list[Any]) -> None:
     """One turn by the Responses API; the items grow."""
     while True:
-        made = client.responses.create(model="gpt-4o-mini", input=items, tools=TOOLS, store=False)
-        if not _answered(made.output, items):
+        response = client.responses.create(model="gpt-4o-mini", input=items, tools=TOOLS, store=False)
+        if not _add_tool_results(response.output, items):
             return
 
 
@@ -95,11 +97,11 @@ def responses_streamed(items: list[Any]) -> None:
         for event in stream:
             if event.type == "response.completed":
                 output = event.response.output
-        if not _answered(output, items):
+        if not _add_tool_results(output, items):
             return
 
 
-def _answered(output: list[Any], items: list[Any]) -> bool:
+def _add_tool_results(output: list[Any], items: list[Any]) -> bool:
     """Answer the calls among them: were there any?"""
     items += [item.model_dump(exclude_none=True) for item in output]
     calls = [item for item in output if item.type == "function_call"]
@@ -122,6 +124,6 @@ for session, turn in (
             turn(history)
 with contextlib.suppress(openai.NotFoundError), tracer.start_as_current_span("answer") as span:
     span.set_attribute("session.id", "failed")
-    asked: Any = [{"role": "user", "content": "Hello?"}]
-    client.chat.completions.create(model="gpt-of-nobody", messages=asked)
+    messages: Any = [{"role": "user", "content": "Hello?"}]
+    client.chat.completions.create(model="gpt-of-nobody", messages=messages)
 provider.shutdown()

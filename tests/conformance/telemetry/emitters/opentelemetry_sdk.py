@@ -14,18 +14,18 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 MODEL = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o-mini", "gen_ai.request.temperature": 0.0}
 SYSTEM = json.dumps([{"type": "text", "content": "Be brief."}])
-SAID = {"Oslo": "4 °C", "Bergen": "9 °C"}
+WEATHER = {"Oslo": "4 °C", "Bergen": "9 °C"}
 
 
 class Json(SpanExporter):
     """The same in OTLP's JSON form, which the SDK does not write."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        scopes = [{"scope": {"name": "shop"}, "spans": [written(span) for span in spans]}]
+        scopes = [{"scope": {"name": "shop"}, "spans": [encode_span(span) for span in spans]}]
         resource = {"attributes": pairs(dict(spans[0].resource.attributes))}
         body = json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scopes}]}).encode()
         name, _, value = os.environ["OTEL_EXPORTER_OTLP_TRACES_HEADERS"].partition("=")
-        asked = urllib.request.Request(
+        request = urllib.request.Request(
             os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"],
             gzip.compress(body),
             {
@@ -34,11 +34,11 @@ class Json(SpanExporter):
                 "content-encoding": "gzip",
             },
         )
-        with urllib.request.urlopen(asked) as answer:
+        with urllib.request.urlopen(request) as answer:
             return SpanExportResult.SUCCESS if answer.read() == b"{}" else SpanExportResult.FAILURE
 
 
-def written(span: ReadableSpan) -> dict[str, Any]:
+def encode_span(span: ReadableSpan) -> dict[str, Any]:
     context: Any = span.get_span_context()
     parent = span.parent
     return {
@@ -55,23 +55,23 @@ def written(span: ReadableSpan) -> dict[str, Any]:
 
 
 def pairs(attributes: dict[str, Any]) -> list[Any]:
-    return [{"key": name, "value": value(given)} for name, given in attributes.items()]
+    return [{"key": name, "value": value(attribute)} for name, attribute in attributes.items()]
 
 
-def value(given: Any) -> dict[str, Any]:
-    match given:
+def value(attribute: Any) -> dict[str, Any]:
+    match attribute:
         case int():
-            return {"intValue": str(given)}
+            return {"intValue": str(attribute)}
         case float():
-            return {"doubleValue": given}
+            return {"doubleValue": attribute}
         case tuple():
-            return {"arrayValue": {"values": [value(item) for item in given]}}
+            return {"arrayValue": {"values": [value(item) for item in attribute]}}
         case _:
-            return {"stringValue": given}
+            return {"stringValue": attribute}
 
 
-def text(role: str, said: str) -> dict[str, Any]:
-    return {"role": role, "parts": [{"type": "text", "content": said}]}
+def text(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
 def chat(tracer: trace.Tracer, messages: list[Any], answer: Any, tokens: tuple[int, int], end: str) -> None:
@@ -89,19 +89,19 @@ def turn(tracer: trace.Tracer, session: str, messages: list[Any], question: str,
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "forecaster"}
     with tracer.start_as_current_span("invoke_agent forecaster", attributes=agent) as root:
         root.set_attributes({"gen_ai.conversation.id": session, "user.id": "u-1"})
-        asked = [*messages, text("user", question)]
+        request = [*messages, text("user", question)]
         call = {"type": "tool_call", "id": f"call_{city.lower()}", "name": "weather", "arguments": {"city": city}}
-        chat(tracer, asked, {"role": "assistant", "parts": [call]}, (20, 7), "tool_call")
+        chat(tracer, request, {"role": "assistant", "parts": [call]}, (20, 7), "tool_call")
         with tracer.start_as_current_span("execute_tool weather") as tool:
             tool.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"})
             tool.set_attribute("gen_ai.tool.call.id", call["id"])
             tool.set_attribute("gen_ai.tool.call.arguments", json.dumps({"city": city}))
-            tool.set_attribute("gen_ai.tool.call.result", SAID[city])
-        result = {"type": "tool_call_response", "id": call["id"], "response": SAID[city]}
-        told = [*asked, {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [result]}]
-        answer = text("assistant", f"It is {SAID[city]} in {city}.")
-        chat(tracer, told, answer, (30, 9), "stop")
-    return [*told, answer]
+            tool.set_attribute("gen_ai.tool.call.result", WEATHER[city])
+        result = {"type": "tool_call_response", "id": call["id"], "response": WEATHER[city]}
+        with_result = [*request, {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [result]}]
+        answer = text("assistant", f"It is {WEATHER[city]} in {city}.")
+        chat(tracer, with_result, answer, (30, 9), "stop")
+    return [*with_result, answer]
 
 
 for session, exporter in (("protobuf", OTLPSpanExporter()), ("json", Json())):

@@ -23,6 +23,6 @@ for version in (2, 3, 4, 5, 6):
     Agent.instrument_all(InstrumentationSettings(tracer_provider=provider, version=version))
     history = None
     for question in ("What is the weather in Oslo?", "And in Bergen?"):
-        made = agent.run_sync(question, message_history=history, conversation_id=f"v{version}")
-        history = made.all_messages()
+        result = agent.run_sync(question, message_history=history, conversation_id=f"v{version}")
+        history = result.all_messages()
 provider.shutdown()
