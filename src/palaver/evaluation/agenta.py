@@ -166,7 +166,6 @@ class ImportedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     source: str
-    """The key in Agenta."""
     evaluator: WantedEvaluator | None
     """None if there is no counterpart."""
     notes: tuple[str, ...] = ()
@@ -237,7 +236,6 @@ def _read_settings(one: dict[str, Any], data: AgentaSettings) -> AgentaSettings:
 
 
 def _document_extras(data: AgentaSettings) -> dict[str, Any]:
-    """Settings that newer documents keep elsewhere."""
     schemas = _as_object(data.get("schemas")).get("outputs")
     service = _as_object(_as_object(_as_object(data.get("service")).get("format")).get("properties")).get("outputs")
     extras = {"__url__": data.get("url"), "__outputs__": schemas or service}
@@ -343,7 +341,6 @@ def _webhook_parameters(settings: AgentaSettings) -> MappedParameters:
 
 
 def _human_parameters(settings: AgentaSettings) -> MappedParameters:
-    """Questions from the JSON Schema of the answers."""
     questions: list[dict[str, Any]] = []
     schema = _as_object(settings.get("__outputs__"))
     required = schema.get("required")

@@ -34,8 +34,6 @@ class Flags(msgspec.Struct, frozen=True):
 
 
 class CaseToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call with its result."""
-
     call_id: str
     name: str
     arguments: str = ""
@@ -91,7 +89,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, Any] = {}
     expected: Any | UnsetType = UNSET
     history: tuple[Message, ...] = ()
-    """The messages that were sent."""
     messages: tuple[Message, ...] = ()
     """The messages that came back, in all turns."""
     text: str = ""
@@ -221,7 +218,6 @@ def read_tool_calls(messages: Sequence[Message]) -> tuple[CaseToolCall, ...]:
 
 
 def make_tool_call(part: ToolCall, *, index: int = 0) -> CaseToolCall:
-    """A call without a result."""
     value = part.parsed
     return CaseToolCall(
         call_id=part.call_id,
@@ -261,7 +257,6 @@ def case_of_turn(case: Case, number: int) -> Case:
 
 
 def _number_calls(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Number the calls through all turns."""
     numbered: list[Turn] = []
     index = 0
     for number, turn in enumerate(turns):

@@ -87,7 +87,6 @@ def track_spending() -> Generator[Spending]:
 
 
 def record_spending(usage: Usage | None, cost: float | None) -> None:
-    """Record the usage and cost of a model call."""
     if (spending := _current_spending.get()) is not None:
         spending.add(usage, cost)
 
@@ -97,5 +96,4 @@ _T = TypeVar("_T")
 
 
 async def offload(context: EvaluatorContext, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run a function in a thread of the context."""
     return await asyncio.get_running_loop().run_in_executor(context.executor, partial(function, *args, **kwargs))

@@ -136,7 +136,6 @@ def _parameter_error(text: str, struct: type[msgspec.Struct]) -> InvalidValue:
 
 
 def _copy_default(field: ParameterField) -> Any:
-    """Copy a mutable default for each call."""
     if len(field) == 3 and isinstance(field[2], list | dict | set):
         factory: Callable[[], Any] = partial(copy.deepcopy, cast("Any", field[2]))
         return field[0], field[1], msgspec.field(default_factory=factory)
@@ -147,8 +146,6 @@ _MAX_REASON_LENGTH = 2_000
 
 
 class BoundEvaluator:
-    """An evaluator with its parameters."""
-
     def __init__(
         self,
         *,

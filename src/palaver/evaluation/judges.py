@@ -34,8 +34,6 @@ _TOKEN_BYTES = 8
 
 
 class PromptMarks:
-    """The marks of one prompt."""
-
     def __init__(self, make_token: Callable[[int], str] = secrets.token_hex) -> None:
         self._token = make_token(_TOKEN_BYTES)
 
@@ -63,7 +61,6 @@ def format_value(value: Any) -> str:
 
 
 def format_conversation(case: Case, marks: PromptMarks) -> str:
-    """The whole conversation, turn by turn."""
     lines = list(_format_messages(case.history, marks))
     is_plain = case.script is None and len(case.turns) == 1 and case.turns[0].user == last_user_message(case.history)
     for index, turn in enumerate(case.turns):
@@ -267,7 +264,6 @@ def _agreeing_reason(objects: Sequence[Mapping[str, Any]], passed: Any) -> str:
 
 
 def _normalize(number: Any, scale: tuple[float, float] | None) -> float:
-    """Scale a score to 0..1."""
     if scale is None:
         return float(number)
     return min(1.0, max(0.0, (number - scale[0]) / (scale[1] - scale[0])))

@@ -139,13 +139,10 @@ NGRAM_MODEL: Final = "ngram"
 
 
 class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator has configured."""
-
     providers: Mapping[str, Provider] = {}
     default_judge: str = ""
     prices: Mapping[str, Price] = {}
     models_dir: Path = Path("models")
-    """Directory of local models."""
     env: Mapping[str, str] = {}
     """Environment with keys and secrets."""
     allow_private: bool = False
@@ -251,7 +248,6 @@ class NetworkContext(OfflineContext):
     # Name resolution
 
     def _resolve_judge(self, judge: str, pointer: str) -> tuple[str, str] | Workflow:
-        """Resolve to a provider and model, or to a workflow."""
         name = self._network.default_judge if judge == DEFAULT_JUDGE else judge
         if not name:
             raise InvalidValue("There is no default judge: name one, or set eval_judge.", pointer=pointer)

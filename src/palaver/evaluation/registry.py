@@ -70,7 +70,6 @@ class EvaluatorRegistry:
         return [by_key[key] for key in sorted(by_key)]
 
     def all(self) -> list[Evaluator]:
-        """All listed evaluators, the built-in ones first."""
         return [*(self._built_in[key] for key in self._built_in), *self.declared()]
 
     @cached_property

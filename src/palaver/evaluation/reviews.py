@@ -98,7 +98,6 @@ def human_questions(plan: Plan) -> list[Question]:
 
 
 def evaluator_questions(parameters: Any) -> list[Question]:
-    """Questions of one `human` evaluator."""
     questions = parameters.get("questions")
     return [Question(key="correct")] if questions is None else msgspec.convert(questions, list[Question])
 
@@ -181,7 +180,6 @@ class ScoreSlot(msgspec.Struct, frozen=True, kw_only=True):
 
     question: Question
     evaluator: int
-    """Index in the plan."""
     pending_name: str
     """Name of the score that is pending until someone has answered."""
     name: str

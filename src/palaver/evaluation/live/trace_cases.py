@@ -82,7 +82,6 @@ def make_trace_case(head: Span, trace_turn: TraceTurn, sums: TraceTotals) -> Cas
 
 
 def make_session_case(session: str, cases: Sequence[Case]) -> Case:
-    """Combine traces into one conversation."""
     first, last = cases[0], cases[-1]
     before = first.history[:-1] if first.turns[0].user is not None else first.history
     return make_case(

@@ -129,7 +129,6 @@ class LiveEvaluationWorker:
         self._poller.wake()
 
     async def stop(self) -> None:
-        """Stop, and return claimed cases."""
         await self._poller.stop()
         await self._release()
 

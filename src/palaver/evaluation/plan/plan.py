@@ -43,8 +43,6 @@ class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
-    """One evaluator, with parameters that it takes."""
-
     key: str
     name: str
     """Unique in the evaluation; identifies results and figures."""
@@ -85,7 +83,6 @@ class PlannedEvaluation(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Number of cells: rows × variants × repeats."""
         return len(self.rows) // ROW_BYTES * len(self.plan.variants) * self.plan.repeats
 
 

@@ -198,7 +198,6 @@ def _check_distinct(names: Sequence[str], of: str) -> None:
 
 
 def _nest_error(pointer: str, error: RequestError) -> RequestError:
-    """Prefix the error's pointer."""
     return _with_pointer(error, f"{pointer}{error.pointer or ''}")
 
 

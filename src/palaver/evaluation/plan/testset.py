@@ -68,8 +68,6 @@ def _sample_rows(rows: bytes, count: int, seed: int) -> bytes:
 
 
 class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan needs of a revision."""
-
     testset: str
     name: str
     number: int
@@ -94,8 +92,6 @@ _ROW_BATCH = 1_000
 
 
 class StoredTestsets:
-    """Reads test sets from the database."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -114,15 +114,12 @@ class UnreadableAnswer(Exception):
 
 
 def token_count(value: Any) -> int:
-    """A number of tokens; 0 if it is not one."""
     return value if type(value) is int and value >= 0 else 0
 
 
 def as_object(value: Any) -> Mapping[str, Any]:
-    """The fields of an object; empty for other values."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def as_objects(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list."""
     return [as_object(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []

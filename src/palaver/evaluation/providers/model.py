@@ -14,8 +14,6 @@ from palaver.traces.prices import Price, token_cost
 
 
 class ProviderProtocol(Protocol):
-    """A wire API: a module with these functions."""
-
     def auth_headers(self, key: str | None) -> Mapping[str, str]: ...
 
     def chat_request(
@@ -25,9 +23,7 @@ class ProviderProtocol(Protocol):
         schema: Mapping[str, Any],
         options: Mapping[str, Any],
         base_url: str,
-    ) -> ProviderRequest:
-        """Request an answer that fits a schema."""
-        ...
+    ) -> ProviderRequest: ...
 
     def read_answer(self, answer: Any) -> ProviderAnswer:
         """Read the answer. Raises UnreadableAnswer."""

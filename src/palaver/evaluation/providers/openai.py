@@ -48,7 +48,6 @@ def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:
 
 
 def read_vectors(answer: Any, count: int) -> tuple[list[list[float]], Usage | None]:
-    """The vectors, in the order of the texts."""
     data = sorted(as_objects(as_object(answer).get("data")), key=lambda one: token_count(one.get("index")))
     embeddings = [cast("list[Any]", one["embedding"]) for one in data if isinstance(one.get("embedding"), list)]
     if (

@@ -69,14 +69,11 @@ class CellArrays(NamedTuple):
 
 
 class ResultArrays(NamedTuple):
-    """Everything that figures are computed from."""
-
     id: str
     shape: GridShape
     rows: bytes
     """Packed id and content hash of each row."""
     variants: Sequence[str]
-    """Names."""
     cells: CellArrays
     scores: Sequence[ScoreArrays]
     failed_as: FailedAs = "not_passed"
@@ -164,7 +161,6 @@ def row_means(values: FloatArray) -> FloatArray:
 
 
 def empty_score_arrays(evaluator: int, name: str, shape: GridShape) -> ScoreArrays:
-    """The arrays of an evaluator without scores."""
     status, passed = np.full(shape, ABSENT, np.int8), np.full(shape, -1, np.int8)
     return ScoreArrays(evaluator, name, status, passed, np.full(shape, np.nan))
 

@@ -85,7 +85,6 @@ class _PairedScores(NamedTuple):
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be any numbers.
 def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: float = DEFAULT_MARGIN) -> Comparison:
-    """Compare two variants of one or two evaluations."""
     pairs = pair_rows(base.results.rows, candidate.results.rows)
     candidate_scores = {scores.name: scores for scores in candidate.results.scores}
     base_names = {scores.name for scores in base.results.scores}
@@ -118,7 +117,6 @@ def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: 
 
 
 def pair_rows(base: bytes, candidate: bytes) -> RowPairs:
-    """Pair rows by id and equal hash."""
     if base == candidate:
         every = np.arange(len(base) // ROW_BYTES)
         return RowPairs(every, every, 0, [])

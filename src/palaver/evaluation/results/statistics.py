@@ -89,7 +89,6 @@ def _resample_rows(columns: FloatArray, seed: str, length: int) -> FloatArray:
 
 
 def _bin_values(column: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
-    """The mean and the size of each bin."""
     halves = column / 2 - column.min() / 2  # Halved: the difference of two huge numbers may overflow.
     bins = np.minimum((halves / halves.max() * BIN_COUNT).astype(np.int64), BIN_COUNT - 1)
     counts, sums = np.bincount(bins, minlength=BIN_COUNT), np.bincount(bins, column, BIN_COUNT)
@@ -102,7 +101,6 @@ def _make_generator(seed: str, method: str) -> np.random.Generator:
 
 
 def holm_adjust(ps: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the same order."""
     adjusted = [1.0] * len(ps)
     highest = 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
@@ -112,7 +110,6 @@ def holm_adjust(ps: Sequence[float]) -> list[float]:
 
 
 def mcnemar_test(worse: int, better: int) -> float:
-    """The two-sided p-value of McNemar's exact test."""
     count, smallest = worse + better, min(worse, better)
     if 2 * smallest == count:  # Perfectly even, also if nothing changed.
         return 1.0

@@ -45,7 +45,6 @@ class RowSlice(NamedTuple):
     value: Any
     """The value of its rows; for numbers their range, as text."""
     rows: NDArray[np.int64]
-    """Indexes of its rows, in order."""
 
 
 def slice_rows(values: Iterable[Any]) -> list[RowSlice]:
@@ -157,7 +156,6 @@ class _IntervalBatch:
         self._intervals: list[Interval | None] = []
 
     def add(self, column: FloatArray) -> int:
-        """Add a column; returns its number."""
         self._columns.append(column)
         return len(self._columns) - 1
 

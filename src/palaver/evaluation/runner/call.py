@@ -106,8 +106,6 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkflowCaller:
-    """Makes the calls of one evaluation."""
-
     def __init__(
         self,
         engine: Engine,
@@ -158,7 +156,6 @@ class WorkflowCaller:
             return self._engine.start(workflow, call, origin=origin)
 
     async def _add_cost(self, result: CallResult, model_steps: list[steps.Step]) -> CallResult:
-        """Add the cost if the reply has only tokens."""
         usage = result.answer.usage
         if not model_steps or usage is None or usage.cost is not None:
             return result
@@ -210,7 +207,6 @@ def _call_result(run: Run, last: Event, attempt: int) -> CallResult:
 
 
 def _refused_call(error: PalaverError) -> RunFailed:
-    """A call that could not start."""
     status = 400 if isinstance(error, RequestError) else None
     return RunFailed(code=error.code, message=error.message, status=status, details=error.details)
 
@@ -220,7 +216,6 @@ def _failed_answer(failed: RunFailed) -> WorkflowAnswer:
 
 
 def describe_error(failed: Any) -> dict[str, str]:
-    """The error of a cell, for storage."""
     if isinstance(failed, CallError):
         return {"code": failed.code, "message": failed.message}
     return {"code": "workflow_failed", "message": str(failed)}

@@ -110,8 +110,6 @@ class CellFailed(Exception):
 
 
 class CellRunner:
-    """Runs the cells of one evaluation."""
-
     def __init__(
         self,
         project: str,
@@ -141,7 +139,6 @@ class CellRunner:
         self._now = now
 
     def row_hash(self, cell: int) -> bytes:
-        """Content hash of the cell's row."""
         return self._row(cell)[ROW_BYTES // 2 :]
 
     def _row(self, cell: int) -> bytes:
@@ -170,7 +167,6 @@ class CellRunner:
         return self._result(one, case, calls, error, scores)
 
     def failed_result(self, cell: int, code: str, message: str) -> NewResult:
-        """The result of a cell that could not be run."""
         one = CellInfo(
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
         )
@@ -260,7 +256,6 @@ class CellRunner:
         return list(scores.values())
 
     async def _run_evaluator(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
-        """Run an evaluator with a timeout."""
         seconds = self.plan.limits.timeout * SCORING_TIMEOUT_FACTOR
         try:
             async with asyncio.timeout(seconds):

@@ -49,7 +49,6 @@ class LocalRunner:
         self._stop()
 
     def _start_slices(self) -> None:
-        """Start slices while there is room."""
         while self._pending and not self._is_stopped:
             room = self._concurrency - sum(run.slice.width for run in self._tasks.values())
             width = min(-(-self._concurrency // SLICES_PER_WORKFLOW), room)

@@ -34,7 +34,6 @@ class RateLimiter:
         self._lock = asyncio.Lock()
 
     async def wait(self) -> None:
-        """Wait until the next call may be made."""
         async with self._lock:
             oldest = self._now() - self._max_delay
             while self._reserved and self._reserved[-1] < oldest:

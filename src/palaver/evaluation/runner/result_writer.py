@@ -147,7 +147,6 @@ def redact_case(case: Case, redactor: CaseRedactor) -> Case:
 
 
 def redact_text(text: str, redactor: CaseRedactor) -> str:
-    """Redact text that may quote the conversation."""
     clean = redactor.redact_value(text, "outputs") if text else text
     return clean if isinstance(clean, str) else ""
 
@@ -205,8 +204,6 @@ class CellInfo(NamedTuple):
 
 
 class CellCalls:
-    """What the calls of one cell have returned so far."""
-
     def __init__(self) -> None:
         self.run: str | None = None
         self.trace_id: str | None = None

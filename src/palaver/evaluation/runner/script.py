@@ -69,12 +69,10 @@ class PlayedScript(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[Turn, ...]
     """One for each user message, reached or not; fixed answers have none."""
     messages: tuple[Message, ...]
-    """The whole conversation."""
     events: tuple[Event, ...] = ()
     error: Any = None
     """The error that ended the script."""
     user_usage: Usage | None = None
-    """Usage of the simulated user."""
 
 
 async def play_script(
@@ -107,8 +105,6 @@ def _sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
 
 
 class _ScriptPlayer:
-    """The state of a script that is being played."""
-
     def __init__(
         self,
         script: Script,
@@ -139,7 +135,6 @@ class _ScriptPlayer:
             await self._simulate(turn.simulate, turn)
 
     def skip(self, turns: Sequence[ScriptTurn]) -> None:
-        """Add turns that were not reached."""
         skipped = [turn for turn in turns if turn.assistant is None]
         self.turns += [Turn(user=turn.user, expect=turn.expect or None, reached=False) for turn in skipped]
 

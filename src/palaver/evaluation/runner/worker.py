@@ -54,7 +54,6 @@ class EvaluationWorker:
 
     @property
     def running(self) -> int:
-        """Number of running slices."""
         return len(self._tasks)
 
     def start(self, *, polls: bool = True) -> None:

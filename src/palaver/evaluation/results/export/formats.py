@@ -184,7 +184,6 @@ def write_junit(report: Report) -> Iterator[bytes]:
 
 
 def _fill_suites(suites: Sequence[Sequence[_TestSuite]], report: Report) -> None:
-    """Distribute all rows in one pass."""
     with_passes = evaluators_with_passes(report)
     for row in iterate_rows(report):
         for variant, cells in groupby(row, key=lambda cell: cell.variant):
@@ -336,7 +335,6 @@ def _table_row(cells: Sequence[str]) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape untrusted text."""
     line = " ".join(_CONTROL.sub(" ", text).split())[:200]
     return _MARKDOWN_SPECIAL.sub(r"\\\1", escape(line, quote=False))
 
@@ -346,7 +344,6 @@ ExportName = Literal["junit", "markdown", "csv", "jsonl", "html"]
 
 class ExportFormat(NamedTuple):
     extension: str
-    """File name extension."""
     media_type: str
     write: Callable[[Report], Iterator[bytes]]
 

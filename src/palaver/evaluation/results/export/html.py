@@ -44,7 +44,6 @@ class RowRenderer:
         self._with_passes = evaluators_with_passes(report)
 
     def __call__(self, cells: Sequence[StoredResult]) -> Iterator[str]:
-        """Render one row with all its cells."""
         by_variant = [(variant, list(some)) for variant, some in groupby(cells, key=lambda cell: cell.variant)]
         outcomes_by_variant = [self._outcomes(some) for _, some in by_variant]
         first = cells[0]

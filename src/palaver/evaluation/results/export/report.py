@@ -18,9 +18,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: str
     reason: str | None = None
-    """Why it ended early."""
     testset: str
-    """Its name."""
     revision: int
     variants: Sequence[str]
     rows: int
@@ -32,7 +30,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     comparisons: Sequence[Comparison] = ()
     """Each variant compared with another evaluation, or with the first variant."""
     failed_gates: Sequence[str] = ()
-    """A line for each."""
     cells: Callable[[], Iterable[ResultDetail]]
     """Iterates over all cells that have a result, in order, on every call. Only `jsonl` reads their bodies."""
 
