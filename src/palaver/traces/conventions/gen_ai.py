@@ -136,7 +136,7 @@ def _provider(reader: AttributeReader) -> str | UnsetType:
 
 
 def _user(reader: AttributeReader) -> str | UnsetType:
-    """Read `gen_ai.user`, unless there is one of OpenTelemetry's user attributes, which `mapping` reads."""
+    """Read `gen_ai.user`, unless there is one of OpenTelemetry's user attributes, which `span_mapper` reads."""
     return UNSET if reader.label("user.id", "enduser.id") is not UNSET else reader.label("gen_ai.user")
 
 
