@@ -211,9 +211,9 @@ def exchanges(draw: st.DrawFn, names: st.SearchStrategy[str], said: st.SearchStr
     """A tool call, whole or in pieces, other output, and its result: random ids alone would rarely match."""
     call_id, between = f"c{draw(st.integers(1, 12))}", st.lists(output_values(names, said), max_size=2)
     item = draw(st.sampled_from(["", f"call {call_id}"]))
-    whole: list[Any] = [ToolCall(call_id=call_id, name="now", arguments=draw(said))]
+    complete: list[Any] = [ToolCall(call_id=call_id, name="now", arguments=draw(said))]
     open_call: list[Any] = [ToolStarted(item=item, call_id=call_id), ToolDelta(item=item, delta=draw(said))]
-    call = draw(st.sampled_from([whole, open_call, [*open_call, ToolEnded(item=item)]]))
+    call = draw(st.sampled_from([complete, open_call, [*open_call, ToolEnded(item=item)]]))
     return [*call, *draw(between), ToolResult(call_id=call_id, output=draw(jsons))]
 
 

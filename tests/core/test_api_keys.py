@@ -17,20 +17,20 @@ KEY = "plv_abcd1234_" + "0123456789" * 4
 
 
 def test_a_key_is_a_name_and_a_secret() -> None:
-    made = api_keys.generate_key(lambda bits: (1 << bits) - 1)
+    created = api_keys.generate_key(lambda bits: (1 << bits) - 1)
 
-    assert str(made) == f"plv_{'z' * 8}_{'z' * 40}"
+    assert str(created) == f"plv_{'z' * 8}_{'z' * 40}"
     assert api_keys.parse_key(KEY) == ApiKey("abcd1234", "0123456789" * 4)
 
 
 @given(st.randoms(use_true_random=False))
 def test_every_key_that_is_made_can_be_read(chance: random.Random) -> None:
-    made = api_keys.generate_key(chance.getrandbits)
+    created = api_keys.generate_key(chance.getrandbits)
 
-    assert api_keys.parse_key(str(made)) == made
-    assert api_keys.parse_key_id(api_keys.format_key_id(made.id)) == made.id
-    assert api_keys.is_token(made.secret)
-    assert api_keys.verify_secret(made.secret, api_keys.hash_secret(made.secret))
+    assert api_keys.parse_key(str(created)) == created
+    assert api_keys.parse_key_id(api_keys.format_key_id(created.id)) == created.id
+    assert api_keys.is_token(created.secret)
+    assert api_keys.verify_secret(created.secret, api_keys.hash_secret(created.secret))
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,10 @@ def test_a_reply_is_its_messages_in_the_order_in_which_their_items_started() -> 
         RunFinished(),
     ]
 
-    said = Text(text="Hello", annotations=(NOTE,))
+    output = Text(text="Hello", annotations=(NOTE,))
     parts = (
         Reasoning(text="hm", encrypted="x"),
-        said,
+        output,
         Data(name="n", value=1),
         ToolCall(call_id="c", name="now", arguments="{}"),
     )

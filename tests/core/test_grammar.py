@@ -619,9 +619,9 @@ def test_every_end_closes_what_is_open(given: TerminalEvent, told_as: TerminalEv
 
 
 def test_a_long_call_id_of_the_history_is_known_by_its_short_form() -> None:
-    asked = [Message.assistant(ToolCall(call_id="c" * 70, name="now"))]
+    http_request = [Message.assistant(ToolCall(call_id="c" * 70, name="now"))]
 
-    stream = told(Grammar("run_r", history=asked), [ToolResult(call_id="c" * 70, output=1)])
+    stream = told(Grammar("run_r", history=http_request), [ToolResult(call_id="c" * 70, output=1)])
 
     short = f"{'c' * 40}-6fe5981a3146"
     assert [event.call_id for event in stream if isinstance(event, ToolReturned)] == [short]
@@ -663,10 +663,10 @@ def test_what_the_author_changes_later_does_not_change_what_was_said() -> None:
     value = {"list": [1]}
     grammar = Grammar("run_r")
 
-    said = grammar.feed(Data(name="n", value=value))
+    output = grammar.feed(Data(name="n", value=value))
     value["list"].append(2)
 
-    assert said == [PartAdded(seq=0, item="dat_r_2", message="msg_r_1", part=Data(name="n", value={"list": [1]}))]
+    assert output == [PartAdded(seq=0, item="dat_r_2", message="msg_r_1", part=Data(name="n", value={"list": [1]}))]
 
 
 def test_a_refusal_that_says_nothing_never_was() -> None:

@@ -113,7 +113,7 @@ def test_the_fold_of_a_hostile_producer_is_what_a_naive_client_builds(values: Se
 
 def naive(stream: Sequence[Event]) -> Reply:
     """A client that listens to starts and deltas; of ends it reads only what no delta carries."""
-    shown: dict[str, list[dict[str, Any]]] = {}
+    rendered: dict[str, list[dict[str, Any]]] = {}
     items: dict[str, dict[str, Any]] = {}
     usages: list[Usage] = []
     finish, value, usage = "", UNSET, None
@@ -121,15 +121,15 @@ def naive(stream: Sequence[Event]) -> Reply:
         match event:
             case TextStarted() | ReasoningStarted() | ToolStarted():
                 items[event.item] = {"event": event, "said": "", "extra": None}
-                shown.setdefault(event.message, []).append(items[event.item])
+                rendered.setdefault(event.message, []).append(items[event.item])
             case TextDelta() | ReasoningDelta() | ToolDelta():
                 items[event.item]["said"] += event.delta
             case TextEnded(annotations=extra) | ReasoningEnded(encrypted=extra):
                 items[event.item]["extra"] = extra
             case ToolReturned():
-                shown[event.message] = [{"event": event}]
+                rendered[event.message] = [{"event": event}]
             case PartAdded(transient=False):
-                shown.setdefault(event.message, []).append({"event": event})
+                rendered.setdefault(event.message, []).append({"event": event})
             case UsageAdded():
                 usages.append(event.usage)
             case RunFinished():
@@ -145,7 +145,7 @@ def naive(stream: Sequence[Event]) -> Reply:
         for other in usages[1:]:
             usage += other
     messages: list[Message] = []
-    for message, drawn in shown.items():
+    for message, drawn in rendered.items():
         parts = [_part(**one) for one in drawn]
         role = "tool" if isinstance(parts[0], ToolResult) else "assistant"
         messages.append(Message(role=role, parts=tuple(parts), id=message))

@@ -218,7 +218,7 @@ def test_every_bound_can_be_set(bounds: HistoryLimits, parts: list[str | Part], 
 @given(st.lists(messages, max_size=5))
 def test_what_was_believed_once_is_believed_again(sent: list[Message]) -> None:
     try:
-        kept, _ = validate_history(sent)
+        stored, _ = validate_history(sent)
     except RequestError:
         return
-    assert validate_history(kept) == (kept, [])
+    assert validate_history(stored) == (stored, [])

@@ -17,9 +17,9 @@ def test_one_counter_numbers_everything_that_we_name() -> None:
 def test_items_that_name_no_message_share_the_one_being_spoken() -> None:
     names = IdAllocator("run_r")
 
-    spoken = [names.message_for(""), names.message_for(""), names.message_for("m"), names.message_for("")]
+    dialect = [names.message_for(""), names.message_for(""), names.message_for("m"), names.message_for("")]
 
-    assert spoken == ["msg_r_1", "msg_r_1", "m", "m"]
+    assert dialect == ["msg_r_1", "msg_r_1", "m", "m"]
 
 
 def test_a_message_ends_and_the_next_one_is_new() -> None:
@@ -34,7 +34,7 @@ def test_a_message_ends_and_the_next_one_is_new() -> None:
 def test_a_result_is_a_message_of_its_own_and_parts_before_from_after() -> None:
     names = IdAllocator("run_r")
 
-    spoken = [
+    dialect = [
         names.message_for("m"),
         names.result_message(""),
         names.message_for(""),
@@ -45,7 +45,7 @@ def test_a_result_is_a_message_of_its_own_and_parts_before_from_after() -> None:
         names.message_for("t"),
     ]
 
-    assert spoken == ["m", "msg_r_1", "msg_r_2", "msg_r_3", "msg_r_4", "msg_r_4", "t", "msg_r_5"]
+    assert dialect == ["m", "msg_r_1", "msg_r_2", "msg_r_3", "msg_r_4", "msg_r_4", "t", "msg_r_5"]
 
 
 def test_a_message_that_was_renamed_answers_to_both_names() -> None:
@@ -106,12 +106,12 @@ def test_a_call_answers_to_its_producers_name_its_items_and_its_own() -> None:
 def test_every_name_is_cut_to_length() -> None:
     names, long = IdAllocator("run_r"), "x" * 64
 
-    made = [
+    created = [
         names.message_for(long * 2),
         names.result_message(long * 3),
         names.claim_item(long * 4),
         names.claim_call_item(long, given=""),
     ]
 
-    assert [len(name or "") for name in made] == [53, 53, 53, 53]
-    assert names.call_item_id(long) == made[3]
+    assert [len(name or "") for name in created] == [53, 53, 53, 53]
+    assert names.call_item_id(long) == created[3]

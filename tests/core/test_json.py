@@ -149,9 +149,9 @@ def test_any_bytes_are_a_value_or_a_request_error(body: bytes) -> None:
 
 @given(values)
 def test_what_we_write_we_take(value: Any) -> None:
-    written = json.encode(value)
+    encoded = json.encode(value)
 
-    assert json.parse_or_text(written.decode()) == value
+    assert json.parse_or_text(encoded.decode()) == value
     assert json.to_builtins(value) == value
 
 
@@ -338,7 +338,7 @@ def test_half_characters_are_replaced_and_pairs_are_joined(text: str, whole: str
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_whole_text_can_always_be_written(text: str) -> None:
-    whole = json.replace_surrogates(text)
+    complete = json.replace_surrogates(text)
 
-    assert whole.encode().decode() == whole
-    assert json.replace_surrogates(whole) == whole
+    assert complete.encode().decode() == complete
+    assert json.replace_surrogates(complete) == complete

@@ -160,20 +160,20 @@ def test_thousands_of_items_that_interleave_are_told_one_after_another() -> None
     deltas: list[Event] = [TextDelta(item=str(n), delta="x") for n in range(number)]
     ends: list[Event] = [TextEnded(item=str(n), text="x") for n in range(number)]
 
-    said = linearize([*starts, *deltas, *ends])
+    output = linearize([*starts, *deltas, *ends])
 
-    assert said == [event for item in zip(starts, deltas, ends, strict=True) for event in item]
+    assert output == [event for item in zip(starts, deltas, ends, strict=True) for event in item]
 
 
 @given(sloppy | hostile)
 def test_at_most_one_item_is_open_and_nothing_is_lost(values: list[object]) -> None:
     events = stream_of(values)
-    said = linearize(events)
+    output = linearize(events)
 
     open_item: str | None = None
     seen: set[str] = set()
     pieces: list[str] = []
-    for event in said:
+    for event in output:
         match event:
             case TextStarted() | ReasoningStarted() | ToolStarted():
                 assert open_item is None
@@ -194,7 +194,7 @@ def test_at_most_one_item_is_open_and_nothing_is_lost(values: list[object]) -> N
             case _:
                 pass
     assert open_item is None
-    assert sorted(_gist(said)) == sorted(_gist(events))
+    assert sorted(_gist(output)) == sorted(_gist(events))
 
 
 def _gist(events: list[Event]) -> list[tuple[str, str]]:

@@ -56,8 +56,8 @@ def test_turning_changes_only_where_branches_part() -> None:
 def trees(draw: st.DrawFn) -> list[ThreadNode]:
     size = draw(st.integers(1, 30))
     return [
-        ThreadNode(f"n{place}", draw(st.sampled_from([None, *(f"n{above}" for above in range(place))])), place)
-        for place in range(size)
+        ThreadNode(f"n{index}", draw(st.sampled_from([None, *(f"n{above}" for above in range(index))])), index)
+        for index in range(size)
     ]
 
 

@@ -94,26 +94,26 @@ def test_the_differences_make_one_value_of_the_other(before: dict[str, Any], aft
 
 def applied(value: Any, found: list[Change]) -> Any:
     """The value with the changes made, the last first so that lists get shorter from their end."""
-    whole = {"": msgspec.json.decode(msgspec.json.encode(value))}
+    complete = {"": msgspec.json.decode(msgspec.json.encode(value))}
     added = [change for change in found if change.after is not msgspec.UNSET]
     removed = [change for change in reversed(found) if change.after is msgspec.UNSET]
     for change in (*added, *removed):
         *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in change.path.split("/")]
-        place: Any = whole
+        index: Any = complete
         for step in steps:
-            place = place[int(step)] if isinstance(place, list) else place[step]
-        if isinstance(place, list):
+            index = index[int(step)] if isinstance(index, list) else index[step]
+        if isinstance(index, list):
             if change.after is msgspec.UNSET:
-                del place[int(last)]
-            elif int(last) == len(place):
-                place.append(change.after)
+                del index[int(last)]
+            elif int(last) == len(index):
+                index.append(change.after)
             else:
-                place[int(last)] = change.after
+                index[int(last)] = change.after
         elif change.after is msgspec.UNSET:
-            del place[last]
+            del index[last]
         else:
-            place[last] = change.after
-    return whole[""]
+            index[last] = change.after
+    return complete[""]
 
 
 # Files

@@ -49,9 +49,9 @@ def test_they_are_shown_without_secrets(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text(FILE, encoding="utf-8")
     settings, _ = read_settings(env={}, folder=tmp_path)
 
-    shown = mask_connections(settings.connections)
+    rendered = mask_connections(settings.connections)
 
-    assert shown["tutor"] == {
+    assert rendered["tutor"] == {
         "url": "https://a.example/tutor",
         "headers": {"authorization": "env:TUTOR_KEY", "x-team": "***"},
         "is_chat": None,
@@ -91,12 +91,12 @@ def test_what_cannot_be_connected_is_told_at_the_start(
 
 
 def test_nobody_is_asked_at_the_start() -> None:
-    (made,) = declared_workflows(
+    (created,) = declared_workflows(
         {"tutor": ConnectionSettings(url="http://tutor.invalid/x?key=hunter2", is_chat=True)}, {}
     )
 
-    assert (made.reachable, made.checked_at, made.url) == (False, None, "http://tutor.invalid/x")
-    assert made.description.is_chat
+    assert (created.reachable, created.checked_at, created.url) == (False, None, "http://tutor.invalid/x")
+    assert created.description.is_chat
     assert declared_workflows({}, {}) == []
 
 
@@ -104,14 +104,14 @@ async def test_a_header_that_names_a_variable_has_its_value_and_nobody_sees_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAR_KEY", "Bearer hunter2")
-    with fake_server(full_response({"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"})) as far:
-        connections = {"far": ConnectionSettings(url=f"{far.url}/app", headers={"authorization": "env:FAR_KEY"})}
+    with fake_server(full_response({"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"})) as server:
+        connections = {"far": ConnectionSettings(url=f"{server.url}/app", headers={"authorization": "env:FAR_KEY"})}
         async with client(connections=connections) as http:
             answer = await http.post("/far/invoke", json={"messages": []})
             seen = [await http.get(path) for path in ("/far/inspect", "/api/workflows/far", "/api/connections")]
 
     assert answer.json()["content"] == "Hi"
-    assert {asked.headers["authorization"] for asked in far.requests} == {"Bearer hunter2"}
+    assert {call.headers["authorization"] for call in server.requests} == {"Bearer hunter2"}
     assert not any("hunter2" in one.text for one in seen)
     (row,) = seen[2].json()["data"]
     assert (row["name"], row["fixed"], row["declared_in"], row["state"]) == ("far", True, "settings", "ready")

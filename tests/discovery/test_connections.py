@@ -44,8 +44,8 @@ def table(**answers: Any) -> Any:
 
     def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
         name = asked.line.split(" ")[1].rpartition("/")[2]
-        found = answers.get(name, answers.get(name.replace(".", "_")))
-        connection.sendall(full_response({}, status="404 Not Found") if found is None else found)
+        result = answers.get(name, answers.get(name.replace(".", "_")))
+        connection.sendall(full_response({}, status="404 Not Found") if result is None else result)
 
     return answer
 
@@ -76,12 +76,12 @@ async def test_it_is_served_like_any_other(ours: str) -> None:
     async with client(remote, connect(f"{ours}/echo")) as http:
         chat = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hello there"}]})
         value = await http.post("/echo/invoke", json={"inputs": {"a": [1, None]}})
-        told = (await http.get("/far/inspect")).json()
+        output = (await http.get("/far/inspect")).json()
 
     assert chat.json() == {"role": "assistant", "content": "Hello there"}
     assert value.json() == {"a": [1, None]}
-    assert told["flags"] == {"is_chat": True}
-    assert told["meta"]["palaver"]["streams"] is True
+    assert output["flags"] == {"is_chat": True}
+    assert output["meta"]["palaver"]["streams"] is True
 
 
 async def test_it_may_be_called_where_a_loop_is_running(ours: str) -> None:
@@ -89,17 +89,19 @@ async def test_it_may_be_called_where_a_loop_is_running(ours: str) -> None:
 
 
 async def test_a_server_that_does_not_say_that_it_streams_is_asked_for_anything() -> None:
-    with fake_server(table(inspect=full_response(CHAT), invoke=full_response({"data": {"outputs": MESSAGE}}))) as far:
-        remote = connect(f"{far.url}/tutor", headers={"authorization": "Bearer far"})
+    with fake_server(
+        table(inspect=full_response(CHAT), invoke=full_response({"data": {"outputs": MESSAGE}}))
+    ) as server:
+        remote = connect(f"{server.url}/tutor", headers={"authorization": "Bearer far"})
         async with client(remote) as http:
             answer = await http.post("/tutor/invoke", json={"messages": []})
 
     assert answer.json() == MESSAGE
-    assert [(asked.line, asked.headers["authorization"]) for asked in far.requests] == [
+    assert [(call.line, call.headers["authorization"]) for call in server.requests] == [
         ("POST /tutor/inspect HTTP/1.1", "Bearer far"),
         ("POST /tutor/invoke HTTP/1.1", "Bearer far"),
     ]
-    assert far.requests[1].headers["accept"] == "*/*"
+    assert server.requests[1].headers["accept"] == "*/*"
 
 
 async def test_a_service_that_only_has_run_is_called_so() -> None:
@@ -109,29 +111,29 @@ async def test_a_service_that_only_has_run_is_called_so() -> None:
             openapi_json=full_response({"paths": {"/app/run": operation}}),
             run=full_response({"version": "3.0", "data": "Hi"}),
         )
-    ) as far:
-        remote = connect(f"{far.url}/app")
+    ) as server:
+        remote = connect(f"{server.url}/app")
         async with client(remote) as http:
             answer = await http.post("/app/invoke", json={"inputs": {"text": "?"}})
 
     assert remote.description.is_chat is False
     assert answer.json() == "Hi"
-    assert far.requests[-1].line == "POST /app/run HTTP/1.1"
+    assert server.requests[-1].line == "POST /app/run HTTP/1.1"
 
 
 async def test_an_agent_of_mlflows_is_called_at_invocations() -> None:
     response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
     with fake_server(
         table(info=full_response({"name": "agent", "agent_api": "responses"}), invocations=full_response(response))
-    ) as far:
-        remote = connect(f"{far.url}/agents/tutor")
+    ) as server:
+        remote = connect(f"{server.url}/agents/tutor")
         async with client(remote) as http:
             answer = await http.post("/tutor/invoke", json={"session_id": "s-1", "messages": [MESSAGE]})
 
     described = remote.description
     assert (described.is_chat, described.is_chat_source, described.streams) == (True, "declared", True)
     assert answer.json() == {"role": "assistant", "content": "Hi"}
-    assert (far.requests[-1].line, far.requests[-1].body) == (
+    assert (server.requests[-1].line, server.requests[-1].body) == (
         "POST /agents/tutor/invocations HTTP/1.1",
         {
             "input": [{"type": "message", "role": "assistant", "content": "Hi"}],
@@ -189,22 +191,22 @@ async def test_a_server_of_models_is_asked_for_the_one_that_was_chosen(
     models = full_response({"data": [{"id": "small"}, {"id": "large"}]})
     with fake_server(
         table(models=models, completions=full_response(completion), responses=full_response(response))
-    ) as far:
-        remote = connect(f"{far.url}{url}", name="far", **options)
+    ) as server:
+        remote = connect(f"{server.url}{url}", name="far", **options)
         async with client(remote) as http:
             answer = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Why?"}]})
 
     assert (remote.description.is_chat, remote.description.is_chat_source) == (True, "derived")
     assert answer.json() == {"role": "assistant", "content": "Hi"}
-    assert (far.requests[-1].line, far.requests[-1].body) == (f"POST {call} HTTP/1.1", body)
+    assert (server.requests[-1].line, server.requests[-1].body) == (f"POST {call} HTTP/1.1", body)
 
 
 def test_what_was_guessed_says_so() -> None:
     schemas = {"inputs": {"properties": {"messages": {"type": "array"}}}, "other": {}}
     with fake_server(
         table(inspect=full_response({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))
-    ) as far:
-        description = connect(far.url, name="far").description
+    ) as server:
+        description = connect(server.url, name="far").description
 
     assert (description.is_chat, description.is_chat_source) == (True, "derived")
     assert description.schemas.inputs == schemas["inputs"]
@@ -212,8 +214,8 @@ def test_what_was_guessed_says_so() -> None:
 
 
 def test_the_operator_knows_better(caplog: pytest.LogCaptureFixture) -> None:
-    with fake_server(table(inspect=full_response(CHAT))) as far:
-        remote = connect(far.url, name="far", is_chat=False)
+    with fake_server(table(inspect=full_response(CHAT))) as server:
+        remote = connect(server.url, name="far", is_chat=False)
 
     assert (remote.description.is_chat, remote.description.is_chat_source) == (False, "declared")
     assert [(record.name, record.getMessage()) for record in caplog.records] == [
@@ -223,8 +225,8 @@ def test_the_operator_knows_better(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     document = {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}
-    with fake_server(table(inspect=full_response(document))) as far:
-        connect(far.url, name="far")
+    with fake_server(table(inspect=full_response(document))) as server:
+        connect(server.url, name="far")
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "the first is taken" in caplog.text
@@ -263,8 +265,8 @@ def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture)
 def test_what_cannot_be_called_is_refused(
     answers: dict[str, bytes], options: dict[str, Any], error: type[PalaverError], message: str
 ) -> None:
-    with fake_server(table(**answers)) as far, pytest.raises(error) as refused:
-        connect(far.url, name="far", **options)
+    with fake_server(table(**answers)) as server, pytest.raises(error) as refused:
+        connect(server.url, name="far", **options)
 
     assert message in refused.value.message
 

@@ -142,9 +142,9 @@ NO_MODELS = ProbeStep("openai.models", "GET /v1/models", 404, "not there")
 async def test_the_report_is_the_document_of_the_contract(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /app/inspect": {"request": {"flags": {"is_chat": True}}}})
 
-    found = await discover(f"{app.url}/app")
+    result = await discover(f"{app.url}/app")
 
-    assert msgspec.json.decode(msgspec.json.encode(public_report(found))) == {
+    assert msgspec.json.decode(msgspec.json.encode(public_report(result))) == {
         "url": f"{app.url}/app",
         "is_chat": True,
         "evidence": "inspect.flags",
@@ -205,9 +205,9 @@ async def test_a_palaver_server_is_known_with_all_that_it_tells(stranger: Callab
 async def test_inspect_is_asked_by_get_where_there_is_no_post(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": Answer(status=405), "GET /inspect": {"flags": {"is_chat": False}}})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.is_chat, found.evidence, found.warnings) == (False, "inspect.flags", ())
+    assert (result.is_chat, result.evidence, result.warnings) == (False, "inspect.flags", ())
     assert app.asked == ["POST /inspect", "GET /inspect"]
 
 
@@ -309,12 +309,12 @@ async def test_the_first_step_that_answers_decides(
 ) -> None:
     app = stranger(table)
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
     call = f"POST {app.url}{expected[-1]}"
-    assert (found.evidence, found.is_chat, found.confidence, found.dialect, found.call) == (*expected[:-1], call)
-    assert found.tried[-1] == last
-    assert found.warnings == ()
+    assert (result.evidence, result.is_chat, result.confidence, result.dialect, result.call) == (*expected[:-1], call)
+    assert result.tried[-1] == last
+    assert result.warnings == ()
 
 
 MODELS = {"object": "list", "data": [{"id": "small"}]}
@@ -335,9 +335,9 @@ async def test_of_what_a_server_speaks_the_url_says_which_is_meant(
 ) -> None:
     app = stranger(table)
 
-    found = await discover(app.url + path)
+    result = await discover(app.url + path)
 
-    assert (found.dialect, found.call) == (expected[0], f"POST {app.url}{expected[1]}")
+    assert (result.dialect, result.call) == (expected[0], f"POST {app.url}{expected[1]}")
 
 
 async def test_nothing_is_found_where_nothing_is_said(stranger: Callable[..., Stranger]) -> None:
@@ -374,9 +374,9 @@ async def test_operations_below_the_path_of_the_base_are_those_of_the_workflow(
     document["paths"]["/invoke"] = {"post": {"x-agenta": {"flags": {"is_chat": True}}}}
     app = stranger({"GET /app/openapi.json": document})
 
-    found = await discover(f"{app.url}/app")
+    result = await discover(f"{app.url}/app")
 
-    assert (found.is_chat, found.dialect, found.call) == (False, "run", f"POST {app.url}/app/run")
+    assert (result.is_chat, result.dialect, result.call) == (False, "run", f"POST {app.url}/app/run")
 
 
 async def test_the_inputs_of_an_openapi_document_stand_by_themselves(stranger: Callable[..., Stranger]) -> None:
@@ -385,9 +385,9 @@ async def test_the_inputs_of_an_openapi_document_stand_by_themselves(stranger: C
     components = {"schemas": {"Node": node, "L": {"type": "string"}}}
     app = stranger({"GET /openapi.json": openapi("/run", body=body, components=components)})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert found.schemas == {
+    assert result.schemas == {
         "inputs": {"properties": {"messages": {"type": "array"}, "child": {}, "label": {"type": "string"}}}
     }
 
@@ -395,12 +395,12 @@ async def test_the_inputs_of_an_openapi_document_stand_by_themselves(stranger: C
 async def test_a_service_that_only_generates_is_known_but_not_spoken_to(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /openapi.json": openapi("/generate", flags=FLAGS)})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.is_chat, found.dialect, found.call) == (True, None, None)
-    assert found.warnings == ("We do not speak what is spoken at /generate: pass dialect=.",)
+    assert (result.is_chat, result.dialect, result.call) == (True, None, None)
+    assert result.warnings == ("We do not speak what is spoken at /generate: pass dialect=.",)
     with pytest.raises(NotDiscovered, match=r"speaks no dialect of ours\. Tried: "):
-        require_callable(found)
+        require_callable(result)
 
 
 # Flags
@@ -409,10 +409,10 @@ async def test_a_service_that_only_generates_is_known_but_not_spoken_to(stranger
 async def test_a_declared_false_beats_a_messages_schema(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": inspected(MARKED, flags={"is_chat": False})})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.is_chat, found.evidence, found.confidence) == (False, "inspect.flags", "declared")
-    assert found.warnings == (
+    assert (result.is_chat, result.evidence, result.confidence) == (False, "inspect.flags", "declared")
+    assert result.warnings == (
         "inspect.flags says is_chat = false beside a schema with messages: the declaration is taken.",
     )
 
@@ -422,10 +422,10 @@ async def test_a_false_of_openapi_beats_the_schema_of_inspect(stranger: Callable
         {"POST /inspect": inspected(CHAT), "GET /openapi.json": openapi("/invoke", flags={"is_chat": False})}
     )
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.is_chat, found.evidence, found.confidence) == (False, "openapi.flags", "declared")
-    assert found.warnings == (
+    assert (result.is_chat, result.evidence, result.confidence) == (False, "openapi.flags", "declared")
+    assert result.warnings == (
         "openapi.flags says is_chat = false beside a schema with messages: the declaration is taken.",
     )
 
@@ -434,19 +434,19 @@ async def test_a_false_of_openapi_beats_the_schema_of_inspect(stranger: Callable
 async def test_a_flag_that_is_no_boolean_is_no_evidence(stranger: Callable[..., Stranger], value: object) -> None:
     app = stranger({"POST /inspect": {"flags": {"is_chat": value}, "request": {"flags": {"is_chat": False}}}})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.is_chat, found.tried[-1].found) == (False, "request.flags.is_chat = false")
-    assert found.warnings == ("flags.is_chat is not a boolean: it counts for nothing.",)
+    assert (result.is_chat, result.tried[-1].found) == (False, "request.flags.is_chat = false")
+    assert result.warnings == ("flags.is_chat is not a boolean: it counts for nothing.",)
 
 
 async def test_flags_that_differ_are_told_and_the_first_is_taken(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert found.is_chat is True
-    assert found.warnings == ("flags.is_chat = true, but request.flags.is_chat = false: the first is taken.",)
+    assert result.is_chat is True
+    assert result.warnings == ("flags.is_chat = true, but request.flags.is_chat = false: the first is taken.",)
 
 
 async def test_operations_whose_flags_differ_are_told_and_the_first_is_taken(
@@ -456,11 +456,11 @@ async def test_operations_whose_flags_differ_are_told_and_the_first_is_taken(
     document["paths"] |= openapi("/invoke", flags={"is_chat": True})["paths"]
     app = stranger({"GET /openapi.json": document})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert found.is_chat is True
+    assert result.is_chat is True
     where = "x-agenta.flags.is_chat of POST"
-    assert found.warnings == (f"{where} /invoke = true, but {where} /run = false: the first is taken.",)
+    assert result.warnings == (f"{where} /invoke = true, but {where} /run = false: the first is taken.",)
 
 
 # Models
@@ -469,39 +469,42 @@ async def test_operations_whose_flags_differ_are_told_and_the_first_is_taken(
 async def test_a_base_that_ends_in_v1_is_asked_for_its_models_there(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}]}})
 
-    found = await discover(f"{app.url}/v1/", model="large")
+    result = await discover(f"{app.url}/v1/", model="large")
 
-    assert (found.url, found.call) == (f"{app.url}/v1", f"POST {app.url}/v1/chat/completions")
-    assert (found.models, found.model, found.warnings) == (("small", "large"), "large", ())
+    assert (result.url, result.call) == (f"{app.url}/v1", f"POST {app.url}/v1/chat/completions")
+    assert (result.models, result.model, result.warnings) == (("small", "large"), "large", ())
     assert app.asked[-1] == "GET /v1/models"
 
 
 async def test_a_model_that_is_not_listed_is_taken_with_a_warning(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /v1/models": {"data": [{"id": "small"}]}})
 
-    found = await discover(app.url, model="latest")
+    result = await discover(app.url, model="latest")
 
-    assert (found.model, found.warnings) == ("latest", ("The model 'latest' is not among those that are listed.",))
+    assert (result.model, result.warnings) == ("latest", ("The model 'latest' is not among those that are listed.",))
 
 
 async def test_of_several_models_one_must_be_chosen(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}, {"id": "\x1b[2J"}, {"id": 3}]}})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.evidence, found.models, found.model) == ("openai.models", ("small", "large"), None)
+    assert (result.evidence, result.models, result.model) == ("openai.models", ("small", "large"), None)
     with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: small, large\.$"):
-        require_callable(found)
-    assert require_callable(found, model="large").model == "large"
+        require_callable(result)
+    assert require_callable(result, model="large").model == "large"
 
 
 @pytest.mark.parametrize("document", [{"data": []}, {"data": None}, {"data": [{"name": "x"}, "y"]}, {"models": []}])
 async def test_a_list_without_models_is_no_evidence(stranger: Callable[..., Stranger], document: object) -> None:
     app = stranger({"GET /v1/models": document})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.evidence, found.tried[-1]) == ("none", ProbeStep("openai.models", "GET /v1/models", 200, "no models"))
+    assert (result.evidence, result.tried[-1]) == (
+        "none",
+        ProbeStep("openai.models", "GET /v1/models", 200, "no models"),
+    )
 
 
 # URLs
@@ -515,10 +518,10 @@ async def test_a_url_of_an_endpoint_is_cut_to_its_base_and_the_result_says_so(
 ) -> None:
     app = stranger({"POST /app/inspect": {"flags": {"is_chat": True}}})
 
-    found = await discover(f"{app.url}/app{ending}")
+    result = await discover(f"{app.url}/app{ending}")
 
-    assert (found.url, found.call) == (f"{app.url}/app", f"POST {app.url}/app/invoke")
-    assert found.warnings == (f"The URL ended in {ending.rstrip('/')}: its base {app.url}/app is asked.",)
+    assert (result.url, result.call) == (f"{app.url}/app", f"POST {app.url}/app/invoke")
+    assert result.warnings == (f"The URL ended in {ending.rstrip('/')}: its base {app.url}/app is asked.",)
 
 
 async def test_an_endpoint_that_the_url_named_is_called_where_nothing_says_otherwise(
@@ -541,19 +544,19 @@ async def test_a_host_may_be_called_like_an_endpoint(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
 
-    found = await discover("http://test/")
+    result = await discover("http://test/")
     other = await discover("http://v1/")
 
-    assert (found.url, found.endpoint, found.unreachable) == ("http://test", None, True)
+    assert (result.url, result.endpoint, result.unreachable) == ("http://test", None, True)
     assert other.tried[-1].request == "GET /v1/models"
 
 
 async def test_the_query_of_a_url_is_dropped_and_never_shown(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": {"flags": {"is_chat": True}}})
 
-    found = await discover(f"{app.url}/?key=hunter2#top")
+    result = await discover(f"{app.url}/?key=hunter2#top")
 
-    assert (found.url, found.warnings) == (app.url, ("The query of the URL is not used.",))
+    assert (result.url, result.warnings) == (app.url, ("The query of the URL is not used.",))
     assert app.asked == ["POST /inspect"]
 
 
@@ -571,33 +574,33 @@ async def test_a_stranger_who_wants_credentials_is_asked_no_further(
 ) -> None:
     app = stranger({"POST /inspect": Answer(status=status), "GET /v1/models": {"data": [{"id": "m"}]}})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.evidence, found.is_chat, found.refused) == ("none", None, True)
-    assert found.tried == (ProbeStep("inspect.flags", "POST /inspect", status, "wants credentials"),)
-    assert found.warnings == ("/inspect wants credentials: pass headers=.",)
+    assert (result.evidence, result.is_chat, result.refused) == ("none", None, True)
+    assert result.tried == (ProbeStep("inspect.flags", "POST /inspect", status, "wants credentials"),)
+    assert result.warnings == ("/inspect wants credentials: pass headers=.",)
     with pytest.raises(DiscoveryRefused, match=r"^/inspect wants credentials: pass headers=$"):
-        require_callable(found)
+        require_callable(result)
 
 
 async def test_a_later_step_that_is_refused_ends_the_search_too(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /agent/info": Answer(status=401), "GET /v1/models": {"data": [{"id": "m"}]}})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.refused, app.asked[-1]) == (True, "GET /agent/info")
+    assert (result.refused, app.asked[-1]) == (True, "GET /agent/info")
     with pytest.raises(DiscoveryRefused, match=r"^/agent/info wants credentials: pass headers=$"):
-        require_callable(found)
+        require_callable(result)
 
 
 async def test_headers_are_sent_and_appear_in_no_result(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": {"flags": {"is_chat": True}}})
 
-    found = await discover(app.url, headers={"authorization": "Bearer hunter2"})
+    result = await discover(app.url, headers={"authorization": "Bearer hunter2"})
 
     headers, body = app.received[0]
     assert (headers["authorization"], headers["content-type"], body) == ("Bearer hunter2", "application/json", b"{}")
-    assert "hunter2" not in repr(found)
+    assert "hunter2" not in repr(result)
 
 
 @pytest.mark.parametrize(
@@ -638,11 +641,11 @@ async def test_weaker_evidence_is_found_behind_a_failure_and_says_so(
 ) -> None:
     app = stranger({"POST /inspect": answer, "GET /openapi.json": openapi("/invoke", flags={"is_chat": True})})
 
-    found = await discover(app.url, request_seconds=5 if answer.pace == "at once" else 0.5)
+    result = await discover(app.url, request_seconds=5 if answer.pace == "at once" else 0.5)
 
-    assert (found.is_chat, found.evidence, found.unreachable) == (True, "openapi.flags", False)
-    assert found.warnings == (f"Stronger evidence could not be read: POST /inspect: {problem}.",)
-    assert found.tried[0].found == problem
+    assert (result.is_chat, result.evidence, result.unreachable) == (True, "openapi.flags", False)
+    assert result.warnings == (f"Stronger evidence could not be read: POST /inspect: {problem}.",)
+    assert result.tried[0].found == problem
     assert app.asked == ["POST /inspect", "GET /openapi.json"]
 
 
@@ -665,35 +668,35 @@ async def test_no_url_in_a_document_is_followed(stranger: Callable[..., Stranger
         }
     )
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.evidence, found.is_chat, trap.asked) == ("none", None, [])
-    assert found.warnings == ("What it says of inputs has a $ref to another document, which is not followed.",)
+    assert (result.evidence, result.is_chat, trap.asked) == ("none", None, [])
+    assert result.warnings == ("What it says of inputs has a $ref to another document, which is not followed.",)
 
 
 async def test_when_the_time_is_up_the_rest_is_not_asked(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": Answer(pace="never")})
 
-    found = await discover(app.url, request_seconds=5, total_seconds=0.3)
+    result = await discover(app.url, request_seconds=5, total_seconds=0.3)
 
     assert app.asked == ["POST /inspect"]
-    assert [tried.found for tried in found.tried] == ["no answer within 0.3 s", *["not asked, the time was up"] * 3]
+    assert [tried.found for tried in result.tried] == ["no answer within 0.3 s", *["not asked, the time was up"] * 3]
 
 
 async def test_a_service_that_is_down_is_unreachable_and_no_error(nobody: str) -> None:
-    found = await discover(nobody)
+    result = await discover(nobody)
 
-    assert (found.evidence, found.is_chat, found.unreachable, found.refused) == ("none", None, True, False)
-    assert [(tried.request, tried.status) for tried in found.tried] == [
+    assert (result.evidence, result.is_chat, result.unreachable, result.refused) == ("none", None, True, False)
+    assert [(tried.request, tried.status) for tried in result.tried] == [
         ("POST /inspect", None),
         ("GET /openapi.json", None),
         ("GET /agent/info", None),
         ("GET /v1/models", None),
     ]
-    assert all(tried.found.startswith("no connection: ") for tried in found.tried)
-    assert found.warnings == (f"{nobody} cannot be reached.",)
+    assert all(tried.found.startswith("no connection: ") for tried in result.tried)
+    assert result.warnings == (f"{nobody} cannot be reached.",)
     with pytest.raises(NotDiscovered, match=r"cannot be reached\. Tried: POST /inspect: no connection: "):
-        require_callable(found)
+        require_callable(result)
 
 
 async def test_a_service_whose_gateway_says_that_it_is_down_is_unreachable(stranger: Callable[..., Stranger]) -> None:
@@ -707,10 +710,10 @@ async def test_a_service_that_only_fails_is_reachable(stranger: Callable[..., St
     requests = ("POST /inspect", "GET /openapi.json", "GET /agent/info", "GET /v1/models")
     app = stranger({request: Answer(status=500) for request in requests})
 
-    found = await discover(app.url)
+    result = await discover(app.url)
 
-    assert (found.unreachable, found.evidence) == (False, "none")
-    assert found.warnings == tuple(f"Evidence could not be read: {request}: answered 500." for request in requests)
+    assert (result.unreachable, result.evidence) == (False, "none")
+    assert result.warnings == tuple(f"Evidence could not be read: {request}: answered 500." for request in requests)
 
 
 # Insisting
@@ -787,9 +790,9 @@ def test_what_the_operator_says_goes_over_what_was_found() -> None:
     ],
 )
 def test_an_operator_who_knows_needs_no_evidence(given: dict[str, Any], call: str, confidence: str) -> None:
-    found = require_callable(msgspec.structs.replace(UNKNOWN, refused=True), **given)
+    result = require_callable(msgspec.structs.replace(UNKNOWN, refused=True), **given)
 
-    assert (found.is_chat, found.call, found.confidence) == (True, call, confidence)
+    assert (result.is_chat, result.call, result.confidence) == (True, call, confidence)
 
 
 def test_chat_completions_want_a_model() -> None:
@@ -832,23 +835,23 @@ for _ in range(5_000):
 def test_a_schema_that_leads_in_circles_or_nowhere_is_read_to_an_end(schema: Any) -> None:
     document = openapi("/run", body=schema, components={"schemas": {"Body": schema}})
 
-    for reading in (read_openapi(document), read_inspect(inspected(schema))):
-        assert len(msgspec.json.encode(reading)) < 200_000
+    for parsed in (read_openapi(document), read_inspect(inspected(schema))):
+        assert len(msgspec.json.encode(parsed)) < 200_000
 
 
 def test_a_schema_that_multiplies_is_left_out_with_a_warning() -> None:
     bombs = {f"B{n}": {"properties": {k: {"$ref": f"#/c/B{n + 1}"} for k in "abcdefgh"}} for n in range(12)}
 
-    reading = read_openapi(openapi("/run", body={"$ref": "#/c/B0"}, c=bombs))
+    parsed = read_openapi(openapi("/run", body={"$ref": "#/c/B0"}, c=bombs))
 
-    assert (reading.takes_messages, reading.schemas) == (False, {})
-    assert reading.warnings == ("What it says of inputs is larger or deeper than we keep, and was left out.",)
+    assert (parsed.takes_messages, parsed.schemas) == (False, {})
+    assert parsed.warnings == ("What it says of inputs is larger or deeper than we keep, and was left out.",)
 
 
 def test_a_strangers_name_is_cut_and_shown_as_escapes() -> None:
-    reading = read_inspect({"revision": {"name": "\u202e" + "x" * 500, "description": ["no", "text"]}})
+    parsed = read_inspect({"revision": {"name": "\u202e" + "x" * 500, "description": ["no", "text"]}})
 
-    assert (reading.name, reading.description) == ("\\u202e" + "x" * 198 + "…", "")
+    assert (parsed.name, parsed.description) == ("\\u202e" + "x" * 198 + "…", "")
 
 
 WORDS = st.sampled_from(
@@ -870,20 +873,20 @@ JSON = st.recursive(
 
 @given(document=JSON, base_path=st.sampled_from(["", "/app"]))
 def test_no_json_makes_a_reader_raise(document: object, base_path: str) -> None:
-    for reading in (
+    for parsed in (
         read_inspect(document),
         read_openapi(document, base_path),
         read_agent_info(document),
         read_models(document),
     ):
-        assert msgspec.json.decode(msgspec.json.encode(reading), type=DocumentFacts) == reading
+        assert msgspec.json.decode(msgspec.json.encode(parsed), type=DocumentFacts) == parsed
 
 
 @given(schema=JSON)
 def test_no_schema_in_its_place_makes_a_reader_raise(schema: object) -> None:
-    for reading in (
+    for parsed in (
         read_inspect(inspected(schema)),
         read_openapi(openapi("/run", body=schema, components=schema)),
         read_openapi(openapi("/invoke", body={"properties": {"data": {"properties": {"inputs": schema}}}})),
     ):
-        assert msgspec.json.decode(msgspec.json.encode(reading), type=DocumentFacts) == reading
+        assert msgspec.json.decode(msgspec.json.encode(parsed), type=DocumentFacts) == parsed

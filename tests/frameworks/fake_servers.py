@@ -80,12 +80,12 @@ def fake_server(answer: Answer | bytes) -> Iterator[FakeServer]:
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            asked = _read(connection)
-            fake.requests.append(asked)
+            call = _read(connection)
+            fake.requests.append(call)
             if isinstance(answer, bytes):
                 connection.sendall(answer)
             else:
-                answer(connection, asked)
+                answer(connection, call)
 
     def accept() -> None:
         with suppress(OSError):

@@ -60,10 +60,10 @@ class Scripted(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         turn = self._next(messages)
         if isinstance(turn, list):
-            whole = turn[0]
+            complete = turn[0]
             for chunk in turn[1:]:
-                whole += chunk
-            turn = AIMessage(content=whole.content, tool_calls=whole.tool_calls)
+                complete += chunk
+            turn = AIMessage(content=complete.content, tool_calls=complete.tool_calls)
         return ChatResult(generations=[ChatGeneration(message=turn)])
 
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:

@@ -18,8 +18,8 @@ async def traced(workflow: Workflow, *messages: Message, **given: Any) -> list[S
     """The spans of one run, the run's own first."""
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
-    said = messages or ((ASKED,) if workflow.description.is_chat else ())
-    await ran(workflow, *said, engine=Engine(tracer=tracing), **given)
+    output = messages or ((ASKED,) if workflow.description.is_chat else ())
+    await ran(workflow, *output, engine=Engine(tracer=tracing), **given)
     await tracing.close()
     return ordered(spans)
 
@@ -47,13 +47,13 @@ def tree(spans: Sequence[Span], show: Callable[[Span], Any] = lambda span: span.
     known = {span.span_id for span in spans}
 
     def below(parent: str | None) -> list[Any]:
-        shown: list[Any] = []
+        rendered: list[Any] = []
         for span in spans:
             is_here = span.parent_id not in known if parent is None else span.parent_id == parent
             if is_here:
                 inner = below(span.span_id)
-                shown += [show(span), inner] if inner else [show(span)]
-        return shown
+                rendered += [show(span), inner] if inner else [show(span)]
+        return rendered
 
     return below(None)
 

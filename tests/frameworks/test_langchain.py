@@ -147,10 +147,10 @@ async def test_a_chain_that_is_no_chat_takes_its_variables_and_gives_text() -> N
 
 async def test_any_other_runnable_takes_one_input_and_gives_its_value() -> None:
     both: Any = RunnableParallel(twice=RunnableLambda(lambda n: n + n), text=RunnableLambda(str))  # type: ignore[operator]
-    given = workflow(both, name="both")
+    values = workflow(both, name="both")
 
-    assert came_to(await ran(given, inputs={"input": 4})).value == {"twice": 8, "text": "4"}
-    assert given.description.schemas.inputs["required"] == ["input"]
+    assert came_to(await ran(values, inputs={"input": 4})).value == {"twice": 8, "text": "4"}
+    assert values.description.schemas.inputs["required"] == ["input"]
 
 
 async def test_a_value_that_is_built_up_while_it_streams_is_given_once() -> None:

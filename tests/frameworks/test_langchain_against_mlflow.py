@@ -33,7 +33,7 @@ def conversations(draw: st.DrawFn) -> list[BaseMessage]:
     messages: list[BaseMessage] = []
     for turn in range(draw(st.integers(0, 3))):
         messages += [HumanMessage(draw(texts)), SystemMessage(draw(texts))][: draw(st.integers(0, 2))]
-        asked = [
+        http_request = [
             call(
                 draw(st.sampled_from(["f", "g"])),
                 f"c{turn}.{number}",
@@ -41,8 +41,8 @@ def conversations(draw: st.DrawFn) -> list[BaseMessage]:
             )
             for number in range(draw(st.integers(0, 2)))
         ]
-        messages.append(AIMessage(draw(texts), tool_calls=asked, id=f"m{turn}"))
-        for each in asked:
+        messages.append(AIMessage(draw(texts), tool_calls=http_request, id=f"m{turn}"))
+        for each in http_request:
             content: Any = draw(
                 texts | st.lists(st.builds(lambda text: {"type": "text", "text": text}, texts), max_size=2)
             )
@@ -73,10 +73,10 @@ def expected(messages: list[BaseMessage]) -> list[tuple[Any, ...]]:
 @given(conversations())
 async def test_a_stream_of_messages_gives_the_same_items(messages: list[BaseMessage]) -> None:
     events = [event async for event in stream_to_responses(messages)]
-    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    finished = [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
-    assert [gist(item) for item in done] == expected(messages)
-    assert events[-1]["response"]["output"] == done
+    assert [gist(item) for item in finished] == expected(messages)
+    assert events[-1]["response"]["output"] == finished
 
 
 @given(conversations())

@@ -39,7 +39,7 @@ async def look() -> str:
 
 def careful(*, again: bool = False) -> Any:
     """An agent that asks before it deletes."""
-    pieces = [(index, made.call_id, made.name, made.arguments) for index, made in enumerate(MADE)]
+    pieces = [(index, created.call_id, created.name, created.arguments) for index, created in enumerate(MADE)]
     more = [calling((0, "c4", "delete", '{"x":3}'))] if again else []
     model = Scripted(turns=[[*words("So:"), *calling(*pieces)], *more, words("Done.")])
     review = HumanInTheLoopMiddleware(interrupt_on={"delete": {"allowed_decisions": ["approve", "reject"]}})
@@ -78,10 +78,10 @@ def question(own: str, arguments: str, interrupt: str) -> dict[str, Any]:
 
 async def test_each_action_is_asked_about_by_the_call_that_it_is() -> None:
     run = await ran(careful(), ASKED, session="s")
-    asked = requests(run)
-    own = asked[0]["interrupt"]
+    http_request = requests(run)
+    own = http_request[0]["interrupt"]
 
-    assert asked == [question("c1", '{"x":1}', own), question("c3", '{"x":2}', own)]
+    assert http_request == [question("c1", '{"x":1}', own), question("c3", '{"x":2}', own)]
     assert came_to(run).messages[0].tool_calls == list(MADE)
     assert came_to(run).finish == "tool-calls"
 
@@ -117,9 +117,9 @@ async def test_a_run_that_goes_on_may_ask_again() -> None:
     bot = careful(again=True)
     await ran(bot, ASKED, session="s")
     run = await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")
-    asked = requests(run)
+    http_request = requests(run)
 
-    assert asked == [question("c4", '{"x":3}', asked[0]["interrupt"])]
+    assert http_request == [question("c4", '{"x":3}', http_request[0]["interrupt"])]
     assert came_to(await ran(bot, Message.user(answered("c4")), session="s")).messages[-1] == Message.assistant("Done.")
 
 
@@ -188,25 +188,25 @@ def asking(*values: Any, **given: Any) -> Any:
 async def test_any_other_value_is_one_question(value: Any, arguments: str, message: str | None) -> None:
     bot = asking(value)
     run = await ran(bot, ASKED, session="s")
-    (asked,) = requests(run)
+    (call,) = requests(run)
 
-    assert asked == {
-        "id": f"int_{asked['interrupt']}",
+    assert call == {
+        "id": f"int_{call['interrupt']}",
         "call_id": None,
         "name": "interrupt",
         "arguments": arguments,
         "message": message,
         "decisions": ["approve", "reject"],
-        "interrupt": asked["interrupt"],
+        "interrupt": call["interrupt"],
     }
     assert came_to(run).finish == "tool-calls"
-    assert came_to(await ran(bot, Message.user(answered(asked["id"])), session="s")) == reply(Message.assistant("True"))
+    assert came_to(await ran(bot, Message.user(answered(call["id"])), session="s")) == reply(Message.assistant("True"))
 
 
 async def test_a_rejection_is_what_the_graph_goes_on_with() -> None:
     bot = asking("Go on?")
-    (asked,) = requests(await ran(bot, ASKED, session="s"))
-    run = await ran(bot, Message.user(answered(asked["id"], False)), session="s")
+    (call,) = requests(await ran(bot, ASKED, session="s"))
+    run = await ran(bot, Message.user(answered(call["id"], False)), session="s")
 
     assert came_to(run) == reply(Message.assistant("False"))
 
@@ -223,8 +223,8 @@ async def test_the_input_resume_goes_to_the_graph_as_it_is() -> None:
 
 async def test_several_interrupts_are_answered_together() -> None:
     bot = asking("One?", "Two?")
-    asked = {each["message"]: each["id"] for each in requests(await ran(bot, ASKED, session="s"))}
-    answers = [answered(asked["One?"]), answered(asked["Two?"], False)]
+    http_request = {each["message"]: each["id"] for each in requests(await ran(bot, ASKED, session="s"))}
+    answers = [answered(http_request["One?"]), answered(http_request["Two?"], False)]
     run = await ran(bot, Message.user(*answers), session="s")
 
     assert sorted(message.text for message in came_to(run).messages) == ["False", "True"]
@@ -232,10 +232,10 @@ async def test_several_interrupts_are_answered_together() -> None:
 
 async def test_an_action_that_is_no_call_is_asked_about_all_the_same() -> None:
     bot = asking({"action_requests": [{"name": "wipe", "args": {}, "description": "Wipe?"}]})
-    (asked,) = requests(await ran(bot, ASKED, session="s"))
-    run = await ran(bot, Message.user(answered(asked["id"], False)), session="s")
+    (call,) = requests(await ran(bot, ASKED, session="s"))
+    run = await ran(bot, Message.user(answered(call["id"], False)), session="s")
 
-    assert (asked["id"], asked["call_id"]) == (f"int_{asked['interrupt']}.1", None)
+    assert (call["id"], call["call_id"]) == (f"int_{call['interrupt']}.1", None)
     assert came_to(run) == reply(Message.assistant("{'decisions': [{'type': 'reject'}]}"))
 
 
@@ -246,9 +246,9 @@ async def test_a_graph_without_a_checkpointer_asks_but_cannot_go_on() -> None:
     graph = StateGraph(MessagesState)
     graph.add_node("node", node).add_edge(START, "node")
     bot = chat(graph.compile())
-    (asked,) = requests(await ran(bot, ASKED, session="s"))
+    (call,) = requests(await ran(bot, ASKED, session="s"))
 
-    assert failure(await ran(bot, Message.user(answered(asked["id"])), session="s"))[0] == "approval_not_found"
+    assert failure(await ran(bot, Message.user(answered(call["id"])), session="s"))[0] == "approval_not_found"
 
 
 async def test_an_interrupt_inside_a_subgraph_is_the_graphs() -> None:
@@ -256,10 +256,10 @@ async def test_an_interrupt_inside_a_subgraph_is_the_graphs() -> None:
     graph = StateGraph(MessagesState)
     graph.add_node("inner", inner).add_edge(START, "inner")
     bot = chat(graph.compile(checkpointer=InMemorySaver()))
-    asked = requests(await ran(bot, ASKED, session="s"))
-    run = await ran(bot, Message.user(*[answered(each["id"]) for each in asked]), session="s")
+    http_request = requests(await ran(bot, ASKED, session="s"))
+    run = await ran(bot, Message.user(*[answered(each["id"]) for each in http_request]), session="s")
 
-    assert [each["id"] for each in asked] == ["c1", "c3"]
+    assert [each["id"] for each in http_request] == ["c1", "c3"]
     assert came_to(run).messages[-1] == Message.assistant("Done.")
 
 
@@ -291,15 +291,15 @@ async def test_a_key_of_the_state_may_be_called_resume() -> None:
 
 
 async def test_approvals_over_responses() -> None:
-    asked = {"role": "user", "content": "Well?"}
+    call = {"role": "user", "content": "Well?"}
     thread = {"thread_id": "s"}
 
     def answer(own: str, **given: Any) -> dict[str, Any]:
         return {"type": "mcp_approval_response", "approval_request_id": own, **given}
 
     async with client(careful()) as http:
-        first = await http.post("/v1/responses", json={"input": [asked], "custom_inputs": thread})
-        history = [asked, *first.json()["output"], answer("c1", approve=True)]
+        first = await http.post("/v1/responses", json={"input": [call], "custom_inputs": thread})
+        history = [call, *first.json()["output"], answer("c1", approve=True)]
         some = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
         history.append(answer("c3", approve=False, reason="Keep it."))
         all_of_them = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
@@ -331,10 +331,10 @@ async def test_a_model_may_count_its_calls_anew_in_every_turn() -> None:
     agent = create_agent(Scripted(turns=turns), [delete, look], middleware=[review], checkpointer=InMemorySaver())
     bot = chat(agent)
     before = came_to(await ran(bot, ASKED, session="s")).messages
-    (asked,) = requests(await ran(bot, ASKED, *before, ASKED, session="s"))
+    (call,) = requests(await ran(bot, ASKED, *before, ASKED, session="s"))
     run = await ran(bot, ASKED, *before, ASKED, Message.user(answered("c1")), session="s")
 
-    assert (asked["id"], asked["name"]) == ("c1", "delete")
+    assert (call["id"], call["name"]) == ("c1", "delete")
     assert came_to(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":1}')),
         Message.tool("c1", "deleted 1"),

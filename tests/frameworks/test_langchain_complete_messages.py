@@ -27,9 +27,9 @@ async def given(*messages: Any, history: Sequence[Message] = (ASKED,)) -> Run:
     """The run of a chat that returns these."""
 
     async def answer(messages: list[Message]) -> Any:
-        return list(told)
+        return list(output)
 
-    told = messages
+    output = messages
     return await ran(chat(answer), *history)
 
 
@@ -196,8 +196,8 @@ async def test_notes_count_from_the_beginning_of_the_joined_text(case: str) -> N
 
 async def test_a_document_cited_by_anthropic_counts_in_itself() -> None:
     citation = {"type": "char_location", "document_index": 0, "document_title": "D", "start_char_index": 7}
-    found = {"type": "web_search_result_location", "url": "https://a", "title": "A"}
-    content: Any = [{"type": "text", "text": "a", "citations": [citation, found]}]
+    result = {"type": "web_search_result_location", "url": "https://a", "title": "A"}
+    content: Any = [{"type": "text", "text": "a", "citations": [citation, result]}]
 
     assert await came(AIMessage(content=content)) == said(
         Text(
@@ -292,10 +292,10 @@ async def test_a_call_without_an_id_gets_one(call_id: str | None) -> None:
 async def test_calls_that_nobody_understood_are_calls_all_the_same() -> None:
     bad: Any = {"type": "invalid_tool_call", "id": "c2", "name": None, "args": "{bad", "error": "no JSON"}
     empty: Any = {"type": "invalid_tool_call", "id": "c3", "name": "h", "args": None, "error": None}
-    asked: Any = call("f", "c1")
+    http_request: Any = call("f", "c1")
     message = AIMessage(
         content=[{"type": "tool_use", "id": "c2"}],
-        tool_calls=[asked],
+        tool_calls=[http_request],
         invalid_tool_calls=[bad, empty],
     )
 
@@ -332,8 +332,8 @@ async def test_a_tool_message_is_a_result() -> None:
 
 
 async def test_a_function_message_answers_the_last_open_call_of_its_name() -> None:
-    again = asking(call("f", "c3"))
-    run = await given(ASKING, again, FunctionMessage(name="f", content="4"), FunctionMessage(name="h", content="?"))
+    repeated = asking(call("f", "c3"))
+    run = await given(ASKING, repeated, FunctionMessage(name="f", content="4"), FunctionMessage(name="h", content="?"))
 
     assert came_to(run) == reply(
         CALLS,
@@ -357,8 +357,8 @@ async def test_a_result_that_answers_nothing_breaks_the_stream() -> None:
 
 async def test_a_result_may_answer_a_call_of_the_history() -> None:
     approved = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
-    asked = Message.assistant(ToolCall(call_id="c1", name="f"))
-    run = await given(ToolMessage("4", tool_call_id="c1"), history=(ASKED, asked, approved))
+    http_request = Message.assistant(ToolCall(call_id="c1", name="f"))
+    run = await given(ToolMessage("4", tool_call_id="c1"), history=(ASKED, http_request, approved))
 
     assert came_to(run) == reply(Message.tool("c1", "4"))
 
@@ -405,9 +405,9 @@ USAGE: dict[str, tuple[dict[str, Any], Usage | None]] = {
 
 @pytest.mark.parametrize("case", USAGE)
 async def test_usage(case: str) -> None:
-    told, usage = USAGE[case]
+    output, usage = USAGE[case]
 
-    assert await came(AIMessage("a", **told)) == said(Text(text="a"), usage=usage)
+    assert await came(AIMessage("a", **output)) == said(Text(text="a"), usage=usage)
 
 
 async def test_usages_add_up() -> None:

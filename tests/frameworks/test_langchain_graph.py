@@ -63,7 +63,7 @@ def saying(*messages: Any) -> Any:
 def unnamed(run: Run) -> list[str]:
     """What was said, with ids that LangChain makes as short names: m1, m2 … in order."""
     names: dict[str, str] = {}
-    told: list[str] = []
+    output: list[str] = []
     for event in run.log:
         for field in ("message", "item"):
             own = getattr(event, field, "")
@@ -72,8 +72,8 @@ def unnamed(run: Run) -> list[str]:
     for line in lines(run):
         for own, name in names.items():
             line = line.replace(own, name)
-        told.append(line)
-    return told
+        output.append(line)
+    return output
 
 
 # Streams
@@ -198,14 +198,14 @@ async def test_nodes_that_run_at_the_same_time_keep_their_messages_apart() -> No
     graph = StateGraph(MessagesState)
     for name in "ab":
         graph.add_node(name, node(name)).add_edge(START, name)
-    told = lines(await ran(chat(graph.compile()), ASKED))
+    output = lines(await ran(chat(graph.compile()), ASKED))
 
-    assert sorted(told) == sorted(
+    assert sorted(output) == sorted(
         ["stop", *[f"text {own} of {own}" for own in "ab"], *[f"{own} ends" for own in "ab"]]
         + ["a + a"] * 3
         + ["b + b"] * 3
     )
-    assert told.index("b + b") < told.index("a ends")  # Both at once.
+    assert output.index("b + b") < output.index("a ends")  # Both at once.
 
 
 async def test_a_message_without_an_id_that_a_subgraph_hands_up_is_said_once() -> None:
@@ -223,10 +223,10 @@ async def test_a_model_in_a_tool_speaks_too() -> None:
 
     agent = create_agent(Scripted(turns=[calling((0, "c1", "ask", "{}")), words("outer")]), [ask])
     run = await ran(chat(agent), ASKED)
-    told = unnamed(run)
+    output = unnamed(run)
 
     assert [message.text for message in came_to(run).messages] == ["", "inner", "", "outer"]
-    assert told.index("m2 ends") < told.index("result fco_c1: inner")  # It waits for no later message.
+    assert output.index("m2 ends") < output.index("result fco_c1: inner")  # It waits for no later message.
 
 
 async def test_branches_made_by_send() -> None:
@@ -365,7 +365,7 @@ async def test_a_thread_is_given_only_what_it_does_not_know() -> None:
     other = await ran(agent, first, Message.assistant("Mine."), second, session="t")
 
     assert [came_to(run) for run in (one, two, other)] == [said("One."), said("Two."), said("Three.")]
-    assert [texts(asked) for asked in model.asked] == [
+    assert [texts(http_request) for http_request in model.asked] == [
         [("system", "Be kind."), ("human", "1?")],
         [("system", "Be kind."), ("human", "1?"), ("ai", "One."), ("human", "2?")],
         [("human", "1?"), ("ai", "Mine."), ("human", "2?")],
@@ -388,11 +388,11 @@ async def test_a_client_cannot_replace_what_others_said_in_a_thread() -> None:
     agent = chat(create_agent(model, [], checkpointer=InMemorySaver()))
     await ran(agent, ASKED, session="s")
     forged = Message(role="user", parts=Message.user("Forged.").parts, id="m")
-    again = Message(role="user", parts=ASKED.parts, id="m")
+    repeated = Message(role="user", parts=ASKED.parts, id="m")
 
     assert came_to(await ran(agent, forged, session="s")) == said("Two.")
     assert texts(model.asked[1]) == [("human", "Well?"), ("ai", "One."), ("human", "Forged.")]
-    assert came_to(await ran(agent, again, session="s")) == said("Three.")
+    assert came_to(await ran(agent, repeated, session="s")) == said("Three.")
     assert [text for _, text in texts(model.asked[2])] == ["Well?", "One.", "Forged.", "Two.", "Well?"]
 
 

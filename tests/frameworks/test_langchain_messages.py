@@ -109,9 +109,9 @@ async def test_a_function_that_asks_for_langchains_messages_gets_them(annotation
         return repr(messages)
 
     answer.__annotations__["messages"] = annotation
-    given = [HumanMessage("Well?")]
+    values = [HumanMessage("Well?")]
 
-    assert came_to(await ran(chat(answer), ASKED)) == reply(Message.assistant(repr(given)))
+    assert came_to(await ran(chat(answer), ASKED)) == reply(Message.assistant(repr(values)))
 
 
 async def test_the_history_may_have_another_name() -> None:

@@ -18,10 +18,10 @@ from tests.frameworks.span_trees import traced, tree
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[TracerProvider]:
-    made = TracerProvider(shutdown_on_exit=False)
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made)
-    yield made
-    made.shutdown()
+    created = TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: created)
+    yield created
+    created.shutdown()
 
 
 @tool
@@ -74,6 +74,6 @@ asyncio.run(main())
 
 def test_a_call_that_openais_own_library_tells_of_is_counted_once() -> None:
     # In a process of its own: the instrumentation cannot be undone.
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", ASKS], capture_output=True, text=True, check=True)
+    finished = subprocess.run([sys.executable, "-W", "ignore", "-c", ASKS], capture_output=True, text=True, check=True)
 
-    assert done.stdout.splitlines() == ["workflow 7 palaver", "llm 7 opentelemetry.instrumentation.openai.v1"]
+    assert finished.stdout.splitlines() == ["workflow 7 palaver", "llm 7 opentelemetry.instrumentation.openai.v1"]

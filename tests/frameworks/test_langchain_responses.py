@@ -136,20 +136,20 @@ STREAMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", STREAMS)
 async def test_any_stream_gives_the_same_items(case: str) -> None:
-    told = await events(STREAMS[case](), model="adder")
-    response = told[-1]["response"]
+    output = await events(STREAMS[case](), model="adder")
+    response = output[-1]["response"]
 
     assert [shown(item) for item in response["output"]] == ANSWER
-    assert [event["item"] for event in told if event["type"] == "response.output_item.done"] == response["output"]
-    assert [event["sequence_number"] for event in told] == list(range(len(told)))
-    assert (told[0]["type"], told[-1]["type"]) == ("response.created", "response.completed")
+    assert [event["item"] for event in output if event["type"] == "response.output_item.done"] == response["output"]
+    assert [event["sequence_number"] for event in output] == list(range(len(output)))
+    assert (output[0]["type"], output[-1]["type"]) == ("response.created", "response.completed")
     assert (response["status"], response["model"]) == ("completed", "adder")
 
 
 async def test_a_stream_event_by_event() -> None:
-    told = await events([AIMessageChunk(content="Hel", id="m"), AIMessageChunk(content="lo", id="m")])
+    output = await events([AIMessageChunk(content="Hel", id="m"), AIMessageChunk(content="lo", id="m")])
 
-    assert kinds(told) == [
+    assert kinds(output) == [
         "created",
         "in_progress",
         "output_item.added",
@@ -161,26 +161,26 @@ async def test_a_stream_event_by_event() -> None:
         "output_item.done",
         "completed",
     ]
-    assert [event["delta"] for event in told if "delta" in event] == ["Hel", "lo"]
+    assert [event["delta"] for event in output if "delta" in event] == ["Hel", "lo"]
 
 
 async def test_an_empty_stream_is_an_empty_response() -> None:
-    told = await events([])
+    output = await events([])
 
-    assert kinds(told) == ["created", "in_progress", "completed"]
-    assert told[-1]["response"]["output"] == []
+    assert kinds(output) == ["created", "in_progress", "completed"]
+    assert output[-1]["response"]["output"] == []
 
 
 async def test_a_stream_for_mlflows_clients() -> None:
-    told = await events([AIMessage("a")], profile="invocations")
+    output = await events([AIMessage("a")], profile="invocations")
 
-    assert [event["type"] for event in told][-2:] == ["responses.completed", "response.completed"]
+    assert [event["type"] for event in output][-2:] == ["responses.completed", "response.completed"]
 
 
 async def test_a_stream_that_was_cut_says_so() -> None:
-    told = await events([AIMessage("a", response_metadata={"finish_reason": "length"})])
+    output = await events([AIMessage("a", response_metadata={"finish_reason": "length"})])
 
-    assert told[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert output[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
 async def broken(error: Exception) -> AsyncIterator[Any]:
@@ -189,26 +189,26 @@ async def broken(error: Exception) -> AsyncIterator[Any]:
 
 
 async def test_an_error_of_the_stream_ends_the_response_and_is_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    told = await events(broken(RuntimeError("secret")))
-    failed = told[-1]["response"]
+    output = await events(broken(RuntimeError("secret")))
+    failed = output[-1]["response"]
 
-    assert kinds(told)[-2:] == ["error", "failed"]
+    assert kinds(output)[-2:] == ["error", "failed"]
     assert failed["error"]["code"] == "workflow_failed"
-    assert "secret" not in str(told)
+    assert "secret" not in str(output)
     assert "secret" in caplog.text
     assert [shown(item) for item in failed["output"]] == ["a"]
 
 
 async def test_an_error_of_ours_has_its_own_words() -> None:
-    told = await events(broken(Failure("no_city", "I do not know Atlantis.")))
+    output = await events(broken(Failure("no_city", "I do not know Atlantis.")))
 
-    assert told[-1]["response"]["error"] == {"code": "no_city", "message": "I do not know Atlantis."}
+    assert output[-1]["response"]["error"] == {"code": "no_city", "message": "I do not know Atlantis."}
 
 
 async def test_a_stream_that_breaks_the_grammar_fails() -> None:
-    told = await events([ToolMessage("4", tool_call_id="c9")])
+    output = await events([ToolMessage("4", tool_call_id="c9")])
 
-    assert told[-1]["response"]["error"]["code"] == "bad_stream"
+    assert output[-1]["response"]["error"]["code"] == "bad_stream"
 
 
 async def test_a_reader_that_goes_away_closes_the_stream() -> None:
@@ -221,10 +221,10 @@ async def test_a_reader_that_goes_away_closes_the_stream() -> None:
         finally:
             closed.append(True)
 
-    told = stream_to_responses(endless())
+    output = stream_to_responses(endless())
     for _ in range(6):
-        await anext(told)
-    await told.aclose()
+        await anext(output)
+    await output.aclose()
 
     assert closed == [True]
 

@@ -331,11 +331,11 @@ async def test_messages_are_told_as_such_however_a_node_gives_them() -> None:
     graph.add_edge(START, "first")
     spans = await traced(chat(graph.compile(name="counter")))
 
-    shown = {span.name: (said(span.messages_in), said(span.messages_out), span.outputs) for span in spans[1:]}
-    assert shown["first"] == (["user: Well?"], ["assistant: One."], {"count": 1})
-    assert shown["three"] == (["user: Two."], ["assistant: Three.", "user: 1"], None)
-    assert shown["second"][1] == ["assistant: Four."]
-    assert shown["counter"] == (["user: Well?"], ["assistant: One.", "assistant: Four."], {"count": 1})
+    rendered = {span.name: (said(span.messages_in), said(span.messages_out), span.outputs) for span in spans[1:]}
+    assert rendered["first"] == (["user: Well?"], ["assistant: One."], {"count": 1})
+    assert rendered["three"] == (["user: Two."], ["assistant: Three.", "user: 1"], None)
+    assert rendered["second"][1] == ["assistant: Four."]
+    assert rendered["counter"] == (["user: Well?"], ["assistant: One.", "assistant: Four."], {"count": 1})
 
 
 async def test_the_older_agents_are_agents_too() -> None:

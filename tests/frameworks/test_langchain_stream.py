@@ -355,8 +355,8 @@ WHOLES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
 
 @pytest.mark.parametrize("case", WHOLES)
 async def test_a_whole_message_adds_only_what_is_new(case: str) -> None:
-    chunks, whole, parts = WHOLES[case]
-    run = await given(*chunks, whole, whole)
+    chunks, complete, parts = WHOLES[case]
+    run = await given(*chunks, complete, complete)
     calls = any(isinstance(part, ToolCall) for part in parts)
 
     assert came_to(run) == reply(Message.assistant(*parts), finish="tool-calls" if calls else "stop")
@@ -376,10 +376,10 @@ def cost(given: int, made: int) -> Any:
 
 async def test_usage_of_chunks_adds_up_and_the_whole_message_counts_only_if_none_came() -> None:
     streamed = [chunk("a", id="m", usage_metadata=cost(5, 0)), chunk(id="m", usage_metadata=cost(0, 2))]
-    told = {"token_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+    document = {"token_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 
     assert came_to(await given(*streamed, AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(5, 2)
-    assert came_to(await given(*streamed, chunk(id="m", response_metadata=told))).usage == Usage(5, 2)
+    assert came_to(await given(*streamed, chunk(id="m", response_metadata=document))).usage == Usage(5, 2)
     assert came_to(await given(*words("a", id="m"), AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(
         5, 2
     )

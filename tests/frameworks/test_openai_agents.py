@@ -893,9 +893,9 @@ async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:
 
     body = {"messages": [{"role": "user", "content": "Twice four?"}]}
     async with client(chat(helper(), name="whole"), chat(helper(), name="streamed")) as http:
-        whole = await http.post("/whole/invoke", json=body)
+        complete = await http.post("/whole/invoke", json=body)
         stream = await http.post("/streamed/invoke", json=body, headers={"accept": "text/event-stream"})
 
-    assert whole.status_code == stream.status_code == 200
-    assert whole.json()[-1] == {"role": "assistant", "content": "It is 8."}
+    assert complete.status_code == stream.status_code == 200
+    assert complete.json()[-1] == {"role": "assistant", "content": "It is 8."}
     assert "It is 8." in stream.text

@@ -122,8 +122,8 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
 async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -> None:
     spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
 
-    told = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
-    assert sum(told[1:], told[0]) == spans[0].usage == Usage(8, 10)
+    output = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
+    assert sum(output[1:], output[0]) == spans[0].usage == Usage(8, 10)
     assert [span.usage for span in spans if span.kind not in ("llm", "workflow")] == [None, None]
 
 
@@ -169,8 +169,8 @@ async def no_answer(*_: Any) -> GuardrailFunctionOutput:
 async def test_guardrails_say_whether_they_let_it_pass() -> None:
     spans = await traced(chat(agent(saying("Hi."), input_guardrails=[polite], output_guardrails=[no_answer])))
 
-    shown = {span.name: span.outputs for span in spans if span.kind == "guardrail"}
-    assert shown == {"guardrail polite": {"triggered": False}, "guardrail no_answer": {"triggered": True}}
+    rendered = {span.name: span.outputs for span in spans if span.kind == "guardrail"}
+    assert rendered == {"guardrail polite": {"triggered": False}, "guardrail no_answer": {"triggered": True}}
     assert spans[0].status == "error"
 
 
@@ -218,19 +218,19 @@ async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
 @pytest.mark.parametrize("kind", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
 async def test_the_sdks_real_models_tell_what_went_over_the_wire(kind: Any) -> None:
     script = [{"text": "Let me see."}, {"tool_call": {"id": "c1", "name": "double", "arguments": {"x": 1}}}]
-    asked = msgspec.json.encode(script).decode()
+    call = msgspec.json.encode(script).decode()
     async with client(scripted) as http:
         api = AsyncOpenAI(api_key="none", base_url="http://localhost/scripted/v1", http_client=cast("Any", http))
         model = kind("scripted", api)
         settings = ModelSettings(temperature=0.5)
         helper = agent(model=model, tool_use_behavior="stop_on_first_tool", model_settings=settings)
-        spans = await traced(chat(helper), Message.user(asked))
+        spans = await traced(chat(helper), Message.user(call))
 
-    _, _, told, tool = spans
-    assert (told.name, told.status, told.model) == ("chat scripted", "ok", "scripted")
-    assert words(told.messages_in) == [f"user: {asked}"]
-    assert words(told.messages_out) == ['assistant: Let me see. double{"x":1}#c1']
-    assert told.parameters["temperature"] == 0.5
+    _, _, output, tool = spans
+    assert (output.name, output.status, output.model) == ("chat scripted", "ok", "scripted")
+    assert words(output.messages_in) == [f"user: {call}"]
+    assert words(output.messages_out) == ['assistant: Let me see. double{"x":1}#c1']
+    assert output.parameters["temperature"] == 0.5
     assert (tool.inputs, tool.outputs) == ({"x": 1}, 2)
 
 
@@ -282,23 +282,23 @@ async def test_other_spans_are_tasks_with_what_they_say() -> None:
                 pass
             with generation_span(
                 [{"role": "user", "content": "Hi"}], model="gpt-9", model_config={"temperature": 1}
-            ) as asked:
-                asked.span_data.output = [{"role": "assistant", "content": "Ho"}]
-                asked.span_data.usage = {"input_tokens": 2, "output_tokens": 1}
+            ) as call:
+                call.span_data.output = [{"role": "assistant", "content": "Ho"}]
+                call.span_data.usage = {"input_tokens": 2, "output_tokens": 1}
             with response_span() as answered:
                 answered.span_data.input = "Hi"
         return "Done."
 
-    _, listed, spoken, asked, answered = await traced(plain)
+    _, listed, dialect, call, answered = await traced(plain)
 
     assert (listed.name, listed.kind, listed.outputs) == ("list tools of files", "task", ["read"])
-    assert (spoken.name, spoken.kind) == ("speech_group", "task")
-    assert (asked.name, words(asked.messages_in), words(asked.messages_out)) == (
+    assert (dialect.name, dialect.kind) == ("speech_group", "task")
+    assert (call.name, words(call.messages_in), words(call.messages_out)) == (
         "chat gpt-9",
         ["user: Hi"],
         ["assistant: Ho"],
     )
-    assert (asked.usage, asked.parameters) == (Usage(2, 1), {"temperature": 1})
+    assert (call.usage, call.parameters) == (Usage(2, 1), {"temperature": 1})
     assert (answered.name, words(answered.messages_in), answered.usage) == ("chat", ["user: Hi"], None)
 
 

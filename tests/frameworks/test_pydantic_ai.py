@@ -336,11 +336,11 @@ async def test_a_tool_of_the_provider_is_a_call_with_its_result() -> None:
 async def test_an_agent_is_given_our_context_where_it_asks_for_one_and_its_events_are_shown() -> None:
     @dataclass(kw_only=True)
     class HalfwayEvent(CustomEvent):
-        done: int
+        finished: int
 
     @dataclass(kw_only=True)
     class HiddenEvent(CustomEvent, ui=False):
-        done: int
+        finished: int
 
     helper = Agent(Model(custom_output_text="So."), deps_type=Context)
 
@@ -354,8 +354,8 @@ async def test_an_agent_is_given_our_context_where_it_asks_for_one_and_its_event
     run = await ran(chat(helper), ASKED, session="ses_1")
 
     assert messages_of(run)[1].tool_results[0].output == "ses_1"
-    shown = [event.part for event in run.log if isinstance(event, PartAdded) and isinstance(event.part, Data)]
-    assert [(part.name, part.value["done"]) for part in shown] == [("halfway", 1)]
+    rendered = [event.part for event in run.log if isinstance(event, PartAdded) and isinstance(event.part, Data)]
+    assert [(part.name, part.value["done"]) for part in rendered] == [("halfway", 1)]
 
 
 # Whole messages
@@ -445,10 +445,10 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
             async for event in events:
                 yield event
 
-    run, whole = await ran(own, ASKED), await asked(helper)
+    run, complete = await ran(own, ASKED), await asked(helper)
 
-    assert messages_of(run) == messages_of(whole)
-    assert came_to(run).usage == came_to(whole).usage
+    assert messages_of(run) == messages_of(complete)
+    assert came_to(run).usage == came_to(complete).usage
 
 
 async def test_a_speech_or_a_summary_is_nothing_that_was_said() -> None:
@@ -641,11 +641,11 @@ def test_a_history_is_written_as_requests_and_responses() -> None:
 
 async def test_the_agents_own_prompt_stands_first_and_a_clients_is_an_instruction() -> None:
     seen: list[ModelMessage] = []
-    told: list[str | None] = []
+    output: list[str | None] = []
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
         seen.extend(messages)
-        told.append(info.instructions)
+        output.append(info.instructions)
         yield "Oui."
 
     helper = Agent(FunctionModel(stream_function=stream), system_prompt="Be kind.", instructions="Be short.")
@@ -656,7 +656,7 @@ async def test_the_agents_own_prompt_stands_first_and_a_clients_is_an_instructio
         "request",
         [("system", "Be kind."), ["Look:", PICTURE]],
     )
-    assert told == ["Be short.\n\nSpeak French."]
+    assert output == ["Be short.\n\nSpeak French."]
 
 
 LINK = "https://a.org/file"
@@ -738,9 +738,9 @@ async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:
 
     body = {"messages": [{"role": "user", "content": "Twice four?"}]}
     async with client(helper) as http:
-        whole = await http.post("/helper/invoke", json=body)
+        complete = await http.post("/helper/invoke", json=body)
         stream = await http.post("/helper/invoke", json=body, headers={"accept": "text/event-stream"})
 
-    assert whole.status_code == stream.status_code == 200
-    assert whole.json()[-1] == {"role": "assistant", "content": "It is 8."}
+    assert complete.status_code == stream.status_code == 200
+    assert complete.json()[-1] == {"role": "assistant", "content": "It is 8."}
     assert "8." in stream.text

@@ -72,7 +72,7 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
     spans = await traced(
         chat(agent(calling(("c1", 2)), ["It is", " 4."], instructions="Be kind.", model_settings=settings))
     )
-    _, whole, first, tool, second = spans
+    _, complete, first, tool, second = spans
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: ok",
@@ -82,8 +82,8 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
     assert words(first.messages_out) == ['assistant: double{"x":2}#c1']
     assert words(second.messages_in)[2:] == ['assistant: double{"x":2}#c1', "tool: 4#c1"]
     assert words(second.messages_out) == ["assistant: It is 4."]
-    assert words(whole.messages_in) == ["user: Well?"]
-    assert words(whole.messages_out) == ['assistant: double{"x":2}#c1', "tool: 4#c1", "assistant: It is 4."]
+    assert words(complete.messages_in) == ["user: Well?"]
+    assert words(complete.messages_out) == ['assistant: double{"x":2}#c1', "tool: 4#c1", "assistant: It is 4."]
     assert (first.model, first.provider, first.parameters) == ("gpt-9", "function", {"temperature": 0.2})
     assert [one.name for one in first.tools] == ["double", "broken"]
     assert (tool.tool, tool.inputs, tool.outputs) == (Ran(name="double", call_id="c1"), {"x": 2}, 4)
@@ -93,9 +93,9 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
 async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -> None:
     spans = await traced(chat(agent(calling(("c1", 2)), ["4"])))
 
-    told = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
-    assert len(told) == 2
-    assert told[0] + told[1] == spans[0].usage
+    output = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
+    assert len(output) == 2
+    assert output[0] + output[1] == spans[0].usage
     assert [span.usage for span in spans if span.kind in ("agent", "tool")] == [None, None]
 
 
@@ -207,8 +207,8 @@ class Weather(BaseModel):
 
 
 async def test_an_answer_with_a_shape_is_what_the_agent_came_to() -> None:
-    made = [{0: DeltaToolCall(name="final_result", json_args='{"city":"Oslo"}', tool_call_id="c1")}]
-    spans = await traced(chat(agent(made, output_type=Weather)))
+    created = [{0: DeltaToolCall(name="final_result", json_args='{"city":"Oslo"}', tool_call_id="c1")}]
+    spans = await traced(chat(agent(created, output_type=Weather)))
 
     assert spans[1].outputs == {"city": "Oslo"}
     assert "final_result" in [one.name for one in spans[2].tools]

@@ -41,8 +41,8 @@ DELTA = event("message_delta", id="m", message="m", delta="Hel")
 
 async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     """A run of a workflow, from its start to its end."""
-    asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
-    run = Engine().start(workflow, asked, consumer=attend)
+    http_request = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
+    run = Engine().start(workflow, http_request, consumer=attend)
     await run.wait_ended()
     return run
 
@@ -55,9 +55,9 @@ async def ended(workflow: Workflow, **call: Any) -> tuple[str, Event]:
 
 async def failure(workflow: Workflow, **call: Any) -> tuple[str, str, str]:
     """What a run said, and why it failed."""
-    said, end = await ended(workflow, **call)
+    output, end = await ended(workflow, **call)
     assert isinstance(end, RunFailed)
-    return said, end.code, end.message
+    return output, end.code, end.message
 
 
 # A server of ours, there and here
@@ -121,7 +121,8 @@ def _without_ids(answer: httpx.Response) -> Any:
     ids = ("id", "message", "run_id", "trace_id")
     records = [msgspec.json.decode(line[6:]) for line in answer.content.split(b"\n") if line]
     return [
-        (told["type"], {name: value for name, value in told["data"].items() if name not in ids}) for told in records
+        (output["type"], {name: value for name, value in output["data"].items() if name not in ids})
+        for output in records
     ]
 
 
@@ -152,10 +153,10 @@ async def test_a_remote_refusal_is_told_in_its_own_words(ours: str) -> None:
 
 
 async def test_a_remote_run_that_was_cancelled_is_cancelled_here() -> None:
-    with fake_server(response_head() + DELTA + event("done", stopReason="cancelled")) as far:
-        said, end = await ended(far.workflow())
+    with fake_server(response_head() + DELTA + event("done", stopReason="cancelled")) as server:
+        output, end = await ended(server.workflow())
 
-    assert (said, type(end)) == ("Hel", RunCancelled)
+    assert (output, type(end)) == ("Hel", RunCancelled)
 
 
 # What is sent
@@ -163,8 +164,8 @@ async def test_a_remote_run_that_was_cancelled_is_cancelled_here() -> None:
 
 async def test_only_what_the_call_says_is_sent() -> None:
     secret = "hunter2"
-    with fake_server(full_response({"data": {"outputs": {"role": "assistant", "content": "Hi"}}})) as far:
-        workflow = far.workflow(streams=False, headers={"authorization": "Bearer far", "x-own": "1"})
+    with fake_server(full_response({"data": {"outputs": {"role": "assistant", "content": "Hi"}}})) as server:
+        workflow = server.workflow(streams=False, headers={"authorization": "Bearer far", "x-own": "1"})
         async with client(workflow) as http:
             answer = await http.post(
                 "/far/invoke",
@@ -189,22 +190,22 @@ async def test_only_what_the_call_says_is_sent() -> None:
                 },
             )
 
-    (asked,) = far.requests
-    trace = asked.headers.pop("traceparent")
+    (call,) = server.requests
+    trace = call.headers.pop("traceparent")
     assert answer.json()["data"]["outputs"] == {"role": "assistant", "content": "Hi"}
     assert trace.startswith(f"00-{'a' * 32}-")
-    assert asked == ReceivedRequest(
+    assert call == ReceivedRequest(
         "POST /invoke HTTP/1.1",
         {
-            "host": far.url.removeprefix("http://"),
-            "user-agent": asked.headers["user-agent"],
+            "host": server.url.removeprefix("http://"),
+            "user-agent": call.headers["user-agent"],
             "accept": "*/*",
             "accept-encoding": "identity",
             "authorization": "Bearer far",
             "x-own": "1",
             "baggage": "ag.session.id=s-1",
             "content-type": "application/json",
-            "content-length": asked.headers["content-length"],
+            "content-length": call.headers["content-length"],
             "connection": "keep-alive",
         },
         {
@@ -219,11 +220,11 @@ async def test_only_what_the_call_says_is_sent() -> None:
 
 
 async def test_the_session_that_was_minted_is_sent_too() -> None:
-    with fake_server(full_response("Hi")) as far:
-        run = await ran(far.workflow(), secrets={"key": Secret("hunter2")})
+    with fake_server(full_response("Hi")) as server:
+        run = await ran(server.workflow(), secrets={"key": Secret("hunter2")})
 
-    assert far.requests[0].body["session_id"] == run.started.session
-    assert far.requests[0].headers["accept"] == "text/event-stream"
+    assert server.requests[0].body["session_id"] == run.started.session
+    assert server.requests[0].headers["accept"] == "text/event-stream"
 
 
 async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
@@ -232,13 +233,13 @@ async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> No
     def reset(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(response_head(content_length="99"))
 
-    with fake_server(reset) as far:
-        workflow = far.workflow(headers={"authorization": "Bearer hunter2"})
-        told = await failure(workflow)
+    with fake_server(reset) as server:
+        workflow = server.workflow(headers={"authorization": "Bearer hunter2"})
+        output = await failure(workflow)
 
-    assert told == ("", "upstream_failed", "far broke off its answer.")
+    assert output == ("", "upstream_failed", "far broke off its answer.")
     assert "hunter2" not in repr(workflow) + workflow.place + repr(workflow.description) + caplog.text
-    assert repr(workflow) == f"<remote far at {far.url}>"
+    assert repr(workflow) == f"<remote far at {server.url}>"
     assert [record.getMessage().split(": ")[0] for record in caplog.records if record.name == "palaver.remote"] == [
         repr(workflow)
     ]
@@ -270,8 +271,8 @@ async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> No
     ],
 )
 async def test_an_answer_of_any_shape_is_a_reply(answer: bytes, said: str) -> None:
-    with fake_server(answer) as far:
-        text, end = await ended(far.workflow(streams=False))
+    with fake_server(answer) as server:
+        text, end = await ended(server.workflow(streams=False))
 
     assert isinstance(end, RunFinished)
     assert (text, end.finish, end.value) == (said, "stop", UNSET)
@@ -279,27 +280,27 @@ async def test_an_answer_of_any_shape_is_a_reply(answer: bytes, said: str) -> No
 
 @pytest.mark.parametrize("value", [None, "text", [1, 2], {"role": "user", "content": "x"}], ids=repr)
 async def test_a_bare_value_is_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
-    with fake_server(full_response(value)) as far:
-        run = await ran(far.workflow(is_chat=False, streams=False), messages=(), inputs={"text": "Hi"})
+    with fake_server(full_response(value)) as server:
+        run = await ran(server.workflow(is_chat=False, streams=False), messages=(), inputs={"text": "Hi"})
 
     assert fold(run.log).value == value
-    assert far.requests[0].body["data"]["inputs"] == {"text": "Hi"}
+    assert server.requests[0].body["data"]["inputs"] == {"text": "Hi"}
 
 
 async def test_an_elder_is_called_in_its_own_dialect() -> None:
-    with fake_server(full_response({"version": "3.0", "data": {"role": "assistant", "content": "Hi"}})) as far:
-        said, _ = await ended(far.workflow(dialect="run"), parameters={"t": 0})
+    with fake_server(full_response({"version": "3.0", "data": {"role": "assistant", "content": "Hi"}})) as server:
+        output, _ = await ended(server.workflow(dialect="run"), parameters={"t": 0})
 
-    assert said == "Hi"
-    assert (far.requests[0].line, far.requests[0].body) == (
+    assert output == "Hi"
+    assert (server.requests[0].line, server.requests[0].body) == (
         "POST /run HTTP/1.1",
         {"messages": [{"role": "user", "content": "Hello"}], "inputs": {}, "ag_config": {"t": 0}},
     )
 
 
 async def test_usage_is_counted_even_without_a_terminal_record() -> None:
-    with fake_server(response_head() + DELTA + event("usage", input=3, output=4)) as far:
-        run = await ran(far.workflow())
+    with fake_server(response_head() + DELTA + event("usage", input=3, output=4)) as server:
+        run = await ran(server.workflow())
 
     assert [one.usage for one in run.log if isinstance(one, UsageAdded)] == [Usage(input_tokens=3, output_tokens=4)]
 
@@ -319,8 +320,8 @@ async def test_a_stream_passes_through_record_by_record() -> None:
         if any(isinstance(one, TextDelta) for one in events):
             arrived.set()
 
-    with fake_server(answer) as far:
-        run = await ran(far.workflow(), attend=attend)
+    with fake_server(answer) as server:
+        run = await ran(server.workflow(), attend=attend)
 
     assert [one.delta for one in run.log if isinstance(one, TextDelta)] == ["Hel", "lo"]
 
@@ -346,8 +347,8 @@ async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
             assert await asyncio.to_thread(stalled.wait, 20)
             run.cancel()
 
-    with fake_server(answer) as far:
-        workflow = far.workflow()
+    with fake_server(answer) as server:
+        workflow = server.workflow()
         run = Engine().start(workflow, Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
 
@@ -367,8 +368,8 @@ async def test_cancelling_closes_the_connection() -> None:
         if any(isinstance(one, TextDelta) for one in events):
             asyncio.get_running_loop().call_soon(run.cancel)
 
-    with fake_server(answer) as far:
-        run = Engine().start(far.workflow(), Call(workflow="far", messages=HELLO), consumer=attend)
+    with fake_server(answer) as server:
+        run = Engine().start(server.workflow(), Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
 
@@ -386,11 +387,11 @@ async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None
         if connection.recv(1) == b"":
             closed.set()
 
-    with fake_server(answer) as far:
-        said, end = await ended(far.workflow())
+    with fake_server(answer) as server:
+        output, end = await ended(server.workflow())
         assert await asyncio.to_thread(closed.wait, 10)
 
-    assert (said, type(end)) == ("Hel", RunFinished)
+    assert (output, type(end)) == ("Hel", RunFinished)
 
 
 # What goes wrong
@@ -460,18 +461,22 @@ async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None
     ],
 )
 async def test_an_answer_that_is_none_is_a_failure_of_the_remote(answer: bytes, said: str, message: str) -> None:
-    with fake_server(answer) as far:
-        told = await failure(far.workflow())
+    with fake_server(answer) as server:
+        output = await failure(server.workflow())
 
-    assert told == (said, "upstream_failed", message)
-    assert len(far.requests) == 1  # Nothing is asked twice by itself.
+    assert output == (said, "upstream_failed", message)
+    assert len(server.requests) == 1  # Nothing is asked twice by itself.
 
 
 async def test_a_reply_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100_000)
 
-    with fake_server(full_response("x" * 1_000_000)) as far:
-        assert await failure(far.workflow()) == ("", "upstream_failed", "The reply of far is larger than 100000 bytes.")
+    with fake_server(full_response("x" * 1_000_000)) as server:
+        assert await failure(server.workflow()) == (
+            "",
+            "upstream_failed",
+            "The reply of far is larger than 100000 bytes.",
+        )
 
 
 async def test_an_error_document_is_read_only_so_far() -> None:
@@ -480,15 +485,15 @@ async def test_an_error_document_is_read_only_so_far() -> None:
         while True:
             connection.sendall(b" " * 65_536)
 
-    with fake_server(answer) as far:
-        assert await failure(far.workflow()) == ("", "upstream_failed", "far answered 500.")
+    with fake_server(answer) as server:
+        assert await failure(server.workflow()) == ("", "upstream_failed", "far answered 500.")
 
 
 async def test_a_stream_may_be_larger_than_a_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100)
 
-    with fake_server(response_head() + DELTA * 5 + event("done")) as far:
-        assert (await ended(far.workflow()))[0] == "Hel" * 5
+    with fake_server(response_head() + DELTA * 5 + event("done")) as server:
+        assert (await ended(server.workflow()))[0] == "Hel" * 5
 
 
 def wait(far: list[FakeServer], first: bytes) -> Any:
@@ -508,11 +513,11 @@ def wait(far: list[FakeServer], first: bytes) -> Any:
 )
 async def test_a_remote_that_is_silent_for_too_long_is_a_timeout(first: bytes, said: str) -> None:
     known: list[FakeServer] = []
-    with fake_server(wait(known, first)) as far:
-        known.append(far)
-        told = await failure(far.workflow(timeout=0.5))
+    with fake_server(wait(known, first)) as server:
+        known.append(server)
+        output = await failure(server.workflow(timeout=0.5))
 
-    assert told == (said, "upstream_timeout", "far did not answer within 0.5 seconds.")
+    assert output == (said, "upstream_timeout", "far did not answer within 0.5 seconds.")
 
 
 async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -520,11 +525,11 @@ async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyP
 
     def drip(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(response_head() + DELTA)
-        while not far.test_ended.wait(0.01):
+        while not server.test_ended.wait(0.01):
             connection.sendall(b": still here\n\n")
 
-    with fake_server(drip) as far:
-        assert await failure(far.workflow()) == ("Hel", "upstream_timeout", "far took longer than 0.6 seconds.")
+    with fake_server(drip) as server:
+        assert await failure(server.workflow()) == ("Hel", "upstream_timeout", "far took longer than 0.6 seconds.")
 
 
 async def test_the_time_limit_does_not_strike_while_the_reader_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -534,8 +539,8 @@ async def test_the_time_limit_does_not_strike_while_the_reader_takes_its_time(mo
         if isinstance(events[-1], TextDelta):
             await asyncio.sleep(0.6)
 
-    with fake_server(response_head() + DELTA + event("done", stopReason="stop")) as far:
-        run = await ran(far.workflow(), attend=attend)
+    with fake_server(response_head() + DELTA + event("done", stopReason="stop")) as server:
+        run = await ran(server.workflow(), attend=attend)
 
     assert isinstance(run.log[-1], RunFinished)
 
@@ -563,10 +568,10 @@ async def test_what_goes_wrong_on_the_way_is_told_in_our_own_words(
 
 
 async def test_a_service_that_has_gone_is_a_failure() -> None:
-    with fake_server(b"") as far:
+    with fake_server(b"") as server:
         pass
 
-    assert await failure(far.workflow()) == ("", "upstream_failed", "far could not be reached.")
+    assert await failure(server.workflow()) == ("", "upstream_failed", "far could not be reached.")
 
 
 # A service that was away when it was looked for
@@ -582,10 +587,10 @@ class Looking:
     async def __call__(self) -> RemoteService | None:
         self.looks += 1
         await asyncio.sleep(0)
-        found = self.found.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        result = self.found.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
 
 
 def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
@@ -594,8 +599,8 @@ def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
 
 
 async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server(response_head() + DELTA + event("done")) as far:
-        service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+    with fake_server(response_head() + DELTA + event("done")) as server:
+        service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
         look = Looking(None, service)
         workflow = away(look, is_chat=True)
 
@@ -616,14 +621,14 @@ async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypat
 
 
 async def test_those_who_call_meanwhile_wait_for_the_same_answer() -> None:
-    with fake_server(response_head() + DELTA + event("done")) as far:
-        service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+    with fake_server(response_head() + DELTA + event("done")) as server:
+        service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
         look = Looking(service)
         workflow = away(look, is_chat=True)
 
-        said = await asyncio.gather(*(ended(workflow) for _ in range(3)))
+        output = await asyncio.gather(*(ended(workflow) for _ in range(3)))
 
-    assert [text for text, _ in said] == ["Hel"] * 3
+    assert [text for text, _ in output] == ["Hel"] * 3
     assert look.looks == 1
 
 
@@ -641,14 +646,14 @@ async def test_a_call_that_came_while_nobody_knew_it_was_a_chat_is_answered_by_t
         whole_one = full_response({"data": {"outputs": message}})
         connection.sendall(whole_one if asked.headers["accept"] == "*/*" else response_head() + DELTA + event("done"))
 
-    with fake_server(answer) as far:
-        service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+    with fake_server(answer) as server:
+        service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
         async with client(away(Looking(service))) as http:
             history = [{"role": "user", "content": "Why?"}]
             answers = [(await http.post("/far/invoke", json={"messages": history})).json() for _ in range(2)]
 
-    assert [asked.body["data"]["inputs"] for asked in far.requests] == [{"messages": history}] * 2
-    assert [asked.headers["accept"] for asked in far.requests] == ["*/*", "text/event-stream"]
+    assert [asked.body["data"]["inputs"] for asked in server.requests] == [{"messages": history}] * 2
+    assert [asked.headers["accept"] for asked in server.requests] == ["*/*", "text/event-stream"]
     assert answers == [message, message]
 
 
@@ -660,8 +665,8 @@ async def test_a_producer_that_is_closed_closes_its_connection() -> None:
         if connection.recv(1) == b"":
             closed.set()
 
-    with fake_server(answer) as far:
-        workflow, call = far.workflow(), Call(workflow="far", messages=HELLO)
+    with fake_server(answer) as server:
+        workflow, call = server.workflow(), Call(workflow="far", messages=HELLO)
         run = Engine().start(scripted, Call(workflow="scripted"))
         values = cast("AsyncGenerator[object, None]", workflow.bind(call)(run.context))
         assert await anext(values) == TextDelta(item="m", delta="Hel")

@@ -40,8 +40,8 @@ DONE = b"data: [DONE]\n\n"
 
 
 async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
-    asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
-    run = Engine().start(workflow, asked, consumer=attend)
+    http_request = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
+    run = Engine().start(workflow, http_request, consumer=attend)
     await run.wait_ended()
     return run
 
@@ -102,8 +102,8 @@ NAMES = ["MLflow", "OpenAI", "Chat Completions"]
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
 async def test_what_a_stranger_streams_is_available_over_every_protocol(dialect: str, answer: bytes) -> None:
-    with fake_server(answer) as far:
-        async with client(far.workflow(dialect=dialect)) as http:
+    with fake_server(answer) as server:
+        async with client(server.workflow(dialect=dialect)) as http:
             invoked = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
             responded = await http.post("/far/v1/responses", json={"input": "Hi"})
             invocated = await http.post("/far/invocations", json={"input": [{"role": "user", "content": "Hi"}]})
@@ -115,13 +115,13 @@ async def test_what_a_stranger_streams_is_available_over_every_protocol(dialect:
     assert responded.json()["output"][0]["content"][0]["text"] == "Hello"
     assert invocated.json()["output"][0]["content"][0]["text"] == "Hello"
     assert completed.json()["choices"][0]["message"]["content"] == "Hello"
-    assert [asked.body["stream"] for asked in far.requests] == [True] * 4
+    assert [call.body["stream"] for call in server.requests] == [True] * 4
 
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
 async def test_a_stranger_is_heard_piece_by_piece(dialect: str, answer: bytes) -> None:
-    with fake_server(answer) as far:
-        log = (await ran(far.workflow(dialect=dialect))).log
+    with fake_server(answer) as server:
+        log = (await ran(server.workflow(dialect=dialect))).log
 
     assert [one.delta for one in log if isinstance(one, TextDelta)] == ["Hel", "lo"]
     assert isinstance(log[-1], RunFinished)
@@ -135,10 +135,10 @@ async def test_a_stranger_is_heard_piece_by_piece(dialect: str, answer: bytes) -
     ("dialect", "answer"), [("responses", RESPONSE), ("chat-completions", COMPLETION)], ids=lambda one: str(one)[:16]
 )
 async def test_who_cannot_stream_answers_whole(dialect: str, answer: Any) -> None:
-    with fake_server(full_response(answer)) as far:
-        run = await ran(far.workflow(dialect=dialect))
+    with fake_server(full_response(answer)) as server:
+        run = await ran(server.workflow(dialect=dialect))
 
-    assert far.requests[0].body["stream"] is True
+    assert server.requests[0].body["stream"] is True
     assert [message.text for message in fold(run.log).messages] == ["Hello"]
 
 
@@ -161,8 +161,8 @@ async def test_the_first_piece_passes_before_the_second_is_sent(dialect: str, an
         if any(isinstance(one, TextDelta) for one in events):
             arrived.set()
 
-    with fake_server(halting) as far:
-        run = await ran(far.workflow(dialect=dialect), attend=attend)
+    with fake_server(halting) as server:
+        run = await ran(server.workflow(dialect=dialect), attend=attend)
 
     assert fold(run.log).messages[0].text == "Hello"
 
@@ -181,8 +181,8 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
         if any(isinstance(one, TextDelta) for one in events):
             asyncio.get_running_loop().call_soon(run.cancel)
 
-    with fake_server(waiting) as far:
-        run = Engine().start(far.workflow(dialect=dialect), Call(workflow="far", messages=HELLO), consumer=attend)
+    with fake_server(waiting) as server:
+        run = Engine().start(server.workflow(dialect=dialect), Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
 
@@ -225,8 +225,8 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
 async def test_a_strangers_failure_is_told_after_what_was_said(
     dialect: str, answer: bytes, said: str, message: str
 ) -> None:
-    with fake_server(answer) as far:
-        log = (await ran(far.workflow(dialect=dialect))).log
+    with fake_server(answer) as server:
+        log = (await ran(server.workflow(dialect=dialect))).log
 
     assert isinstance(log[-1], RunFailed)
     assert ("".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1].message) == (said, message)
@@ -234,8 +234,8 @@ async def test_a_strangers_failure_is_told_after_what_was_said(
 
 
 async def test_a_stream_that_just_stops_has_ended() -> None:
-    with fake_server(response_head() + delta("Hel")) as far:
-        log = (await ran(far.workflow(dialect="responses"))).log
+    with fake_server(response_head() + delta("Hel")) as server:
+        log = (await ran(server.workflow(dialect="responses"))).log
 
     assert isinstance(log[-1], RunFinished)
     assert fold(log).messages[0].text == "Hel"
@@ -259,19 +259,19 @@ async def test_a_stream_that_just_stops_has_ended() -> None:
     ],
 )
 async def test_a_workflow_that_is_no_chat_has_a_value_in_its_answer(dialect: str, answer: bytes, value: Any) -> None:
-    with fake_server(answer) as far:
-        run = await ran(far.workflow(dialect=dialect, is_chat=False), messages=(), inputs={"x": 1})
+    with fake_server(answer) as server:
+        run = await ran(server.workflow(dialect=dialect, is_chat=False), messages=(), inputs={"x": 1})
 
     assert fold(run.log).value == value
     assert [type(one).__name__ for one in run.log] == ["RunStarted", "RunFinished"]
-    assert far.requests[0].body["custom_inputs"] == {"x": 1}
-    assert far.requests[0].body.get("stream", False) is False
+    assert server.requests[0].body["custom_inputs"] == {"x": 1}
+    assert server.requests[0].body.get("stream", False) is False
 
 
 async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 1000)
-    with fake_server(response_head() + delta("x") * 100) as far:
-        end = (await ran(far.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
+    with fake_server(response_head() + delta("x") * 100) as server:
+        end = (await ran(server.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
 
     assert isinstance(end, RunFailed)
     assert end.message == "The reply of far is larger than 1000 bytes."
@@ -282,8 +282,8 @@ async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.Mo
     [({"status": "failed", "error": {"message": "No."}}, RunFailed), ({"status": "cancelled"}, RunCancelled)],
 )
 async def test_what_did_not_end_well_has_no_value(end: Any, kind: type) -> None:
-    with fake_server(full_response({**RESPONSE, **end})) as far:
-        run = await ran(far.workflow(dialect="responses", is_chat=False), messages=())
+    with fake_server(full_response({**RESPONSE, **end})) as server:
+        run = await ran(server.workflow(dialect="responses", is_chat=False), messages=())
 
     assert isinstance(run.log[-1], kind)
 
@@ -301,9 +301,9 @@ async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
         connection.sendall(answers.pop(0))
 
     hello = {"role": "assistant", "content": "Hello"}
-    with fake_server(answer) as far:
-        known = far.workflow(dialect="responses")
-        service = RemoteService(url=f"{far.url}/responses", dialect="responses", description=known.description)
+    with fake_server(answer) as server:
+        known = server.workflow(dialect="responses")
+        service = RemoteService(url=f"{server.url}/responses", dialect="responses", description=known.description)
 
         async def look() -> RemoteService:
             return service
@@ -311,14 +311,14 @@ async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
         values = []
         for _ in range(2):
             unknown = Description(name="far", flags={"is_chat": False}, remote=True)
-            away = RemoteWorkflow(None, unknown=unknown, url=far.url, discover=look, headers={}, timeout=20)
+            away = RemoteWorkflow(None, unknown=unknown, url=server.url, discover=look, headers={}, timeout=20)
             history = [{"role": "user", "content": "Hi"}]
             values.append(fold((await ran(away, messages=(), inputs={"messages": history})).log))
 
     assert values[0].value == hello
     assert values[0].usage == Usage(input_tokens=3, output_tokens=4)
     assert values[1].value[1:] == [{"role": "tool", "tool_call_id": "c1", "content": "x"}, hello]
-    assert [asked.body["input"] for asked in far.requests] == [
+    assert [http_request.body["input"] for http_request in server.requests] == [
         [{"type": "message", "role": "user", "content": "Hi"}]
     ] * 2
 
@@ -384,29 +384,29 @@ LOST = {
 
 def gist(log: Sequence[Event]) -> list[Any]:
     """What a run said, without ids."""
-    told: list[Any] = []
+    output: list[Any] = []
     for one in log:
         match one:
             case TextDelta(delta=piece):
-                told.append(piece)
+                output.append(piece)
             case TextEnded() | ReasoningEnded():
-                told.append((type(one).__name__, one.text))
+                output.append((type(one).__name__, one.text))
             case ToolStarted():
-                told.append(("call", one.call_id, one.name))
+                output.append(("call", one.call_id, one.name))
             case ToolEnded():
-                told.append(one.arguments)
+                output.append(one.arguments)
             case ToolReturned():
-                told.append(("result", one.call_id, one.output, one.is_error))
+                output.append(("result", one.call_id, one.output, one.is_error))
             case PartAdded():
-                told.append(one.part)
+                output.append(one.part)
             case RunFailed():
-                told.append(("failed", one.message.removeprefix("scripted failed: ")))
+                output.append(("failed", one.message.removeprefix("scripted failed: ")))
             case RunFinished():
-                told.append(("finished", one.finish))
+                output.append(("finished", one.finish))
             case _:
                 pass
     usage = fold(log).usage
-    return [*told, usage and (usage.input_tokens, usage.output_tokens)]
+    return [*output, usage and (usage.input_tokens, usage.output_tokens)]
 
 
 @pytest.mark.parametrize(

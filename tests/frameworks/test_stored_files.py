@@ -67,10 +67,10 @@ async def test_langchain_gets_the_bytes(workflow: Workflow) -> None:
     ids=["responses", "completions", "invoke"],
 )
 async def test_a_service_elsewhere_gets_the_bytes(dialect: str, answer: Any) -> None:
-    with fake_server(full_response(answer)) as far:
-        await ran(far.workflow(dialect=dialect, streams=False), ASKED)
+    with fake_server(full_response(answer)) as server:
+        await ran(server.workflow(dialect=dialect, streams=False), ASKED)
 
-    sent = msgspec.json.encode(far.requests[-1].body).decode()
+    sent = msgspec.json.encode(server.requests[-1].body).decode()
     assert f"data:image/png;base64,{DATA}" in sent
     assert "file_1" not in sent
 

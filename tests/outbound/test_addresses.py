@@ -93,8 +93,8 @@ def test_what_python_calls_special_is_never_public(address: IPv4Address | IPv6Ad
 
 @given(ip_addresses(v=4))
 def test_an_ipv4_address_is_as_public_inside_ipv6_as_outside(address: object) -> None:
-    shown = str(address)
+    rendered = str(address)
 
-    assert is_public(f"::ffff:{shown}") == is_public(f"64:ff9b::{shown}") == is_public(shown)
-    assert not is_public(f"64:ff9b:1::{shown}")
-    assert not is_public(f"::{shown}")
+    assert is_public(f"::ffff:{rendered}") == is_public(f"64:ff9b::{rendered}") == is_public(rendered)
+    assert not is_public(f"64:ff9b:1::{rendered}")
+    assert not is_public(f"::{rendered}")

@@ -90,17 +90,17 @@ async def test_a_body_is_read_up_to_its_limit() -> None:
 
 
 async def test_a_body_beyond_its_limit_is_not_read_to_the_end() -> None:
-    given: list[int] = []
+    values: list[int] = []
 
     async def endless() -> AsyncIterator[bytes]:
         while True:
-            given.append(4)
+            values.append(4)
             yield b"1234"
 
     with pytest.raises(UpstreamFailed, match="larger than 10 bytes; the rest was not read"):
         await read_limited(httpx.Response(200, content=endless()), 10)
 
-    assert sum(given) == 12
+    assert sum(values) == 12
 
 
 async def test_a_compressed_body_is_refused_because_it_may_be_a_bomb() -> None:

@@ -195,16 +195,16 @@ async def test_an_address_in_a_url_is_looked_at_like_any_other(host: str) -> Non
 
 
 async def test_an_operator_who_opens_the_private_network_opens_its_ports() -> None:
-    with fake_server(full_response("Hi")) as far:
-        assert await fetch_document(far.url, allow_private=True) == FetchedDocument(
+    with fake_server(full_response("Hi")) as server:
+        assert await fetch_document(server.url, allow_private=True) == FetchedDocument(
             status=200, media_type="application/json", body=b'"Hi"'
         )
         with pytest.raises(UrlRefused):
-            await fetch_document(far.url)
+            await fetch_document(server.url)
         with pytest.raises(UrlRefused):
-            await fetch_document(far.url, ports=[httpx.URL(far.url).port or 0])
+            await fetch_document(server.url, ports=[httpx.URL(server.url).port or 0])
 
-    assert len(far.requests) == 1
+    assert len(server.requests) == 1
 
 
 # Addresses
@@ -246,8 +246,8 @@ async def test_the_systems_resolver_knows_this_machine() -> None:
 async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_name_of_the_url(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with fake_server(full_response("Hi")) as far:
-        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+    with fake_server(full_response("Hi")) as server:
+        network = Elsewhere(port=httpx.URL(server.url).port or 0)
         monkeypatch.setattr(Watched, "peer", (PUBLIC, 443))
         transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), backend=network)
 
@@ -256,13 +256,13 @@ async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_n
     (stream,) = network.streams
     assert network.asked == [(PUBLIC, 443)]
     assert stream.tls_name == "host.example"
-    assert far.requests[0].line == "GET /x?y=1 HTTP/1.1"
-    assert far.requests[0].headers == {
+    assert server.requests[0].line == "GET /x?y=1 HTTP/1.1"
+    assert server.requests[0].headers == {
         "host": "host.example",
         "accept": "*/*",
         "accept-encoding": "identity",
         "connection": "keep-alive",
-        "user-agent": far.requests[0].headers["user-agent"],
+        "user-agent": server.requests[0].headers["user-agent"],
     }
 
 
@@ -275,8 +275,8 @@ async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_
     peer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Watched, "peer", peer)
-    with fake_server(full_response("Hi")) as far:
-        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+    with fake_server(full_response("Hi")) as server:
+        network = Elsewhere(port=httpx.URL(server.url).port or 0)
         transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
 
         with pytest.raises(UrlRefused) as refused:
@@ -284,7 +284,7 @@ async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_
 
     (stream,) = network.streams
     assert refused.value.message == REFUSED
-    assert (stream.closed, stream.written, far.requests) == (True, b"", [])
+    assert (stream.closed, stream.written, server.requests) == (True, b"", [])
 
 
 async def test_a_second_answer_of_the_dns_does_not_matter() -> None:
@@ -340,12 +340,12 @@ async def test_waiting_is_left_to_the_network_below() -> None:
 async def test_a_redirect_is_an_answer_and_not_followed() -> None:
     with fake_server(
         response_head("text/html; charset=utf-8", status="302 Found", location="http://127.0.0.1:1/")
-    ) as far:
-        assert await fetch_document(far.url, allow_private=True) == FetchedDocument(
+    ) as server:
+        assert await fetch_document(server.url, allow_private=True) == FetchedDocument(
             status=302, media_type="text/html", body=b""
         )
 
-    assert len(far.requests) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -366,8 +366,8 @@ async def test_an_answer_that_cannot_be_had_is_a_failure(
     answer: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "MAX_DOCUMENT_BYTES", 1000)
-    with fake_server(answer) as far, pytest.raises(PalaverError) as failed:
-        await fetch_document(far.url, allow_private=True)
+    with fake_server(answer) as server, pytest.raises(PalaverError) as failed:
+        await fetch_document(server.url, allow_private=True)
 
     assert (failed.value.code, failed.value.message) == ("upstream_failed", message)
 
@@ -378,10 +378,10 @@ async def test_an_answer_that_does_not_end_is_given_up_in_time(first: bytes, mon
 
     def silent(connection: Any, _: Any) -> None:
         connection.sendall(first)
-        far.test_ended.wait(20)
+        server.test_ended.wait(20)
 
-    with fake_server(silent) as far, pytest.raises(UpstreamTimeout) as failed:
-        await fetch_document(far.url, allow_private=True)
+    with fake_server(silent) as server, pytest.raises(UpstreamTimeout) as failed:
+        await fetch_document(server.url, allow_private=True)
 
     assert failed.value.message == "The remote did not answer in time."
 
@@ -391,21 +391,21 @@ async def test_an_answer_that_drips_is_given_up_in_time_too(monkeypatch: pytest.
 
     def drip(connection: Any, _: Any) -> None:
         connection.sendall(response_head())
-        while not far.test_ended.wait(0.01):
+        while not server.test_ended.wait(0.01):
             connection.sendall(b"x")
 
-    with fake_server(drip) as far, pytest.raises(UpstreamTimeout):
-        await fetch_document(far.url, allow_private=True)
+    with fake_server(drip) as server, pytest.raises(UpstreamTimeout):
+        await fetch_document(server.url, allow_private=True)
 
 
 async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server(full_response("Hi")) as far, fake_server(b"") as proxy:
+    with fake_server(full_response("Hi")) as server, fake_server(b"") as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
 
-        assert (await fetch_document(far.url, allow_private=True)).body == b'"Hi"'
+        assert (await fetch_document(server.url, allow_private=True)).body == b'"Hi"'
 
     assert proxy.requests == []
 

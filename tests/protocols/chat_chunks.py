@@ -57,10 +57,10 @@ def run(*given: OutputValue | str, end: TerminalEvent | None = None) -> list[Eve
 
 def data_of(frames: bytes) -> list[Any]:
     """Decode server-sent events that have only data."""
-    *told, rest = frames.split(b"\n\n")
-    assert rest == b""
-    assert all(one.startswith(b"data: ") and b"\n" not in one for one in told)
-    raw = [one.removeprefix(b"data: ") for one in told]
+    *output, remaining = frames.split(b"\n\n")
+    assert remaining == b""
+    assert all(one.startswith(b"data: ") and b"\n" not in one for one in output)
+    raw = [one.removeprefix(b"data: ") for one in output]
     return [DONE if one == b"[DONE]" else msgspec.json.decode(one) for one in raw]
 
 
@@ -84,8 +84,8 @@ def piece(index: int, arguments: str) -> dict[str, Any]:
 
 
 def citation(url: str, start: int, end: int, title: str = "") -> dict[str, Any]:
-    told = {"url": url, "title": title, "start_index": start, "end_index": end}
-    return {"type": "url_citation", "url_citation": told}
+    document = {"url": url, "title": title, "start_index": start, "end_index": end}
+    return {"type": "url_citation", "url_citation": document}
 
 
 # Valid runs of all kinds: some producers name and interleave their items, some only yield text

@@ -71,9 +71,9 @@ def test_a_workflow_that_is_no_chat_says_so_and_has_no_messages() -> None:
 def test_whatever_stands_behind_us_can_be_streamed() -> None:
     away = Description(name="far", flags={"is_chat": True}, is_chat_source="derived", streams=False, remote=True)
 
-    told = inspect.inspect_document(away, routes={}, version="0")["meta"]["palaver"]
+    output = inspect.inspect_document(away, routes={}, version="0")["meta"]["palaver"]
 
-    assert (told["streams"], told["is_chat_source"]) == (True, "derived")
+    assert (output["streams"], output["is_chat_source"]) == (True, "derived")
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"revision":{"uri":"agenta:custom:hook:v0"}}'])

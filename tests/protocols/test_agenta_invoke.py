@@ -116,12 +116,12 @@ def test_a_whole_answer_has_none() -> None:
 )
 def test_records_are_framed_as_the_form_wants(form: str, before: bytes, after: bytes) -> None:
     frames = invoke.stream_encoder(AgentaRequest(form=form))
-    done = b'{"type":"done","data":{"stopReason":"stop","run_id":"%b","trace_id":"%b"}}' % (
+    finished = b'{"type":"done","data":{"stopReason":"stop","run_id":"%b","trace_id":"%b"}}' % (
         RUN.encode(),
         TRACE.encode(),
     )
 
-    assert [frames(event) for event in valid_events()] == [b"", before + done + after]
+    assert [frames(event) for event in valid_events()] == [b"", before + finished + after]
 
 
 def test_an_envelope_is_answered_with_an_envelope() -> None:
@@ -226,10 +226,10 @@ def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_sai
     events = valid_events("Hi")
     frames, theirs = invoke.stream_encoder(UI), UIStreamEncoder(UIRequest(version=7))
 
-    first, *rest = [frames(event) for event in events]
+    first, *remaining = [frames(event) for event in events]
 
     assert first == b""  # A run that fails now is answered with its status.
-    assert b"".join(rest) == b"".join(map(theirs.encode, events))
+    assert b"".join(remaining) == b"".join(map(theirs.encode, events))
 
 
 @pytest.mark.parametrize(
@@ -312,13 +312,13 @@ def built_by_a_client(events: Sequence[Event], reading: AgentaRequest, cuts: Seq
     wire = b"".join(map(frames, events))
     edges = [0, *sorted(cut % (len(wire) + 1) for cut in cuts), len(wire)]
     replies = invoke.InvokeReplyDecoder(reading.form)
-    told = [value for start, end in pairwise(edges) for value in replies.feed(wire[start:end])] + replies.end()
+    output = [value for start, end in pairwise(edges) for value in replies.feed(wire[start:end])] + replies.end()
     grammar = Grammar(RUN)
-    again = [*grammar.start(STARTED)]
-    for value in told:
-        again += grammar.feed(value)  # pyright: ignore[reportArgumentType]  # events: the stream is one of ours
+    repeated = [*grammar.start(STARTED)]
+    for value in output:
+        repeated += grammar.feed(value)  # pyright: ignore[reportArgumentType]  # events: the stream is one of ours
     assert grammar.ending is not None
-    return [*again, *grammar.end(grammar.ending)]
+    return [*repeated, *grammar.end(grammar.ending)]
 
 
 def shown(events: Sequence[Event], reading: AgentaRequest) -> Any:
@@ -338,9 +338,9 @@ def test_the_json_answer_of_a_chat_is_the_fold_of_its_stream(
     given_: list[Any], end: TerminalEvent, form: str, trim: bool, cuts: list[int]
 ) -> None:
     events = tolerant(given_, end)
-    reading = AgentaRequest(form=form, envelope=True, trim=trim)
+    parsed = AgentaRequest(form=form, envelope=True, trim=trim)
 
-    assert shown(built_by_a_client(events, reading, cuts), reading) == shown(events, reading)
+    assert shown(built_by_a_client(events, parsed, cuts), parsed) == shown(events, parsed)
 
 
 VALUES = st.lists(PIECES | st.builds(Data, name=st.just("output"), value=JSONS), max_size=6)
@@ -353,9 +353,9 @@ def test_the_json_answer_of_any_other_workflow_is_the_fold_of_its_stream(
     if isinstance(end, RunFinished) and end.finish == "stop":
         end = msgspec.structs.replace(end, value=value)
     events = tolerant(given_, end)
-    reading = AgentaRequest(form=form, envelope=True, is_chat=False)
+    parsed = AgentaRequest(form=form, envelope=True, is_chat=False)
 
-    assert shown(built_by_a_client(events, reading, cuts), reading) == shown(events, reading)
+    assert shown(built_by_a_client(events, parsed, cuts), parsed) == shown(events, parsed)
 
 
 @given(given_=st.lists(GIVEN, max_size=12), end=ENDS, is_chat=st.booleans())
@@ -388,18 +388,18 @@ def test_we_ask_with_an_envelope_and_nothing_of_the_callers_own() -> None:
         trace_parent=f"00-{TRACE}-{SPAN}-01",
     )
 
-    asked = invoke.build_invoke_request(call, is_chat=True, stream=True)
+    http_request = invoke.build_invoke_request(call, is_chat=True, stream=True)
 
-    assert asked == HttpRequest(
+    assert http_request == HttpRequest(
         headers={
             "content-type": "application/json",
             "accept": "text/event-stream",
             "baggage": "ag.session.id=s:1",
             "traceparent": f"00-{TRACE}-{SPAN}-01",
         },
-        body=asked.body,
+        body=http_request.body,
     )
-    assert msgspec.json.decode(asked.body) == {
+    assert msgspec.json.decode(http_request.body) == {
         "version": "2025.07.14",
         "data": {"inputs": {"subject": "physics", "messages": HISTORY}, "parameters": {"temperature": 0}},
         "session_id": "s:1",
@@ -407,28 +407,30 @@ def test_we_ask_with_an_envelope_and_nothing_of_the_callers_own() -> None:
 
 
 def test_we_ask_those_who_may_not_stream_for_anything() -> None:
-    asked = invoke.build_invoke_request(Call(workflow="headline", inputs={"text": "Hi"}), is_chat=False, stream=False)
+    http_request = invoke.build_invoke_request(
+        Call(workflow="headline", inputs={"text": "Hi"}), is_chat=False, stream=False
+    )
 
-    assert asked.headers == {"content-type": "application/json", "accept": "*/*"}
-    assert msgspec.json.decode(asked.body) == {
+    assert http_request.headers == {"content-type": "application/json", "accept": "*/*"}
+    assert msgspec.json.decode(http_request.body) == {
         "version": "2025.07.14",
         "data": {"inputs": {"text": "Hi"}, "parameters": {}},
     }
 
 
 def test_a_history_that_came_as_an_input_goes_on_as_the_history() -> None:
-    asked = invoke.build_invoke_request(
+    http_request = invoke.build_invoke_request(
         Call(workflow="tutor", inputs={"messages": HISTORY}), is_chat=True, stream=False
     )
 
-    assert msgspec.json.decode(asked.body)["data"]["inputs"] == {"messages": HISTORY}
+    assert msgspec.json.decode(http_request.body)["data"]["inputs"] == {"messages": HISTORY}
 
 
 def replied(content_type: str, body: bytes) -> list[object]:
     replies = invoke.InvokeReplyDecoder(content_type)
-    told = [value for byte in body for value in replies.feed(bytes([byte]))]
-    assert replies.streamed or not told
-    return told + replies.end()
+    output = [value for byte in body for value in replies.feed(bytes([byte]))]
+    assert replies.streamed or not output
+    return output + replies.end()
 
 
 @pytest.mark.parametrize(

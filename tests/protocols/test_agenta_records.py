@@ -179,9 +179,9 @@ def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_starte
         TextDelta(item="after", delta="4"),
     ]
 
-    told = [[one["type"] for one in records([writer(event)])] for event in valid_events(*given)]
+    output = [[one["type"] for one in records([writer(event)])] for event in valid_events(*given)]
 
-    assert [kinds for kinds in told if kinds] == [
+    assert [kinds for kinds in output if kinds] == [
         ["message_start"],
         ["message_delta"],
         ["message_delta"],  # What had been begun goes on;
@@ -220,13 +220,13 @@ def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_starte
     ],
 )
 def test_the_last_record_is_always_done(end: TerminalEvent, told: list[Any]) -> None:
-    said = [
+    output = [
         record("message_start", id=ID, message=ID),
         record("message_delta", id=ID, message=ID, delta="Hel"),
         record("message_end", id=ID, message=ID),
     ]
 
-    assert written("Hel", end=end) == [*said, *told]
+    assert written("Hel", end=end) == [*output, *told]
 
 
 @pytest.mark.parametrize("value", [None, 0, "text", {"a": [1]}])
@@ -432,6 +432,6 @@ def test_usage_events_are_not_told_one_by_one() -> None:
 
 
 def test_reasoning_is_told_apart_from_text() -> None:
-    kinds = [told["type"] for told in written(Reasoning(text="Hm."), "So.")]
+    kinds = [output["type"] for output in written(Reasoning(text="Hm."), "So.")]
 
     assert kinds == "thought_start thought_delta thought_end message_start message_delta message_end done".split()

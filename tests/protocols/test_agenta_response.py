@@ -43,9 +43,9 @@ PARENT = f"00-{TRACE}-{SPAN}-00"
 
 
 def understood(body: Any, *, is_chat: bool = True, offers: Any = OFFERS, **headers: Any) -> tuple[Call, AgentaRequest]:
-    asked = request(body, **headers)
-    form = parse_body(parse_object(asked), asked.headers, is_chat=is_chat)
-    return parse_call(asked, form, CHAT if is_chat else FORM, offers=offers)
+    http_request = request(body, **headers)
+    form = parse_body(parse_object(http_request), http_request.headers, is_chat=is_chat)
+    return parse_call(http_request, form, CHAT if is_chat else FORM, offers=offers)
 
 
 def test_a_chats_call_is_read_with_all_that_it_says() -> None:
@@ -59,7 +59,7 @@ def test_a_chats_call_is_read_with_all_that_it_says() -> None:
         "data": {"inputs": {"messages": HISTORY, "subject": "physics"}, "parameters": {"temperature": 0}},
     }
 
-    call, reading = understood(body, traceparent=PARENT, authorization="Bearer hunter2", cookie="hunter2")
+    call, parsed = understood(body, traceparent=PARENT, authorization="Bearer hunter2", cookie="hunter2")
 
     assert call == Call(
         workflow="tutor",
@@ -71,7 +71,7 @@ def test_a_chats_call_is_read_with_all_that_it_says() -> None:
         tags={"t": 1},
         trace_parent=PARENT,
     )
-    assert reading == AgentaRequest(
+    assert parsed == AgentaRequest(
         form="application/json",
         envelope=True,
         trim=False,
@@ -85,14 +85,14 @@ def test_a_chats_call_is_read_with_all_that_it_says() -> None:
         },
         strays=frozenset({"text"}),
     )
-    assert "hunter2" not in repr((call, reading))
+    assert "hunter2" not in repr((call, parsed))
 
 
 def test_the_call_of_any_other_workflow_has_inputs_only() -> None:
-    call, reading = understood({"inputs": {"messages": "any"}}, is_chat=False)
+    call, parsed = understood({"inputs": {"messages": "any"}}, is_chat=False)
 
     assert call == Call(workflow="headline", inputs={"messages": "any"})
-    assert (reading.is_chat, reading.envelope, reading.session) == (False, False, None)
+    assert (parsed.is_chat, parsed.envelope, parsed.session) == (False, False, None)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def test_ui_messages_are_told_whole_or_as_events(accept: str | None, stream: boo
     body = {"messages": [], "flags": {} if stream is None else {"stream": stream}}
     headers: dict[str, Any] = {} if accept is None else {"accept": accept}
 
-    _, reading = understood(body, x_ag_messages_format="vercel", x_palaver_ui_version="7", **headers)
+    _, parsed = understood(body, x_ag_messages_format="vercel", x_palaver_ui_version="7", **headers)
 
-    assert (reading.form, reading.ui) == (form, UIRequest(version=7))
+    assert (parsed.form, parsed.ui) == (form, UIRequest(version=7))
 
 
 def test_ui_messages_cannot_be_told_in_lines() -> None:
@@ -253,10 +253,10 @@ def test_the_client_goes_on_in_the_ui_message_that_it_sent_last() -> None:
     tool = {"type": "tool-now", "toolCallId": "c1", "state": "output-available", "input": {}, "output": 12}
     last = {"id": "m7", "role": "assistant", "parts": [tool]}
 
-    call, reading = understood({"data": {"inputs": {"messages": [last]}}}, x_ag_messages_format="vercel")
+    call, parsed = understood({"data": {"inputs": {"messages": [last]}}}, x_ag_messages_format="vercel")
 
     assert [message.role for message in call.messages] == ["assistant", "tool"]
-    assert reading.ui == UIRequest(message="m7", shown={"c1": False})
+    assert parsed.ui == UIRequest(message="m7", shown={"c1": False})
 
 
 def test_the_form_of_the_answer_is_refused_before_the_history() -> None:
@@ -316,11 +316,11 @@ def test_bad_messages_are_told_at_their_place_in_the_body_as_sent(body: Any, poi
 
 
 def faults_of(body: Any, *faults: Any) -> list[tuple[str, str]]:
-    _, reading = understood(body, is_chat=False)
-    told = json(error_response(FaultyCall(faults), reading, status=422))["status"]
-    assert told["message"] == told["errors"][0]["message"]
-    assert told["type"] == told["errors"][0]["type"] == faults[0].code
-    return [(fault["pointer"], fault["message"]) for fault in told["errors"]]
+    _, parsed = understood(body, is_chat=False)
+    document = json(error_response(FaultyCall(faults), parsed, status=422))["status"]
+    assert document["message"] == document["errors"][0]["message"]
+    assert document["type"] == document["errors"][0]["type"] == faults[0].code
+    return [(fault["pointer"], fault["message"]) for fault in document["errors"]]
 
 
 def test_faults_that_are_found_later_are_told_at_their_places_too() -> None:
@@ -402,9 +402,9 @@ def test_an_error_before_anything_was_read_has_the_same_shape(error: Any, told: 
 
 
 def test_an_error_after_the_call_was_read_has_its_session_and_its_places() -> None:
-    _, reading = understood({"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}})
+    _, parsed = understood({"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}})
 
-    answer = error_response(InvalidValue("Too many.", pointer="/messages/3"), reading, status=400)
+    answer = error_response(InvalidValue("Too many.", pointer="/messages/3"), parsed, status=400)
 
     assert json(answer)["status"]["errors"][0]["pointer"] == "/data/inputs/messages/3"
     assert json(answer)["session_id"] == "s-1"

@@ -26,7 +26,7 @@ def test_a_flat_body_is_read_with_the_names_that_picked_an_app() -> None:
         "stray": 1,
     }
 
-    call, reading = run.decode(
+    call, parsed = run.decode(
         request(body, query={"app_id": "7", "app": "tutor", "variant_version": "3", "other": "x"}), find
     )
 
@@ -37,7 +37,7 @@ def test_a_flat_body_is_read_with_the_names_that_picked_an_app() -> None:
         parameters={"temperature": 0},
         references={"references": {"r": 1}, "app": "tutor", "app_id": "7", "variant_version": 3},
     )
-    assert (reading.form, reading.envelope, reading.strays) == ("application/json", False, frozenset({"stray"}))
+    assert (parsed.form, parsed.envelope, parsed.strays) == ("application/json", False, frozenset({"stray"}))
 
 
 def test_empty_lists_and_objects_stay_what_they_are() -> None:
@@ -115,9 +115,9 @@ def test_a_value_that_is_text_says_so(events: Any, data: Any, content_type: str)
 
 
 def test_the_last_message_alone_can_be_had_here_too() -> None:
-    _, reading = run.decode(request({"messages": []}, x_ag_messages_transcript="last"), find)
+    _, parsed = run.decode(request({"messages": []}, x_ag_messages_transcript="last"), find)
 
-    assert json(run.encode_response(valid_events("One.", Message.assistant("Two.")), reading, status=200))["data"] == {
+    assert json(run.encode_response(valid_events("One.", Message.assistant("Two.")), parsed, status=200))["data"] == {
         "role": "assistant",
         "content": "Two.",
     }
@@ -141,17 +141,17 @@ def test_a_failed_run_is_answered_in_the_one_shape() -> None:
 def test_we_ask_with_a_flat_body() -> None:
     call = Call(workflow="tutor", messages=(Message.user("Why?"),), inputs={"a": 1}, parameters={"t": 0}, session="s-1")
 
-    asked = run.build_run_request(call, is_chat=True, stream=True)
+    http_request = run.build_run_request(call, is_chat=True, stream=True)
 
-    assert asked == HttpRequest(
+    assert http_request == HttpRequest(
         headers={
             "content-type": "application/json",
             "accept": "application/json",
             "baggage": "ag.session.id=s-1",
         },
-        body=asked.body,
+        body=http_request.body,
     )
-    assert msgspec.json.decode(asked.body) == {"messages": HISTORY, "inputs": {"a": 1}, "ag_config": {"t": 0}}
+    assert msgspec.json.decode(http_request.body) == {"messages": HISTORY, "inputs": {"a": 1}, "ag_config": {"t": 0}}
 
 
 @pytest.mark.parametrize(

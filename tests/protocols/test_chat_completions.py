@@ -69,7 +69,7 @@ def test_a_full_request() -> None:
         "unheard_of": [1],
     }
 
-    call, reading = chat_completions.decode(request(body, traceparent=TRACE_PARENT), find)
+    call, parsed = chat_completions.decode(request(body, traceparent=TRACE_PARENT), find)
 
     assert call == Call(
         workflow="tutor",
@@ -83,7 +83,7 @@ def test_a_full_request() -> None:
         tags={"team": "blue"},
         trace_parent=TRACE_PARENT,
     )
-    assert reading == ChatRequest(model="tutor", stream=True, include_usage=True, client_tools=frozenset({"add"}))
+    assert parsed == ChatRequest(model="tutor", stream=True, include_usage=True, client_tools=frozenset({"add"}))
 
 
 def test_at_the_root_the_model_picks_the_workflow_and_below_a_name_it_is_free() -> None:
@@ -359,9 +359,9 @@ def test_options_have_the_names_of_responses(asked: Any, kept: Any) -> None:
 
 def test_tools_of_either_age_are_the_clients() -> None:
     tools = [{"type": "function", "function": {"name": "add"}}, {"type": "custom", "custom": {"name": "sub"}}]
-    call, reading = decoded(tools=tools, functions=[{"name": "mul"}])
+    call, parsed = decoded(tools=tools, functions=[{"name": "mul"}])
 
-    assert call.client_tools == reading.client_tools == frozenset({"add", "sub", "mul"})
+    assert call.client_tools == parsed.client_tools == frozenset({"add", "sub", "mul"})
 
 
 @pytest.mark.parametrize(
@@ -433,8 +433,8 @@ def test_what_the_workflow_cannot_take_is_named_as_it_was_sent(pointer: str, par
 
     answer = chat_completions.encode_error(error, ChatRequest(), status=400)
 
-    told = {"message": "Not so.", "type": "invalid_request", "code": "missing_input", "param": param}
-    assert (answer.status, json(answer)) == (400, {"error": told, "detail": "Not so."})
+    document = {"message": "Not so.", "type": "invalid_request", "code": "missing_input", "param": param}
+    assert (answer.status, json(answer)) == (400, {"error": document, "detail": "Not so."})
 
 
 def test_a_body_is_refused_before_its_workflow_is_looked_for() -> None:

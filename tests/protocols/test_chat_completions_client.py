@@ -163,8 +163,8 @@ def delta(finish: str | None = None, **told: Any) -> dict[str, Any]:
 
 
 def piece(arguments: Any = "", index: int | None = 0, call_id: Any = None, name: Any = None) -> dict[str, Any]:
-    told = {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
-    return delta(tool_calls=[{key: value for key, value in told.items() if value is not None}])
+    document = {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+    return delta(tool_calls=[{key: value for key, value in document.items() if value is not None}])
 
 
 def read(*told: Any, content_type: str = SSE) -> list[object]:
@@ -371,10 +371,10 @@ def test_a_stream_as_events(told: list[Any], events: list[object]) -> None:
     ],
 )
 def test_the_pieces_of_calls_are_joined(told: list[Any], events: list[object]) -> None:
-    *said, last = read(*told)
+    *output, last = read(*told)
 
     assert isinstance(last, RunFinished)
-    assert said == events
+    assert output == events
 
 
 @pytest.mark.parametrize(
@@ -448,9 +448,9 @@ def test_a_whole_answer_as_events() -> None:
     calls = [{"id": f"c{n}", "type": "function", "function": {"name": "add", "arguments": "{}"}} for n in (1, 2)]
     message = {"role": "assistant", "content": "Hi", "reasoning_content": "Hm", "refusal": None, "tool_calls": calls}
 
-    told = whole({"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": USAGE})
+    output = whole({"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": USAGE})
 
-    assert told == [
+    assert output == [
         ReasoningDelta(delta="Hm"),
         TextDelta(delta="Hi"),
         started(0, "c1", "add"),
@@ -527,11 +527,11 @@ def test_what_we_write_we_read_back(events: list[Event], stream: bool, size: int
     replies = ChatReplyDecoder(SSE if stream else JSON)
 
     values = [value for at in range(0, len(body), size) for value in replies.feed(body[at : at + size])]
-    told = reply([*values, *replies.end()])
+    output = reply([*values, *replies.end()])
 
     completion = json(answer)
     message, finish = completion["choices"][0]["message"], completion["choices"][0]["finish_reason"]
-    parts = [part for one in told.messages for part in one.parts]
+    parts = [part for one in output.messages for part in one.parts]
     assert heard(message) == {
         "text": "".join(part.text for part in parts if isinstance(part, Text)),
         "reasoning": "".join(part.text for part in parts if isinstance(part, Reasoning)),
@@ -539,8 +539,8 @@ def test_what_we_write_we_read_back(events: list[Event], stream: bool, size: int
         "calls": [(part.call_id, part.name, part.arguments) for part in parts if isinstance(part, ToolCall)],
         "sources": sum(len(part.annotations) for part in parts if isinstance(part, Text)),
     }
-    assert (told.usage and told.usage.total_tokens) == completion.get("usage", {}).get("total_tokens")
-    assert told.finish.replace("-", "_") in (finish, "tool_calls" if message.get("tool_calls") else finish)
+    assert (output.usage and output.usage.total_tokens) == completion.get("usage", {}).get("total_tokens")
+    assert output.finish.replace("-", "_") in (finish, "tool_calls" if message.get("tool_calls") else finish)
 
 
 ANY = st.recursive(

@@ -41,5 +41,5 @@ def test_what_is_no_chat_is_no_model() -> None:
         adapter.model_response(FORM, 7)
 
     message = "No model 'headline': it is a workflow, but not a chat."
-    told = {"message": message, "type": "not_found", "code": "model_not_found", "param": None}
-    assert json(openai.error_response(raised.value, status=404)) == {"error": told, "detail": message}
+    document = {"message": message, "type": "not_found", "code": "model_not_found", "param": None}
+    assert json(openai.error_response(raised.value, status=404)) == {"error": document, "detail": message}

@@ -196,12 +196,12 @@ def test_a_call_may_come_without_a_piece() -> None:
 
 
 def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
-    said = [TextDelta(item="a", delta="1"), TextStarted(item="b", message="m2"), TextDelta(item="b", delta="2")]
+    messages = [TextDelta(item="a", delta="1"), TextStarted(item="b", message="m2"), TextDelta(item="b", delta="2")]
     more = [TextDelta(item="a", delta="3"), TextEnded(item="a")]
 
-    sent = streamed(run(*said, *more), chat_request())
+    sent = streamed(run(*messages, *more), chat_request())
 
-    assert sent == [chunk(FIRST), *(chunk({"content": told}) for told in ("1", "3", "\n\n", "2")), STOP, DONE]
+    assert sent == [chunk(FIRST), *(chunk({"content": output}) for output in ("1", "3", "\n\n", "2")), STOP, DONE]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +258,9 @@ def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list
 def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, code: str, message: str) -> None:
     sent = streamed(run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), chat_request(include_usage=True))
 
-    told = {"message": message, "type": "model_error", "code": code, "param": None}
-    said = [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hel"})]
-    assert sent == [*said, {"error": told}, DONE]
+    document = {"message": message, "type": "model_error", "code": code, "param": None}
+    output = [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hel"})]
+    assert sent == [*output, {"error": document}, DONE]
 
 
 @pytest.mark.parametrize(
@@ -396,9 +396,9 @@ def test_what_a_message_holds(said: list[OutputValue], told: Any) -> None:
 
 @pytest.mark.parametrize("end", [RunCancelled(), RunFinished(finish="interrupted")])
 def test_a_run_that_was_stopped_is_answered_with_what_was_said_cut_short(end: TerminalEvent) -> None:
-    told = whole("Hel", ToolCall(call_id="c1", name="own"), end=end)
+    output = whole("Hel", ToolCall(call_id="c1", name="own"), end=end)
 
-    assert told == completion(message("Hel"), finish="length")
+    assert output == completion(message("Hel"), finish="length")
 
 
 def test_a_failed_run_is_answered_with_its_error() -> None:
@@ -432,13 +432,13 @@ def built(sent: list[Any]) -> Any:
 def tidied(document: Any) -> Any:
     """Without what the two forms say differently: nulls, the object's name, places in lists, "" for no content."""
     choice = document["choices"][0]
-    said = {name: value for name, value in choice["message"].items() if value or value == ""}
-    said["content"] = said.get("content") or ""
+    output = {name: value for name, value in choice["message"].items() if value or value == ""}
+    output["content"] = output.get("content") or ""
     for listed in ("annotations", "tool_calls"):
-        for entry in said.get(listed, ()):
+        for entry in output.get(listed, ()):
             entry.pop("index", None)
     return {
-        "message": said,
+        "message": output,
         "finish": choice["finish_reason"],
         "usage": document.get("usage"),
         **{name: document[name] for name in ("id", "created", "model")},
@@ -448,10 +448,10 @@ def tidied(document: Any) -> Any:
 @settings(max_examples=150, deadline=None)
 @given(valid_runs, st.sampled_from([(), ("mine",), ("mine", "yours")]))
 def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], tools: tuple[str, ...]) -> None:
-    *sent, done = streamed(events, chat_request(*tools, include_usage=True))
+    *sent, finished = streamed(events, chat_request(*tools, include_usage=True))
     answer = json(chat_completions.encode_response(events, chat_request(*tools), status=200))
 
-    assert done == DONE
+    assert finished == DONE
     assert tidied(built(sent)) == tidied(answer)
 
 

@@ -44,7 +44,7 @@ def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
     stored = store.message_items(ANSWERED, "conv_1")
     body = {"instructions": "Be brief.", "input": [reference("a1"), reference("fc_c1"), reference("fco_c1"), {
         "role": "user", "content": "And now?"}]}  # fmt: skip
-    call, reading = resolve_references(*decoded(body), {one.id: one.item for one in stored})
+    call, parsed = resolve_references(*decoded(body), {one.id: one.item for one in stored})
 
     assert call.messages == (
         Message.system("Be brief."),
@@ -52,16 +52,16 @@ def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
         Message.tool("c1", '{"is":"noon"}'),
         Message.user("And now?"),
     )
-    assert (call.preface, reading.unresolved, reading.references) == (1, (), [])
-    assert reading.places == ("instructions", "input[0]", "input[2]", "input[3]")
+    assert (call.preface, parsed.unresolved, parsed.references) == (1, (), [])
+    assert parsed.places == ("instructions", "input[0]", "input[2]", "input[3]")
 
 
 def test_a_reference_to_nothing_is_not_found() -> None:
-    call, reading = decoded({"input": [{"role": "user", "content": "x"}, reference("msg_1")]})
+    call, parsed = decoded({"input": [{"role": "user", "content": "x"}, reference("msg_1")]})
     with pytest.raises(ItemNotFound) as caught:
-        resolve_references(call, reading, {})
+        resolve_references(call, parsed, {})
 
-    assert json(responses.encode_error(caught.value, reading, status=404))["error"] == {
+    assert json(responses.encode_error(caught.value, parsed, status=404))["error"] == {
         "message": "There is no stored item 'msg_1'.",
         "type": "not_found",
         "code": "item_not_found",
@@ -70,11 +70,11 @@ def test_a_reference_to_nothing_is_not_found() -> None:
 
 
 def test_without_references_nothing_changes() -> None:
-    call, reading = decoded({"input": "x"})
-    same = resolve_references(call, reading, {})
+    call, parsed = decoded({"input": "x"})
+    same = resolve_references(call, parsed, {})
 
     assert same[0] is call
-    assert same[1] is reading
+    assert same[1] is parsed
 
 
 # What is stored comes before what is new
@@ -82,27 +82,27 @@ def test_without_references_nothing_changes() -> None:
 
 @pytest.mark.parametrize("place", ["previous_response_id", "conversation"])
 def test_a_call_follows_what_is_stored(place: str) -> None:
-    call, reading = decoded({"instructions": "Be brief.", "input": "And now?", place: "resp_1"})
-    call, reading = continue_history(call, reading, ANSWERED)
+    call, parsed = decoded({"instructions": "Be brief.", "input": "And now?", place: "resp_1"})
+    call, parsed = continue_history(call, parsed, ANSWERED)
 
     assert call.messages == (Message.system("Be brief."), *ANSWERED, Message.user("And now?"))
     assert call.preface == 1
-    assert reading.places == ("instructions", place, place, place, "input")
+    assert parsed.places == ("instructions", place, place, place, "input")
 
 
 def test_a_call_may_only_go_on() -> None:
-    call, reading = continue_history(*decoded({"previous_response_id": "resp_1"}), ANSWERED)
+    call, parsed = continue_history(*decoded({"previous_response_id": "resp_1"}), ANSWERED)
 
-    assert (call.messages, reading.places) == (tuple(ANSWERED), ("previous_response_id",) * 3)
+    assert (call.messages, parsed.places) == (tuple(ANSWERED), ("previous_response_id",) * 3)
 
 
 def test_a_contradiction_is_named_where_it_stands_in_the_body() -> None:
     items = [{"role": "user", "content": "x"}, {"type": "function_call_output", "call_id": "c1", "output": "midnight"}]
-    call, reading = decoded({"instructions": "Be brief.", "previous_response_id": "resp_1", "input": items})
+    call, parsed = decoded({"instructions": "Be brief.", "previous_response_id": "resp_1", "input": items})
     with pytest.raises(HistoryConflict) as caught:
-        continue_history(call, reading, ANSWERED)
+        continue_history(call, parsed, ANSWERED)
 
-    assert json(responses.encode_error(caught.value, reading, status=400))["error"] == {
+    assert json(responses.encode_error(caught.value, parsed, status=400))["error"] == {
         "message": "The stored result of call 'c1' is another one.",
         "type": "invalid_request",
         "code": "history_conflict",
@@ -116,11 +116,11 @@ def test_copies_leave_no_gap() -> None:
         {"type": "function_call_output", "call_id": "c1", "output": '{"is":"noon"}'},
         {"role": "user", "content": "And now?"},
     ]
-    call, reading = decoded({"conversation": "conv_1", "input": items})
-    call, reading = continue_history(call, reading, ANSWERED)
+    call, parsed = decoded({"conversation": "conv_1", "input": items})
+    call, parsed = continue_history(call, parsed, ANSWERED)
 
     assert call.messages == (*ANSWERED, Message.user("And now?"))
-    assert reading.places == (*["conversation"] * 3, "input[2]")
+    assert parsed.places == (*["conversation"] * 3, "input[2]")
 
 
 # Copies and contradictions
@@ -180,10 +180,10 @@ def test_a_result_is_taken_only_of_a_call_that_is_the_clients() -> None:
 
 
 def test_a_call_whose_id_comes_again_waits_for_a_result_of_its_own() -> None:
-    again = [*ANSWERED, Message.assistant(CALL)]
+    repeated = [*ANSWERED, Message.assistant(CALL)]
     result = Message.tool("c1", "midnight")
 
-    assert new(result, again) == result
+    assert new(result, repeated) == result
 
 
 @given(st.lists(messages, max_size=4))

@@ -53,31 +53,31 @@ def test_the_model_picks_the_workflow_at_the_root() -> None:
 
 
 def test_chat_apps_send_models_of_their_own_to_invocations() -> None:
-    asked, reading = decoded({"input": "x", "model": "title-model"}, MLFLOW)
+    http_request, reading = decoded({"input": "x", "model": "title-model"}, MLFLOW)
 
-    assert (asked.workflow, reading.model) == ("tutor", "title-model")
+    assert (http_request.workflow, reading.model) == ("tutor", "title-model")
 
 
 def test_below_a_workflow_the_model_is_free_and_echoed() -> None:
-    asked, reading = decoded({"input": "x", "model": "gpt-9"}, workflow="tutor")
+    http_request, reading = decoded({"input": "x", "model": "gpt-9"}, workflow="tutor")
 
-    assert (asked.workflow, reading.model) == ("tutor", "gpt-9")
+    assert (http_request.workflow, reading.model) == ("tutor", "gpt-9")
 
 
 # Fields
 
 
 def test_a_text_is_one_user_message_and_instructions_come_first() -> None:
-    asked, reading = decoded({"input": "Why?", "instructions": "Be brief."})
+    http_request, reading = decoded({"input": "Why?", "instructions": "Be brief."})
 
-    assert asked.messages == (Message.system("Be brief."), Message.user("Why?"))
+    assert http_request.messages == (Message.system("Be brief."), Message.user("Why?"))
     assert reading.places == ("instructions", "input")
     assert call({"input": ""}).messages == ()
     assert call({"input": []}).messages == ()
 
 
 def test_inputs_parameters_and_labels() -> None:
-    asked = call(
+    http_request = call(
         {
             "input": "x",
             "custom_inputs": {"subject": "maths", "thread_id": "t-1"},
@@ -88,8 +88,13 @@ def test_inputs_parameters_and_labels() -> None:
         }
     )
 
-    assert asked.inputs == {"subject": "maths", "thread_id": "t-1"}
-    assert (asked.parameters, asked.session, asked.user, asked.tags) == ({"temperature": 1}, "t-1", "u-1", {"a": "b"})
+    assert http_request.inputs == {"subject": "maths", "thread_id": "t-1"}
+    assert (http_request.parameters, http_request.session, http_request.user, http_request.tags) == (
+        {"temperature": 1},
+        "t-1",
+        "u-1",
+        {"a": "b"},
+    )
 
 
 def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
@@ -97,9 +102,9 @@ def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
     tutor = Description(name="tutor", flags={"is_chat": True}, schemas=schemas)
     body = {"input": "x", "custom_inputs": {"subject": 1, "theirs": 2, "session_id": "s"}}
 
-    asked, _ = responses.decode(replace(request(body), route=OPEN), lambda _: tutor)
+    http_request, _ = responses.decode(replace(request(body), route=OPEN), lambda _: tutor)
 
-    assert (asked.inputs, asked.session) == ({"subject": 1}, "s")
+    assert (http_request.inputs, http_request.session) == ({"subject": 1}, "s")
 
 
 @pytest.mark.parametrize(
@@ -112,9 +117,9 @@ def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
     ],
 )
 def test_a_session_is_a_label_of_bounded_length(context: Any, session: str | int | None) -> None:
-    given = call({"input": "x", "context": context}).session
+    values = call({"input": "x", "context": context}).session
 
-    assert (len(given) if isinstance(session, int) and given else given) == session
+    assert (len(values) if isinstance(session, int) and values else values) == session
 
 
 def test_options_are_handed_on_and_echoed() -> None:
@@ -125,11 +130,11 @@ def test_options_are_handed_on_and_echoed() -> None:
         "include": ["reasoning.encrypted_content"], "stream": True, "store": True, "safety_identifier": "who",
         "unknown": 1,
     }  # fmt: skip
-    asked, reading = decoded(body)
+    http_request, reading = decoded(body)
 
-    assert asked.client_tools == {"now"}
-    assert asked.user == "who"
-    assert set(asked.options) == {
+    assert http_request.client_tools == {"now"}
+    assert http_request.user == "who"
+    assert set(http_request.options) == {
         "temperature", "top_p", "max_output_tokens", "tools", "tool_choice", "reasoning", "text", "include",
     }  # fmt: skip
     assert (reading.stream, reading.encrypted) == (True, True)
@@ -171,10 +176,10 @@ def test_other_tools_and_a_text_without_format_are_completed_too() -> None:
     ],
 )
 def test_who_asks_for_the_trace(body: Any, headers: Any, trace: bool) -> None:
-    asked, reading = decoded({"input": "x", **body}, **headers)
+    http_request, reading = decoded({"input": "x", **body}, **headers)
 
     assert reading.trace is trace
-    assert asked.options == {}
+    assert http_request.options == {}
 
 
 def test_a_trace_goes_on() -> None:
@@ -252,34 +257,36 @@ def test_a_field_that_is_wrong_is_named(body: Any, code: str, param: str | None)
 
 def test_a_response_is_stored_unless_told_otherwise() -> None:
     _, plain = decoded({"input": "x"})
-    _, said = decoded({"input": "x", "store": True, "background": False})
+    _, output = decoded({"input": "x", "store": True, "background": False})
     _, kept_out = decoded({"input": "x", "store": False})
 
-    assert said is plain, "who says the defaults costs no more than who says nothing"
+    assert output is plain, "who says the defaults costs no more than who says nothing"
     assert (plain.stored, plain.background, plain.echo) == (True, False, {})
     assert (kept_out.stored, kept_out.background, kept_out.echo) == (False, False, {"store": False})
 
 
 def test_a_call_in_the_background_says_so() -> None:
-    asked, reading = decoded({"input": "x", "background": True, "store": True})
+    http_request, reading = decoded({"input": "x", "background": True, "store": True})
 
     assert (reading.stored, reading.background, reading.echo) == (True, True, {"background": True})
-    assert asked.options == {}
+    assert http_request.options == {}
 
 
 @pytest.mark.parametrize("given", ["conv_1", {"id": "conv_1"}])
 def test_a_call_may_go_on_with_a_conversation(given: Any) -> None:
-    asked, reading = decoded({"input": "x", "conversation": given})
+    http_request, reading = decoded({"input": "x", "conversation": given})
 
-    assert (asked.conversation, asked.previous, asked.session) == ("conv_1", None, None)
-    assert (reading.echo, asked.options) == ({"conversation": {"id": "conv_1"}}, {})
+    assert (http_request.conversation, http_request.previous, http_request.session) == ("conv_1", None, None)
+    assert (reading.echo, http_request.options) == ({"conversation": {"id": "conv_1"}}, {})
 
 
 def test_a_call_may_go_on_from_a_response_and_say_nothing_new() -> None:
-    asked, reading = decoded({"previous_response_id": "resp_1", "instructions": "Be brief.", "custom_inputs": {}})
+    http_request, reading = decoded(
+        {"previous_response_id": "resp_1", "instructions": "Be brief.", "custom_inputs": {}}
+    )
 
-    assert (asked.conversation, asked.previous, asked.session) == (None, "resp_1", None)
-    assert asked.messages == (Message.system("Be brief."),)
+    assert (http_request.conversation, http_request.previous, http_request.session) == (None, "resp_1", None)
+    assert http_request.messages == (Message.system("Be brief."),)
     assert reading.echo == {"previous_response_id": "resp_1", "instructions": "Be brief."}
 
 
@@ -304,9 +311,9 @@ def test_instructions_are_for_this_call_alone() -> None:
 
 def test_items_that_are_referred_to_are_left_to_be_found() -> None:
     items = [{"role": "user", "content": "And?"}, {"type": "item_reference", "id": "msg_1"}]
-    asked, reading = decoded({"input": items, "instructions": "Be brief."})
+    http_request, reading = decoded({"input": items, "instructions": "Be brief."})
 
-    assert asked.messages == (Message.system("Be brief."),)
+    assert http_request.messages == (Message.system("Be brief."),)
     assert (reading.references, reading.unresolved, reading.places) == (["msg_1"], tuple(items), ("instructions",))
     assert decoded({"input": "x"})[1].references == []
 
@@ -351,7 +358,7 @@ def test_an_item_that_is_wrong_is_named_by_its_path(item: Any, code: str, param:
 
 
 def test_items_become_messages_and_errors_find_the_way_back() -> None:
-    asked, reading = decoded(
+    http_request, reading = decoded(
         {
             "instructions": "Be brief.",
             "input": [
@@ -364,7 +371,7 @@ def test_items_become_messages_and_errors_find_the_way_back() -> None:
         }
     )
 
-    assert asked.messages == (
+    assert http_request.messages == (
         Message.system("Be brief."),
         Message.user("Time?"),
         Message.assistant(Reasoning(text="Hm."), ToolCall(call_id="c1", name="now", arguments="{}")),
@@ -459,9 +466,9 @@ def test_the_type_of_an_error_follows_its_status(status: int, kind: str) -> None
 def test_a_fault_of_an_input_points_into_custom_inputs() -> None:
     error = FaultyCall([MissingInput("Input 'subject' is required.", pointer="/inputs/subject")])
 
-    told = json(responses.encode_error(error, reading(), status=400))["error"]
+    document = json(responses.encode_error(error, reading(), status=400))["error"]
 
-    assert (told["code"], told["param"]) == ("missing_input", "custom_inputs.subject")
+    assert (document["code"], document["param"]) == ("missing_input", "custom_inputs.subject")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ DONE = b"data: [DONE]\n\n"
 
 def read(*frames: bytes, content_type: str = "text/event-stream") -> list[object]:
     replies = ResponsesReplyDecoder(content_type)
-    return [*(told for one in frames for told in replies.feed(one)), *replies.end()]
+    return [*(output for one in frames for output in replies.feed(one)), *replies.end()]
 
 
 def whole(response: Any) -> list[object]:
@@ -96,8 +96,8 @@ def said(told: list[object]) -> list[list[Part]]:
 
 def text_done(text: str, item: str = "m", **fields: Any) -> bytes:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    done = {"type": "message", "id": item, "role": "assistant", "content": content}
-    return frame("response.output_item.done", item=done, **fields)
+    finished = {"type": "message", "id": item, "role": "assistant", "content": content}
+    return frame("response.output_item.done", item=finished, **fields)
 
 
 def delta(text: str, item: str = "m", **fields: Any) -> bytes:
@@ -353,32 +353,32 @@ def test_items_that_share_an_id_are_all_told() -> None:
 
 
 def test_calls_that_share_an_id_are_all_told_and_answered() -> None:
-    done = [frame("response.output_item.done", item=item) for item in (CALL, CALL, RESULT, RESULT)]
-    again = [frame("response.output_item.done", item=item) for item in ({**CALL, "id": "fc_2"}, RESULT)]
+    finished = [frame("response.output_item.done", item=item) for item in (CALL, CALL, RESULT, RESULT)]
+    repeated = [frame("response.output_item.done", item=item) for item in ({**CALL, "id": "fc_2"}, RESULT)]
 
-    told = read(*done, *again)
+    output = read(*finished, *repeated)
 
-    assert [one for one in told if isinstance(one, ToolStarted)] == [
+    assert [one for one in output if isinstance(one, ToolStarted)] == [
         ToolStarted(item="fc_1", call_id="c1", name="now"),
         ToolStarted(item="fc_2", call_id="c1.2", name="now"),
     ]
-    assert [one.call_id for one in told if isinstance(one, ToolReturned)] == ["c1", "c1.2"]
-    assert len(said(told)) == 4
+    assert [one.call_id for one in output if isinstance(one, ToolReturned)] == ["c1", "c1.2"]
+    assert len(said(output)) == 4
 
 
 def test_calls_that_share_an_item_id_are_all_told() -> None:
     second = {**CALL, "call_id": "c2"}
 
-    told = read(*(frame("response.output_item.done", item=item) for item in (CALL, second)))
+    output = read(*(frame("response.output_item.done", item=item) for item in (CALL, second)))
 
-    assert [one.call_id for one in told if isinstance(one, ToolStarted)] == ["c1", "c2"]
-    made(told)
+    assert [one.call_id for one in output if isinstance(one, ToolStarted)] == ["c1", "c2"]
+    made(output)
 
 
 def test_custom_outputs_are_data() -> None:
-    done = text_done("Hi", custom_outputs={"score": 1})
+    finished = text_done("Hi", custom_outputs={"score": 1})
 
-    assert read(done, text_done("Ho", "n", custom_outputs={"score": 1}))[3] == PartAdded(
+    assert read(finished, text_done("Ho", "n", custom_outputs={"score": 1}))[3] == PartAdded(
         part=Data(name="custom_outputs", value={"score": 1})
     )
     assert whole({"output": [], "custom_outputs": {"score": 1}}) == [
@@ -471,9 +471,9 @@ def test_annotations_that_only_came_one_by_one_are_kept() -> None:
     note = {"type": "url_citation", "url": "https://host", "start_index": 0, "end_index": 2}
     noted = frame("response.output_text.annotation.added", item_id="m", annotation=note)
 
-    told = read(delta("Hi"), noted, frame("response.output_item.done", item=MESSAGE))
+    output = read(delta("Hi"), noted, frame("response.output_item.done", item=MESSAGE))
 
-    assert told[2] == TextEnded(item="m", annotations=(Annotation(kind="url", url="https://host", start=0, end=2),))
+    assert output[2] == TextEnded(item="m", annotations=(Annotation(kind="url", url="https://host", start=0, end=2),))
     assert read(frame("response.output_text.annotation.added", item_id="m", annotation=note)) == [RunFinished()]
 
 
@@ -501,10 +501,10 @@ def test_raw_reasoning_is_reasoning_and_a_summary_of_it_is_not_told_too() -> Non
     ids=["summary", "content", "sealed", "nothing"],
 )
 def test_whole_reasoning(item: dict[str, Any], parts: list[list[Part]]) -> None:
-    done = {"type": "reasoning", "id": "rs_1", **item}
+    finished = {"type": "reasoning", "id": "rs_1", **item}
 
-    assert said(read(frame("response.output_item.done", item=done))) == parts
-    assert said(whole({"output": [done, done]})) == parts
+    assert said(read(frame("response.output_item.done", item=finished))) == parts
+    assert said(whole({"output": [finished, finished]})) == parts
 
 
 def test_reasoning_and_the_text_that_follows_it_are_one_message() -> None:
@@ -570,20 +570,20 @@ def test_a_call_is_held_until_its_name_is_known() -> None:
 
 
 def test_a_call_may_leave_out_almost_everything() -> None:
-    told = read(frame("response.output_item.done", item={"type": "function_call"}))
+    output = read(frame("response.output_item.done", item={"type": "function_call"}))
 
-    assert said(told) == [[ToolCall(call_id="function_call 1", name="unknown")]]
+    assert said(output) == [[ToolCall(call_id="function_call 1", name="unknown")]]
     assert said(read(frame("response.output_item.done", item={"type": "function_call", "arguments": {"a": 1}}))) == [
         [ToolCall(call_id="function_call 1", name="unknown", arguments='{"a":1}')]
     ]
 
 
 def test_a_refusal_is_one() -> None:
-    done = {**MESSAGE, "content": [{"type": "refusal", "refusal": "No."}]}
+    finished = {**MESSAGE, "content": [{"type": "refusal", "refusal": "No."}]}
     frames = [
         frame("response.refusal.delta", item_id="m", content_index=0, delta="No."),
         frame("response.refusal.done", item_id="m", content_index=0, refusal="No."),
-        frame("response.output_item.done", item=done),
+        frame("response.output_item.done", item=finished),
     ]
 
     assert read(*lifecycle(*frames)) == [PartAdded(item="m", message="m", part=Refusal(text="No.")), RunFinished()]
@@ -592,13 +592,13 @@ def test_a_refusal_is_one() -> None:
 
 def test_a_message_of_several_parts_stays_one() -> None:
     content = [{"type": "output_text", "text": "A"}, {"type": "refusal", "refusal": "No."}, {"type": "output_text"}]
-    done = {**MESSAGE, "content": [*content, {"type": "output_text", "text": "B"}]}
+    finished = {**MESSAGE, "content": [*content, {"type": "output_text", "text": "B"}]}
     pieces = [delta("A", content_index=0), delta("B", content_index=3), delta("!", content_index=0)]
 
     whole_one = [
         [Text(text="A"), Refusal(text="No."), Data(name="responses:output_text", value=content[2]), Text(text="B")]
     ]
-    assert said(read(frame("response.output_item.done", item=done))) == whole_one
+    assert said(read(frame("response.output_item.done", item=finished))) == whole_one
     assert said(read(*pieces)) == [[Text(text="A"), Text(text="B"), Text(text="!")]]
 
 
@@ -714,7 +714,7 @@ def test_data_and_files_come_as_items_or_as_events_and_once() -> None:
         "data": [{"id": "dat_1", "name": "chart", "value": {"x": 1}}],
         "files": [{"id": "fil_1", "media_type": "image/png", "data": "AAAA", "filename": "p.png"}],
     }
-    shown = frame("palaver:data", sequence_number=2, item_id="dat_2", name="hint", value=1, transient=True)
+    rendered = frame("palaver:data", sequence_number=2, item_id="dat_2", name="hint", value=1, transient=True)
 
     items = [frame("response.output_item.done", item=item) for item in (data, file)]
     events = [
@@ -727,7 +727,7 @@ def test_data_and_files_come_as_items_or_as_events_and_once() -> None:
     assert read(*lifecycle(*events, custom_outputs=custom)) == [*parts, RunFinished()]
     assert whole({"output": [], "custom_outputs": custom}) == [*parts, RunFinished()]
     assert whole({"output": [data, file]}) == [*parts, RunFinished()]
-    assert read(shown)[0] == PartAdded(item="dat_2", part=Data(name="hint", value=1), transient=True)
+    assert read(rendered)[0] == PartAdded(item="dat_2", part=Data(name="hint", value=1), transient=True)
 
 
 def test_an_approval_is_asked_for_its_call() -> None:
@@ -829,35 +829,35 @@ def test_whatever_frames_come_in_whatever_order_make_a_lawful_stream(frames: lis
 
 def gist(events: list[Event]) -> list[Any]:
     """What a stream says, item by item, without what Responses cannot carry."""
-    told: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for one in events:
         match one:
             case TextEnded(item=item, text=text):
-                told[item] = ["text", text]
+                document[item] = ["text", text]
             case ReasoningEnded(item=item, text=text):
-                told[item] = ["reasoning", text, one.encrypted or None]
+                document[item] = ["reasoning", text, one.encrypted or None]
             case TextStarted(item=item) | ReasoningStarted(item=item):
-                told[item] = None
+                document[item] = None
             case ToolStarted():
-                told[one.item] = ["call", one.call_id, one.name]
+                document[one.item] = ["call", one.call_id, one.name]
             case ToolEnded():
-                told[one.item] = [*told[one.item], one.arguments]
+                document[one.item] = [*document[one.item], one.arguments]
             case ToolReturned(output=output):
                 text = output if isinstance(output, str) else json.encode(output).decode()
-                told[one.item] = ["result", one.call_id, text, one.is_error]
+                document[one.item] = ["result", one.call_id, text, one.is_error]
             case PartAdded(part=Refusal(text="")):
                 pass
             case PartAdded(transient=True):
                 pass
             case PartAdded(part=File() as file):
-                told[one.item] = replace(file, detail=None)
+                document[one.item] = replace(file, detail=None)
             case PartAdded():
-                told[one.item] = one.part
+                document[one.item] = one.part
             case RunFinished() | RunFailed() | RunCancelled():
-                told["end"] = type(one)
+                document["end"] = type(one)
             case _:
                 pass
-    return list(told.items())
+    return list(document.items())
 
 
 @given(sloppy, st.booleans())
@@ -870,12 +870,12 @@ def test_what_we_write_is_read_back_item_by_item(values: list[Any], is_streamed:
         events = linearize(valid_events(*values))
     except BadStream:
         return
-    reading = ResponsesRequest(profile="open", stream=is_streamed, model="m", workflow="w", encrypted=True)
+    parsed = ResponsesRequest(profile="open", stream=is_streamed, model="m", workflow="w", encrypted=True)
     if is_streamed:
-        frames = responses.stream_encoder(reading)
-        told = read(*(frames(one) for one in events))
+        frames = responses.stream_encoder(parsed)
+        output = read(*(frames(one) for one in events))
     else:
-        answer = responses.encode_response(events, reading, status=200)
-        told = read(answer.body, content_type="application/json")
+        answer = responses.encode_response(events, parsed, status=200)
+        output = read(answer.body, content_type="application/json")
 
-    assert gist(made(told, history=())) == gist(events)
+    assert gist(made(output, history=())) == gist(events)

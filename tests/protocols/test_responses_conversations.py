@@ -98,10 +98,10 @@ def test_an_error_finds_the_way_back_to_its_item(pointer: str, param: str) -> No
 
 
 def test_a_conversation_is_shown_and_deleted() -> None:
-    shown = store.conversation_response("conv_1", datetime(2026, 7, 1, 12, tzinfo=UTC), {"a": "b"})
+    rendered = store.conversation_response("conv_1", datetime(2026, 7, 1, 12, tzinfo=UTC), {"a": "b"})
 
-    assert shown.headers == (("content-type", "application/json"),)
-    assert json(shown) == {
+    assert rendered.headers == (("content-type", "application/json"),)
+    assert json(rendered) == {
         "id": "conv_1",
         "object": "conversation",
         "created_at": 1782907200,

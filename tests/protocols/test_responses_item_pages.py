@@ -110,7 +110,7 @@ def test_the_items_of_an_answer_are_those_that_it_had() -> None:
 def test_what_is_not_a_message_of_the_users_is_named_by_it() -> None:
     raw = {"type": "web_search_call", "id": "ws_1", "action": {}}
     nameless = {"type": "image_generation_call", "id": 5}
-    said = Message(
+    output = Message(
         role="assistant",
         parts=(
             Data(name="chart", value=1),
@@ -123,7 +123,7 @@ def test_what_is_not_a_message_of_the_users_is_named_by_it() -> None:
         id="msg_a",
     )
     answer = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None}))
-    items = [one.item for one in store.message_items([said, answer], OWNER)]
+    items = [one.item for one in store.message_items([output, answer], OWNER)]
 
     names = ["dat_a", "dat_a.2", "fil_a", "ws_1", "item_a", "c1", f"apr_{RUN.removeprefix('run_')}_i1"]
     assert [item["id"] for item in items] == names
@@ -170,9 +170,9 @@ def test_an_item_is_taken_out_and_the_others_stay(message: Message, data: st.Dat
     gone = data.draw(st.sampled_from(items))
     left = store.without_item(message, gone)
 
-    rest = [one.item for one in items if one is not gone]
+    remaining = [one.item for one in items if one is not gone]
     wrote = [] if left is None else [one.item for one in store.message_items([left], OWNER)]
-    kinds = [item["type"] for item in rest]
+    kinds = [item["type"] for item in remaining]
     if "message" in kinds:  # Two that stood apart may be one now.
         assert {item["type"] for item in wrote} >= set(kinds)
     else:
@@ -256,9 +256,9 @@ def test_what_was_added_is_listed_as_it_came() -> None:
 
 
 def test_sealed_reasoning_is_for_those_who_ask_for_it() -> None:
-    said = [listed(PageQuery(encrypted=encrypted, order="asc"))["data"][1] for encrypted in (False, True)]
+    output = [listed(PageQuery(encrypted=encrypted, order="asc"))["data"][1] for encrypted in (False, True)]
 
-    assert [item.get("encrypted_content") for item in said] == [None, "sealed"]
+    assert [item.get("encrypted_content") for item in output] == [None, "sealed"]
 
 
 def test_a_page_after_an_unknown_item_is_not_found() -> None:
@@ -289,10 +289,10 @@ def test_a_page_validates_against_the_types_that_openai_publishes(published: typ
     files = (File(media_type="image/png", url="https://host/a.png"), File(media_type="text/plain", file_id="file_1"))
     asking = Data(name="approval-request", value={"id": "c9", "name": "rm", "arguments": "{}"})
     answer = Data(name="approval-response", value={"id": "c9", "approve": True})
-    said = [
+    output = [
         *CHAT, Message.system("Be brief."), Message.user("What is this?", *files),
         Message.assistant(Refusal(text="No."), asking), Message.user(answer),
     ]  # fmt: skip
-    page = store.page_response(store.message_items(said, OWNER), PageQuery(order="asc"))
+    page = store.page_response(store.message_items(output, OWNER), PageQuery(order="asc"))
 
     assert len(published.model_validate_json(page.body).model_dump()["data"]) == 12

@@ -68,8 +68,8 @@ def number(block: bytes) -> int | None:
 
 def last_snapshot(stream: bytes) -> Any:
     """The response of the frame that ended the run."""
-    told = [msgspec.json.decode(block.partition(b"data: ")[2]) for block in blocks(stream)[:-1]]
-    return next(one["response"] for one in reversed(told) if "response" in one)
+    output = [msgspec.json.decode(block.partition(b"data: ")[2]) for block in blocks(stream)[:-1]]
+    return next(one["response"] for one in reversed(output) if "response" in one)
 
 
 def refusal(**query: str) -> tuple[str, str]:
@@ -141,11 +141,16 @@ def test_a_previous_response_that_is_unknown_has_a_name_of_its_own() -> None:
 
 
 def test_before_it_starts_a_response_is_queued() -> None:
-    whole = shown([], BACKGROUND, status_if_running="queued")
+    complete = shown([], BACKGROUND, status_if_running="queued")
 
-    assert (whole["id"], whole["status"], whole["created_at"]) == (RESPONSE, "queued", NOW)
-    assert (whole["output"], whole["usage"], whole["completed_at"], whole["error"]) == ([], None, None, None)
-    assert whole["background"] is True
+    assert (complete["id"], complete["status"], complete["created_at"]) == (RESPONSE, "queued", NOW)
+    assert (complete["output"], complete["usage"], complete["completed_at"], complete["error"]) == (
+        [],
+        None,
+        None,
+        None,
+    )
+    assert complete["background"] is True
 
 
 def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
@@ -153,11 +158,11 @@ def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
     running = [event for event in events if not isinstance(event, TERMINAL_EVENTS)][
         :-1
     ]  # Without the end of the last text.
-    whole = shown(running)
+    complete = shown(running)
 
     assert isinstance(running[-1], TextDelta)
-    assert (whole["status"], whole["usage"], whole["completed_at"]) == ("in_progress", None, None)
-    assert [item["type"] for item in whole["output"]] == ["message", "function_call"]
+    assert (complete["status"], complete["usage"], complete["completed_at"]) == ("in_progress", None, None)
+    assert [item["type"] for item in complete["output"]] == ["message", "function_call"]
 
 
 @pytest.mark.parametrize(
@@ -173,12 +178,12 @@ def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
 )
 def test_at_the_end_it_is_what_the_stream_said_last(end: Any, status: str, reason: str | None) -> None:
     events = valid_events("Hi", end=end)
-    whole = shown(events)
+    complete = shown(events)
 
-    assert whole == last_snapshot(streamed(events))
-    assert whole["status"] == status
-    assert whole["incomplete_details"] == (reason and {"reason": reason})
-    assert whole["output"][0]["content"][0]["text"] == "Hi"
+    assert complete == last_snapshot(streamed(events))
+    assert complete["status"] == status
+    assert complete["incomplete_details"] == (reason and {"reason": reason})
+    assert complete["output"][0]["content"][0]["text"] == "Hi"
 
 
 def test_a_failed_response_is_shown_with_its_error() -> None:
@@ -209,11 +214,11 @@ def test_a_response_begun_on_invocations_is_shown_like_any_other() -> None:
 
 def test_what_was_asked_is_repeated() -> None:
     body = {"input": "x", "previous_response_id": "resp_1", "store": False, "background": False, "metadata": {"a": "b"}}
-    _, reading = responses.decode(replace(request(body), route="v1/responses"), find)
-    whole = shown(valid_events("Hi"), reading)
+    _, parsed = responses.decode(replace(request(body), route="v1/responses"), find)
+    complete = shown(valid_events("Hi"), parsed)
 
-    assert (whole["previous_response_id"], whole["conversation"]) == ("resp_1", None)
-    assert (whole["store"], whole["background"], whole["metadata"]) == (False, False, {"a": "b"})
+    assert (complete["previous_response_id"], complete["conversation"]) == ("resp_1", None)
+    assert (complete["store"], complete["background"], complete["metadata"]) == (False, False, {"a": "b"})
 
 
 def test_a_deleted_response_is_gone() -> None:
@@ -226,16 +231,16 @@ def test_a_deleted_response_is_gone() -> None:
 
 @given(sloppy | hostile, st.booleans())
 def test_a_response_is_shown_at_any_moment(values: list[object], is_chat: bool) -> None:
-    events, reading = stream_of(values), replace(MLFLOW, is_chat=is_chat)
-    final = last_snapshot(streamed(events, replace(reading, profile="open")))
-    done: list[Any] = []
+    events, parsed = stream_of(values), replace(MLFLOW, is_chat=is_chat)
+    final = last_snapshot(streamed(events, replace(parsed, profile="open")))
+    finished: list[Any] = []
     for count in range(len(events)):
-        whole = msgspec.json.decode(store.encode_stored(events[:count], reading, started=RunStarted(run_id=ANY_RUN)))
-        assert whole["status"] == "in_progress"
-        assert [item for item in done if item not in whole["output"]] == [], "what is done stays"
-        done = whole["output"]
-    assert [item for item in done if item not in final["output"]] == []
-    assert msgspec.json.decode(store.encode_stored(events, reading, started=RunStarted(run_id=ANY_RUN))) == final
+        complete = msgspec.json.decode(store.encode_stored(events[:count], parsed, started=RunStarted(run_id=ANY_RUN)))
+        assert complete["status"] == "in_progress"
+        assert [item for item in finished if item not in complete["output"]] == [], "what is done stays"
+        finished = complete["output"]
+    assert [item for item in finished if item not in final["output"]] == []
+    assert msgspec.json.decode(store.encode_stored(events, parsed, started=RunStarted(run_id=ANY_RUN))) == final
 
 
 # The background
@@ -254,12 +259,12 @@ def test_a_call_in_the_background_is_answered_before_it_runs() -> None:
 def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_queue_or_read_later(
     profile: Any,
 ) -> None:
-    reading = replace(BACKGROUND, profile=profile)
+    parsed = replace(BACKGROUND, profile=profile)
     events = valid_events("Hi", end=RunFinished(at=AT))
-    opening, rest = responses.queued_stream(QUEUED, reading)
-    watched = opening + b"".join(map(rest, events))
+    opening, remaining = responses.queued_stream(QUEUED, parsed)
+    watched = opening + b"".join(map(remaining, events))
 
-    assert watched == streamed(events, reading)
+    assert watched == streamed(events, parsed)
     assert len(blocks(opening)) == 2
     if profile == "open":
         assert grade(watched, "responses").violations == ()
@@ -270,23 +275,23 @@ def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_q
 
 @given(sloppy | hostile, st.data())
 def test_the_rest_of_a_stream_is_what_the_client_does_not_have(values: list[object], data: st.DataObject) -> None:
-    events, reading = stream_of(values), replace(OPEN, background=data.draw(st.booleans()))
-    everything = streamed(events, reading)
+    events, parsed = stream_of(values), replace(OPEN, background=data.draw(st.booleans()))
+    everything = streamed(events, parsed)
     after = data.draw(st.integers(-1, len(blocks(everything)) + 2))
     wanted = [block for block in blocks(everything) if (at := number(block)) is None or at > after]
 
-    assert resumed(events, reading, after) == b"".join(wanted)
-    assert resumed(events, replace(reading, profile="invocations"), after) == b"".join(wanted)
+    assert resumed(events, parsed, after) == b"".join(wanted)
+    assert resumed(events, replace(parsed, profile="invocations"), after) == b"".join(wanted)
 
 
 def test_who_has_everything_is_told_only_that_it_is_over() -> None:
-    events, reading = valid_events("Hi"), replace(OPEN, trace=True)
-    *_, last, _, _ = blocks(streamed(events, reading))  # The trace has no number, and came with the last frame.
+    events, parsed = valid_events("Hi"), replace(OPEN, trace=True)
+    *_, last, _, _ = blocks(streamed(events, parsed))  # The trace has no number, and came with the last frame.
     end = number(last)
     assert end is not None
 
-    assert resumed(events, reading, end) == resumed(events, reading, end + 100) == DONE
-    assert len(blocks(resumed(events, reading, end - 1))) == 3
+    assert resumed(events, parsed, end) == resumed(events, parsed, end + 100) == DONE
+    assert len(blocks(resumed(events, parsed, end - 1))) == 3
 
 
 def test_a_stream_that_is_resumed_has_the_head_of_any_stream() -> None:
@@ -322,9 +327,9 @@ def test_what_was_not_streamed_is_shown_the_same() -> None:
 def test_the_items_of_a_response_are_found_by_the_ids_that_it_gave_them() -> None:
     events = valid_events(Reasoning(text="Hm.", encrypted="sealed"), "Hi", ToolCall(call_id="c1", name="now"))
     output = shown(events)["output"]
-    found = store.output_items(events, MLFLOW)
+    result = store.output_items(events, MLFLOW)
 
-    assert found == {item["id"]: item for item in output} | {
+    assert result == {item["id"]: item for item in output} | {
         output[0]["id"]: {**output[0], "encrypted_content": "sealed"}
     }
     assert store.output_items([], OPEN) == {}

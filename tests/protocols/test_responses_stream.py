@@ -56,11 +56,11 @@ def frames(events: list[Event], reading: ResponsesRequest = OPEN) -> list[Any]:
 
 def inner(*given: OutputValue | str, reading: ResponsesRequest = OPEN) -> list[Any]:
     """The frames between the start and the end of a run, without their numbers."""
-    told = frames(valid_events(*given), reading)
-    numbers = [one["sequence_number"] for one in told[:-1]]
+    output = frames(valid_events(*given), reading)
+    numbers = [one["sequence_number"] for one in output[:-1]]
     assert numbers == list(range(len(numbers)))
-    last = next(n for n, one in enumerate(told) if one["type"] in ("response.completed", "responses.completed"))
-    return [{name: value for name, value in one.items() if name != "sequence_number"} for one in told[2:last]]
+    last = next(n for n, one in enumerate(output) if one["type"] in ("response.completed", "responses.completed"))
+    return [{name: value for name, value in one.items() if name != "sequence_number"} for one in output[2:last]]
 
 
 def snapshot(told: list[Any]) -> Any:
@@ -104,9 +104,9 @@ def said(item: str, text: str, index: int = 0, notes: list[Any] | None = None) -
 def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
     events = valid_events("Hello ", "world", Usage(input_tokens=3, output_tokens=4), end=RunFinished(at=AT))
     events[0] = replace(STARTED, seq=0, at=AT)
-    told = frames(events)
+    output = frames(events)
     part = {"type": "output_text", "text": "Hello world", "annotations": [], "logprobs": []}
-    whole = {
+    complete = {
         "id": RESPONSE, "object": "response", "created_at": NOW, "completed_at": NOW, "status": "completed",
         "background": False, "error": None, "incomplete_details": None, "instructions": None, "max_output_tokens": None,
         "max_tool_calls": None, "metadata": {}, "model": "tutor", "output": [
@@ -119,39 +119,39 @@ def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
                   "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
                   "output_tokens_details": {"reasoning_tokens": 0}},
     }  # fmt: skip
-    begun = {**whole, "status": "in_progress", "output": [], "completed_at": None, "usage": None}
+    begun = {**complete, "status": "in_progress", "output": [], "completed_at": None, "usage": None}
 
-    assert [one["sequence_number"] for one in told[:-1]] == list(range(len(told) - 1))
-    assert told[0] == of("created", sequence_number=0, response=begun)
-    assert told[1] == of("in_progress", sequence_number=1, response=begun)
-    assert told[-2] == of("completed", sequence_number=len(told) - 2, response=whole)
-    assert told[-1] == "[DONE]"
+    assert [one["sequence_number"] for one in output[:-1]] == list(range(len(output) - 1))
+    assert output[0] == of("created", sequence_number=0, response=begun)
+    assert output[1] == of("in_progress", sequence_number=1, response=begun)
+    assert output[-2] == of("completed", sequence_number=len(output) - 2, response=complete)
+    assert output[-1] == "[DONE]"
 
 
 def test_in_the_background_a_response_is_queued_first_and_was_created_then() -> None:
     events = valid_events("Hi", end=RunFinished(at=AT))
-    reading = replace(OPEN, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
-    told = frames([replace(STARTED, seq=0, at=AT), *events[1:]], reading)
-    opening = [(one["type"], one["sequence_number"], one["response"]["status"]) for one in told[:3]]
+    parsed = replace(OPEN, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
+    output = frames([replace(STARTED, seq=0, at=AT), *events[1:]], parsed)
+    opening = [(one["type"], one["sequence_number"], one["response"]["status"]) for one in output[:3]]
 
     assert opening == [
         ("response.created", 0, "queued"),
         ("response.queued", 1, "queued"),
         ("response.in_progress", 2, "in_progress"),
     ]
-    assert [one["sequence_number"] for one in told[:-1]] == list(range(len(told) - 1))
-    assert {one["response"]["created_at"] for one in told[:-1] if "response" in one} == {NOW - 9}
-    assert {one["response"]["background"] for one in told[:-1] if "response" in one} == {True}
+    assert [one["sequence_number"] for one in output[:-1]] == list(range(len(output) - 1))
+    assert {one["response"]["created_at"] for one in output[:-1] if "response" in one} == {NOW - 9}
+    assert {one["response"]["background"] for one in output[:-1] if "response" in one} == {True}
 
 
 def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk() -> None:
-    told = frames(valid_events("Hi", end=RunFinished(finish="length")), MLFLOW)
+    output = frames(valid_events("Hi", end=RunFinished(finish="length")), MLFLOW)
 
-    assert [name for name, value in told[0]["response"].items() if value is None] == []
-    assert [name for name, value in told[-2]["response"].items() if value is None] == []
-    assert told[-3] == {
+    assert [name for name, value in output[0]["response"].items() if value is None] == []
+    assert [name for name, value in output[-2]["response"].items() if value is None] == []
+    assert output[-3] == {
         "type": "responses.completed",
-        "sequence_number": len(told) - 3,
+        "sequence_number": len(output) - 3,
         "response": {
             "id": RESPONSE,
             "status": "incomplete",
@@ -163,20 +163,20 @@ def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk(
             },
         },
     }  # fmt: skip
-    assert "usage" not in told[-2]["response"]
+    assert "usage" not in output[-2]["response"]
 
 
 @pytest.mark.parametrize("reading", [OPEN, MLFLOW])
 def test_a_text_in_pieces(reading: ResponsesRequest) -> None:
     at = {"item_id": ITEM, "output_index": 0, "content_index": 0}
-    first, part, _, *rest = said(ITEM, "Hi 🦀\u2028")
+    first, part, _, *remaining = said(ITEM, "Hi 🦀\u2028")
 
     assert inner("Hi ", "🦀\u2028", reading=reading) == [
         first,
         part,
         of("output_text.delta", **at, delta="Hi ", logprobs=[]),
         of("output_text.delta", **at, delta="🦀\u2028", logprobs=[]),
-        *rest,
+        *remaining,
     ]
 
 
@@ -210,10 +210,10 @@ def test_a_note_that_says_little_gets_what_clients_insist_on() -> None:
 def test_reasoning_is_a_summary_of_one_part() -> None:
     item = f"rs_{TAIL}_2"
     at = {"item_id": item, "output_index": 0, "summary_index": 0}
-    told = inner(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="."), ReasoningEnded(encrypted="sealed"))
+    output = inner(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="."), ReasoningEnded(encrypted="sealed"))
     summary = {"type": "summary_text", "text": "Hm."}
 
-    assert told == [
+    assert output == [
         added(0, type="reasoning", id=item, summary=[], status="in_progress"),
         of("reasoning_summary_part.added", **at, part={"type": "summary_text", "text": ""}),
         of("reasoning_summary_text.delta", **at, delta="Hm"),
@@ -225,15 +225,15 @@ def test_reasoning_is_a_summary_of_one_part() -> None:
 
 
 def test_sealed_reasoning_is_given_to_those_who_ask_for_it() -> None:
-    reading = replace(OPEN, encrypted=True)
+    parsed = replace(OPEN, encrypted=True)
 
-    told = inner(Reasoning(text="Hm.", encrypted="sealed"), reading=reading)
+    output = inner(Reasoning(text="Hm.", encrypted="sealed"), reading=parsed)
 
-    assert told[-1]["item"]["encrypted_content"] == "sealed"
+    assert output[-1]["item"]["encrypted_content"] == "sealed"
 
 
 def test_a_tool_round() -> None:
-    told = inner(
+    output = inner(
         ToolStarted(call_id="c1", name="get_time"),
         ToolDelta(delta='{"tz":'),
         ToolDelta(delta='"UTC"}'),
@@ -246,7 +246,7 @@ def test_a_tool_round() -> None:
     result = {"type": "function_call_output", "id": "fco_c1", "call_id": "c1"}
     arguments = '{"tz":"UTC"}'
 
-    assert told[:8] == [
+    assert output[:8] == [
         added(0, **call, arguments="", status="in_progress"),
         of("function_call_arguments.delta", **at, delta='{"tz":'),
         of("function_call_arguments.delta", **at, delta='"UTC"}'),
@@ -254,7 +254,7 @@ def test_a_tool_round() -> None:
         done(0, **call, arguments=arguments, status="completed"),
         added(1, **result, output="", status="in_progress"),
         done(1, **result, output="12:00", status="completed"),
-        said(told[7]["item"]["id"], "It is noon.", 2)[0],
+        said(output[7]["item"]["id"], "It is noon.", 2)[0],
     ]
 
 
@@ -284,16 +284,16 @@ def test_a_call_whose_arguments_are_not_json_is_incomplete(arguments: str, statu
     [("12:00", "12:00"), ("", ""), ({"a": [1, "ü"]}, '{"a":[1,"ü"]}'), (None, "null"), (True, "true")],
 )
 def test_an_output_is_always_text(output: Any, text: str) -> None:
-    told = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output=output))
+    document = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output=output))
 
-    assert told[-1]["item"]["output"] == text
-    assert "palaver:is_error" not in told[-1]["item"]
+    assert document[-1]["item"]["output"] == text
+    assert "palaver:is_error" not in document[-1]["item"]
 
 
 def test_a_failed_tool_says_so() -> None:
-    told = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output="no", is_error=True))
+    output = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output="no", is_error=True))
 
-    assert told[-1]["item"]["palaver:is_error"] is True
+    assert output[-1]["item"]["palaver:is_error"] is True
 
 
 def test_a_refusal() -> None:
@@ -320,14 +320,14 @@ def test_an_approval_is_asked_for_under_the_calls_own_id() -> None:
         "status": "completed",
     }  # fmt: skip
 
-    for reading in (OPEN, MLFLOW):
-        assert inner(Data(name="approval-request", value=value), reading=reading) == [added(0, **item), done(0, **item)]
+    for parsed in (OPEN, MLFLOW):
+        assert inner(Data(name="approval-request", value=value), reading=parsed) == [added(0, **item), done(0, **item)]
 
 
 def test_an_approval_that_says_nothing_is_an_interrupt() -> None:
-    told = inner(Data(name="approval-request", value="?"))
+    output = inner(Data(name="approval-request", value="?"))
 
-    assert told[0]["item"] == {
+    assert output[0]["item"] == {
         "type": "mcp_approval_request", "id": f"dat_{TAIL}_2", "name": "interrupt", "arguments": "{}",
         "server_label": "tutor", "status": "completed",
     }  # fmt: skip
@@ -353,16 +353,16 @@ def test_data_and_files_are_items_of_our_own() -> None:
 
 
 def test_on_invocations_data_and_files_are_events_and_custom_outputs() -> None:
-    told = frames(valid_events(Data(name="chart", value=1), FILE_PART), MLFLOW)
+    output = frames(valid_events(Data(name="chart", value=1), FILE_PART), MLFLOW)
     chart, picture = f"dat_{TAIL}_2", f"fil_{TAIL}_3"
     file = {"media_type": "image/png", "data": "iVBO", "filename": "p.png"}
 
-    assert told[2:4] == [
+    assert output[2:4] == [
         {"type": "palaver:data", "sequence_number": 2, "item_id": chart, "name": "chart", "value": 1},
         {"type": "palaver:file", "sequence_number": 3, "item_id": picture, **file},
     ]
-    assert told[-2]["response"]["output"] == []
-    assert told[-2]["response"]["custom_outputs"] == {
+    assert output[-2]["response"]["output"] == []
+    assert output[-2]["response"]["custom_outputs"] == {
         "data": [{"id": chart, "name": "chart", "value": 1}],
         "files": [{"id": picture, **file}],
     }
@@ -372,30 +372,30 @@ def test_transient_data_is_shown_on_invocations_and_kept_nowhere() -> None:
     status = PartAdded(part=Data(name="status", value="Thinking"), transient=True)
 
     assert inner(status) == []
-    told = frames(valid_events(status), MLFLOW)
-    assert told[2]["transient"] is True
-    assert "custom_outputs" not in told[-2]["response"]
+    output = frames(valid_events(status), MLFLOW)
+    assert output[2]["transient"] is True
+    assert "custom_outputs" not in output[-2]["response"]
 
 
 @pytest.mark.parametrize("part", [Refusal(text="No."), FILE_PART])
 def test_whatever_is_transient_is_not_kept(part: Refusal | File) -> None:
-    shown = PartAdded(part=part, transient=True)
+    rendered = PartAdded(part=part, transient=True)
 
-    assert inner(shown) == []
-    told = frames(valid_events(shown), MLFLOW)
-    assert [one.get("transient") for one in told[2:-3]] == ([True] if isinstance(part, File) else [])
-    assert "custom_outputs" not in told[-2]["response"]
+    assert inner(rendered) == []
+    output = frames(valid_events(rendered), MLFLOW)
+    assert [one.get("transient") for one in output[2:-3]] == ([True] if isinstance(part, File) else [])
+    assert "custom_outputs" not in output[-2]["response"]
 
 
 def test_data_may_stand_inside_a_text_and_keeps_its_place() -> None:
-    told = frames(valid_events("a", Data(name="d", value=1), "b"))
+    output = frames(valid_events("a", Data(name="d", value=1), "b"))
 
-    assert [item["type"] for item in snapshot(told)["output"]] == ["message", "palaver:data"]
+    assert [item["type"] for item in snapshot(output)["output"]] == ["message", "palaver:data"]
 
 
 def test_text_before_and_after_a_call_never_share_an_id() -> None:
     call = ToolCall(call_id="c1", name="now")
-    told = frames(
+    output = frames(
         valid_events(
             TextStarted(item="t", message="m"),
             TextDelta(item="t", delta="one"),
@@ -405,7 +405,7 @@ def test_text_before_and_after_a_call_never_share_an_id() -> None:
         )
     )
 
-    assert [item["id"] for item in snapshot(told)["output"]] == ["t", "fc_c1", "t.2"]
+    assert [item["id"] for item in snapshot(output)["output"]] == ["t", "fc_c1", "t.2"]
 
 
 @pytest.mark.parametrize(
@@ -429,32 +429,32 @@ def test_how_a_run_ends(end: Any, kind: str, status: str, reason: str | None) ->
 
 
 def test_a_failed_run_says_so_twice_for_two_kinds_of_readers() -> None:
-    told = frames(valid_events("Hi", end=RunFailed(code="model_down", message="The model is down.")))
+    output = frames(valid_events("Hi", end=RunFailed(code="model_down", message="The model is down.")))
     error = {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None}
 
-    assert {**told[-3], "sequence_number": 0} == {
+    assert {**output[-3], "sequence_number": 0} == {
         "type": "error", "sequence_number": 0, "code": "model_down", "message": "The model is down.", "param": None,
         "error": error,
     }  # fmt: skip
-    assert told[-2]["type"] == "response.failed"
-    assert told[-2]["response"]["status"] == "failed"
-    assert told[-2]["response"]["error"] == {"code": "model_down", "message": "The model is down."}
-    assert [item["id"] for item in told[-2]["response"]["output"]] == [ITEM]
+    assert output[-2]["type"] == "response.failed"
+    assert output[-2]["response"]["status"] == "failed"
+    assert output[-2]["response"]["error"] == {"code": "model_down", "message": "The model is down."}
+    assert [item["id"] for item in output[-2]["response"]["output"]] == [ITEM]
 
 
 def test_on_invocations_the_summary_stands_between_the_error_and_the_end() -> None:
-    told = frames(valid_events(end=RunFailed(code="x", message="y")), MLFLOW)
+    output = frames(valid_events(end=RunFailed(code="x", message="y")), MLFLOW)
 
-    assert [one["type"] for one in told[2:-1]] == ["error", "responses.completed", "response.failed"]
-    assert told[3]["response"]["incomplete_details"] == {"reason": "failed"}
+    assert [one["type"] for one in output[2:-1]] == ["error", "responses.completed", "response.failed"]
+    assert output[3]["response"]["incomplete_details"] == {"reason": "failed"}
 
 
 def test_the_trace_is_told_to_those_who_ask() -> None:
-    told = frames(valid_events("Hi"), replace(OPEN, trace=True, metadata={"a": "b"}))
+    output = frames(valid_events("Hi"), replace(OPEN, trace=True, metadata={"a": "b"}))
 
-    assert told[-3]["response"]["metadata"] == {"a": "b", "trace_id": f"tr-{TRACE}"}
-    assert told[-2:] == [{"trace_id": f"tr-{TRACE}"}, "[DONE]"]
-    assert told[0]["response"]["metadata"] == {"a": "b"}
+    assert output[-3]["response"]["metadata"] == {"a": "b", "trace_id": f"tr-{TRACE}"}
+    assert output[-2:] == [{"trace_id": f"tr-{TRACE}"}, "[DONE]"]
+    assert output[0]["response"]["metadata"] == {"a": "b"}
 
 
 FORM = replace(OPEN, is_chat=False)
@@ -464,8 +464,8 @@ FORM = replace(OPEN, is_chat=False)
     ("value", "text"), [("Hi", "Hi"), ({"a": 1}, '{"a":1}'), (None, "null"), ([1, "ü"], '[1,"ü"]')]
 )
 def test_the_value_of_a_workflow_is_said_as_a_message(value: Any, text: str) -> None:
-    told = snapshot(frames(valid_events(end=RunFinished(value=value)), FORM))["output"]
-    message, *data = told
+    document = snapshot(frames(valid_events(end=RunFinished(value=value)), FORM))["output"]
+    message, *data = document
 
     assert message["content"][0]["text"] == text
     assert message["id"] == f"{MESSAGE}_0"
@@ -492,9 +492,9 @@ def test_a_chat_that_says_nothing_has_no_items() -> None:
 @given(sloppy | hostile)
 def test_encoding_twice_gives_the_same_bytes_and_the_whole_equals_the_last_snapshot(values: list[object]) -> None:
     events = stream_of(values)
-    for reading in (OPEN, MLFLOW, replace(FORM, encrypted=True)):
-        told = frames(events, reading)
-        assert told == frames(events, reading)
+    for parsed in (OPEN, MLFLOW, replace(FORM, encrypted=True)):
+        output = frames(events, parsed)
+        assert output == frames(events, parsed)
         if not isinstance(events[-1], RunFailed):
-            answer = responses.encode_response(events, reading, status=200)
-            assert msgspec.json.decode(answer.body) == snapshot(told)
+            answer = responses.encode_response(events, parsed, status=200)
+            assert msgspec.json.decode(answer.body) == snapshot(output)

@@ -72,8 +72,8 @@ def status(line: Any) -> PartAdded:
 
 
 def taken(body: Any, **more: Any) -> tuple[Call, ServiceRequest]:
-    asked = msgspec.structs.replace(request(body, **more), route="services/{w}", new_id="fresh-1")
-    return services.decode(asked, find)
+    http_request = msgspec.structs.replace(request(body, **more), route="services/{w}", new_id="fresh-1")
+    return services.decode(http_request, find)
 
 
 def refused(body: Any, workflow: str = "tutor") -> Any:
@@ -88,26 +88,26 @@ def events(given_events: list[Event], reading: ServiceRequest = CHAT) -> list[tu
 
 def read(body: bytes) -> list[tuple[str, Any]]:
     """The events of a stream, whose frames are all of one form."""
-    *frames, rest = body.decode().split("\n\n")
-    assert rest == ""
-    found: list[tuple[str, Any]] = []
+    *frames, remaining = body.decode().split("\n\n")
+    assert remaining == ""
+    result: list[tuple[str, Any]] = []
     for frame in frames:
         name, data = frame.split("\n")
-        found.append((name.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))))
-    return found
+        result.append((name.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))))
+    return result
 
 
 def block(index: int, kind: str, *pieces: str, **more: Any) -> list[tuple[str, Any]]:
     names = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
     delta, name = names.get(kind, ("input_json_delta", "partial_json"))
     opened = {"type": kind, **more} if kind == "tool_use" else {"type": kind, name: ""}
-    said = [
+    output = [
         ("content_block_delta", {"type": "content_block_delta", "index": index, "delta": {"type": delta, name: piece}})
         for piece in pieces
     ]
     return [
         ("content_block_start", {"type": "content_block_start", "index": index, "content_block": opened}),
-        *said,
+        *output,
         ("content_block_stop", {"type": "content_block_stop", "index": index}),
     ]
 
@@ -119,24 +119,24 @@ def body_of(given_events: list[Event], reading: ServiceRequest = CHAT) -> Any:
 @st.composite
 def streams(draw: st.DrawFn) -> list[Event]:
     """Lawful streams of all that producers give, lines of status and replies among it."""
-    said = st.one_of(
+    output = st.one_of(
         st.builds(status, st.sampled_from(["Busy", {"text": "Busy"}, {"text": 7}, 7])),
         st.builds(Data, name=st.sampled_from(["reply", "code-edit"]), value=st.sampled_from([{"x": 1, "new": "b"}, 7])),
     )
-    chunks = draw(st.lists(sloppy | hostile | st.lists(said, max_size=2), max_size=4))
+    chunks = draw(st.lists(sloppy | hostile | st.lists(output, max_size=2), max_size=4))
     grammar = Grammar(RUN)
-    made = [*grammar.start(STARTED)]
+    created = [*grammar.start(STARTED)]
     try:
         for value in [value for chunk in chunks for value in chunk]:
-            made += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
+            created += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
             if grammar.ending is not None:
                 break
     except BadStream:
-        return [*made, *grammar.end(RunFailed(code="bad_stream", message="No."))]
+        return [*created, *grammar.end(RunFailed(code="bad_stream", message="No."))]
     end = draw(st.none() | terminals)
     if isinstance(end, RunFinished | RunFailed | RunCancelled) and not is_encodable(end):
         end = None
-    return [*made, *grammar.end(end or RunFinished())]
+    return [*created, *grammar.end(end or RunFinished())]
 
 
 # Payloads
@@ -145,7 +145,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 def test_a_chats_history_and_content_are_its_messages_and_all_else_are_inputs() -> None:
     history = [{"role": "user", "content": "Hi", "id": 7}, {"role": "assistant", "content": " "}]
     meta = {"rag": {}, "session_id": "s-9", "user": {"id": "u", "persona": "p"}}
-    call, reading = taken(
+    call, parsed = taken(
         {"content": "Why?", "history": history, "context": {"a": 1}, "meta": meta, "stream": True,
          "parameters": {"tone": "dry"}, "api_key": "sk-1", "metrics_opt_in": False},
         workflow="tutor",
@@ -162,23 +162,23 @@ def test_a_chats_history_and_content_are_its_messages_and_all_else_are_inputs() 
     assert {name: (secret.reveal(), repr(secret)) for name, secret in call.secrets.items()} == {
         "api_key": ("sk-1", "***")
     }
-    assert reading == ServiceRequest(workflow="tutor", history=(*history, {"role": "user", "content": "Why?"}))
+    assert parsed == ServiceRequest(workflow="tutor", history=(*history, {"role": "user", "content": "Why?"}))
 
 
 def test_messages_in_any_dialect_stand_instead_of_content_and_history() -> None:
-    said = [
+    output = [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
         {"role": "assistant", "content": "Hello."},
     ]
-    call, reading = taken({"messages": said}, workflow="tutor")
+    call, parsed = taken({"messages": output}, workflow="tutor")
 
     assert [message.role for message in call.messages] == ["system", "user", "assistant"]
-    assert reading.history == ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."})
+    assert parsed.history == ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."})
 
 
 def test_any_other_workflow_is_given_the_whole_object() -> None:
-    call, reading = taken(
+    call, parsed = taken(
         {"text": "x", "content": 1, "history": 2, "messages": 3, "parameters": 4, "api_key": "k", "stream": False},
         workflow="headline",
     )
@@ -187,7 +187,7 @@ def test_any_other_workflow_is_given_the_whole_object() -> None:
         "text": "x", "content": 1, "history": 2, "messages": 3, "parameters": 4, "session_id": "fresh-1"
     }  # fmt: skip
     assert (call.messages, call.parameters, call.session) == ((), {}, "fresh-1")
-    assert reading == ServiceRequest(workflow="headline", is_chat=False)
+    assert parsed == ServiceRequest(workflow="headline", is_chat=False)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_a_session_is_the_clients_label_or_a_new_one(meta: Any, session: str) ->
 )
 def test_what_a_workflow_does_not_name_is_dropped_unless_it_takes_anything(schema: Any, inputs: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=schema))
-    asked = msgspec.structs.replace(request({"content": "Hi", "subject": "maths", "odd": 1}), new_id="fresh-1")
+    http_request = msgspec.structs.replace(request({"content": "Hi", "subject": "maths", "odd": 1}), new_id="fresh-1")
 
-    assert services.decode(asked, lambda _: described)[0].inputs == inputs
+    assert services.decode(http_request, lambda _: described)[0].inputs == inputs
 
 
 @pytest.mark.parametrize("key", [None, "", "  ", f"plv_abcd1234_{'x' * 40}"])
@@ -301,9 +301,9 @@ INPUTS = {
 )
 def test_inputs_of_a_refused_payload_are_looked_at_too(inputs: Any, wrong: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=INPUTS))
-    asked = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM_ROUTE)
+    http_request = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM_ROUTE)
     with pytest.raises(RejectedPayload) as raised:
-        services.decode(asked, lambda _: described)
+        services.decode(http_request, lambda _: described)
 
     first = [("stream", "must be true or false"), ("content", "is required")]
     assert raised.value.details["errors"] == [{"field": name, "message": why} for name, why in [*first, *wrong]]
@@ -314,9 +314,9 @@ def test_what_is_wrong_with_any_other_workflows_payload_is_told_too() -> None:
 
 
 def test_messages_that_are_none_are_named() -> None:
-    told = refused({"messages": [{"role": "user", "content": "x"}, 7]})
+    output = refused({"messages": [{"role": "user", "content": "x"}, 7]})
 
-    assert (told["type"], told["details"]["errors"][0]["field"]) == ("BAD_REQUEST", "messages[1]")
+    assert (output["type"], output["details"]["errors"][0]["field"]) == ("BAD_REQUEST", "messages[1]")
 
 
 @pytest.mark.parametrize(
@@ -331,10 +331,10 @@ def test_messages_that_are_none_are_named() -> None:
     ],
 )
 def test_a_body_that_is_no_object_is_refused_with_its_place(body: bytes, details: Any) -> None:
-    told = refused(body)
+    output = refused(body)
 
-    assert (told["code"], told["type"], told.get("details")) == (400, "BAD_REQUEST", details)
-    assert "line 2, column 8" in told["message"] or (details or {}).get("line") != 2
+    assert (output["code"], output["type"], output.get("details")) == (400, "BAD_REQUEST", details)
+    assert "line 2, column 8" in output["message"] or (details or {}).get("line") != 2
 
 
 def test_an_unknown_name_is_told_as_one_of_a_service() -> None:
@@ -385,9 +385,9 @@ def test_errors_are_words_in_capitals(error: Any, code: int, word: str) -> None:
 
 
 def test_a_stream_tells_what_is_wrong_with_its_payload_as_its_one_event() -> None:
-    asked = msgspec.structs.replace(request({"content": ""}), route=services.STREAM_ROUTE)
+    http_request = msgspec.structs.replace(request({"content": ""}), route=services.STREAM_ROUTE)
     with pytest.raises(RejectedPayload) as raised:
-        services.decode(asked, find)
+        services.decode(http_request, find)
     answer = services.encode_error(raised.value, None, status=400)
 
     assert answer.status == 200
@@ -406,16 +406,16 @@ def test_a_stream_tells_what_is_wrong_with_its_payload_as_its_one_event() -> Non
 
 @pytest.mark.parametrize(("stream", "sparse"), [(True, False), (None, False), (False, True)])
 def test_a_stream_may_be_asked_to_say_less(stream: Any, sparse: bool) -> None:
-    asked = msgspec.structs.replace(request({"content": "Hi", "stream": stream}), route=services.STREAM_ROUTE)
-    _, reading = services.decode(asked, find)
+    http_request = msgspec.structs.replace(request({"content": "Hi", "stream": stream}), route=services.STREAM_ROUTE)
+    _, parsed = services.decode(http_request, find)
 
-    assert (reading.stream, reading.sparse) == (True, sparse)
+    assert (parsed.stream, parsed.sparse) == (True, sparse)
 
 
 def test_a_stream_that_is_neither_wanted_nor_unwanted_is_refused() -> None:
-    asked = msgspec.structs.replace(request({"content": "Hi", "stream": "yes"}), route=services.STREAM_ROUTE)
+    http_request = msgspec.structs.replace(request({"content": "Hi", "stream": "yes"}), route=services.STREAM_ROUTE)
     with pytest.raises(RejectedPayload, match="stream must be true or false"):
-        services.decode(asked, find)
+        services.decode(http_request, find)
 
 
 def test_on_the_plain_route_stream_is_ignored() -> None:
@@ -629,9 +629,9 @@ def test_how_it_ended_is_told_as_anthropic_does(finish: FinishReason, reason: st
 
 def test_a_failure_closes_what_is_open_and_is_the_last_event() -> None:
     run = valid_events("Hel", end=FAILED)
-    told = {"code": 404, "type": "NO_SUCH_CITY", "message": "Where?", "details": {"city": "Atlantis"}}
+    document = {"code": 404, "type": "NO_SUCH_CITY", "message": "Where?", "details": {"city": "Atlantis"}}
 
-    assert events(run) == [("message_start", START), *block(0, "text", "Hel"), ("error", told)]
+    assert events(run) == [("message_start", START), *block(0, "text", "Hel"), ("error", document)]
 
 
 def test_the_number_of_a_failure_is_the_servers() -> None:
@@ -681,19 +681,19 @@ def test_the_head_of_a_stream() -> None:
 
 @given(streams(), st.booleans(), st.booleans())
 def test_the_last_event_is_what_the_plain_route_answers(run: list[Event], is_chat: bool, sparse: bool) -> None:
-    reading = msgspec.structs.replace(CHAT, is_chat=is_chat, sparse=sparse)
-    told = read(b"".join(map(services.stream_encoder(reading, status=lambda _: 418), run)))
-    plain = services.encode_response(run, msgspec.structs.replace(reading, stream=False), status=418)
+    parsed = msgspec.structs.replace(CHAT, is_chat=is_chat, sparse=sparse)
+    output = read(b"".join(map(services.stream_encoder(parsed, status=lambda _: 418), run)))
+    plain = services.encode_response(run, msgspec.structs.replace(parsed, stream=False), status=418)
 
-    assert [name for name, _ in told if name in ("complete", "error")] == [told[-1][0]]
-    assert told[-1][1] == json(plain)
+    assert [name for name, _ in output if name in ("complete", "error")] == [output[-1][0]]
+    assert output[-1][1] == json(plain)
 
 
 @given(streams())
 def test_blocks_never_overlap_and_are_counted_from_nothing(run: list[Event]) -> None:
-    told = read(b"".join(map(services.stream_encoder(CHAT), run)))
+    output = read(b"".join(map(services.stream_encoder(CHAT), run)))
     is_open, count, texts = False, 0, ""
-    for name, data in told:
+    for name, data in output:
         assert name in ("log", "changes", "data", "complete", "error") or data["type"] == name
         match name:
             case "content_block_start":
@@ -711,8 +711,8 @@ def test_blocks_never_overlap_and_are_counted_from_nothing(run: list[Event]) -> 
             case _:
                 pass
     assert not is_open
-    if told[-1][0] == "complete":
-        assert "".join(texts.split()) == "".join(told[-1][1]["response"].split())
+    if output[-1][0] == "complete":
+        assert "".join(texts.split()) == "".join(output[-1][1]["response"].split())
 
 
 # WebSocket
@@ -728,9 +728,9 @@ def test_messages_of_a_socket_are_read() -> None:
 def test_any_other_message_is_told_what_is_taken(text: str) -> None:
     with pytest.raises(RequestError) as raised:
         socket.parse_message(text)
-    told = msgspec.json.decode(socket.error_message(raised.value, status=400))
+    document = msgspec.json.decode(socket.error_message(raised.value, status=400))
 
-    assert (told["event"], told["data"]["type"]) == ("error", "BAD_REQUEST")
+    assert (document["event"], document["data"]["type"]) == ("error", "BAD_REQUEST")
 
 
 @pytest.mark.parametrize(
@@ -744,9 +744,9 @@ def test_any_other_message_is_told_what_is_taken(text: str) -> None:
     ],
 )
 def test_the_key_of_a_payload_wins_over_that_of_the_address(payload: Any, key: Any) -> None:
-    told = socket.with_api_key(msgspec.json.encode(payload), "query")
+    output = socket.with_api_key(msgspec.json.encode(payload), "query")
 
-    assert msgspec.json.decode(told) == {**payload, "api_key": key}
+    assert msgspec.json.decode(output) == {**payload, "api_key": key}
 
 
 def test_a_payload_that_is_no_object_stays_as_it_is() -> None:
@@ -757,10 +757,12 @@ def test_a_payload_that_is_no_object_stays_as_it_is() -> None:
 def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], size: int) -> None:
     body = b": keep-alive\n\n" + b"".join(map(services.stream_encoder(CHAT), run))
     frames = socket.SocketMessageEncoder()
-    said = [msgspec.json.decode(text) for at in range(0, len(body), size) for text in frames.feed(body[at : at + size])]
+    output = [
+        msgspec.json.decode(text) for at in range(0, len(body), size) for text in frames.feed(body[at : at + size])
+    ]
 
     last = ("complete", "error")
-    assert said == [
+    assert output == [
         {"event": "log", "data": data}
         if name == "log"
         else {"event": "complete", "data": data}

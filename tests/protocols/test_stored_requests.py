@@ -55,6 +55,6 @@ def test_the_note_of_a_request_is_the_same_after_it_was_stored() -> None:
         "tools": [{"type": "function", "name": "now", "parameters": {"maximum": 1e300}}], "background": True,
         "text": {"format": {"type": "json_schema", "schema": {"ü": [None, True]}}}, "metadata": {"a": "b"},
     }  # fmt: skip
-    _, reading = responses.decode(msgspec.structs.replace(request(body), route="v1/responses"), find)
+    _, parsed = responses.decode(msgspec.structs.replace(request(body), route="v1/responses"), find)
 
-    assert msgspec.json.decode(msgspec.json.encode(reading), type=ResponsesRequest) == reading
+    assert msgspec.json.decode(msgspec.json.encode(parsed), type=ResponsesRequest) == parsed

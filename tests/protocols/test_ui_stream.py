@@ -123,10 +123,10 @@ def test_a_client_goes_on_in_the_message_that_it_answers() -> None:
 
     call, client = decoded({"messages": [ASKED, last]}, x_palaver_ui_version="7")
 
-    made = ToolCall(call_id="c1", name="delete", arguments='{"x":1}')
+    created = ToolCall(call_id="c1", name="delete", arguments='{"x":1}')
     decision = Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None})
-    assert [message.parts for message in call.messages[1:]] == [(made,), (decision,)]
-    assert client == UIRequest(version=7, message="m7", shown={"c1": True}, waiting={"c1": made})
+    assert [message.parts for message in call.messages[1:]] == [(created,), (decision,)]
+    assert client == UIRequest(version=7, message="m7", shown={"c1": True}, waiting={"c1": created})
 
 
 def test_every_part_of_a_ui_message_is_taken() -> None:
@@ -143,8 +143,8 @@ def test_every_part_of_a_ui_message_is_taken() -> None:
 
     call, _ = decoded({"messages": [{"role": "assistant", "parts": parts}]})
 
-    said = [part for message in call.messages for part in message.parts]
-    assert File(media_type="image/png", url="https://e.org/a.png") in said
+    output = [part for message in call.messages for part in message.parts]
+    assert File(media_type="image/png", url="https://e.org/a.png") in output
     assert [result.output for message in call.messages for result in message.tool_results] == [12]
 
 

@@ -210,11 +210,11 @@ def test_a_file_is_a_url_where_it_has_one(file: File, part: UIPart) -> None:
 
 
 def test_a_refusal_is_a_text_that_says_so() -> None:
-    start, *rest = text("i1", "I will not.")
+    start, *remaining = text("i1", "I will not.")
 
     assert complete_part(Refusal(text="I will not.")) == [
         {**start, "providerMetadata": {"palaver": {"refusal": True}}},
-        *rest,
+        *remaining,
     ]
 
 
@@ -227,9 +227,9 @@ def test_nothing_is_told_of_a_part_that_holds_nothing() -> None:
 
 @pytest.mark.parametrize("version", [6, 7])
 def test_an_approval_is_asked_about_its_call(version: int) -> None:
-    asked = run_parts(CALL, Data(name="approval-request", value=APPROVAL), client=UIRequest(version=version))
+    http_request = run_parts(CALL, Data(name="approval-request", value=APPROVAL), client=UIRequest(version=version))
 
-    assert asked == [*call(), {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}]
+    assert http_request == [*call(), {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}]
 
 
 def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
@@ -240,8 +240,8 @@ def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
         ToolEnded(item="t"),
     )
 
-    asked = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
-    assert parts_of(*events)[2:-2] == [*call(), asked]
+    http_request = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
+    assert parts_of(*events)[2:-2] == [*call(), http_request]
 
 
 @pytest.mark.parametrize(
@@ -255,15 +255,15 @@ def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
     ],
 )
 def test_any_other_approval_is_data(value: Any, client: UIRequest) -> None:
-    asked = run_parts(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
+    http_request = run_parts(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
 
-    assert asked == [*call(), {"type": "data-approval-request", "id": "i1", "data": value}]
+    assert http_request == [*call(), {"type": "data-approval-request", "id": "i1", "data": value}]
 
 
 def test_an_approval_of_a_call_that_has_its_result_is_data() -> None:
-    asked = run_parts(CALL, RESULT, PartAdded(item="i1", part=Data(name="approval-request", value=APPROVAL)))
+    http_request = run_parts(CALL, RESULT, PartAdded(item="i1", part=Data(name="approval-request", value=APPROVAL)))
 
-    assert asked[-1] == {"type": "data-approval-request", "id": "i1", "data": APPROVAL}
+    assert http_request[-1] == {"type": "data-approval-request", "id": "i1", "data": APPROVAL}
 
 
 # Calls of the history
@@ -312,18 +312,18 @@ def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
 
 @pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
 def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any) -> None:
-    asked = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
+    http_request = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
 
-    parts = continued(asked, client=UIRequest(shown=shown, waiting={"h1": OLD}))
+    parts = continued(http_request, client=UIRequest(shown=shown, waiting={"h1": OLD}))
 
     assert parts == [*before, {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "h1"}]
 
 
 @pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
 def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown: Any, before: Any) -> None:
-    again = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
+    repeated = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
 
-    parts = continued(GONE, again, client=UIRequest(shown=shown, waiting={"h1": OLD}))
+    parts = continued(GONE, repeated, client=UIRequest(shown=shown, waiting={"h1": OLD}))
 
     assert parts == [*before, OUTPUT, STEP_END, STEP, *call("h1.2")]
 

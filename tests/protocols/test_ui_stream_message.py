@@ -108,7 +108,7 @@ def test_a_version_that_is_none_of_ours_is_refused(given: str) -> None:
 
 def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
     messages = [Message.assistant(OLD, CALL), Message.tool("c1", "12")]
-    shown = [
+    rendered = [
         {"type": "step-start"},
         {"type": "dynamic-tool", "toolCallId": "h1"},
         {"type": "tool-now", "toolCallId": "c1"},
@@ -116,7 +116,7 @@ def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
         "?",
     ]
 
-    client = request.ui_request(7, [{"role": "assistant", "id": "m7", "parts": shown}], messages)
+    client = request.ui_request(7, [{"role": "assistant", "id": "m7", "parts": rendered}], messages)
 
     assert client == UIRequest(version=7, message="m7", shown={"h1": True, "c1": False}, waiting={"h1": OLD})
     assert client.headers == (("x-vercel-ai-ui-message-stream", "v1"), ("x-palaver-ui-version", "7"))
@@ -124,9 +124,9 @@ def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
 
 def test_a_client_is_known_again_by_its_note_and_no_other_protocols_note_is_taken_for_one() -> None:
     client = UIRequest(version=7, message="m7", shown={"h1": True}, waiting={"h1": OLD}, tools=frozenset({"now"}))
-    kept = msgspec.json.decode(msgspec.json.encode(client))
+    stored = msgspec.json.decode(msgspec.json.encode(client))
 
-    assert request.restore_ui_request(kept) == client
+    assert request.restore_ui_request(stored) == client
     assert [request.restore_ui_request(note) for note in (None, {"version": 5}, {"type": "x", "message": "m"}, [])] == [
         UIRequest()
     ] * 4

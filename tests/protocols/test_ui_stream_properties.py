@@ -63,8 +63,8 @@ def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[E
 def streamed(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
     """The parts as they arrive, through the frames."""
     reader, writer = EventStreamDecoder(max_bytes=2**30), UIStreamEncoder(client)
-    *frames, done = [data for event in events for data in reader.feed(writer.encode(event))]
-    assert done == b"[DONE]"
+    *frames, finished = [data for event in events for data in reader.feed(writer.encode(event))]
+    assert finished == b"[DONE]"
     return [msgspec.json.decode(frame) for frame in frames]
 
 
@@ -106,8 +106,8 @@ class StrictClient:
             case "error":
                 assert not self.open, "open parts are ended before the error"
             case str(kind) if kind.startswith(("text-", "reasoning-")):
-                said, verb = kind.split("-")
-                self._text(said, verb, part)
+                output, verb = kind.split("-")
+                self._text(output, verb, part)
             case str(kind) if kind.startswith("tool-"):
                 self._tool(kind, part)
             case str(kind) if kind.startswith(("data-", "source-")) or kind == "file":
@@ -190,21 +190,23 @@ def _check(events: Sequence[Event], client: UIRequest) -> None:
     assert [part["type"] for part in parts[:2]] == ["start", "start-step"]
     # What was said: texts of the value aside, which is no message.
     of_value = {part["id"] for part in parts if part["type"] == "text-start" and part["id"].endswith("_output")}
-    spoken = [(kind, char) for kind, pieces in reader.texts for char in "".join(pieces)]
+    dialect = [(kind, char) for kind, pieces in reader.texts for char in "".join(pieces)]
     for kind, ours in (("text", Text), ("reasoning", Reasoning), ("refusal", Refusal)):
         if not (kind == "text" and of_value):
-            assert sorted(char for said, char in spoken if said == kind) == said_by(events, ours)
+            assert sorted(char for texts, char in dialect if texts == kind) == said_by(events, ours)
     # Calls and their results.
     messages = fold(events).messages
     calls = {call.call_id: call for message in messages for call in message.tool_calls}
     results = {one.call_id: one for message in messages for one in message.tool_results}
-    told = dict(zip((event.call_id for event in events if isinstance(event, ToolStarted)), reader.pieces, strict=True))
+    output = dict(
+        zip((event.call_id for event in events if isinstance(event, ToolStarted)), reader.pieces, strict=True)
+    )
     assert {name: reader.calls[name]["input"] for name in reader.pieces} == {
-        told[call_id]: call.parsed for call_id, call in calls.items()
+        output[call_id]: call.parsed for call_id, call in calls.items()
     }
-    assert reader.pieces == {told[call_id]: call.arguments for call_id, call in calls.items()}
+    assert reader.pieces == {output[call_id]: call.arguments for call_id, call in calls.items()}
     answers = {
-        call_id if _of_history(call_id, events) else told[call_id]: (_words(one), one.is_error)
+        call_id if _of_history(call_id, events) else output[call_id]: (_words(one), one.is_error)
         for call_id, one in results.items()
     }
     assert {name: call["result"] for name, call in reader.calls.items() if "result" in call} == answers
@@ -235,9 +237,9 @@ def test_the_whole_message_is_built_from_the_same_parts(
 @given(producers, clients)
 def test_a_stream_encoded_twice_gives_the_same_bytes(values: Sequence[Any], client: UIRequest) -> None:
     events = events_of(values)
-    once, again = UIStreamEncoder(client), UIStreamEncoder(client, start_at_once=False)
+    once, repeated = UIStreamEncoder(client), UIStreamEncoder(client, start_at_once=False)
 
-    assert b"".join(map(once.encode, events)) == b"".join(map(again.encode, events))
+    assert b"".join(map(once.encode, events)) == b"".join(map(repeated.encode, events))
 
 
 @given(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=3), st.integers(0, 2))

@@ -66,8 +66,8 @@ def adopt(thing: Any, *, name: str | None, description: str | None, flags: Mappi
     def answer(messages: list[Note]) -> str:
         return thing.play(messages)
 
-    told = choose_name(name, type(thing).__name__.lower())
-    return FunctionWorkflow(answer, name=told, description=description or "", flags=dict(flags), options=options)
+    output = choose_name(name, type(thing).__name__.lower())
+    return FunctionWorkflow(answer, name=output, description=description or "", flags=dict(flags), options=options)
 
 
 @pytest.fixture(autouse=True)

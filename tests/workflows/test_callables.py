@@ -51,10 +51,10 @@ CASES: dict[str, tuple[Any, Any, Any, str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_runs_what_is_written_and_its_name(case: str) -> None:
-    function, runs, written, name = CASES[case]
+    function, runs, encoded, name = CASES[case]
 
     assert (underlying_callable(function), unwrap_definition(function), callable_name(function)) == (
         runs,
-        written,
+        encoded,
         name,
     )

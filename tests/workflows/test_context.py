@@ -41,11 +41,11 @@ def in_a_thread(*work: Callable[[], object]) -> None:
 
 
 def test_a_log_line_is_a_transient_part() -> None:
-    said: list[object] = []
+    output: list[object] = []
 
-    context(said.append).log("Working.")
+    context(output.append).log("Working.")
 
-    assert said == [STATUS]
+    assert output == [STATUS]
 
 
 @pytest.mark.parametrize("reason", get_args(FinishReason))
@@ -90,31 +90,31 @@ def test_the_loop_speaks_directly_while_sync_code_runs() -> None:
     direct: list[object] = []
     mine: list[object] = []
     ctx = context(direct.append)
-    ready, done = threading.Event(), threading.Event()
+    ready, finished = threading.Event(), threading.Event()
 
     def sync_code() -> None:
         with ctx.redirect_emit(mine.append):
             ready.set()
-            done.wait(10)
+            finished.wait(10)
 
     thread = threading.Thread(target=sync_code)
     thread.start()
     ready.wait(10)
     ctx.emit("loop")
-    done.set()
+    finished.set()
     thread.join(10)
 
     assert (direct, mine) == (["loop"], [])
 
 
 def test_two_threads_of_sync_code_speak_each_its_own_way() -> None:
-    said: dict[str, list[object]] = {"a": [], "b": []}
+    output: dict[str, list[object]] = {"a": [], "b": []}
     ctx = context()
     both = threading.Barrier(2)
 
     def sync_code(name: str) -> Callable[[], None]:
         def work() -> None:
-            with ctx.redirect_emit(said[name].append):
+            with ctx.redirect_emit(output[name].append):
                 both.wait(10)
                 ctx.emit(name)
                 both.wait(10)
@@ -123,7 +123,7 @@ def test_two_threads_of_sync_code_speak_each_its_own_way() -> None:
 
     in_a_thread(sync_code("a"), sync_code("b"))
 
-    assert said == {"a": ["a"], "b": ["b"]}
+    assert output == {"a": ["a"], "b": ["b"]}
 
 
 def test_a_file_is_fetched_by_what_was_given_for_it_until_the_run_has_ended() -> None:

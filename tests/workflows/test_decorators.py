@@ -76,7 +76,7 @@ def test_both_may_be_given() -> None:
 
 
 def test_every_option_may_be_given_in_both_forms() -> None:
-    given: Any = {
+    values: Any = {
         "name": "t",
         "description": "d",
         "flags": {"is_beta": True},
@@ -85,7 +85,7 @@ def test_every_option_may_be_given_in_both_forms() -> None:
         "limits": {"seconds": 2},
     }
 
-    for declared in (chat(tutor, **given), chat(**given)(tutor)):
+    for declared in (chat(tutor, **values), chat(**values)(tutor)):
         assert declared.options == Options(on_disconnect="finish", system="drop", limits=Limits(seconds=2.0))
         assert declared.description.flags == {"is_beta": True, "is_chat": True}
 

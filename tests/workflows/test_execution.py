@@ -96,16 +96,16 @@ async def test_the_values_of_a(kind: Any, values: list[object]) -> None:
 
 
 def test_an_async_generator_is_handed_on_as_it_is() -> None:
-    made = async_generator()
+    created = async_generator()
 
-    assert call_function(function_kind(async_generator), lambda: made, context()) is made
+    assert call_function(function_kind(async_generator), lambda: created, context()) is created
 
 
 async def test_a_coroutine_is_handed_on_as_it_is() -> None:
-    made = coroutine()
+    created = coroutine()
 
-    assert call_function(function_kind(coroutine), lambda: made, context()) is made
-    made.close()
+    assert call_function(function_kind(coroutine), lambda: created, context()) is created
+    created.close()
 
 
 async def test_async_code_stays_on_the_loop_and_sync_code_leaves_it() -> None:

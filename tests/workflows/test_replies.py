@@ -69,10 +69,10 @@ HISTORIES: dict[str, tuple[tuple[Message, ...], list[Any], list[Message]]] = {
 
 @pytest.mark.parametrize("case", HISTORIES)
 def test_the_history_is_not_repeated(case: str) -> None:
-    history, given, new = HISTORIES[case]
+    history, values, new = HISTORIES[case]
 
-    assert fed(given, history=history) == new
-    assert fed({"messages": given}, history=history) == new
+    assert fed(values, history=history) == new
+    assert fed({"messages": values}, history=history) == new
 
 
 # Warnings
@@ -103,10 +103,10 @@ def test_the_value_that_comes_with_the_end_goes_before_all_others() -> None:
 
 
 def test_a_value_that_is_given_is_not_changed_afterwards() -> None:
-    given = {"a": [1]}
+    values = {"a": [1]}
     replies = ReplyReader(is_chat=False)
-    list(replies.feed(given))
-    given["a"].append(2)
+    list(replies.feed(values))
+    values["a"].append(2)
 
     assert replies.value() == {"a": [1]}
 

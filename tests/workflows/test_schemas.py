@@ -228,14 +228,14 @@ DEFAULTS: dict[str, tuple[Any, Any, list[Any]]] = {
 
 @pytest.mark.parametrize("case", DEFAULTS)
 def test_a_default_is_shown_where_a_caller_could_send_it(case: str) -> None:
-    annotation, default, shown = DEFAULTS[case]
+    annotation, default, rendered = DEFAULTS[case]
 
     signature = read_signature(taking(annotation, default), is_chat=False, name="w")
     inputs: Any = schemas_of(signature, is_chat=False).inputs
 
-    assert list(defaults_of(signature.by_use("input")).items()) == [("x", value) for value in shown]
-    assert [inputs["properties"]["x"]["default"] for _ in shown] == shown
-    assert "default" in inputs["properties"]["x"] or not shown
+    assert list(defaults_of(signature.by_use("input")).items()) == [("x", value) for value in rendered]
+    assert [inputs["properties"]["x"]["default"] for _ in rendered] == rendered
+    assert "default" in inputs["properties"]["x"] or not rendered
     assert "required" not in inputs
 
 
@@ -442,13 +442,13 @@ def test_the_fields_of_a_config_model_are_the_parameters(kind: Any) -> None:
     parameters: Any = documents(configured(kind)).parameters
 
     properties = parameters["properties"]
-    place = properties.pop("place")
+    index = properties.pop("place")
     assert properties == {
         "need": {"type": "integer"},
         "heat": {"type": "number", "minimum": 0, "description": "How wild.", "default": 0.2},
         "stop": {"type": "array", "items": {"type": "string"}, "default": []},
     }
-    assert place["default"] == {"x": 1, "y": 0}
+    assert index["default"] == {"x": 1, "y": 0}
     assert parameters["required"] == ["need"]
     assert documents(configured(kind)).inputs["properties"] == {}
 
@@ -541,6 +541,6 @@ def test_a_reference_is_always_local() -> None:
 
     schemas = documents(f)
     for document in (schemas.inputs, schemas.parameters, schemas.outputs):
-        found = set(refs(document))
-        assert found
-        assert {name.removeprefix("#/$defs/") for name in found} <= set(document["$defs"])
+        result = set(refs(document))
+        assert result
+        assert {name.removeprefix("#/$defs/") for name in result} <= set(document["$defs"])

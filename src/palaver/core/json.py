@@ -52,7 +52,6 @@ def encode(value: Any) -> bytes:
 
 
 def escape_pointer(step: str) -> str:
-    """Escape one step of a JSON pointer."""
     return step.replace("~", "~0").replace("/", "~1")
 
 
@@ -381,22 +380,18 @@ def ensure_json(value: Any) -> Any:
 
 
 def result_text(value: Any) -> str:
-    """Return a tool result as text."""
     return value if isinstance(value, str) else json_text(value)
 
 
 def optional_str(value: Any) -> str | None:
-    """Return the value as a str, or None if it is not one."""
     return value if value is None or type(value) is str else as_str(value)
 
 
 def optional_int(value: Any) -> int | None:
-    """Return the value if it is an int, else None."""
     return value if type(value) is int else None
 
 
 def dict_or_empty(value: Any) -> Object:
-    """Return the value as a dict, or an empty one if it is not."""
     return value if type(value) in _OBJECT else {} if value is None else as_dict(value) or {}
 
 
@@ -408,7 +403,6 @@ def as_list(value: Any) -> list[Any]:
 
 
 def without_none(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not None."""
     return {key: value for key, value in fields.items() if value is not None}
 
 

@@ -47,8 +47,6 @@ _Opening = _Start | _Piece | ToolStarted | ToolReturned | PartAdded
 
 
 class _Open:
-    """The one item that is open."""
-
     __slots__ = ("is_text", "name", "pieces", "source")
 
     def __init__(self, source: str, name: str, *, is_text: bool) -> None:

@@ -13,8 +13,6 @@ NodeStatus = Literal["done", "partial", "streaming", "failed"]
 
 
 class ThreadNode(NamedTuple):
-    """A node of the tree."""
-
     id: str
     parent: str | None
     place: int

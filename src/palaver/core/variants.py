@@ -127,5 +127,4 @@ def encode_variant_file(file: VariantFile) -> bytes:
 
 
 def encode_variant_line(file: VariantFile) -> bytes:
-    """Encode a variant file on one line."""
     return _encode_sorted(file) + b"\n"

@@ -1,9 +1,11 @@
 """Find workflows: local ones by target, remote ones by URL.
 
-targets      load workflows and evaluators from modules, files and folders
-registry     the workflows that are served, by name
-connections  remote services as workflows
-config       connections declared in palaver.toml
-probe        find out what a URL serves
-evidence     read the documents that a remote service publishes
+A remote service is probed once, and again when it was unreachable.
+
+    targets      load workflows and evaluators from modules, files and folders
+    registry     the workflows that are served, by name
+    connections  remote services as workflows
+    config       connections declared in palaver.toml
+    probe        find out what a URL serves
+    evidence     read the documents that a remote service publishes
 """

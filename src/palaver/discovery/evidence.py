@@ -269,7 +269,6 @@ def _input_schema(schemas: list[object], document: object) -> dict[str, object]:
 
 
 def _marked_property(schemas: Iterable[object], root: object) -> str | None:
-    """Return the property that is marked as messages."""
     for holder in schemas:
         for name, schema in (_properties(holder, root) or {}).items():
             if any(

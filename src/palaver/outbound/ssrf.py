@@ -82,7 +82,6 @@ def _is_public_4(address: IPv4Address) -> bool:
 
 
 def _embedded_ipv4(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses embedded in an IPv6 address."""
     number = int(address)
     lowest = IPv4Address(number & 0xFFFFFFFF)
     if address in _MAPPED or address in _TRANSLATED or number >> 32 & 0xFFFFFFFF in _ISATAP:

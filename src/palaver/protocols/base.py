@@ -103,9 +103,7 @@ class BackgroundAdapter(Protocol):
         """Return the request with the time at which its run was queued."""
         ...
 
-    def encode_queued(self, started: RunStarted, request: Any) -> HttpResponse:
-        """Encode the response to a queued run."""
-        ...
+    def encode_queued(self, started: RunStarted, request: Any) -> HttpResponse: ...
 
     def queued_stream(self, started: RunStarted, request: Any) -> tuple[bytes, EventEncoder]:
         """Return the frames to send before the run starts, and the encoder of the rest."""

@@ -90,7 +90,6 @@ def run_error_response(failed: RunFailed, started: RunStarted, *, status: int, h
 
 
 def error_object(ended: RunFailed | RunCancelled) -> dict[str, Any]:
-    """The error object of a run that failed or was cancelled."""
     if isinstance(ended, RunCancelled):
         return {"message": "The run was cancelled.", "type": "model_error", "code": "cancelled", "param": None}
     return {"message": ended.message, "type": "model_error", "code": ended.code, "param": None}

@@ -211,7 +211,6 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 def pydantic_errors(error: Any, value: Any) -> list[SchemaError]:
-    """Return the errors of a pydantic ValidationError for the value."""
     details: list[dict[str, Any]] = error.errors(include_url=False, include_context=False, include_input=False)
     return [SchemaError(_pointer(value, detail["loc"], detail["type"]), detail["msg"]) for detail in details]
 

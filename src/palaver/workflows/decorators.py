@@ -31,8 +31,6 @@ class TakesMessages(UserWarning):
 
 
 class _DeclarationOptions(TypedDict, total=False):
-    """Keyword options of a declaration."""
-
     name: str
     description: str
     flags: Mapping[str, bool]

@@ -85,7 +85,6 @@ def _merge_definitions(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
 
 
 def _rename_references(schema: Any, renamed: Mapping[str, str]) -> Any:
-    """Rename references and discriminator mappings in the schema."""
     match schema:
         case str():
             return renamed.get(schema, schema)

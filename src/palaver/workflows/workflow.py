@@ -106,7 +106,6 @@ MAX_INLINED_BYTES = 32 * 1024 * 1024
 
 
 def has_stored_files(messages: Sequence[Message]) -> bool:
-    """Whether the messages refer to stored files."""
     return has_files(messages) and any(map(is_stored_file, _all_parts(messages)))
 
 

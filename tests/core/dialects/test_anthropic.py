@@ -470,12 +470,12 @@ def test_messages_are_written(spoken: list[Message], written: list[dict[str, Any
 
 @given(st.lists(messages, max_size=5))
 def test_messages_come_back_up_to_the_listed_losses(spoken: list[Message]) -> None:  # law 4
-    written = anthropic.write(spoken)
+    encoded = anthropic.write(spoken)
 
-    read = anthropic.read(written)
+    read = anthropic.read(encoded)
 
     assert read == normal(spoken)
-    assert anthropic.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+    assert anthropic.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
 
 
 @given(st.lists(messages, max_size=5))
@@ -597,8 +597,8 @@ def _part(part: Part) -> Iterator[Part]:
                 yield Reasoning(text=words, encrypted=encrypted or None)
         case ToolCall(call_id=call_id, name=name, arguments=arguments):
             value = part.parsed
-            told = msgspec.json.encode(value).decode() if isinstance(value, dict) else arguments
-            yield ToolCall(call_id=call_id, name=name, arguments=told)
+            output = msgspec.json.encode(value).decode() if isinstance(value, dict) else arguments
+            yield ToolCall(call_id=call_id, name=name, arguments=output)
         case File():
             yield _file(part)
         case _:

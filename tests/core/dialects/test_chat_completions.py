@@ -321,12 +321,12 @@ def test_a_message_is_written(message: Message, written: list[dict[str, Any]]) -
 
 @given(st.lists(messages, max_size=4))
 def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
-    written = chat_completions.write(said)
+    encoded = chat_completions.write(said)
 
-    read = chat_completions.read(written)
+    read = chat_completions.read(encoded)
 
     assert read == normal(said)
-    assert chat_completions.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+    assert chat_completions.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
 
 
 @given(st.lists(messages, max_size=4))
@@ -340,8 +340,8 @@ def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
 
 
 def normal(said: Sequence[Message]) -> list[Message]:
-    whole = [one for message in said for one in _split(message)]
-    return [_named_calls(one, index) for index, one in enumerate(whole)]
+    complete = [one for message in said for one in _split(message)]
+    return [_named_calls(one, index) for index, one in enumerate(complete)]
 
 
 def _split(message: Message) -> Iterator[Message]:
@@ -366,9 +366,9 @@ def _parts(parts: Sequence[Part], role: str) -> Iterator[Part]:
     speaks = role == "assistant"
     if speaks and (thought := "".join(part.text for part in parts if isinstance(part, Reasoning))):
         yield Reasoning(text=thought)
-    said = [part for part in parts if isinstance(part, File) or (isinstance(part, Text) and part.text)]
+    output = [part for part in parts if isinstance(part, File) or (isinstance(part, Text) and part.text)]
     noted = False
-    for is_text, group in groupby(said, lambda part: isinstance(part, Text)):
+    for is_text, group in groupby(output, lambda part: isinstance(part, Text)):
         if not is_text:
             yield from (_file(part) for part in group if isinstance(part, File))
             continue
@@ -409,11 +409,11 @@ def _named_calls(message: Message, index: int) -> Message:
     """A call without an id has one from its place; a second call of one id is left out."""
     parts: dict[Any, Part] = {}
     number = 0
-    for place, part in enumerate(message.parts):
+    for position, part in enumerate(message.parts):
         if isinstance(part, ToolCall):
             call_id = part.call_id or f"call_{index}_{number}"
             number += 1
             parts.setdefault(call_id, ToolCall(call_id=call_id, name=part.name, arguments=part.arguments))
         else:
-            parts[place] = part
+            parts[position] = part
     return Message(role=message.role, parts=tuple(parts.values()), name=message.name)

@@ -99,22 +99,22 @@ def test_the_place_in_the_body_is_the_callers() -> None:
 
 
 def test_messages_are_written_in_the_dialect_that_is_asked() -> None:
-    said = [Message(role="user", parts=(Text(text="hi"),), id="m")]
+    output = [Message(role="user", parts=(Text(text="hi"),), id="m")]
 
-    assert dialects.write(said, "chat-completions") == [{"role": "user", "content": "hi"}]
-    assert dialects.write(said, "palaver") == [{"role": "user", "parts": [{"type": "text", "text": "hi"}], "id": "m"}]
+    assert dialects.write(output, "chat-completions") == [{"role": "user", "content": "hi"}]
+    assert dialects.write(output, "palaver") == [{"role": "user", "parts": [{"type": "text", "text": "hi"}], "id": "m"}]
 
 
 @pytest.mark.parametrize("name", sorted(dialects.DIALECT_MODULES))
 @given(said=st.lists(messages, max_size=4))
 def test_what_we_write_we_recognise_and_read(name: Any, said: list[Message]) -> None:
     # Reasoning alone is no conversation to anybody; somebody asked for it.
-    written = dialects.write([Message.user("hi"), *said], name)
+    encoded = dialects.write([Message.user("hi"), *said], name)
 
     # Text and reasoning alone are the same in ours and in UI messages, plain texts in Anthropic's and the usual ones.
     alike = {"palaver": "ui-message", "anthropic": "chat-completions"}
-    assert dialect_of(written) in (name, alike.get(name))
-    assert dialects.read([*written]) == dialects.DIALECT_MODULES[name].read(written)
+    assert dialect_of(encoded) in (name, alike.get(name))
+    assert dialects.read([*encoded]) == dialects.DIALECT_MODULES[name].read(encoded)
 
 
 _texts = st.sampled_from(["", "hi", None, 5, ["hi"]])
@@ -188,10 +188,10 @@ _elements = st.lists(
 @pytest.mark.parametrize("name", ["langchain", "responses", "ui-message"])
 @given(elements=_elements)
 def test_nothing_raises_whatever_a_message_holds(name: Any, elements: list[Any]) -> None:
-    said = dialects.DIALECT_MODULES[name].read(elements)
+    output = dialects.DIALECT_MODULES[name].read(elements)
 
     for other in dialects.DIALECT_MODULES.values():
-        other.write(said)
+        other.write(output)
     if dialect_of(elements) in dialects.DIALECT_MODULES and all(
         dialect_of(one) in dialects.DIALECT_MODULES for one in elements
     ):
@@ -211,10 +211,10 @@ def test_a_part_of_any_depth_is_refused_and_shown_empty(name: Any) -> None:
         "ui-message": {"role": "assistant", "parts": [part, {"type": "text", "text": long}]},
     }[name]
 
-    found = read_conversation([element])
+    result = read_conversation([element])
 
-    assert found is not None
-    assert found.messages == (Message.assistant(Data(f"{name}:x"), Text(long)),) or found.messages == (
+    assert result is not None
+    assert result.messages == (Message.assistant(Data(f"{name}:x"), Text(long)),) or result.messages == (
         Message.assistant(Text(long), Data(f"{name}:x")),
     )
     with pytest.raises(InvalidMessages, match="The history holds a"):

@@ -202,7 +202,7 @@ def test_whoever_speaks_is_one_of_ours(element: Any, message: Message) -> None:
 
 
 def test_a_result_without_an_id_answers_the_call_that_waits_for_it() -> None:
-    said = gemini.read(
+    output = gemini.read(
         [
             content("model", call(args={"old": 1})),
             content("model", call(), call("other", args={}), call(), call(id="c")),
@@ -212,7 +212,7 @@ def test_a_result_without_an_id_answers_the_call_that_waits_for_it() -> None:
         ]
     )
 
-    assert said == [
+    assert output == [
         Message.assistant(now("call_0_0", '{"old":1}')),
         Message.assistant(
             now("call_1_0", ""),
@@ -343,12 +343,12 @@ def _named(message: Message) -> Message:
 
 @given(st.lists(messages.map(_named), max_size=5))
 def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
-    written = gemini.write(said)
+    encoded = gemini.write(said)
 
-    read = gemini.read(written)
+    read = gemini.read(encoded)
 
     assert read == normal(said)
-    assert gemini.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+    assert gemini.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
 
 
 @given(st.lists(messages, max_size=5))
@@ -360,10 +360,10 @@ def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
 
 @given(st.lists(messages, max_size=4))
 def test_what_we_write_we_recognise(said: list[Message]) -> None:
-    written = gemini.write([Message.user("hi"), *said])
+    encoded = gemini.write([Message.user("hi"), *said])
 
-    assert dialect_of(written) == "gemini"
-    assert {dialect_of(one) for one in written} == {"gemini"}
+    assert dialect_of(encoded) == "gemini"
+    assert {dialect_of(one) for one in encoded} == {"gemini"}
 
 
 # What strangers send
@@ -443,28 +443,28 @@ def _result(result: ToolResult, name: str | None, called: set[str]) -> Message:
 
 def _parts(group: Any, called: set[str]) -> tuple[Part, ...]:
     parts: dict[Any, Part] = {}
-    for place, part in enumerate(group):
+    for index, part in enumerate(group):
         match part:
             case Text(text="") | Reasoning(text="", encrypted=None | ""):
                 pass
             case Text(text=words):
-                parts[place] = Text(text=words)
+                parts[index] = Text(text=words)
             case ToolCall(call_id=call_id, name=name, parsed=value):
                 called.add(call_id)
                 args = value if isinstance(value, dict) else {"arguments": value}
                 arguments = msgspec.json.encode(args).decode()
                 parts.setdefault(call_id, ToolCall(call_id=call_id, name=name, arguments=arguments))
             case File():
-                parts[place] = _file(part)
+                parts[index] = _file(part)
             case _:
-                parts[place] = part
+                parts[index] = part
     return tuple(parts.values())
 
 
 def _file(file: File) -> File:
-    told = {"media_type": file.media_type, "filename": file.filename}
+    document = {"media_type": file.media_type, "filename": file.filename}
     if file.data or (file.url is None and file.file_id is None):
-        return File(**told, data=file.data or "")
+        return File(**document, data=file.data or "")
     if file.url is None and file.file_id is not None and "://" not in file.file_id:
-        return File(**told, file_id=file.file_id)
-    return File(**told, url=file.file_id if file.url is None else file.url)
+        return File(**document, file_id=file.file_id)
+    return File(**document, url=file.file_id if file.url is None else file.url)

@@ -359,12 +359,12 @@ def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]
 
 @given(st.lists(messages, max_size=5))
 def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
-    written = gen_ai.write(said)
+    encoded = gen_ai.write(said)
 
-    read = gen_ai.read(written)
+    read = gen_ai.read(encoded)
 
     assert read == normal(said)
-    assert gen_ai.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+    assert gen_ai.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
 
 
 @given(st.lists(messages, max_size=5))
@@ -400,10 +400,10 @@ _elements = st.builds(
 
 @given(st.lists(_elements | _odd, max_size=3))
 def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
-    written = gen_ai.write(gen_ai.read(elements))
+    encoded = gen_ai.write(gen_ai.read(elements))
 
     # Until the test for dialects tells their files from ours, a stored file alone is taken for one of ours.
-    assert {dialect_of(one) for one in written} <= {"gen-ai", "palaver"}
+    assert {dialect_of(one) for one in encoded} <= {"gen-ai", "palaver"}
 
 
 def _deep() -> Any:
@@ -436,11 +436,11 @@ def test_what_is_kept_is_not_copied() -> None:
 
     (message, result) = gen_ai.read([element])
 
-    (kept, said), (answer,) = message.parts, result.tool_results
-    assert isinstance(kept, Data)
-    assert (kept.value is element["parts"][0], said) == (True, Text(text=long))
+    (stored, output), (answer,) = message.parts, result.tool_results
+    assert isinstance(stored, Data)
+    assert (stored.value is element["parts"][0], output) == (True, Text(text=long))
     assert answer.output is element["parts"][2]["response"]
-    assert gen_ai.write([message])[0]["parts"][0] is kept.value
+    assert gen_ai.write([message])[0]["parts"][0] is stored.value
 
 
 # The normal form: messages as LOSSES leave them
@@ -459,34 +459,34 @@ def _pieces(message: Message) -> Iterator[Message]:
     if message.role == "tool" or not message.parts:
         yield message
         return
-    said: list[Part] = []
+    output: list[Part] = []
     for part in message.parts:
         if not isinstance(part, ToolResult):
-            said.append(part)
+            output.append(part)
             continue
-        if said:
-            yield Message(role=message.role, name=message.name, parts=tuple(said))
+        if output:
+            yield Message(role=message.role, name=message.name, parts=tuple(output))
         yield Message(role="tool", parts=(part,))
-        said = []
-    if said:
-        yield Message(role=message.role, name=message.name, parts=tuple(said))
+        output = []
+    if output:
+        yield Message(role=message.role, name=message.name, parts=tuple(output))
 
 
 def _normal_parts(piece: Message, index: int, waiting: list[str]) -> tuple[Part, ...]:
     parts: dict[Any, Part] = {}
-    for place, part in enumerate(piece.parts or (Text(text=""),)):
+    for position, part in enumerate(piece.parts or (Text(text=""),)):
         match part:
             case ToolCall(call_id="", name=name, arguments=arguments):
-                waiting.append(f"call_{index}_{place}")
-                parts[place] = ToolCall(call_id=waiting[-1], name=name, arguments=arguments)
+                waiting.append(f"call_{index}_{position}")
+                parts[position] = ToolCall(call_id=waiting[-1], name=name, arguments=arguments)
             case ToolCall(call_id=call_id):
                 parts.setdefault(call_id, part)
             case ToolResult(call_id="", output=output, is_error=failed) if waiting:
-                parts[place] = ToolResult(call_id=waiting.pop(0), output=output, is_error=failed)
+                parts[position] = ToolResult(call_id=waiting.pop(0), output=output, is_error=failed)
             case File():
-                parts[place] = _normal_file(part)
+                parts[position] = _normal_file(part)
             case _:
-                parts[place] = part
+                parts[position] = part
     return tuple(parts.values())
 
 

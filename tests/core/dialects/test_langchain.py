@@ -380,12 +380,12 @@ def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]
 
 @given(st.lists(messages, max_size=4))
 def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
-    written = langchain.write(said)
+    encoded = langchain.write(said)
 
-    read = langchain.read(written)
+    read = langchain.read(encoded)
 
     assert read == normal(said)
-    assert langchain.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+    assert langchain.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
 
 
 @given(st.lists(messages, max_size=4))
@@ -398,7 +398,7 @@ def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
 def test_langchain_takes_what_is_written_and_what_it_gives_in_any_form_is_read() -> None:
     core = pytest.importorskip("langchain_core.messages")
     load = pytest.importorskip("langchain_core.load")
-    said = [
+    output = [
         Message.system("Be brief."),
         Message.user("When?", File(media_type="image/png", data="AAAA")),
         Message(role="assistant", id="m", parts=(Text(text="Let me see."), NOW)),
@@ -406,7 +406,7 @@ def test_langchain_takes_what_is_written_and_what_it_gives_in_any_form_is_read()
         Message.assistant("Noon."),
     ]
 
-    taken = core.convert_to_messages(langchain.write(said))
+    taken = core.convert_to_messages(langchain.write(output))
 
     assert [type(message).__name__ for message in taken] == [
         "SystemMessage",
@@ -415,9 +415,9 @@ def test_langchain_takes_what_is_written_and_what_it_gives_in_any_form_is_read()
         "ToolMessage",
         "AIMessage",
     ]
-    assert langchain.read([message.model_dump() for message in taken]) == said
-    assert langchain.read(core.messages_to_dict(taken)) == said
-    assert langchain.read([load.dumpd(message) for message in taken]) == said
+    assert langchain.read([message.model_dump() for message in taken]) == output
+    assert langchain.read(core.messages_to_dict(taken)) == output
+    assert langchain.read([load.dumpd(message) for message in taken]) == output
 
 
 # The normal form: a message as LOSSES leave it
@@ -425,15 +425,15 @@ def test_langchain_takes_what_is_written_and_what_it_gives_in_any_form_is_read()
 
 def normal(said: Sequence[Message]) -> list[Message]:
     names: dict[str, str] = {}
-    whole: list[Message] = []
+    complete: list[Message] = []
     for message in said:
         names |= {call.call_id: call.name for call in message.tool_calls}
         own_id = message.id
         for piece in _pieces(message, names):
-            named = _named_calls(piece, len(whole))
-            whole.append(msgspec.structs.replace(named, id=own_id))
+            named = _named_calls(piece, len(complete))
+            complete.append(msgspec.structs.replace(named, id=own_id))
             own_id = None
-    return whole
+    return complete
 
 
 def _pieces(message: Message, names: dict[str, str]) -> Iterator[Message]:
@@ -461,8 +461,8 @@ def _result(result: ToolResult) -> ToolResult:
 
 
 def _parts(parts: Sequence[Part], role: str) -> Iterator[Part]:
-    said = [part for part in parts if isinstance(part, File) or (isinstance(part, Text | Refusal) and part.text)]
-    for is_file, group in groupby(said, lambda part: isinstance(part, File)):
+    output = [part for part in parts if isinstance(part, File) or (isinstance(part, Text | Refusal) and part.text)]
+    for is_file, group in groupby(output, lambda part: isinstance(part, File)):
         if is_file:
             yield from (_file(part) for part in group if isinstance(part, File))
         else:
@@ -477,24 +477,24 @@ def _parts(parts: Sequence[Part], role: str) -> Iterator[Part]:
 
 
 def _file(file: File) -> File:
-    kept = File(media_type=file.media_type, filename=file.filename)
+    stored = File(media_type=file.media_type, filename=file.filename)
     if file.url is not None:
-        return msgspec.structs.replace(kept, url=file.url)
+        return msgspec.structs.replace(stored, url=file.url)
     if file.data is None and file.file_id is not None:
-        return msgspec.structs.replace(kept, file_id=file.file_id)
-    return msgspec.structs.replace(kept, data=file.data or "")
+        return msgspec.structs.replace(stored, file_id=file.file_id)
+    return msgspec.structs.replace(stored, data=file.data or "")
 
 
 def _named_calls(message: Message, index: int) -> Message:
     """A call without an id has one from its place; a second call of one id is left out."""
     parts: dict[Any, Part] = {}
     number = 0
-    for place, part in enumerate(message.parts):
+    for position, part in enumerate(message.parts):
         if isinstance(part, ToolCall):
             call_id = part.call_id or f"call_{index}_{number}"
             number += 1
             named = ToolCall(call_id=call_id, name=part.name or "unknown", arguments=part.arguments)
             parts.setdefault(call_id, named)
         else:
-            parts[place] = part
+            parts[position] = part
     return Message(role=message.role, parts=tuple(parts.values()), name=message.name)

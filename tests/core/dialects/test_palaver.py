@@ -14,15 +14,15 @@ from tests.core.strategies import messages
 
 @given(st.lists(messages, max_size=4))
 def test_messages_come_back_as_they_were_written(said: list[Message]) -> None:  # law 4
-    written = palaver.write(said)
+    encoded = palaver.write(said)
 
-    assert palaver.read(written) == said
-    assert palaver.read(msgspec.json.decode(msgspec.json.encode(written))) == said
+    assert palaver.read(encoded) == said
+    assert palaver.read(msgspec.json.decode(msgspec.json.encode(encoded))) == said
     assert palaver.LOSSES == ()
 
 
 def test_messages_are_written_as_plain_json_without_defaults() -> None:
-    said = Message(
+    output = Message(
         role="assistant",
         parts=(
             Text(text="a", annotations=(Annotation(kind="url", url="https://host/"),)),
@@ -31,7 +31,7 @@ def test_messages_are_written_as_plain_json_without_defaults() -> None:
         metadata={"origin": "client"},
     )
 
-    assert palaver.write([said]) == [
+    assert palaver.write([output]) == [
         {
             "role": "assistant",
             "parts": [

@@ -606,12 +606,12 @@ def test_a_message_is_written(message: Message, written: list[dict[str, Any]]) -
 
 @given(st.lists(messages, max_size=4))
 def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
-    written = responses.write(said)
+    encoded = responses.write(said)
 
-    read = responses.read(written)
+    read = responses.read(encoded)
 
     assert read == normal(said)
-    assert responses.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+    assert responses.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
 
 
 @given(st.lists(messages, max_size=4))
@@ -626,15 +626,15 @@ def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
 
 def normal(said: Sequence[Message]) -> list[Message]:
     """Pieces that can stand alone, put together again."""
-    whole: list[Message] = []
+    complete: list[Message] = []
     for piece in (piece for message in said for piece in _pieces(message)):
-        last = whole[-1] if whole else None
+        last = complete[-1] if complete else None
         if last is not None and last.role == piece.role == "assistant" and _joins(last, piece):
             own_id = piece.id if last.id is None else last.id
-            whole[-1] = Message(role="assistant", id=own_id, parts=(*last.parts, *piece.parts))
+            complete[-1] = Message(role="assistant", id=own_id, parts=(*last.parts, *piece.parts))
         else:
-            whole.append(piece)
-    return whole
+            complete.append(piece)
+    return complete
 
 
 def _joins(last: Message, piece: Message) -> bool:
@@ -646,11 +646,11 @@ def _pieces(message: Message) -> Iterator[Message]:
     if message.role == "tool":
         yield from (Message(role="tool", parts=(_result(result),)) for result in message.tool_results)
         return
-    kept = [found for part in message.parts if (found := _part(part, message.role)) is not None]
+    stored = [match for part in message.parts if (match := _part(part, message.role)) is not None]
     own_id = message.id
-    if not kept and message.role != "assistant":
+    if not stored and message.role != "assistant":
         yield Message(role=message.role, parts=(), id=own_id)
-    for is_content, group in groupby(kept, lambda part: _is_content(part, message.role)):
+    for is_content, group in groupby(stored, lambda part: _is_content(part, message.role)):
         parts = tuple(group)
         if is_content:
             yield Message(role=message.role, parts=parts, id=own_id)
@@ -669,8 +669,8 @@ def _part(part: Part, role: str) -> Part | None:
     speaks = role == "assistant"
     match part:
         case Text(text=text, annotations=notes):
-            kept = [_note(note, text) for note in notes if note.kind != "url" or note.url is not None]
-            return Text(text=text, annotations=tuple(kept) if speaks else ()) if text else None
+            stored = [_note(note, text) for note in notes if note.kind != "url" or note.url is not None]
+            return Text(text=text, annotations=tuple(stored) if speaks else ()) if text else None
         case Reasoning():
             return part if speaks and (part.text or part.encrypted) else None
         case ToolResult():
@@ -701,13 +701,13 @@ def _file(file: File) -> File:
     if file.media_type.startswith("audio/") and file.data:
         return File(media_type=file.media_type, data=file.data)
     image = file.media_type.startswith("image/")
-    kept = File(
+    stored = File(
         media_type="image/*" if image else "application/octet-stream",
         filename=None if image else file.filename,
         detail=file.detail if image else None,
     )
     if file.file_id is not None:
-        return msgspec.structs.replace(kept, file_id=file.file_id)
+        return msgspec.structs.replace(stored, file_id=file.file_id)
     if file.url is not None:
-        return msgspec.structs.replace(kept, url=file.url)
-    return msgspec.structs.replace(kept, media_type=file.media_type, data=file.data or "")
+        return msgspec.structs.replace(stored, url=file.url)
+    return msgspec.structs.replace(stored, media_type=file.media_type, data=file.data or "")

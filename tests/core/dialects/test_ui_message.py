@@ -22,8 +22,8 @@ def text(words: str) -> dict[str, Any]:
 
 
 def tool(state: str | None = None, **fields: Any) -> dict[str, Any]:
-    told = {} if state is None else {"state": state}
-    return {"type": "dynamic-tool", "toolName": "now", "toolCallId": "c", "input": {"tz": 1}, **told, **fields}
+    document = {} if state is None else {"state": state}
+    return {"type": "dynamic-tool", "toolName": "now", "toolCallId": "c", "input": {"tz": 1}, **document, **fields}
 
 
 def later(**fields: Any) -> dict[str, Any]:
@@ -439,12 +439,12 @@ def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]
 
 @given(st.lists(messages, max_size=5))
 def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
-    written = ui_message.write(said)
+    encoded = ui_message.write(said)
 
-    read = ui_message.read(written)
+    read = ui_message.read(encoded)
 
     assert read == normal(said)
-    assert ui_message.read(msgspec.json.decode(msgspec.json.encode(written))) == read
+    assert ui_message.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
 
 
 @given(st.lists(messages, max_size=5))
@@ -498,14 +498,17 @@ def _answer(results: Sequence[ToolResult], waiting: dict[str, Said]) -> None:
 def _turn(first: Message, steps: Sequence[Sequence[Said]], number: int) -> list[Message]:
     role = "system" if first.role == "developer" else first.role
     cut = [one for index, step in enumerate(steps) for one in _step(role, step, number, _place(steps, index))]
-    head, *rest = cut or [Message(role=role, parts=())]
-    return [Message(role=role, id=first.id or f"message-{number}", parts=head.parts, metadata=first.metadata), *rest]
+    head, *remaining = cut or [Message(role=role, parts=())]
+    return [
+        Message(role=role, id=first.id or f"message-{number}", parts=head.parts, metadata=first.metadata),
+        *remaining,
+    ]
 
 
 def _place(steps: Sequence[Sequence[Said]], index: int) -> int:
     """Where the parts of a step begin: each part, its sources, and what separates the steps."""
     before = [step for step in steps[:index] if step]
-    return sum(_width(said.part) for step in before for said in step) + len(before) - (0 if steps[index] else 1)
+    return sum(_width(output.part) for step in before for output in step) + len(before) - (0 if steps[index] else 1)
 
 
 def _width(part: Part) -> int:
@@ -515,13 +518,13 @@ def _width(part: Part) -> int:
 def _step(role: Any, step: Sequence[Said], number: int, place: int) -> Iterator[Message]:
     parts: dict[Any, Part] = {}
     results: dict[str, ToolResult] = {}
-    for said in step:
-        part = said.part
+    for output in step:
+        part = output.part
         if isinstance(part, ToolCall):
             call_id = part.call_id or f"call_{number}_{place}"
             parts.setdefault(call_id, ToolCall(call_id=call_id, name=part.name, arguments=part.arguments))
-            if said.result is not None:
-                results.setdefault(call_id, _result(said.result, call_id))
+            if output.result is not None:
+                results.setdefault(call_id, _result(output.result, call_id))
         else:
             if results:
                 yield Message(role=role, parts=tuple(parts.values()))

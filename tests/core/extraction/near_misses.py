@@ -111,7 +111,7 @@ def _part(rng: Random) -> Any:
     if kind == "typed":
         part["type"] = rng.choice(_PART_TYPES)
         if part["type"] in ("data", "refusal", "file"):  # Whether another part's field makes these ours is left open.
-            part = {name: held for name, held in part.items() if name in ("type", "text", "content", "url")}
+            part = {name: content for name, content in part.items() if name in ("type", "text", "content", "url")}
             part |= rng.choice(
                 [{}, {"name": "n", "value": 1}, {"media_type": "m"}, {"file_id": "f"}][: _OURS[part["type"]]]
             )
@@ -126,31 +126,31 @@ def message(rng: Random) -> dict[str, Any]:
     """A message as it should be; or with a field or two lost, changed or added; or some fields of any."""
     kind = rng.choice(["exact", "mutant", "mutant", "some", "some with a role"])
     if kind.startswith("some"):
-        made = {name: _FIELDS[name](rng) for name in rng.sample(sorted(_FIELDS), rng.randint(0, 4))}
+        created = {name: _FIELDS[name](rng) for name in rng.sample(sorted(_FIELDS), rng.randint(0, 4))}
         if kind != "some":
-            made["role"] = rng.choice(_ROLES)
+            created["role"] = rng.choice(_ROLES)
     else:
-        made = dict(rng.choice(EXACT))
+        created = dict(rng.choice(EXACT))
         for _ in range(0 if kind == "exact" else rng.randint(1, 2)):
             if rng.random() < 0.4:
-                made.pop(rng.choice(sorted(made) or ["role"]), None)
+                created.pop(rng.choice(sorted(created) or ["role"]), None)
             else:
                 name = rng.choice(sorted(_FIELDS))
-                made[name] = _FIELDS[name](rng)
-    if made.get("type") == "message" and made.get("parts"):
-        del made["type"]  # Whether this or the parts name the dialect is left open.
-    return made
+                created[name] = _FIELDS[name](rng)
+    if created.get("type") == "message" and created.get("parts"):
+        del created["type"]  # Whether this or the parts name the dialect is left open.
+    return created
 
 
 def messages(rng: Random) -> list[Any]:
     """A list of messages, or nearly."""
     kind = rng.choice(["exact", "near", "near", "spoilt"])
-    made: list[Any] = [
+    created: list[Any] = [
         dict(rng.choice(EXACT)) if kind == "exact" else message(rng) for _ in range(rng.choice([0, 1, 1, 2, 3]))
     ]
     if kind == "spoilt":
-        made.insert(rng.randint(0, len(made)), _wrong(rng))
-    return [made] if rng.random() < 0.1 else made
+        created.insert(rng.randint(0, len(created)), _wrong(rng))
+    return [created] if rng.random() < 0.1 else created
 
 
 KEYS = sorted({name for group in WIDE_KEYS.values() for name in group})
@@ -166,56 +166,58 @@ def answer(rng: Random) -> dict[str, Any]:
 
 
 def _entries(rng: Random) -> list[Any]:
-    made: list[Any] = []
+    created: list[Any] = []
     for _ in range(rng.randint(0, 3)):
         names = rng.sample(["message", "delta", "content"], rng.randint(1, 2))
-        made.append(
+        created.append(
             {name: message(rng) if rng.random() < 0.9 else _wrong(rng) for name in names}
             if rng.random() < 0.95
             else _wrong(rng)
         )
-    return made
+    return created
 
 
 def chain(rng: Random) -> Any:
     """A match, or nearly one, up to eight keys down, some of them texts or batches."""
-    made: Any = rng.choice([message, messages, messages, answer])(rng)
+    created: Any = rng.choice([message, messages, messages, answer])(rng)
     for _ in range(rng.randint(0, 8)):
-        if rng.random() < 0.1 and isinstance(made, list):
-            made = [made]
+        if rng.random() < 0.1 and isinstance(created, list):
+            created = [created]
         if rng.random() < 0.25:
-            made = json.dumps(made)
-        made = {
-            rng.choice([*WRAPPERS, "data", "inputs", *(["messages", "contents"] if rng.random() < 0.1 else [])]): made
+            created = json.dumps(created)
+        created = {
+            rng.choice(
+                [*WRAPPERS, "data", "inputs", *(["messages", "contents"] if rng.random() < 0.1 else [])]
+            ): created
         }
-    return f" {json.dumps(made)}\n" if rng.random() < 0.1 else made
+    return f" {json.dumps(created)}\n" if rng.random() < 0.1 else created
 
 
 def tree(rng: Random, levels: int = 3) -> Any:
     """Several known keys at each level, with near matches under most."""
     if levels == 0 or rng.random() < 0.2:
         return rng.choice([message, messages, messages, chain, answer, _wrong])(rng)
-    made: dict[str, Any] = answer(rng) if rng.random() < 0.2 else {}
+    created: dict[str, Any] = answer(rng) if rng.random() < 0.2 else {}
     for _ in range(rng.randint(1, 3)):
         kind = rng.random()
         if kind < 0.5:
-            made[rng.choice(WRAPPERS)] = tree(rng, levels - 1)
+            created[rng.choice(WRAPPERS)] = tree(rng, levels - 1)
         elif kind < 0.95:
-            made[rng.choice(KEYS)] = rng.choice([messages, messages, message, chain])(rng)
+            created[rng.choice(KEYS)] = rng.choice([messages, messages, message, chain])(rng)
         else:
-            made = {**message(rng), **made}
-    return json.dumps(made) if rng.random() < 0.1 else made
+            created = {**message(rng), **created}
+    return json.dumps(created) if rng.random() < 0.1 else created
 
 
 def graph(rng: Random) -> Any:
     """Objects that refer to each other: shared, and in cycles."""
     pool: list[dict[str, Any]] = [{} for _ in range(rng.randint(1, 5))]
-    held = [rng.choice([message, messages])(rng) for _ in range(2)]
+    content = [rng.choice([message, messages])(rng) for _ in range(2)]
     for thing in pool:
         for name in rng.sample([*WRAPPERS], rng.randint(0, 4)):
             thing[name] = rng.choice(pool)
         if rng.random() < 0.4:
-            thing[rng.choice(KEYS + WRAPPERS)] = rng.choice(held)
+            thing[rng.choice(KEYS + WRAPPERS)] = rng.choice(content)
     return pool[0]
 
 

@@ -108,9 +108,9 @@ def extract_chat_messages(value: Any, prefer: Any = None, depth: int = 0, seen: 
         keys = wrapper.split(".")
         inner = value.get("data") if len(keys) == 2 else value
         if isinstance(inner, dict) and keys[-1] in inner:
-            found = extract_chat_messages(inner[keys[-1]], prefer, depth + len(keys), seen)
-            if found is not None:
-                return found
+            result = extract_chat_messages(inner[keys[-1]], prefer, depth + len(keys), seen)
+            if result is not None:
+                return result
     chosen = choices_of(value.get("choices"))
     if is_chat_messages(chosen):  # step 5
         return chosen
@@ -118,14 +118,14 @@ def extract_chat_messages(value: Any, prefer: Any = None, depth: int = 0, seen: 
 
 
 def choices_of(choices: Any) -> list[Obj]:
-    found: list[Obj] = []
+    result: list[Obj] = []
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict):
             for key in ("message", "delta"):
                 if isinstance(choice.get(key), dict) and choice[key]:
-                    found.append(choice[key])
+                    result.append(choice[key])
                     break
-    return found
+    return result
 
 
 # The dialect of an element: one function per row, each gives None (not this row), False (it is) or True (certain)
@@ -262,8 +262,8 @@ def anthropic(element: Obj, _contents: bool) -> bool | None:
         typed(part, *ANTHROPIC) or (isinstance(part, dict) and isinstance(part.get("source"), dict))
         for part in content_of(element)
     )
-    whole = element.get("type") == "message" and "stop_reason" in element
-    return known(actor(element)) if holds or whole else None
+    complete = element.get("type") == "message" and "stop_reason" in element
+    return known(actor(element)) if holds or complete else None
 
 
 def chat_completions(element: Obj, _contents: bool) -> bool | None:
@@ -355,10 +355,10 @@ class Search:
         """The value of a JSON text, and the hops made so far; anything else as it is."""
         if not isinstance(value, str) or hops >= 3:
             return value, hops
-        place = (id(holder), key)
-        if place not in self.texts:
-            self.texts[place] = parsed(value)
-        opened = self.texts[place]
+        index = (id(holder), key)
+        if index not in self.texts:
+            self.texts[index] = parsed(value)
+        opened = self.texts[index]
         return (value, hops) if opened is None else (opened, hops + 1)
 
     def visit(self, value: Any, path: list[str], depth: int, hops: int, said: bool) -> Iterator[Found]:
@@ -392,21 +392,21 @@ class Search:
     def wrappers(self, value: Obj, path: list[str], depth: int, hops: int, said: bool) -> Iterator[Found]:
         for wrapper in WIDE_WRAPPERS[self.prefer]:
             keys = TWO_KEYS.get(wrapper, [wrapper])
-            inner, made = value, hops
+            inner, created = value, hops
             for key in keys:
                 if not isinstance(inner, dict) or key not in inner:
                     break
                 holder, inner = inner, inner[key]
                 if not said:
-                    inner, made = self.opened(holder, key, inner, made)
+                    inner, created = self.opened(holder, key, inner, created)
             else:
-                yield from self.visit(inner, path + keys, depth + len(keys), made, said)
+                yield from self.visit(inner, path + keys, depth + len(keys), created, said)
 
     def answers(self, value: Obj, path: list[str]) -> Iterator[Found]:
         chosen = choices_of(value.get("choices"))
         deltas = {id(choice["delta"]) for choice in objects(value.get("choices")) if "delta" in choice}
-        spoken = [{**one, "role": "assistant"} if id(one) in deltas and actor(one) is None else one for one in chosen]
-        yield from self.taken(spoken, [*path, "choices"])
+        dialect = [{**one, "role": "assistant"} if id(one) in deltas and actor(one) is None else one for one in chosen]
+        yield from self.taken(dialect, [*path, "choices"])
         candidates = [one.get("content") for one in objects(value.get("candidates"))]
         yield from self.taken(present(candidates), [*path, "candidates"])
         rows = value.get("generations")

@@ -319,8 +319,8 @@ def test_the_dialect_of_a_value(value: Any, expected: Any) -> None:
 
 def said(message: Message) -> tuple[Any, ...]:
     """Role, text, and everything else in order."""
-    rest = [_shown(part) for part in message.parts if not isinstance(part, Text)]
-    return (message.role, message.text, *rest)
+    remaining = [_shown(part) for part in message.parts if not isinstance(part, Text)]
+    return (message.role, message.text, *remaining)
 
 
 def _shown(part: Any) -> Any:

@@ -64,8 +64,8 @@ def test_the_readme_names_every_folder() -> None:
 
 
 def test_the_readme_shows_a_true_example() -> None:
-    _, _, rest = (CORPUS / "README.md").read_text("utf-8").partition("```json\n")
-    case = msgspec.json.decode(rest.partition("```")[0], type=Case)
+    _, _, remaining = (CORPUS / "README.md").read_text("utf-8").partition("```json\n")
+    case = msgspec.json.decode(remaining.partition("```")[0], type=Case)
 
     assert outcomes(case) == expected(case)
 
@@ -74,23 +74,29 @@ def test_the_readme_shows_a_true_example() -> None:
 
 
 def expected(case: Case) -> dict[str, Any]:
-    return {said: case.expect.get(said, case.expect.get("any")) for said in PREFERENCES}
+    return {output: case.expect.get(output, case.expect.get("any")) for output in PREFERENCES}
 
 
 def outcomes(case: Case) -> dict[str, Any]:
-    return {said: outcome(case.value, prefer) for said, prefer in PREFERENCES.items()}
+    return {output: outcome(case.value, prefer) for output, prefer in PREFERENCES.items()}
 
 
 def outcome(value: Any, prefer: Any) -> dict[str, Any]:
     """The conversation, where the two searches found it, and in short what it says; or how else it is shown."""
-    found, read, shown = extract_chat_messages(value, prefer), read_conversation(value, prefer), preview(value, prefer)
+    result, read, rendered = (
+        extract_chat_messages(value, prefer),
+        read_conversation(value, prefer),
+        preview(value, prefer),
+    )
     if read is None:
-        told = {"text": shown.text} if shown.renderer == "text" else {}
-        return {"renderer": shown.renderer, **told} | ({} if found is None else {"strict": place(value, found)})
-    assert shown.renderer == "chat"
+        document = {"text": rendered.text} if rendered.renderer == "text" else {}
+        return {"renderer": rendered.renderer, **document} | (
+            {} if result is None else {"strict": place(value, result)}
+        )
+    assert rendered.renderer == "chat"
     messages = joined(read.messages) if read.dialect == "responses" else read.messages
     return {
-        "strict": None if found is None else place(value, found),
+        "strict": None if result is None else place(value, result),
         "path": read.path,
         "dialect": read.dialect,
         "side": read.side,
@@ -100,10 +106,10 @@ def outcome(value: Any, prefer: Any) -> dict[str, Any]:
 
 def place(value: Any, found: list[Any]) -> str:
     """Where the strict search found this: the list itself, the choices whose messages it holds, or the one message."""
-    for pointer, held in walk(value):
-        if held is found or (len(found) == 1 and held is found[0]):
+    for pointer, content in walk(value):
+        if content is found or (len(found) == 1 and content is found[0]):
             return pointer
-        if pointer.endswith("/choices") and any(said is found[0] for choice in held for said in choice.values()):
+        if pointer.endswith("/choices") and any(output is found[0] for choice in content for output in choice.values()):
             return pointer
     raise AssertionError("What was found does not stand in the value.")
 
@@ -111,8 +117,8 @@ def place(value: Any, found: list[Any]) -> str:
 def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
     yield pointer, value
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, held in inside:
-        yield from walk(held, f"{pointer}/{escape_pointer(str(step))}")
+    for step, content in inside:
+        yield from walk(content, f"{pointer}/{escape_pointer(str(step))}")
 
 
 def joined(messages: Iterable[Message]) -> list[Message]:
@@ -127,14 +133,14 @@ def joined(messages: Iterable[Message]) -> list[Message]:
 
 def in_short(messages: Sequence[Message], payload: str) -> Iterator[dict[str, Any]]:
     """What a file says of each message; an id that does not stand in the payload is #1, #2 and so on."""
-    made: dict[str, str] = {}
+    created: dict[str, str] = {}
 
     def known(call_id: str) -> str:
-        return call_id if call_id in payload else made.setdefault(call_id, f"#{len(made) + 1}")
+        return call_id if call_id in payload else created.setdefault(call_id, f"#{len(created) + 1}")
 
     for message in messages:
         parts = message.parts
-        told = {
+        document = {
             "text": message.text,
             "name": None if message.role == "tool" else message.name,
             "reasoning": "".join(part.text for part in of(Reasoning, parts)),
@@ -151,7 +157,7 @@ def in_short(messages: Sequence[Message], payload: str) -> Iterator[dict[str, An
             "data": [part.name for part in of(Data, parts)],
             "cites": [note.url or note.title for part in of(Text, parts) for note in part.annotations],
         }
-        yield {"role": message.role, **{key: value for key, value in told.items() if value}}
+        yield {"role": message.role, **{key: value for key, value in document.items() if value}}
 
 
 def without_type(part: Part) -> dict[str, Any]:

@@ -158,12 +158,12 @@ def test_a_preference_decides_which_place_is_named_first() -> None:
 def test_only_so_many_places_are_named() -> None:
     lists = {key: [1] for key in KEYS_OF_LISTS}
 
-    found = explain_absence({"data": lists, "inputs": dict(lists), "outputs": dict(lists)})
+    result = explain_absence({"data": lists, "inputs": dict(lists), "outputs": dict(lists)})
 
-    assert [reason.path for reason in found[:MAX_REASONS]] == [
+    assert [reason.path for reason in result[:MAX_REASONS]] == [
         f"/{wrapper}/{key}" for wrapper in ("data", "inputs", "outputs") for key in KEYS_OF_LISTS
     ][:MAX_REASONS]
-    assert found[MAX_REASONS:] == (Reason("", "there are more than 20 such places"),)
+    assert result[MAX_REASONS:] == (Reason("", "there are more than 20 such places"),)
 
 
 def test_an_object_inside_itself_is_looked_at_once() -> None:
@@ -209,9 +209,9 @@ def test_there_are_reasons_exactly_where_nothing_is_found(value: Any, prefer: An
 
 @given(values)
 def test_a_preference_changes_the_order_of_the_reasons_and_not_which(value: Any) -> None:
-    found = [explain_absence(value, prefer) for prefer in PREFERENCES]
+    result = [explain_absence(value, prefer) for prefer in PREFERENCES]
 
-    assert len(found[0]) > MAX_REASONS or len({frozenset(some) for some in found}) == 1
+    assert len(result[0]) > MAX_REASONS or len({frozenset(some) for some in result}) == 1
 
 
 def test_the_wide_search_knows_every_name_of_the_strict_one() -> None:

@@ -324,9 +324,9 @@ HostileKey: Any = type("HostileKey", (str,), {"__eq__": _refuse, "__hash__": str
 def hostile(value: Any, *, texts: bool) -> Any:
     """The same value, made of subclasses whose every method raises."""
     if isinstance(value, dict):
-        return HostileDict({key: hostile(held, texts=texts) for key, held in value.items()})
+        return HostileDict({key: hostile(content, texts=texts) for key, content in value.items()})
     if isinstance(value, list):
-        return HostileList([hostile(held, texts=texts) for held in value])
+        return HostileList([hostile(content, texts=texts) for content in value])
     return HostileText(value) if texts and isinstance(value, str) else value
 
 
@@ -557,13 +557,13 @@ def with_each_place_spoilt(value: Any, bad: Any) -> Iterator[Any]:
     """The same value with something bad in its place; then in each place that it has."""
     yield bad
     if isinstance(value, dict):
-        for key, held in value.items():
-            for spoilt in with_each_place_spoilt(held, bad):
+        for key, content in value.items():
+            for spoilt in with_each_place_spoilt(content, bad):
                 yield {**value, key: spoilt}
         yield {**value, "unrelated": bad}
     elif isinstance(value, list):
-        for place, held in enumerate(value):
-            for spoilt in with_each_place_spoilt(held, bad):
+        for place, content in enumerate(value):
+            for spoilt in with_each_place_spoilt(content, bad):
                 yield [*value[:place], spoilt, *value[place + 1 :]]
         yield [*value, bad]
 
@@ -610,11 +610,11 @@ BAD: dict[str, Callable[[], Any]] = {
 def test_whatever_stands_in_any_field_what_was_recognised_is_read(name: str, bad: str) -> None:
     for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
         value = {"messages": [U, spoilt]}
-        found = extract_chat_messages(value)
+        result = extract_chat_messages(value)
         read = read_conversation(value)
 
         assert (read is None) == (dialect_of(value["messages"]) is None)
-        assert found is None or read is not None
+        assert result is None or read is not None
         if read is not None:
             assert read.messages[0].text == "hi"
 
@@ -634,8 +634,8 @@ def test_whatever_stands_in_any_field_what_was_read_can_be_written(name: str, ba
 
 @pytest.mark.parametrize("bad", BAD)
 def test_a_cell_shows_it_too(bad: str) -> None:
-    for whole in WHOLE.values():
-        for spoilt in with_each_place_spoilt(whole, BAD[bad]()):
+    for complete in WHOLE.values():
+        for spoilt in with_each_place_spoilt(complete, BAD[bad]()):
             preview({"messages": [U, spoilt]})
 
 

@@ -63,17 +63,17 @@ def test_plain_values_are_written_the_same_piece_by_piece(value: Any) -> None:
 
 @pytest.mark.parametrize("items", [20_000, 150_000])
 def test_a_long_list_is_counted_as_far_as_it_is_looked_at(items: int) -> None:
-    found = json_excerpt([7] * items, 10)
+    result = json_excerpt([7] * items, 10)
 
-    assert found.text.startswith("[7,7,7,7,7")
-    assert found.length == (len("[]") + 2 * items - 1 if items <= 100_000 else len("[") + 2 * 4_999 - 1)
+    assert result.text.startswith("[7,7,7,7,7")
+    assert result.length == (len("[]") + 2 * items - 1 if items <= 100_000 else len("[") + 2 * 4_999 - 1)
 
 
 def test_a_long_text_inside_is_counted_and_not_read() -> None:
-    found = json_excerpt({"a": "x" * 50_000_000, "b": [1]}, 500)
+    result = json_excerpt({"a": "x" * 50_000_000, "b": [1]}, 500)
 
-    assert found.text == '{"a":"' + "x" * 4096
-    assert found.length == len('{"a":"","b":[1]}') + 50_000_000
+    assert result.text == '{"a":"' + "x" * 4096
+    assert result.length == len('{"a":"","b":[1]}') + 50_000_000
 
 
 def test_more_is_written_where_more_is_asked_for() -> None:
@@ -81,9 +81,9 @@ def test_more_is_written_where_more_is_asked_for() -> None:
 
 
 def test_keys_may_be_long_too() -> None:
-    found = json_excerpt({"k" * 2_000_000: 1}, 10)
+    result = json_excerpt({"k" * 2_000_000: 1}, 10)
 
-    assert (found.text[:10], found.length) == ('{"kkkkkkkk', 2_000_000 + len('{"":1}'))
+    assert (result.text[:10], result.length) == ('{"kkkkkkkk', 2_000_000 + len('{"":1}'))
 
 
 def test_depth_and_cycles_end() -> None:

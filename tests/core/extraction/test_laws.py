@@ -45,9 +45,11 @@ def test_2_where_the_strict_search_finds_something_the_wide_one_does(value: Any)
 @given(near_misses.strategy_for(near_misses.value))
 def test_3_what_was_extracted_is_extracted_from_itself(value: Any) -> None:
     for prefer in near_misses.PREFERENCES:
-        found = extract_chat_messages(value, prefer)
+        result = extract_chat_messages(value, prefer)
 
-        assert found is None or all(extract_chat_messages(found, other) is found for other in near_misses.PREFERENCES)
+        assert result is None or all(
+            extract_chat_messages(result, other) is result for other in near_misses.PREFERENCES
+        )
 
 
 def one_place(rng: Random) -> Any:
@@ -63,19 +65,19 @@ def test_4_the_only_match_is_given_under_every_preference_with_the_same_path(val
     matches = list(search.visit(root, [], 0, hops, False))
     assume(len(matches) == 1)
 
-    found = [place(value, prefer) for prefer in near_misses.PREFERENCES]
+    result = [place(value, prefer) for prefer in near_misses.PREFERENCES]
 
-    assert [one and one[:2] for one in found] == [(matches[0].dialect, matches[0].path)] * 3
+    assert [one and one[:2] for one in result] == [(matches[0].dialect, matches[0].path)] * 3
 
 
 def with_more(value: Any) -> Any:
     """The same value, with a key outside all tables in every object that is not empty."""
     if isinstance(value, dict) and value:
         return {
-            **{key: with_more(held) for key, held in value.items()},
+            **{key: with_more(content) for key, content in value.items()},
             "elsewhere": [{"role": "user", "content": "no"}],
         }
-    return [with_more(held) for held in value] if isinstance(value, list) else value
+    return [with_more(content) for content in value] if isinstance(value, list) else value
 
 
 @hard
@@ -105,12 +107,12 @@ def keys_to(found: list[Any], value: Any) -> int:
     """How many keys lead to what was found: the list itself, or else its first element."""
     depth, level, seen = 0, [value], set[int]()
     while level:
-        if any(held is found or held is found[0] for held in level):
+        if any(content is found or content is found[0] for content in level):
             return depth
-        deeper = [held for one in level if isinstance(one, dict) and id(one) not in seen for held in one.values()]
-        choices = [held for one in deeper if isinstance(one, list) for held in one if isinstance(held, dict)]
+        deeper = [content for one in level if isinstance(one, dict) and id(one) not in seen for content in one.values()]
+        choices = [content for one in deeper if isinstance(one, list) for content in one if isinstance(content, dict)]
         seen |= {id(one) for one in level}
-        depth, level = depth + 1, deeper + [said for choice in choices for said in choice.values()]
+        depth, level = depth + 1, deeper + [output for choice in choices for output in choice.values()]
     return depth
 
 

@@ -94,10 +94,10 @@ def test_texts_json_and_nothing() -> None:
 
 @pytest.mark.parametrize("value", [TURNS, "x", [1], None])
 def test_a_preview_can_be_read_again(value: Any) -> None:
-    made = preview(value)
+    created = preview(value)
 
-    assert msgspec.json.decode(msgspec.json.encode(made), type=Preview) == made
-    assert made.renderer == shown(value)["renderer"]
+    assert msgspec.json.decode(msgspec.json.encode(created), type=Preview) == created
+    assert created.renderer == shown(value)["renderer"]
 
 
 # Which of them
@@ -148,8 +148,8 @@ def test_a_preview_can_be_read_again(value: Any) -> None:
 )
 def test_which_of_them(value: Any, neutral: str, of_input: str, of_output: str) -> None:
     for prefer, expected in zip(PREFERENCES, (neutral, of_input, of_output), strict=True):
-        made = preview(value, prefer)
-        assert expected in (made.renderer, f"{made.renderer}: {made.text}")
+        created = preview(value, prefer)
+        assert expected in (created.renderer, f"{created.renderer}: {created.text}")
 
 
 def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
@@ -176,9 +176,9 @@ def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
     ],
 )
 def test_the_line_is_what_that_side_said_last(messages: Any, neutral: Any, of_input: Any, of_output: Any) -> None:
-    made: list[Any] = [preview(messages, prefer) for prefer in PREFERENCES]
+    created: list[Any] = [preview(messages, prefer) for prefer in PREFERENCES]
 
-    assert [(one.role, one.text) for one in made] == [neutral, of_input, of_output]
+    assert [(one.role, one.text) for one in created] == [neutral, of_input, of_output]
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
@@ -229,15 +229,15 @@ def test_at_most_four_lines_and_320_characters_of_a_message() -> None:
     ("lines", "count"), [([1] * 9, 5), ([4] * 9, 2), ([3, 3, 1, 1], 3), ([3, 3, 3], 2), ([0] * 9, 5), ([9, 9, 9], 2)]
 )
 def test_messages_are_shown_while_ten_lines_last(lines: list[int], count: int) -> None:
-    made = shown([{"role": "user", "content": "\n".join("x" * number)} for number in lines])
+    created = shown([{"role": "user", "content": "\n".join("x" * number)} for number in lines])
 
-    assert (len(made["messages"]), made["more"]) == (count, len(lines) - count)
+    assert (len(created["messages"]), created["more"]) == (count, len(lines) - count)
 
 
 def test_at_least_one_message_is_shown() -> None:
-    made = shown([ASKED, ASKED], None, Budget(lines=1))
+    created = shown([ASKED, ASKED], None, Budget(lines=1))
 
-    assert (made["messages"], made["more"]) == ([message(0, "user", "Weather in Oslo?")], 1)
+    assert (created["messages"], created["more"]) == ([message(0, "user", "Weather in Oslo?")], 1)
 
 
 def test_an_input_without_user_shows_its_last_message() -> None:
@@ -344,13 +344,13 @@ wrapped = st.builds(
 
 @given(wrapped, st.sampled_from(PREFERENCES))
 def test_every_preview_is_under_4_kib_and_a_chat_exactly_when_one_is_found(value: Any, prefer: Any) -> None:
-    made = preview(value, prefer)
+    created = preview(value, prefer)
 
-    assert len(msgspec.json.encode(made)) < 4096
-    assert (made.renderer == "chat") is (read_conversation(value, prefer) is not None)
-    assert full(value, prefer).renderer == made.renderer
-    assert len(made.text) <= 240
-    assert "\n" not in made.text
+    assert len(msgspec.json.encode(created)) < 4096
+    assert (created.renderer == "chat") is (read_conversation(value, prefer) is not None)
+    assert full(value, prefer).renderer == created.renderer
+    assert len(created.text) <= 240
+    assert "\n" not in created.text
 
 
 @given(searched)
@@ -378,11 +378,11 @@ def test_a_larger_budget_has_the_same_bound(value: Any, prefer: Any, lines: int,
 )
 def test_what_is_too_large_as_json_keeps_its_messages_and_loses_characters(text: str) -> None:
     calling = {**CALLING, "tool_calls": [{"id": "c", "function": {"name": text * 900, "arguments": text * 900}}] * 3}
-    made = shown([{"role": "user", "content": text * 900}, calling] * 9)
+    created = shown([{"role": "user", "content": text * 900}, calling] * 9)
 
-    assert len(made["messages"]) == 5
-    assert made["messages"][0]["text"]
-    assert made["messages"][0]["cut"] == 900 * len(text) - len(made["messages"][0]["text"])
+    assert len(created["messages"]) == 5
+    assert created["messages"][0]["text"]
+    assert created["messages"][0]["cut"] == 900 * len(text) - len(created["messages"][0]["text"])
 
 
 def test_cycles_depth_and_length_cost_nothing() -> None:
@@ -393,9 +393,11 @@ def test_cycles_depth_and_length_cost_nothing() -> None:
     cycle["data"] = cycle["list"] = [cycle]
     long = "some words \n" * 4_000_000
     since = time.thread_time()
-    made = [preview(value).renderer for value in (deep, cycle, long, {"x": long, "y": 1}, [{**ASKED, "content": long}])]
+    created = [
+        preview(value).renderer for value in (deep, cycle, long, {"x": long, "y": 1}, [{**ASKED, "content": long}])
+    ]
 
-    assert made == ["json", "json", "text", "json", "chat"]
+    assert created == ["json", "json", "text", "json", "chat"]
     assert time.thread_time() - since < 10  # A watchdog: some hundredths of a second as a rule.
 
 

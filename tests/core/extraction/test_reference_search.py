@@ -50,9 +50,9 @@ JUDGES: dict[str, tuple[Callable[[Any], Any], Judge, Judge]] = {
 
 @pytest.mark.parametrize("name", JUDGES)
 def test_many_values_are_judged_as_the_contract_judges_them(name: str) -> None:
-    made, ours, theirs = JUDGES[name]
+    created, ours, theirs = JUDGES[name]
 
-    different = [value for value in near_misses.samples(made, 3000) if ours(value) != theirs(value)]
+    different = [value for value in near_misses.samples(created, 3000) if ours(value) != theirs(value)]
 
     assert sorted(different, key=lambda value: len(repr(value)))[:5] == []
 

@@ -65,9 +65,9 @@ def test_the_very_list_is_given_back() -> None:
     messages = [U]
 
     assert extract_chat_messages({"data": {"messages": messages}}) is messages
-    found = extract_chat_messages({"choices": [{"message": A}]})
-    assert found is not None
-    assert found[0] is A
+    result = extract_chat_messages({"choices": [{"message": A}]})
+    assert result is not None
+    assert result[0] is A
 
 
 def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
@@ -151,10 +151,10 @@ values = st.recursive(
 
 @given(values)
 def test_a_preference_changes_the_order_and_never_whether_something_is_found(value: Any) -> None:
-    found = [extract_chat_messages(value, prefer) for prefer in PREFERENCES]
+    result = [extract_chat_messages(value, prefer) for prefer in PREFERENCES]
 
-    assert len({one is None for one in found}) == 1
-    for one in found:
+    assert len({one is None for one in result}) == 1
+    for one in result:
         assert one is None or is_chat_messages(one)
         assert one is None or (extract_chat_messages(one) is one and dialect_of(one) is not None)
 
@@ -163,16 +163,18 @@ def test_a_preference_changes_the_order_and_never_whether_something_is_found(val
 def test_other_keys_change_nothing(value: Any, more: dict[str, Any]) -> None:
     if isinstance(value, dict):
         for prefer in PREFERENCES:
-            found = extract_chat_messages(value, prefer)
-            again = extract_chat_messages({**more, **value}, prefer)
-            assert (again == found) or (found == [value] and again == [{**more, **value}])
+            result = extract_chat_messages(value, prefer)
+            repeated = extract_chat_messages({**more, **value}, prefer)
+            assert (repeated == result) or (result == [value] and repeated == [{**more, **value}])
 
 
 @given(values)
 def test_a_wrapper_around_a_value_keeps_what_was_found_near_enough(value: Any) -> None:
     for prefer in PREFERENCES:
-        found = extract_chat_messages({"data": value}, prefer)
-        assert found is not None or extract_chat_messages(value, prefer) is None or _depth(value) > MAX_SEARCH_DEPTH - 1
+        result = extract_chat_messages({"data": value}, prefer)
+        assert (
+            result is not None or extract_chat_messages(value, prefer) is None or _depth(value) > MAX_SEARCH_DEPTH - 1
+        )
 
 
 def _depth(value: Any) -> int:

@@ -126,23 +126,23 @@ texts = st.lists(characters, max_size=40).map("".join)
 
 @given(texts, st.integers(0, 50), st.integers(0, 5))
 def test_a_cut_is_a_beginning_within_its_limits(text: str, most: int, lines: int) -> None:
-    shown = cut_text(text, characters=most, lines=lines)
+    rendered = cut_text(text, characters=most, lines=lines)
 
-    assert shown.left_out >= 0
-    assert shown.lines <= lines
-    if shown.left_out:
-        assert len(shown.text) <= most
-        assert shown.text == shown.text.rstrip()
-    shown.text.encode()
+    assert rendered.left_out >= 0
+    assert rendered.lines <= lines
+    if rendered.left_out:
+        assert len(rendered.text) <= most
+        assert rendered.text == rendered.text.rstrip()
+    rendered.text.encode()
     assert len(one_line(text, most)) <= most
 
 
 @given(texts, st.integers(0, 50))
 def test_a_place_to_cut_is_never_before_a_mark(text: str, at: int) -> None:
-    place = grapheme_boundary(text, at)
+    index = grapheme_boundary(text, at)
 
-    assert 0 <= place <= at
-    if 0 < place < len(text):
-        assert unicodedata.category(text[place])[0] != "M"
-        assert text[place] not in "\u200d\U0001f3fd"
-        assert (text[place - 1], text[place]) != ("\ud83d", "\ude00")
+    assert 0 <= index <= at
+    if 0 < index < len(text):
+        assert unicodedata.category(text[index])[0] != "M"
+        assert text[index] not in "\u200d\U0001f3fd"
+        assert (text[index - 1], text[index]) != ("\ud83d", "\ude00")

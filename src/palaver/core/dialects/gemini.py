@@ -126,7 +126,6 @@ class _CallMatcher(Struct):
     """Index of the last message whose calls are indexed."""
 
     def add(self, call_id: str, name: str, index: int) -> None:
-        """Add a call in message `index`."""
         self.waits[call_id] = True
         if index != self._index:
             if self._passed < len(self._last):
@@ -319,7 +318,6 @@ def _remote_file(uri: str, media_type: str | None, filename: str | None) -> File
 
 
 def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: _CallMatcher) -> Message:
-    """Create the message with a result and its files."""
     call_id, named = calls.answer(call_id, name)
     fields, failed = dict_or_empty(output), False
     if len(fields) == 1:

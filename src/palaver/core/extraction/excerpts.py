@@ -150,8 +150,6 @@ _JOINER, _NON_JOINER = "\u200d", "\u200c"
 
 
 class Excerpt(NamedTuple):
-    """An excerpt of a text."""
-
     text: str
     left_out: int
     """Number of characters missing from the whole, stripped white space included; 0 if nothing was cut."""

@@ -239,7 +239,6 @@ def _snapshot_messages(snapshot: Any) -> Iterator[Any]:
 def _resume_command(
     thread: GraphThread, messages: Sequence[Message], answers: Mapping[str, Mapping[str, Any]], resume: Any | UnsetType
 ) -> Any:
-    """Return the command that resumes an interrupted graph."""
     from langgraph.types import Command
 
     if not thread.interrupts:

@@ -405,7 +405,6 @@ class HistoryEcho:
         self._reached[branch] = 0
 
     def repeats(self, message: Any, branch: str = "") -> bool:
-        """Whether the message is from the history."""
         gist, at = _comparison_key(message), self._reached.get(branch, 0)
         # Only after a user's or system message; otherwise the same text may be new.
         if gist in self._gists[at : at + 1] and (at or message.type in ("human", "system")):
@@ -421,7 +420,6 @@ class HistoryEcho:
         return True
 
     def fresh(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the messages that are not from the history."""
         self.start_branch()
         return [message for message in messages if not self.repeats(message)]
 

@@ -94,7 +94,6 @@ async def _values(stream: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[
 
 
 def _decode_frames(frames: bytes) -> Iterator[dict[str, Any]]:
-    """Decode the frames of a stream."""
     for line in frames.split(b"\n"):
         data = line.removeprefix(b"data: ")
         if data is not line and data != b"[DONE]":

@@ -104,8 +104,6 @@ class RunEvents:
 
 
 class StreamedMessage:
-    """The state of one message."""
-
     def __init__(self, message_id: str, branch: str, events: RunEvents) -> None:
         self.id = message_id
         self.name = events.name(message_id) if message_id else ""
@@ -138,7 +136,6 @@ class StreamedMessage:
 
     @property
     def has_complete_call(self) -> bool:
-        """Whether the current call is complete."""
         return self._call is not None and json.is_json(self._call.arguments)
 
     def text(self, piece: TextPiece) -> None:

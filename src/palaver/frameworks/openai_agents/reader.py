@@ -257,7 +257,6 @@ class Reader:
         yield ToolResult(call_id=str(call_id), output=to_json_value(output), is_error=failed)
 
     def _request_approval(self, item: Any) -> Iterator[OutputValue]:
-        """Emit an approval request."""
         waiting = str(getattr(item, "call_id", None) or item.id)
         if waiting in self._approvals:
             return

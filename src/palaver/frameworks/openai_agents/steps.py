@@ -145,7 +145,6 @@ def _finish(response: Any) -> str:
 
 
 def _parse_usage(usage: Any) -> Usage | None:
-    """Parse the usage of a span."""
     fields = dict_or_empty(usage)
     input_details, output_details = (
         dict_or_empty(fields.get("input_tokens_details")),
@@ -227,7 +226,6 @@ class _Processor(TracingProcessor):
         self._open: dict[str, _OpenSpan] = {}
 
     def step_of(self, span: "Span[Any] | None") -> Step | None:
-        """Return the step of a span."""
         known = None if span is None else self._open.get(span.span_id)
         return None if known is None else known.step
 

@@ -1,8 +1,10 @@
 """Agenta's protocol, served and called: /inspect, /invoke, /run and /test.
 
-inspect    describe a workflow
-invoke     adapter and client of POST /{w}/invoke
-request    parse a request body into a Call and an AgentaRequest
-response   headers, outputs, error documents, and the stream records of /invoke
-run        adapter and client of POST /{w}/run and /{w}/test
+Flat bodies and envelopes are parsed into the same Call.
+
+    inspect    describe a workflow
+    invoke     adapter and client of POST /{w}/invoke
+    request    parse a request body into a Call and an AgentaRequest
+    response   headers, outputs, error documents, and the stream records of /invoke
+    run        adapter and client of POST /{w}/run and /{w}/test
 """

@@ -70,7 +70,6 @@ def parse_object(request: HttpRequest) -> dict[str, Any]:
 
 
 def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> CallBody:
-    """Parse and validate a body."""
     envelope = "data" in body
     data = _object(body, "data") if envelope else {}
     if "messages" in data:

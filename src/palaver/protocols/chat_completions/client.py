@@ -100,8 +100,6 @@ class ChatReplyDecoder:
 
 
 class _Completion:
-    """The state of one completion."""
-
     def __init__(self) -> None:
         self.usage: Usage | None = None
         self._finish: FinishReason = "stop"

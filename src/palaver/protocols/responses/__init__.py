@@ -1,8 +1,10 @@
 """OpenAI's Responses, served and called: POST /v1/responses, /responses and /invocations, and what is stored of them.
 
-adapter    the protocol's functions, and its stream of server-sent events
-client     call another server's Responses API
-output     output items and the response object
-request    parse a request body into a Call and a ResponsesRequest
-store      stored responses, lists of items, and the Conversations API
+One protocol with two profiles, chosen by the route.
+
+    adapter    the protocol's functions, and its stream of server-sent events
+    client     call another server's Responses API
+    output     output items and the response object
+    request    parse a request body into a Call and a ResponsesRequest
+    store      stored responses, lists of items, and the Conversations API
 """

@@ -177,7 +177,6 @@ class ItemDecoder:
         self._answered: set[str] = set()
 
     def feed(self, frame: Object) -> Iterator[Event]:
-        """Return the events of one frame."""
         index, delta = optional_int(frame.get("content_index")) or 0, optional_str(frame.get("delta")) or ""
         match frame.get("type"):
             case "response.output_text.delta":

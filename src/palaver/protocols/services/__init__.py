@@ -1,7 +1,9 @@
 """Services, as OpenFn's Lightning calls them: POST /services/{w} and /services/{w}/stream (contract: job-chat, 1).
 
-adapter    the protocol's functions, and the catalog of services
-request    parse and validate a payload
-response   reply and error documents, and the stream of server-sent events
-socket     messages of the WebSocket
+A payload in, a document out; a stream ends with the same document.
+
+    adapter    the protocol's functions, and the catalog of services
+    request    parse and validate a payload
+    response   reply and error documents, and the stream of server-sent events
+    socket     messages of the WebSocket
 """

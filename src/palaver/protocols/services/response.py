@@ -57,7 +57,6 @@ def error_document(error: PalaverError, *, status: int) -> dict[str, Any]:
 
 
 def run_error_document(end: RunFailed | RunCancelled, *, status: int) -> dict[str, Any]:
-    """The document of a run that failed or was cancelled."""
     if isinstance(end, RunCancelled):
         return CANCELLED
     return _document(status, _error_type(end.code), end.message, end.details)
@@ -182,7 +181,6 @@ class ServiceStreamEncoder:
         self._pending_status: list[str] = []  # Status lines received while a tool call was open.
 
     def encode(self, event: Event) -> bytes:
-        """Return the frames of one event."""
         linear = self._linear
         if type(event) is TextDelta and event.item == linear.flowing and self._open == "text":  # The hot path.
             linear.pieces.append(event.delta)
