@@ -1,6 +1,6 @@
 """Find workflows: local ones by target, remote ones by URL.
 
-A remote service is probed once, and again when it was unreachable.
+frameworks/remote.py calls the services that are found here.
 
     targets      load workflows and evaluators from modules, files and folders
     registry     the workflows that are served, by name

@@ -195,6 +195,26 @@ class JsonFields:
         return value
 
 
+FieldParser = Callable[[JsonFields, str], Any]
+"""Parses one field of a body, by name."""
+
+
+def number_parser(low: float, high: float) -> FieldParser:
+    return lambda fields, name: fields.number(name, low, high)
+
+
+def integer_parser(low: int, high: int | None = None) -> FieldParser:
+    return lambda fields, name: fields.integer(name, low, high)
+
+
+def string_parser(max_length: int | None = None, *choices: str) -> FieldParser:
+    return lambda fields, name: fields.string(name, max_length=max_length, choices=choices)
+
+
+def parse_boolean(fields: JsonFields, name: str) -> bool:
+    return fields.boolean(name, default=False)
+
+
 class SharedFields(NamedTuple):
     inputs: dict[str, Any]
     parameters: dict[str, Any]

@@ -27,6 +27,7 @@ from palaver.errors import (
     UnsupportedFlag,
 )
 from palaver.protocols.base import HttpRequest, choose_media_type
+from palaver.protocols.openai import json_type_name
 from palaver.protocols.ui_stream.request import UIRequest, parse_version, ui_request
 
 _SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -65,7 +66,7 @@ class CallBody(msgspec.Struct, frozen=True, kw_only=True):
 def parse_object(request: HttpRequest) -> dict[str, Any]:
     value = json.decode(request.body, request.json_limits)
     if not isinstance(value, dict):
-        raise InvalidBody(f"The body must be a JSON object, not {_json_type_name(value)}.", pointer="")
+        raise InvalidBody(f"The body must be a JSON object, not {json_type_name(value)}.", pointer="")
     return cast("dict[str, Any]", value)
 
 
@@ -200,22 +201,8 @@ def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
     if value is None and name != "data":
         return {}
     if not isinstance(value, dict):
-        raise InvalidBody(f"{name} must be an object, not {_json_type_name(value)}.", pointer=f"{base}/{name}")
+        raise InvalidBody(f"{name} must be an object, not {json_type_name(value)}.", pointer=f"{base}/{name}")
     return cast("dict[str, Any]", value)
-
-
-def _json_type_name(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "a number"
 
 
 JSON, SSE = "application/json", "text/event-stream"

@@ -38,7 +38,7 @@ from palaver.core.messages import APPROVAL_REQUEST, Data, Refusal, ToolCall, Usa
 from palaver.core.runs import Call
 from palaver.errors import NotFound, PalaverError
 from palaver.protocols import openai, sse
-from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup, run_headers
+from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup, run_headers, text_or_json
 from palaver.protocols.chat_completions.client import JSON, SSE
 from palaver.protocols.chat_completions.request import parse_messages, parse_options
 from palaver.protocols.openai import JsonFields
@@ -220,7 +220,7 @@ class DeltaEncoder:
     def _finish(self, event: RunFinished) -> Sequence[Delta]:
         deltas: list[Delta] = []
         # Not if its text was streamed.
-        if event.value is not UNSET and self._last_message is None and (content := _value_text(event.value)):
+        if event.value is not UNSET and self._last_message is None and (content := text_or_json(event.value)):
             deltas.append({"content": content})
         for call in self._workflow_calls.values():
             deltas.append(self._call_delta(call.call_id, call.name))
@@ -239,10 +239,6 @@ class DeltaEncoder:
 def is_incomplete(event: TerminalEvent) -> bool:
     """Whether the run did not finish."""
     return not isinstance(event, RunFinished) or event.finish == "interrupted"
-
-
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.encode(value).decode()
 
 
 DONE = sse.data_event(b"[DONE]")

@@ -4,13 +4,22 @@ Options have the names and shapes of the Responses API, so that a workflow sees 
 Messages are validated more strictly than the dialect does, so that a client learns what is wrong.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from palaver.core.dialects import chat_completions
 from palaver.core.messages import Message
 from palaver.errors import InvalidType, InvalidValue, UnknownCall
-from palaver.protocols.openai import JsonFields, UnsupportedValue, json_type_name
+from palaver.protocols.openai import (
+    FieldParser,
+    JsonFields,
+    UnsupportedValue,
+    integer_parser,
+    json_type_name,
+    number_parser,
+    parse_boolean,
+    string_parser,
+)
 
 _FORMATS = ("text", "json_object", "json_schema")
 _Object = Mapping[str, Any]
@@ -42,24 +51,6 @@ def encode_options(options: _Object) -> dict[str, Any]:
 
 
 # Parsers, one for each field
-
-_Parser = Callable[[JsonFields, str], Any]
-
-
-def _number(low: float, high: float) -> _Parser:
-    return lambda fields, name: fields.number(name, low, high)
-
-
-def _integer(low: int, high: int | None = None) -> _Parser:
-    return lambda fields, name: fields.integer(name, low, high)
-
-
-def _string(longest: int | None = None) -> _Parser:
-    return lambda fields, name: fields.string(name, max_length=longest)
-
-
-def _boolean(fields: JsonFields, name: str) -> bool:
-    return fields.boolean(name, default=False)
 
 
 def _object_of(fields: JsonFields, name: str) -> dict[str, Any] | None:
@@ -136,30 +127,30 @@ def _format(fields: JsonFields, name: str) -> Any:
     return _flatten(inner.body)
 
 
-_PARSERS: Mapping[str, _Parser] = {
-    "temperature": _number(0, 2),
-    "top_p": _number(0, 1),
-    "presence_penalty": _number(-2, 2),
-    "frequency_penalty": _number(-2, 2),
-    "max_completion_tokens": _integer(1),
-    "max_tokens": _integer(1),
+_PARSERS: Mapping[str, FieldParser] = {
+    "temperature": number_parser(0, 2),
+    "top_p": number_parser(0, 1),
+    "presence_penalty": number_parser(-2, 2),
+    "frequency_penalty": number_parser(-2, 2),
+    "max_completion_tokens": integer_parser(1),
+    "max_tokens": integer_parser(1),
     "stop": _stop,
-    "seed": _integer(-(2**63)),
+    "seed": integer_parser(-(2**63)),
     "logit_bias": _object_of,
-    "logprobs": _boolean,
-    "top_logprobs": _integer(0, 20),
+    "logprobs": parse_boolean,
+    "top_logprobs": integer_parser(0, 20),
     "tools": _tools,
     "functions": _functions,
     "tool_choice": _tool_choice,
     "function_call": _function_choice,
-    "parallel_tool_calls": _boolean,
+    "parallel_tool_calls": parse_boolean,
     "response_format": _format,
-    "verbosity": _string(),
-    "reasoning_effort": _string(),
+    "verbosity": string_parser(),
+    "reasoning_effort": string_parser(),
     "prediction": _object_of,
     "web_search_options": _object_of,
-    "service_tier": _string(64),
-    "prompt_cache_key": _string(512),
+    "service_tier": string_parser(64),
+    "prompt_cache_key": string_parser(512),
     "n": _one,
     "modalities": _no_audio,
     "audio": _no_audio,

@@ -4,7 +4,7 @@ Input items are validated strictly before the dialect reads them; errors name th
 References to stored objects are only named here: the server looks them up, see `resolve_references`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -21,14 +21,19 @@ from palaver.errors import ConflictingFields, InvalidType, InvalidValue, ItemNot
 from palaver.protocols.base import HttpRequest, WorkflowLookup
 from palaver.protocols.history import new_messages
 from palaver.protocols.openai import (
+    FieldParser,
     JsonFields,
     MissingRequired,
     MutuallyExclusive,
     StringTooLong,
     client_tool_names,
+    integer_parser,
     json_type_name,
+    number_parser,
+    parse_boolean,
     parse_shared_fields,
     pointer_to_param,
+    string_parser,
 )
 
 _ROLES = ("user", "assistant", "system", "developer")
@@ -337,24 +342,6 @@ def _check_stored(options: dict[str, Any]) -> None:
 
 # Fields, each with its parser
 
-_Parser = Callable[[JsonFields, str], Any]
-
-
-def _number(low: float, high: float) -> _Parser:
-    return lambda fields, name: fields.number(name, low, high)
-
-
-def _integer(low: int, high: int | None = None) -> _Parser:
-    return lambda fields, name: fields.integer(name, low, high)
-
-
-def _string(longest: int | None = None, *of: str) -> _Parser:
-    return lambda fields, name: fields.string(name, max_length=longest, choices=of)
-
-
-def _boolean(fields: JsonFields, name: str) -> bool:
-    return fields.boolean(name, default=False)
-
 
 def _tool_choice(fields: JsonFields, name: str) -> Any:
     value = fields.body[name]
@@ -389,32 +376,32 @@ def _return_trace(fields: JsonFields, name: str) -> bool:
     return fields.nested(name).boolean("return_trace", default=False)
 
 
-_PARSERS: Mapping[str, _Parser] = {
-    "stream": _boolean,
-    "store": _boolean,
-    "background": _boolean,
-    "parallel_tool_calls": _boolean,
-    "previous_response_id": _string(MAX_ID_LENGTH),
+_PARSERS: Mapping[str, FieldParser] = {
+    "stream": parse_boolean,
+    "store": parse_boolean,
+    "background": parse_boolean,
+    "parallel_tool_calls": parse_boolean,
+    "previous_response_id": string_parser(MAX_ID_LENGTH),
     "conversation": _conversation,
-    "temperature": _number(0, 2),
-    "top_p": _number(0, 1),
-    "presence_penalty": _number(-2, 2),
-    "frequency_penalty": _number(-2, 2),
-    "max_output_tokens": _integer(1),
-    "max_tool_calls": _integer(1),
-    "top_logprobs": _integer(0, 20),
+    "temperature": number_parser(0, 2),
+    "top_p": number_parser(0, 1),
+    "presence_penalty": number_parser(-2, 2),
+    "frequency_penalty": number_parser(-2, 2),
+    "max_output_tokens": integer_parser(1),
+    "max_tool_calls": integer_parser(1),
+    "top_logprobs": integer_parser(0, 20),
     "tools": lambda fields, name: fields.items(name),
     "tool_choice": _tool_choice,
     "text": lambda fields, name: fields.object(name),
     "reasoning": lambda fields, name: fields.object(name),
-    "truncation": _string(None, "auto", "disabled"),
-    "service_tier": _string(64),
+    "truncation": string_parser(None, "auto", "disabled"),
+    "service_tier": string_parser(64),
     "include": _include,
     "stream_options": lambda fields, name: fields.object(name),
-    "prompt_cache_key": _string(512),
-    "safety_identifier": _string(512),
-    "user": _string(512),
-    "instructions": _string(),
+    "prompt_cache_key": string_parser(512),
+    "safety_identifier": string_parser(512),
+    "user": string_parser(512),
+    "instructions": string_parser(),
     "databricks_options": _return_trace,
 }
 _SHARED_FIELDS = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
