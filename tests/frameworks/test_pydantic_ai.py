@@ -336,11 +336,11 @@ async def test_a_tool_of_the_provider_is_a_call_with_its_result() -> None:
 async def test_an_agent_is_given_our_context_where_it_asks_for_one_and_its_events_are_shown() -> None:
     @dataclass(kw_only=True)
     class HalfwayEvent(CustomEvent):
-        finished: int
+        done: int
 
     @dataclass(kw_only=True)
     class HiddenEvent(CustomEvent, ui=False):
-        finished: int
+        done: int
 
     helper = Agent(Model(custom_output_text="So."), deps_type=Context)
 
