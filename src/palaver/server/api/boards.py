@@ -133,8 +133,8 @@ class BoardController(ApiController):
 
     @get(operation_id="list_boards", summary="Boards, last saved first")
     async def list_boards(self, request: ApiRequest, limit: Limit = 50, after: After = None) -> Page[BoardListed]:
-        found = await self.database.read(boards.list_boards, caller_of(request).project, Window(limit, after))
-        return found.map(board_row)
+        page = await self.database.read(boards.list_boards, caller_of(request).project, Window(limit, after))
+        return page.map(board_row)
 
     @post(operation_id="create_board", summary="A new board", operation_class=operation_with_body(GivenBoard))
     async def create_board(self, request: ApiRequest) -> Response[BoardView]:
@@ -143,8 +143,8 @@ class BoardController(ApiController):
 
     @get("/{board:str}", operation_id="get_board", summary="One board, with its cells")
     async def get_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardView]:
-        found = await self.database.read(boards.get_board, caller_of(request).project, board)
-        return object_response(request, board_view(found), mark=board_etag_mark(found))
+        stored_board = await self.database.read(boards.get_board, caller_of(request).project, board)
+        return object_response(request, board_view(stored_board), mark=board_etag_mark(stored_board))
 
     @put(
         "/{board:str}",
@@ -160,10 +160,10 @@ class BoardController(ApiController):
             if_match_check(request, board_view, board_etag_mark),
         )
         keep = None if body.cells is UNSET else {(cell.row, cell.column) for cell in body.cells}
-        put = await self.database.write(
+        replaced = await self.database.write(
             boards.replace_board, project, board, grid, keep=keep, at=utc_now(), check=fresh
         )
-        return object_response(request, board_view(put), mark=board_etag_mark(put))
+        return object_response(request, board_view(replaced), mark=board_etag_mark(replaced))
 
     @delete("/{board:str}", operation_id="delete_board", summary="Delete it; its threads stay")
     async def delete_board(self, request: ApiRequest, board: FromPath[str]) -> None:
@@ -179,9 +179,9 @@ class BoardController(ApiController):
     async def duplicate_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardView]:
         raw = await raw_body(request, self.settings)
         body = decode_body(raw or b"{}", Copied, self.settings)
-        found = await self.database.read(boards.get_board, caller_of(request).project, board)
-        name = f"{found.grid.name[:193]} (copy)" if body.name is UNSET else body.name
-        return await self._make(request, raw, msgspec.structs.replace(found.grid, name=name))
+        stored_board = await self.database.read(boards.get_board, caller_of(request).project, board)
+        name = f"{stored_board.grid.name[:193]} (copy)" if body.name is UNSET else body.name
+        return await self._make(request, raw, msgspec.structs.replace(stored_board.grid, name=name))
 
     async def _make(self, request: ApiRequest, raw: bytes, grid: Grid) -> Response[BoardView]:
         project, now = caller_of(request).project, utc_now()
@@ -265,13 +265,13 @@ class BoardRunController(ApiController):
     async def run_board(self, request: ApiRequest, board: FromPath[str]) -> Response[Begun]:
         raw = await raw_body(request, self.settings)
         body, caller = decode_body(raw or b"{}", RunBoard, self.settings), caller_of(request)
-        found = await self.database.read(boards.get_board, caller.project, board)
-        if found.grid.mode != "single":
+        stored_board = await self.database.read(boards.get_board, caller.project, board)
+        if stored_board.grid.mode != "single":
             raise InvalidValue("Only a board in single mode is run: in a chat, say something in its threads.")
-        named = _requested_cells(found, body.cells)
+        named = _requested_cells(stored_board, body.cells)
         columns = {
             column.id: await self._column(caller, column)
-            for column in found.grid.columns
+            for column in stored_board.grid.columns
             if any(cell.column == column.id for cell in named)
         }
         note = boards.board_run_note(body.concurrency)
@@ -283,7 +283,7 @@ class BoardRunController(ApiController):
             background=True,
             board=board,
         )
-        rows = {row.id: row for row in found.grid.rows}
+        rows = {row.id: row for row in stored_board.grid.rows}
         made = {
             (cell.row, cell.column): _new_run(self.engine, columns[cell.column], rows[cell.row], origin, name)
             for cell, name in zip(named, self.engine.new_run_ids(len(named)), strict=True)
@@ -291,7 +291,7 @@ class BoardRunController(ApiController):
 
         def work(db: Connection) -> HttpResponse:
             now = boards.lock_board(db, caller.project, board)
-            if now.version != found.version:
+            if now.version != stored_board.version:
                 raise StaleBase("The board was changed at this moment: try again.")
             chosen = _cells_to_run(db, caller.project, now, body.cells, named)
             runs = [_require_files(db, made[cell.row, cell.column]) for cell in chosen]

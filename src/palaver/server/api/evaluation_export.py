@@ -73,18 +73,20 @@ class EvaluationExportController(ApiController):
         margin: Margin = 0.02,
     ) -> Response[Any]:
         caller = caller_of(request)
-        found, kept = await self.database.read(evaluations.get_plan, caller.project, evaluation)
+        evaluation_record, stored_plan = await self.database.read(evaluations.get_plan, caller.project, evaluation)
         summary = await self.figures.summary(caller.project, evaluation, None)
         beside = await self.figures.comparisons(caller.project, evaluation, base, margin)
-        make = _report_factory(found, shown.decode_plan(kept), summary, beside)
+        make = _report_factory(evaluation_record, shown.decode_plan(stored_plan), summary, beside)
         lines = export_pieces(self.database, caller.project, evaluation, form, make)
         first = await anext(lines, b"")
 
-        async def told(exchange: Exchange) -> None:
+        async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await send_pieces(exchange, first, lines, self.settings.stream_stall, export_headers(found.id, form))
+                await send_pieces(
+                    exchange, first, lines, self.settings.stream_stall, export_headers(evaluation_record.id, form)
+                )
 
-        return StreamingResponse(told)
+        return StreamingResponse(send)
 
 
 def _report_factory(

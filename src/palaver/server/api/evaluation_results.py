@@ -45,12 +45,12 @@ class FigureCache:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._told = _LruCache[Any](_MAX_CACHED_FIGURES)
-        self._read = _LruCache["ResultArrays"](_MAX_CACHED_BYTES)
+        self._figures = _LruCache[Any](_MAX_CACHED_FIGURES)
+        self._arrays = _LruCache["ResultArrays"](_MAX_CACHED_BYTES)
         self._locks = WeakValueDictionary[Hashable, asyncio.Lock]()
         self._is_loading = False
 
-    def soon(self) -> None:
+    def preload(self) -> None:
         """Somebody looks at evaluations, and is likely to ask for figures next."""
         if not self._is_loading:
             self._is_loading = True
@@ -58,20 +58,20 @@ class FigureCache:
 
     async def summary(self, project: str, evaluation: str, column: str | None) -> EvaluationSummary:
         """The figures of one; those by the values of a column, too."""
-        found = await self._database.read(evaluations.get_evaluation, project, evaluation)
-        key = ("summary", project, *_version(found), column)
-        if (kept := self._told.get(key)) is not None:
+        stored_evaluation = await self._database.read(evaluations.get_evaluation, project, evaluation)
+        key = ("summary", project, *_version(stored_evaluation), column)
+        if (kept := self._figures.get(key)) is not None:
             return kept
         await asyncio.to_thread(_import_statistics)
         from palaver.evaluation.results.load import read_column
         from palaver.evaluation.results.summary import slice_rows, summarize
 
-        results = await self._results(project, found)
+        results = await self._results(project, stored_evaluation)
         values = None
         if column is not None:
             values = await self._database.read(read_column, project, evaluation, column)
         told = await asyncio.to_thread(lambda: summarize(results, None if values is None else slice_rows(values)))
-        return self._keep(key, told, found)
+        return self._keep(key, told, stored_evaluation)
 
     async def comparison(self, project: str, base: str, candidate: str, margin: float) -> Comparison:
         """One variant beside another."""
@@ -83,7 +83,7 @@ class FigureCache:
         one = await self._database.read(evaluations.get_evaluation, project, first)
         other = one if first == second else await self._database.read(evaluations.get_evaluation, project, second)
         key = ("compare", project, *_version(one), of_first, *_version(other), of_second, margin)
-        if (kept := self._told.get(key)) is not None:
+        if (kept := self._figures.get(key)) is not None:
             return kept
         results = await self._results(project, one)
         others = results if first == second else await self._results(project, other)
@@ -130,10 +130,10 @@ class FigureCache:
             return await self._read_all(project, found)
         key = (project, *_version(found))
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if (kept := self._read.get(key)) is not None:
+            if (kept := self._arrays.get(key)) is not None:
                 return kept
             results = await self._read_all(project, found)
-            self._read.keep(key, results, results.size)
+            self._arrays.keep(key, results, results.size)
             return results
 
     async def _read_all(self, project: str, found: Evaluation) -> "ResultArrays":
@@ -143,7 +143,7 @@ class FigureCache:
 
     def _keep(self, key: Hashable, told: T, *of: Evaluation) -> T:
         if all(one.ended_at is not None for one in of):
-            self._told.keep(key, told, 1)
+            self._figures.keep(key, told, 1)
         return told
 
 
@@ -225,8 +225,8 @@ class EvaluationResultController(ApiController):
         after: After = None,
     ) -> Page[ResultRow]:
         project = caller_of(request).project
-        _, kept = await self.database.read(evaluations.get_plan, project, evaluation)
-        plan = shown.decode_plan(kept)
+        _, stored_plan = await self.database.read(evaluations.get_plan, project, evaluation)
+        plan = shown.decode_plan(stored_plan)
         if of_status not in (None, *get_args(ResultStatus)):
             raise InvalidValue(f"status is one of {', '.join(get_args(ResultStatus))}.", pointer="?status")
         among: Sequence[int] | None = None
@@ -270,12 +270,12 @@ def _variant_index(plan: Plan, name: str | None) -> int | None:
 
 
 def _load_result(db: Connection, project: str, evaluation: str, named: str) -> ResultView:
-    found, kept = evaluations.get_plan(db, project, evaluation)
-    plan, cell = shown.decode_plan(kept), parse_cell_id(named)
-    if cell >= found.total:
+    evaluation_record, stored_plan = evaluations.get_plan(db, project, evaluation)
+    plan, cell = shown.decode_plan(stored_plan), parse_cell_id(named)
+    if cell >= evaluation_record.total:
         raise NotFound(f"The evaluation {evaluation[:80]!r} has no result {named[:80]!r}.")
     whole = evaluation_pages.get_result(db, project, evaluation, cell)
-    return shown.result_view(whole, plan, **_neighbour_ids(plan, cell, found.total))
+    return shown.result_view(whole, plan, **_neighbour_ids(plan, cell, evaluation_record.total))
 
 
 def _neighbour_ids(plan: Plan, cell: int, total: int) -> dict[str, Any]:

@@ -50,7 +50,7 @@ from palaver.server.api.evaluation_views import (
     Progress,
     Rerun,
 )
-from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, send_pieces
+from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, last_event_id, send_pieces
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
@@ -96,7 +96,7 @@ class EvaluationController(ApiController):
 
         told = await run_idempotent(request, self.database, raw, work)
         self.wake_runner()
-        self.figures.soon()
+        self.figures.preload()
         return told
 
     @get(operation_id="list_evaluations", summary="Newest first")
@@ -114,14 +114,14 @@ class EvaluationController(ApiController):
         filters = EvaluationFilters(state=in_state, testset=testset, search=search)
         page = await self.database.read(_list_rows, caller_of(request).project, filters, Window(limit, after))
         if page.data:
-            self.figures.soon()
+            self.figures.preload()
         return page
 
     @get("/{evaluation:str}", operation_id="get_evaluation", summary="One, and what it was made of")
     async def get_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        found = await self.database.read(evaluations.get_plan, caller_project(request), evaluation)
-        self.figures.soon()
-        return object_response(request, _view(*found))
+        stored = await self.database.read(evaluations.get_plan, caller_project(request), evaluation)
+        self.figures.preload()
+        return object_response(request, _view(*stored))
 
     @delete("/{evaluation:str}", operation_id="delete_evaluation", summary="Let go of all of it")
     async def delete_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> None:
@@ -154,9 +154,9 @@ class EvaluationController(ApiController):
             evaluations.rerun_evaluation(db, project, evaluation, body.which, now)
             return encode_object(_view(*evaluations.get_plan(db, project, evaluation)), status=202)
 
-        told = await run_idempotent(request, self.database, raw, work)
+        response = await run_idempotent(request, self.database, raw, work)
         self.wake_runner()
-        return told
+        return response
 
     async def _whole(self, request: ApiRequest, found: Evaluation) -> EvaluationView:
         return _view(*await self.database.read(evaluations.get_plan, caller_project(request), found.id))
@@ -208,18 +208,20 @@ class EvaluationEventController(ApiController):
         self, request: ApiRequest, evaluation: FromPath[str], after: AfterResult = None
     ) -> Response[Any]:
         caller = caller_of(request)
-        found, kept = await self.database.read(evaluations.get_plan, caller.project, evaluation)
-        heard = _last_event_id(request)
-        if found.ended_at is not None and heard is not None and heard >= found.recorded:
+        evaluation_record, stored_plan = await self.database.read(evaluations.get_plan, caller.project, evaluation)
+        resumed = last_event_id(request)
+        if evaluation_record.ended_at is not None and resumed is not None and resumed >= evaluation_record.recorded:
             return Response(None, status_code=204)  # An EventSource then stops.
-        seen = max(after or 0, heard or 0)
-        following = evaluation_frames(self.database, caller.project, found, shown.decode_plan(kept), seen, utc_now)
+        seen = max(after or 0, resumed or 0)
+        following = evaluation_frames(
+            self.database, caller.project, evaluation_record, shown.decode_plan(stored_plan), seen, utc_now
+        )
 
-        async def told(exchange: Exchange) -> None:
+        async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await send_pieces(exchange, b"", following, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
 
-        return StreamingResponse(told)
+        return StreamingResponse(send)
 
 
 async def evaluation_frames(
@@ -269,13 +271,3 @@ def _progress(found: Evaluation, pace: EvaluationProgress) -> Progress:
 
 def _frame(name: str, seq: int, event: EvaluationEvent) -> bytes:
     return escape_line_separators(b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, name.encode(), json.encode(event)))
-
-
-def _last_event_id(request: ApiRequest) -> int | None:
-    """What an EventSource says that it has, when it comes back."""
-    given = request.headers.get("last-event-id", "").strip()
-    if not given:
-        return None
-    if not given.isascii() or not given.isdecimal() or len(given) > 10:
-        raise InvalidValue("Last-Event-ID must be the number of an event.")
-    return int(given)

@@ -91,9 +91,9 @@ class FeedbackController(ApiController):
         operation_class=operation_with_body(Rate),
     )
     async def rate_run(self, request: ApiRequest, run: FromPath[str]) -> Response[Rated]:
-        _, given = await read_body(request, self.settings, Rate)
+        _, body = await read_body(request, self.settings, Rate)
         caller, name, now = caller_of(request), run_id(run), utc_now()
-        rated = await self.database.write(_rate, caller.project, name, given, caller.key or "", now)
+        rated = await self.database.write(_rate, caller.project, name, body, caller.key or "", now)
         return object_response(request, rated)
 
     @get("/feedback", operation_id="list_feedback", summary="What people thought of answers, newest first")
@@ -109,10 +109,10 @@ class FeedbackController(ApiController):
         filters = FeedbackFilters(
             rating=rating, workflow=workflow, since=None if since is None else _parse_moment(since)
         )
-        found = await self.database.read(
+        page = await self.database.read(
             feedback.list_feedback, caller_of(request).project, filters, Window(limit, after)
         )
-        return found.map(_row)
+        return page.map(_row)
 
 
 def run_id(text: str) -> str:
@@ -123,16 +123,16 @@ def run_id(text: str) -> str:
 
 
 def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: datetime) -> Rated:
-    found = runs.get_run(db, project, run) if is_node_id(run) else None
-    if found is None:
+    stored_run = runs.get_run(db, project, run) if is_node_id(run) else None
+    if stored_run is None:
         raise RunNotFound(f"There is no run {run[:80]!r}.")
     message = given.message
     if message is None:
         message = feedback.find_answer_message(db, project, run)
-    elif found.thread is None:
+    elif stored_run.thread is None:
         message = storable_text(message)
     else:
-        node = get_node(db, project, found.thread, message)
+        node = get_node(db, project, stored_run.thread, message)
         if node is None or node.run != run:
             raise ItemNotFound(message, pointer="/message")
     opinion = Feedback(

@@ -146,8 +146,8 @@ class FileController(ApiController):
 
     @get(operation_id="list_files", summary="The project's files, newest first")
     async def list_files(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[FileView]:
-        found = await self.database.read(kept.list_files, caller_of(request).project, Window(limit, after))
-        return found.map(file_view)
+        page = await self.database.read(kept.list_files, caller_of(request).project, Window(limit, after))
+        return page.map(file_view)
 
     @get("/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
     async def get_file(
@@ -167,10 +167,10 @@ class FileController(ApiController):
 
 
 def _remove(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
-    found = kept.get_file(db, project, file)
-    if found is None:
+    stored_file = kept.get_file(db, project, file)
+    if stored_file is None:
         raise kept.file_not_found(file)
-    check(found)
+    check(stored_file)
     kept.delete_file(db, project, file)
 
 

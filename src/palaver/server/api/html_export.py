@@ -65,13 +65,13 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 def page_head(title: str, *, wide: bool = False) -> Iterator[str]:
     """The lines that a page begins with."""
-    shown, body = escape(title), '<body class="wide">' if wide else "<body>"
+    escaped, body = escape(title), '<body class="wide">' if wide else "<body>"
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="content-security-policy" content="{escape(PAGE_POLICY)}">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{shown}</title><style>{_STYLE}</style></head>{body}"
-    yield f'<h1 dir="auto">{shown}</h1>'
+    yield f"<title>{escaped}</title><style>{_STYLE}</style></head>{body}"
+    yield f'<h1 dir="auto">{escaped}</h1>'
 
 
 PAGE_END = "</body></html>"
@@ -351,8 +351,8 @@ def _time(at: datetime) -> str:
 
 def read_thread_page(db: Connection, project: str, thread: str) -> bytes:
     """A thread as a page to read; made in the thread of the database, as the loop should not wait for a long one."""
-    found, everything = require_thread(db, project, thread), message_tree.list_nodes(db, project, thread)
-    return thread_page(found, branch_paths(everything, [found.head])[0], everything)
+    stored_thread, everything = require_thread(db, project, thread), message_tree.list_nodes(db, project, thread)
+    return thread_page(stored_thread, branch_paths(everything, [stored_thread.head])[0], everything)
 
 
 def thread_page(thread: Thread, branch: Sequence[Node], everything: Sequence[Node]) -> bytes:

@@ -91,18 +91,18 @@ class KeyController(ApiController):
 
     @get(operation_id="list_keys", summary="The project's keys, newest first")
     async def list_keys(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
-        found = await self.database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
-        return found.map(key_row)
+        page = await self.database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
+        return page.map(key_row)
 
     @post(operation_id="make_key", summary="A new key", operation_class=operation_with_body(MakeKey))
     async def make_key(self, request: ApiRequest) -> Response[NewKey]:
-        given, caller = decode_body(await raw_body(request, self.settings), MakeKey, self.settings), caller_of(request)
+        body, caller = decode_body(await raw_body(request, self.settings), MakeKey, self.settings), caller_of(request)
         key, secret = kept.new_api_key(
             project=caller.project,
-            name=api_keys.check_key_name(given.name, pointer="/name"),
-            scopes=_parse_scopes(given.scopes, caller),
+            name=api_keys.check_key_name(body.name, pointer="/name"),
+            scopes=_parse_scopes(body.scopes, caller),
             now=self.authenticator.now(),
-            expires_at=_check_future(given.expires_at, self.authenticator.now()),
+            expires_at=_check_future(body.expires_at, self.authenticator.now()),
             made_by=caller.key,
         )
         await self.database.write(kept.insert_key, key)
@@ -117,8 +117,8 @@ class KeyController(ApiController):
         operation_class=operation_with_body(ChangeKey),
     )
     async def change_key(self, request: ApiRequest, key_id: FromPath[str]) -> Response[KeyRow]:
-        given = decode_body(await raw_body(request, self.settings), ChangeKey, self.settings)
-        changes = _changes(given, self.authenticator.now())
+        body = decode_body(await raw_body(request, self.settings), ChangeKey, self.settings)
+        changes = _changes(body, self.authenticator.now())
         changed = await self.database.write(
             _if_fresh, if_match_check(request, key_row), caller_of(request).project, key_id, kept.update_key, changes
         )
@@ -228,10 +228,10 @@ class SessionController(ApiController):
     )
     async def log_in(self, request: ApiRequest) -> Response[None]:
         small = msgspec.structs.replace(self.settings, max_body=_MAX_LOGIN_BYTES)
-        given = decode_body(await raw_body(request, small), Login, small)
+        body = decode_body(await raw_body(request, small), Login, small)
         address = request.client.host if request.client else ""
         self.rate_limits.count_login(address)
-        caller = await self.authenticator.caller_of_key(given.key.strip())
+        caller = await self.authenticator.caller_of_key(body.key.strip())
         if caller is None:
             raise Unauthorized("This is not a valid key.")  # Unknown, expired or revoked: nobody is told.
         self.rate_limits.uncount_login(address)

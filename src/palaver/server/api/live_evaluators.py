@@ -159,16 +159,16 @@ class LiveEvaluatorController(ApiController):
                 _rule_view(kept), status=201, location=f"{self.settings.root_path}/api/online/{kept.id}"
             )
 
-        told = await run_idempotent(request, self.database, raw, work)
+        response = await run_idempotent(request, self.database, raw, work)
         self.wake_scorer()
-        return told
+        return response
 
     @get(operation_id="list_online_rules", summary="Newest first")
     async def list_online_rules(self, request: ApiRequest, limit: Limit = 50, after: After = None) -> Page[RuleView]:
-        found = await self.database.read(
+        page = await self.database.read(
             live_evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after)
         )
-        return found.map(_rule_view)
+        return page.map(_rule_view)
 
     @get("/{rule:str}", operation_id="get_online_rule", summary="One rule")
     async def get_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> Response[RuleView]:

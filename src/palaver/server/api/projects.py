@@ -70,9 +70,9 @@ class ProjectController(ApiController):
     @get(operation_id="list_projects", summary="All projects, by name")
     async def list_projects(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
         require_default_project(request)
-        found = await self.database.read(kept.list_projects, Window(limit, after))
+        page = await self.database.read(kept.list_projects, Window(limit, after))
         first = await self.database.read(kept.get_project, DEFAULT_PROJECT) if after is None else None
-        rows = found.map(_row)
+        rows = page.map(_row)
         if after is None and first is None:  # Nobody made it: it is always there.
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows
@@ -80,8 +80,8 @@ class ProjectController(ApiController):
     @post(operation_id="make_project", summary="A new one", operation_class=operation_with_body(MakeProject))
     async def make_project(self, request: ApiRequest) -> Response[NewProject]:
         caller = require_default_project(request)
-        given = decode_body(await raw_body(request, self.settings), MakeProject, self.settings)
-        name, now = check_project(given.name, pointer="/name"), self.authenticator.now()
+        body = decode_body(await raw_body(request, self.settings), MakeProject, self.settings)
+        name, now = check_project(body.name, pointer="/name"), self.authenticator.now()
         project = Project(name=name, created_at=now)
         key, secret = kept_keys.new_api_key(
             project=name, name="the first key", scopes=ALL_SCOPES, now=now, made_by=caller.key

@@ -360,11 +360,13 @@ def expected_view(db: Connection, project: str, review: Review, item: ReviewItem
 def _result(db: Connection, project: str, evaluation: str, item: ReviewItem) -> ResultView | None:
     """The result that an item is about; None if it is gone. One that was run again is another one."""
     try:
-        _, kept = evaluations.get_plan(db, project, evaluation)
+        _, stored_plan = evaluations.get_plan(db, project, evaluation)
         whole = evaluation_pages.get_result(db, project, evaluation, item.cell or 0)
     except NotFound:
         return None
-    return None if whole.result.seq != item.seq else shown.result_view(whole, shown.decode_plan(kept), **_NOWHERE)
+    return (
+        None if whole.result.seq != item.seq else shown.result_view(whole, shown.decode_plan(stored_plan), **_NOWHERE)
+    )
 
 
 def _of_case(case: Case, *, blind: bool) -> ContentView:

@@ -178,22 +178,22 @@ def _change_review(db: Connection, project: str, review: str, body: ReviewPatch)
 
 
 def _agreement(db: Connection, project: str, review: str) -> Agreements:
-    found = reviews.get_review(db, project, review)
+    stored_review = reviews.get_review(db, project, review)
     said: dict[str, dict[int, dict[str, object]]] = {}
     for (place, reviewer), one in review_items.latest_answers(db, project, review).items():
         said.setdefault(reviewer, {})[place] = one.answers
     judges = (
         {}
-        if found.evaluation is None
-        else review_items.load_verdicts(db, project, found, _judge_indexes(db, project, found))
+        if stored_review.evaluation is None
+        else review_items.load_verdicts(db, project, stored_review, _judge_indexes(db, project, stored_review))
     )
-    return Agreements(measure_agreement(shown.decode_questions(found), said, judges))
+    return Agreements(measure_agreement(shown.decode_questions(stored_review), said, judges))
 
 
 def _judge_indexes(db: Connection, project: str, review: Review) -> list[int]:
     """The places of those evaluators of the run that ask a model; none if the run is gone."""
-    kept = evaluations.get_plans(db, project, [review.evaluation or ""])
-    plans = [decode_plan(plan) for plan in kept.values()]
+    stored_plans = evaluations.get_plans(db, project, [review.evaluation or ""])
+    plans = [decode_plan(plan) for plan in stored_plans.values()]
     return [place for plan in plans for place, one in enumerate(plan.evaluators) if one.key == JUDGE]
 
 
@@ -335,23 +335,23 @@ def _next_item(db: Connection, project: str, review: str, who: str) -> Next:
 
 
 def _list_items(db: Connection, project: str, review: str, window: Window) -> Page[ItemRow]:
-    found = reviews.get_review(db, project, review)
+    stored_review = reviews.get_review(db, project, review)
     page = review_items.list_items(db, project, review, window)
     said = review_items.list_answers(db, project, review, [item.place for item in page.data])
-    return page.map(lambda item: shown.item_row(found, item, said[item.place]))
+    return page.map(lambda item: shown.item_row(stored_review, item, said[item.place]))
 
 
 def _get_item(db: Connection, project: str, review: str, named: str) -> ItemView:
-    found = reviews.get_review(db, project, review)
+    stored_review = reviews.get_review(db, project, review)
     item = review_items.get_item(db, project, review, shown.parse_item_id(named))
     said = review_items.list_answers(db, project, review, [item.place])[item.place]
-    return shown.item_view(found, item, said, shown.content_view(db, project, found, item))
+    return shown.item_view(stored_review, item, said, shown.content_view(db, project, stored_review, item))
 
 
 def _get_expected(db: Connection, project: str, review: str, named: str) -> ExpectedView:
-    found = reviews.get_review(db, project, review)
+    stored_review = reviews.get_review(db, project, review)
     return shown.expected_view(
-        db, project, found, review_items.get_item(db, project, review, shown.parse_item_id(named))
+        db, project, stored_review, review_items.get_item(db, project, review, shown.parse_item_id(named))
     )
 
 

@@ -31,7 +31,7 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse
+from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, last_event_id
 from palaver.server.api.threads import FindPartialReply, PartialReply
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
@@ -214,13 +214,13 @@ class RunController(ApiController):
         if not wanted <= _INCLUDABLE:
             raise InvalidValue("include takes input and reply.", pointer="?include")
         project = caller_of(request).project
-        found = await self.run_reader.get_run(project, run)
+        stored_run = await self.run_reader.get_run(project, run)
         more: dict[str, Any] = {}
         if "input" in wanted:
-            more["input"] = await _run_input(self.database, project, found)
+            more["input"] = await _run_input(self.database, project, stored_run)
         if "reply" in wanted:
-            more["reply"] = await _run_reply(self.run_reader, project, found)
-        return object_response(request, run_view(found.row, self.run_reader, **more))
+            more["reply"] = await _run_reply(self.run_reader, project, stored_run)
+        return object_response(request, run_view(stored_run.row, self.run_reader, **more))
 
     @get(
         "/{run:str}/events",
@@ -232,18 +232,19 @@ class RunController(ApiController):
     async def follow_run(self, request: ApiRequest, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
         caller = caller_of(request)
         row = await self.run_reader.get_row(caller.project, run)
-        seen = max(-1 if after is None else after, _last_event_id(request))
+        resumed = last_event_id(request)
+        seen = max(-1 if after is None else after, -1 if resumed is None else resumed)
         if not row.is_alive and seen >= row.seq:
             return Response(None, status_code=204)
         following = self.run_reader.follow(caller.project, run, seen)
 
-        async def tell(exchange: Exchange) -> None:
+        async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await replay_events(
                     exchange, EVENT_STREAM_HEAD, event_frames(seen), following, stall=self.settings.stream_stall
                 )
 
-        return StreamingResponse(tell)
+        return StreamingResponse(send)
 
     @post(
         "/{run:str}/cancel",
@@ -274,13 +275,3 @@ async def _run_reply(records: RunReader, project: str, found: StoredRun) -> RunR
     else:
         reply = found.reply
     return RunReply(messages=reply.messages, value=reply.value)
-
-
-def _last_event_id(request: ApiRequest) -> int:
-    """What an EventSource says that it has, when it comes back."""
-    given = request.headers.get("last-event-id", "").strip()
-    if not given:
-        return -1
-    if not given.isascii() or not given.isdecimal() or len(given) > 10:
-        raise InvalidValue("Last-Event-ID must be the number of an event.")
-    return int(given)

@@ -76,8 +76,8 @@ class SavedViewController(ApiController):
     async def list_views(
         self, request: ApiRequest, of: OfPage, limit: Limit = 50, after: After = None
     ) -> Page[ViewView]:
-        found = await self.database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
-        return found.map(_view_of)
+        page = await self.database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
+        return page.map(_view_of)
 
     @post(operation_id="create_view", summary="Keep a view", operation_class=operation_with_body(NewView))
     async def create_view(self, request: ApiRequest) -> Response[ViewView]:
@@ -101,10 +101,10 @@ class SavedViewController(ApiController):
     async def replace_view(self, request: ApiRequest, view: FromPath[str]) -> Response[ViewView]:
         _, body = await read_body(request, self.settings, GivenView)
         project, kept = caller_of(request).project, _check_size(body)
-        put = await self.database.write(
+        replaced = await self.database.write(
             saved_views.replace_view, project, view, name=body.name, body=kept, at=utc_now()
         )
-        return object_response(request, _view_of(put))
+        return object_response(request, _view_of(replaced))
 
     @delete("/{view:str}", operation_id="delete_view", summary="Let go of it")
     async def delete_view(self, request: ApiRequest, view: FromPath[str]) -> None:

@@ -90,8 +90,8 @@ class TraceSessionController(ApiController):
     ) -> Page[SessionRow]:
         query = SpanQuery(since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to"))
         project, window = caller_of(request).project, Window(limit, after)
-        found = await self.run_query(query, span_sessions.list_sessions, project, query, window, name=search)
-        return found.map(session_row)
+        page = await self.run_query(query, span_sessions.list_sessions, project, query, window, name=search)
+        return page.map(session_row)
 
     @get(
         "/sessions/{session:str}/thread",
@@ -128,10 +128,10 @@ class TraceSessionController(ApiController):
         trace: FromPath[str],
         whole: FromQuery[bool] = False,  # noqa: FBT002 -- a query parameter
     ) -> Response[TraceConversation]:
-        found = await self.run_query(None, load_turn, caller_of(request).project, trace.lower())
-        if found is None:
+        turn = await self.run_query(None, load_turn, caller_of(request).project, trace.lower())
+        if turn is None:
             raise missing_trace(trace)
-        return object_response(request, _conversation(found[1], whole=whole))
+        return object_response(request, _conversation(turn[1], whole=whole))
 
     @post(
         "/traces/{trace:str}/thread",
@@ -186,10 +186,10 @@ def _conversation(said: Turn, *, whole: bool) -> TraceConversation:
 
 
 def _open_as_thread(db: Connection, project: str, trace: str, opening: Opening) -> Live:
-    found = load_turn(db, project, trace.lower())
-    if found is None:
+    turn = load_turn(db, project, trace.lower())
+    if turn is None:
         raise missing_trace(trace)
-    head, said = found
+    head, said = turn
     if opening.span_id is None:
         source = None
         if said.span_id != head.span_id:

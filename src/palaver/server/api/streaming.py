@@ -7,8 +7,10 @@ from typing import Any, cast
 
 from litestar import Response
 
+from palaver.errors import InvalidValue
 from palaver.protocols import sse
 from palaver.protocols.base import HttpResponse
+from palaver.server.api.conventions import ApiRequest
 from palaver.server.request import ClientDisconnected, Exchange
 
 EVENT_STREAM = "text/event-stream"
@@ -17,23 +19,20 @@ EVENT_STREAM_HEAD = HttpResponse(
     headers=(("content-type", EVENT_STREAM), ("cache-control", "no-cache, no-transform"), ("x-accel-buffering", "no")),
     keep_alive=sse.KEEP_ALIVE,
 )
-"""Of a stream of events."""
 
 
 class StreamingResponse(Response[Any]):
-    """An answer that is told bit by bit."""
+    """A response that `send` writes to the exchange itself."""
 
-    def __init__(self, tell: Callable[[Exchange], Awaitable[None]]) -> None:
+    def __init__(self, send: Callable[[Exchange], Awaitable[None]]) -> None:
         super().__init__(None, media_type=EVENT_STREAM)
-        self._tell = tell
+        self._send = send
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """An application of its own."""
-
         async def application(scope: Any, receive: Any, send: Any) -> None:
             exchange = Exchange(scope, receive, send)
             exchange.caller, exchange.authenticator = scope["palaver.caller"], scope["palaver.callers"]
-            await self._tell(exchange)
+            await self._send(exchange)
 
         return cast("Any", application)
 
@@ -41,13 +40,20 @@ class StreamingResponse(Response[Any]):
 Headers = tuple[tuple[str, str], ...]
 
 
-# Telling
+def last_event_id(request: ApiRequest) -> int | None:
+    """The number that an EventSource sends when it reconnects; None on the first request."""
+    text = request.headers.get("last-event-id", "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 10:
+        raise InvalidValue("Last-Event-ID must be the number of an event.")
+    return int(text)
 
 
 async def send_pieces(
     exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers
 ) -> None:
-    """Send them as fast as they are taken; break off when the reader leaves, takes nothing, or may read no more."""
+    """Send `first` and `lines`, until the client disconnects, stalls, or its credential becomes invalid."""
     loop = asyncio.get_running_loop()
     sending = loop.create_task(_send_all(exchange, first, lines, stall, headers))
     leaving = loop.create_task(_wait_disconnect(exchange))
@@ -61,9 +67,9 @@ async def send_pieces(
             task.cancel()
         await asyncio.wait([sending, leaving])
     if not sending.cancelled():
-        sending.result()  # Its error is ours.
+        sending.result()  # Raise its error.
     elif not is_gone and exchange.writer is not None:
-        exchange.writer.abort()  # So that nobody takes it for the whole.
+        exchange.writer.abort()  # So that the client sees that it is incomplete.
     elif not is_gone:
         raise ClientDisconnected
 

@@ -150,15 +150,15 @@ class SystemController(ApiController):
         status_code=200,
     )
     async def erase(self, request: ApiRequest) -> Response[Erased]:
-        _, asked = await read_body(request, self.settings, Erase)
-        label, value = _label(asked)
+        _, body = await read_body(request, self.settings, Erase)
+        label, value = _label(body)
         project = caller_of(request).project
         found = await self.database.read(erasure.count_labelled_data, project, label, value)
         kept = await self.database.read(testset_origins.find_copied_rows, project, label, value)
-        if not asked.dry_run:
+        if not body.dry_run:
             while await self.database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
                 pass
-        return object_response(request, Erased(**msgspec.structs.asdict(found), kept=kept, dry_run=asked.dry_run))
+        return object_response(request, Erased(**msgspec.structs.asdict(found), kept=kept, dry_run=body.dry_run))
 
 
 def _label(asked: Erase) -> tuple[Label, str]:
@@ -172,8 +172,8 @@ def _label(asked: Erase) -> tuple[Label, str]:
 
 
 def _setting(settings: Settings, name: str, sources: Mapping[str, Source]) -> Setting:
-    shown = _MASKS.get(name, lambda value: value)
-    return Setting(name, shown(getattr(settings, name)), sources.get(name, "default"))
+    view = _MASKS.get(name, lambda value: value)
+    return Setting(name, view(getattr(settings, name)), sources.get(name, "default"))
 
 
 MAX_BOOTSTRAP_BYTES: Final = 64 * KIB
@@ -266,9 +266,9 @@ class BootstrapController(ApiController):
     async def bootstrap(self, request: ApiRequest) -> Response[Bootstrap]:
         caller = caller_of(request)
         kept = await self.database.read(_load_recent, caller.project)
-        shown = object_response(request, _bootstrap_view(kept, self.registry, self.settings, caller, self.version))
-        shown.headers["cache-control"] = "private, no-cache"
-        return shown
+        view = object_response(request, _bootstrap_view(kept, self.registry, self.settings, caller, self.version))
+        view.headers["cache-control"] = "private, no-cache"
+        return view
 
 
 def _bootstrap_view(kept: _Recent, registry: Registry, settings: Settings, caller: Caller, version: str) -> Bootstrap:
@@ -330,24 +330,24 @@ def _load_recent(db: Connection, project: str) -> _Recent:
     pinned = (
         threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MOST_THREADS)).map(thread_summary).data
     )
-    shown = _slim(pinned, _PINNED)
+    view = _slim(pinned, _PINNED)
     return _Recent(
         board=last.board,
         board_id=last.id,
         threads=listed,
-        pinned=shown[: _count_fitting(shown, _PINNED)],
+        pinned=view[: _count_fitting(view, _PINNED)],
         running=runs.list_active_ids(db, project, _MOST_RUNNING),
     )
 
 
 def _newest(db: Connection, project: str) -> Page[ThreadSummary]:
-    found = threads.list_threads(db, project, window=Window(_MOST_THREADS)).map(thread_summary)
-    shown = _slim(found.data, _THREADS)
-    fitting = _count_fitting(shown, _THREADS)
-    if fitting == len(shown):
-        return Page(shown, found.next)
+    page = threads.list_threads(db, project, window=Window(_MOST_THREADS)).map(thread_summary)
+    view = _slim(page.data, _THREADS)
+    fitting = _count_fitting(view, _THREADS)
+    if fitting == len(view):
+        return Page(view, page.next)
     shorter = threads.list_threads(db, project, window=Window(max(fitting, 1))).map(thread_summary)
-    return Page(shown[: len(shorter.data)], shorter.next)
+    return Page(view[: len(shorter.data)], shorter.next)
 
 
 def _slim(rows: Sequence[ThreadSummary], room: int) -> list[ThreadSummary]:

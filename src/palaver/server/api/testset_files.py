@@ -155,11 +155,11 @@ class TestSetFileController(ApiController):
         attached = f'attachment; filename="{export_filename(called, found.number, form)}"'
         headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", attached))
 
-        async def told(exchange: Exchange) -> None:
+        async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await send_pieces(exchange, first, pieces, self.settings.stream_stall, headers)
 
-        return StreamingResponse(told)
+        return StreamingResponse(send)
 
 
 def _find_export(db: Connection, project: str, testset: str, revision: str) -> tuple[str, Revision]:
@@ -188,14 +188,14 @@ def _commit_import(
         removed=counts.removed,
         wrapped=found.wrapped,
     )
-    shown = ImportView(
+    view = ImportView(
         testset=testset_view(testsets.get_testset(db, project, into.testset)),
         revision=revision_view(revision, is_new=is_new),
         report=report,
     )
     place = f"{root}/api/testsets/{into.testset}"
     location = place if made is not None else f"{place}/revisions/{revision.number}"
-    return encode_object(shown, status=201, location=location) if is_new else encode_object(shown)
+    return encode_object(view, status=201, location=location) if is_new else encode_object(view)
 
 
 # The body

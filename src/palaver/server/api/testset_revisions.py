@@ -148,9 +148,9 @@ class TestSetRevisionController(ApiController):
 
         def work(db: Connection) -> HttpResponse:
             revision, is_new = commits.commit(db, caller.project, testset, prepared, written)
-            shown = revision_view(revision, is_new=is_new)
+            view = revision_view(revision, is_new=is_new)
             place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
-            return encode_object(shown, status=201, location=place) if is_new else encode_object(shown)
+            return encode_object(view, status=201, location=place) if is_new else encode_object(view)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -162,8 +162,8 @@ class TestSetRevisionController(ApiController):
     async def get_testset_revision(
         self, request: ApiRequest, testset: FromPath[str], revision: FromPath[str]
     ) -> Response[RevisionDetail]:
-        found = await self.database.read(find_revision, caller_of(request).project, testset, revision)
-        return object_response(request, revision_detail(found))
+        stored_revision = await self.database.read(find_revision, caller_of(request).project, testset, revision)
+        return object_response(request, revision_detail(stored_revision))
 
     @get(
         "/{testset:str}/diff",
@@ -185,8 +185,8 @@ class TestSetRevisionController(ApiController):
 
 def find_revision(db: Connection, project: str, testset: str, revision: str) -> Revision:
     """The revision of a set that somebody names."""
-    found = testsets.get_testset(db, project, testset)
-    return testset_revisions.get_revision(db, project, testset, revision, found.head)
+    stored_testset = testsets.get_testset(db, project, testset)
+    return testset_revisions.get_revision(db, project, testset, revision, stored_testset.head)
 
 
 def _list_revisions(db: Connection, project: str, testset: str, window: Window) -> Page[Revision]:
@@ -271,8 +271,8 @@ class TestSetCaseController(ApiController):
             files.add_references(db, caller.project, testset, ((found.row, message) for message in found.messages))
             about = msgspec.structs.asdict(revision_view(made, is_new=is_new))
             place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
-            shown = CaseView(**about, row=found.row, data=found.data)
-            return encode_object(shown, status=201, location=place) if is_new else encode_object(shown)
+            view = CaseView(**about, row=found.row, data=found.data)
+            return encode_object(view, status=201, location=place) if is_new else encode_object(view)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -364,9 +364,9 @@ def _accept_result(
     """The case's row, which expects from now on what was answered."""
     if body.as_ == "script":
         raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
-    evaluation, kept = evaluations.get_plan(db, project, source.run)
+    evaluation, stored_plan = evaluations.get_plan(db, project, source.run)
     whole = evaluation_pages.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
-    variant = msgspec.convert(kept, Plan).variants[whole.result.variant]
+    variant = msgspec.convert(stored_plan, Plan).variants[whole.result.variant]
     answer = msgspec.convert(whole.body["messages"], list[Message])
     happened = RecordedCall(reply=answer, value=whole.body.get("value", UNSET))
     happened = _redact_call(happened, cleaning(project, variant.workflow))
@@ -441,6 +441,6 @@ def _page(
 
 
 def _row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
-    found = row_pages.get_row(db, project, find_revision(db, project, testset, revision), row)
+    stored_row = row_pages.get_row(db, project, find_revision(db, project, testset, revision), row)
     packed = pack_row_id(row)
-    return whole_row(found, testset_rows.read_metas(db, project, testset, [packed]).get(packed))
+    return whole_row(stored_row, testset_rows.read_metas(db, project, testset, [packed]).get(packed))

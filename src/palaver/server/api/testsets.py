@@ -369,10 +369,10 @@ class TestSetController(ApiController):
         after: After = None,
     ) -> Page[TestSetRow]:
         project, window = caller_of(request).project, Window(limit, after)
-        found = await self.database.read(
+        page = await self.database.read(
             testsets.list_testsets, project, search=search, archived=archived, window=window
         )
-        return found.map(testset_row)
+        return page.map(testset_row)
 
     @post(
         operation_id="create_testset",

@@ -102,8 +102,10 @@ class ThreadMessageController(ApiController):
 
     async def _answering_in(self, project: str, thread: str) -> tuple[Thread, PartialReply | None]:
         """The thread, and what is being said in it. What ended between two looks has joined it meanwhile."""
-        found = await self.database.read(threads.require_thread, project, thread)
-        return found, await self.partial_reply(project, found.run) if found.run is not None else None
+        stored_thread = await self.database.read(threads.require_thread, project, thread)
+        return stored_thread, await self.partial_reply(
+            project, stored_thread.run
+        ) if stored_thread.run is not None else None
 
     @get(
         "/{thread:str}/messages",
@@ -127,9 +129,9 @@ class ThreadMessageController(ApiController):
         if answering is not None and last != answering.answers:
             made = []
         here = {node.id for node in seen.page.data}
-        shown = [*seen.page.data, *(node for node in made if node.id not in here)]
+        view = [*seen.page.data, *(node for node in made if node.id not in here)]
         siblings = add_siblings(seen.siblings, made)
-        return Page([node_view(node, siblings, seen.feedback, seen.seconds) for node in shown], seen.page.next)
+        return Page([node_view(node, siblings, seen.feedback, seen.seconds) for node in view], seen.page.next)
 
     @get(
         "/{thread:str}/tree",
@@ -155,23 +157,23 @@ class ThreadMessageController(ApiController):
         operation_class=operation_with_body(Say),
     )
     async def add_messages(self, request: ApiRequest, thread: FromPath[str]) -> Response[Said]:
-        raw, given = await read_body(request, self.settings, Say)
-        messages = decode_messages(request, given.messages, self.settings, most=MAX_NEW_MESSAGES)
+        raw, body = await read_body(request, self.settings, Say)
+        messages = decode_messages(request, body.messages, self.settings, most=MAX_NEW_MESSAGES)
         if not messages:
             raise InvalidValue("There is no message to put into the thread.", pointer="/messages")
-        if given.replaces is not None and given.parent is not UNSET:
+        if body.replaces is not None and body.parent is not UNSET:
             raise ConflictingFields("What is replaced says where it goes: leave out parent.", pointer="/parent")
         project, now = caller_of(request).project, utc_now()
 
         def work(db: Connection) -> HttpResponse:
-            parent = _parent(db, project, thread, given)
+            parent = _parent(db, project, thread, body)
             told = attach_files(db, project, messages, raw)
             _check_results(db, project, thread, parent, told)
-            made = threads.append_messages(db, project, thread, parent, told, origin="client", at=now)
-            beside = message_tree.list_children_ids(db, project, thread, [made[0].parent])
-            shown = Said([node_view(node, dict(beside), {}) for node in made])
-            place = f"{self.settings.root_path}/api/threads/{thread}/messages?at={made[-1].id}"
-            return encode_object(shown, status=201, location=place)
+            created = threads.append_messages(db, project, thread, parent, told, origin="client", at=now)
+            beside = message_tree.list_children_ids(db, project, thread, [created[0].parent])
+            view = Said([node_view(node, dict(beside), {}) for node in created])
+            place = f"{self.settings.root_path}/api/threads/{thread}/messages?at={created[-1].id}"
+            return encode_object(view, status=201, location=place)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -195,23 +197,23 @@ def _load_branch_page(
     db: Connection, project: str, thread: str, end: str | None, asked: str, key: str | None, window: Window
 ) -> _BranchPage:
     """A page of a branch, and all that is shown beside it."""
-    found = threads.require_thread(db, project, thread)
-    end = found.head if end == "head" else end
+    stored_thread = threads.require_thread(db, project, thread)
+    end = stored_thread.head if end == "head" else end
     page = message_tree.list_branch(db, project, thread, end, requested=asked, window=window)
     siblings = message_tree.list_children_ids(db, project, thread, {end, *(node.parent for node in page.data)})
     said_by = {node.run for node in page.data if node.run is not None}
     opinions = feedback.count_feedback(db, project, said_by, key=key)
-    return _BranchPage(found, page, siblings, opinions, runs.run_durations(db, project, said_by))
+    return _BranchPage(stored_thread, page, siblings, opinions, runs.run_durations(db, project, said_by))
 
 
 def _parent(db: Connection, project: str, thread: str, given: Say) -> str | None:
-    found = threads.require_thread(db, project, thread)
+    stored_thread = threads.require_thread(db, project, thread)
     if given.replaces is not None:
         replaced = message_tree.get_node(db, project, thread, given.replaces)
         if replaced is None:
             raise ItemNotFound(given.replaces, pointer="/replaces")
         return replaced.parent
-    return found.head if given.parent is UNSET or given.parent == "head" else given.parent
+    return stored_thread.head if given.parent is UNSET or given.parent == "head" else given.parent
 
 
 def _check_results(db: Connection, project: str, thread: str, parent: str | None, messages: Sequence[Message]) -> None:
@@ -296,9 +298,9 @@ class TurnController(ApiController):
         named = run_headers(await self.run_reader.get_started_event(row))
         whole = await self._taken(joined, row, named)
         if once is not None:
-            kept = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
-            await self.database.write(idempotency.store_response, once, kept)
-        return self._told(request, row, named) if _wants_stream(request) else litestar_response(whole)
+            stored = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
+            await self.database.write(idempotency.store_response, once, stored)
+        return self._stream(request, row, named) if _wants_stream(request) else litestar_response(whole)
 
     async def _taken(self, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
         """The run as it begins, and what was said."""
@@ -309,29 +311,27 @@ class TurnController(ApiController):
             beside = await self.database.read(
                 message_tree.list_children_ids, project, thread, [joined.added_nodes[0].parent]
             )
-        shown = Taken(
-            run_view(row, self.run_reader), [node_view(node, dict(beside), {}) for node in joined.added_nodes]
-        )
-        whole = encode_object(shown, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
+        view = Taken(run_view(row, self.run_reader), [node_view(node, dict(beside), {}) for node in joined.added_nodes])
+        whole = encode_object(view, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
         return add_headers(whole, *named)
 
-    def _told(self, request: ApiRequest, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
+    def _stream(self, request: ApiRequest, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
         caller = caller_of(request)
         following = self.run_reader.follow(caller.project, row.id)
         head = add_headers(EVENT_STREAM_HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
 
-        async def tell(exchange: Exchange) -> None:
+        async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await replay_events(exchange, head, event_frames(), following, stall=self.settings.stream_stall)
 
-        return StreamingResponse(tell)
+        return StreamingResponse(send)
 
     async def _given_again(self, request: ApiRequest, once: IdempotentRequest, before: StoredResponse) -> Response[Any]:
         """What was answered before: the same, or the run's stream from its start."""
         assert before.run is not None
         row = await wait_for_run(self.run_reader, caller_of(request).project, before.run)
         if _wants_stream(request):
-            return self._told(request, row, run_headers(await self.run_reader.get_started_event(row)), replayed=True)
+            return self._stream(request, row, run_headers(await self.run_reader.get_started_event(row)), replayed=True)
 
         async def find() -> StoredResponse | None:
             kept = await self.database.write(idempotency.claim_for_run, once, row.id)

@@ -305,43 +305,41 @@ class ThreadController(ApiController):
         after: After = None,
     ) -> Page[ThreadSummary]:
         filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
-        found = await self.database.read(
-            threads.list_threads, caller_of(request).project, filters, Window(limit, after)
-        )
-        return found.map(thread_summary)
+        page = await self.database.read(threads.list_threads, caller_of(request).project, filters, Window(limit, after))
+        return page.map(thread_summary)
 
     @post(operation_id="make_thread", summary="A new thread", operation_class=operation_with_body(MakeThread))
     async def make_thread(self, request: ApiRequest) -> Response[ThreadView]:
-        raw, given = await read_body(request, self.settings, MakeThread)
-        self.registry.find(given.workflow)
-        _check_variant(given.variant, given.parameters)
-        messages = decode_messages(request, given.messages, self.settings, most=MAX_INITIAL_MESSAGES)
+        raw, body = await read_body(request, self.settings, MakeThread)
+        self.registry.find(body.workflow)
+        _check_variant(body.variant, body.parameters)
+        messages = decode_messages(request, body.messages, self.settings, most=MAX_INITIAL_MESSAGES)
         check_tool_results(messages, 0)
         project, name, now = caller_of(request).project, new_id("conv"), utc_now()
         wanted = NewThread(
             id=name,
             at=now,
-            workflow=given.workflow,
-            variant=given.variant,
-            parameters=given.parameters,
-            inputs=given.inputs,
-            title=given.title or None,
-            board=given.cell.board if given.cell else None,
+            workflow=body.workflow,
+            variant=body.variant,
+            parameters=body.parameters,
+            inputs=body.inputs,
+            title=body.title or None,
+            board=body.cell.board if body.cell else None,
         )
 
         def work(db: Connection) -> HttpResponse:
-            made = threads.create_thread(db, project, wanted, attach_files(db, project, messages, raw))
-            if given.cell is not None:
-                filled = BoardCell(row=given.cell.row, column=given.cell.column, thread=name)
-                boards.fill_cells(db, project, given.cell.board, [filled])
-            return _created_response(made, self.settings)
+            created = threads.create_thread(db, project, wanted, attach_files(db, project, messages, raw))
+            if body.cell is not None:
+                filled = BoardCell(row=body.cell.row, column=body.cell.column, thread=name)
+                boards.fill_cells(db, project, body.cell.board, [filled])
+            return _created_response(created, self.settings)
 
         return await run_idempotent(request, self.database, raw, work)
 
     @get("/{thread:str}", operation_id="get_thread", summary="One thread")
     async def get_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
-        found = await self.database.read(threads.require_thread, caller_of(request).project, thread)
-        return object_response(request, thread_view(found))
+        stored_thread = await self.database.read(threads.require_thread, caller_of(request).project, thread)
+        return object_response(request, thread_view(stored_thread))
 
     @patch(
         "/{thread:str}",
@@ -350,16 +348,16 @@ class ThreadController(ApiController):
         operation_class=operation_with_body(ChangeThread),
     )
     async def change_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
-        _, given = await read_body(request, self.settings, ChangeThread)
-        if isinstance(given.workflow, str):
-            self.registry.find(given.workflow)
-        _check_variant(given.variant, given.parameters)
+        _, body = await read_body(request, self.settings, ChangeThread)
+        if isinstance(body.workflow, str):
+            self.registry.find(body.workflow)
+        _check_variant(body.variant, body.parameters)
         project, check = caller_of(request).project, if_match_check(request, thread_view)
 
         def work(db: Connection) -> Thread:
             check(threads.require_thread(db, project, thread))
-            changed = threads.update_thread(db, project, thread, _changes(given))
-            match given.head:
+            changed = threads.update_thread(db, project, thread, _changes(body))
+            match body.head:
                 case UnsetType():
                     return changed
                 case Through(through=node):
@@ -394,18 +392,18 @@ class ThreadController(ApiController):
         operation_class=operation_with_body(Duplicate),
     )
     async def duplicate_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
-        raw, given = await read_body(request, self.settings, Duplicate)
-        if isinstance(given.workflow, str):
-            self.registry.find(given.workflow)
-        _check_variant(given.variant, UNSET)
-        changes = ThreadChanges(title=given.title or UNSET, workflow=given.workflow, variant=given.variant)
+        raw, body = await read_body(request, self.settings, Duplicate)
+        if isinstance(body.workflow, str):
+            self.registry.find(body.workflow)
+        _check_variant(body.variant, UNSET)
+        changes = ThreadChanges(title=body.title or UNSET, workflow=body.workflow, variant=body.variant)
         project, name, now = caller_of(request).project, new_id("conv"), utc_now()
 
         def work(db: Connection) -> HttpResponse:
-            made = thread_copies.duplicate_thread(
-                db, project, thread, id=name, at=now, upto=given.upto, branches=given.branches, changes=changes
+            created = thread_copies.duplicate_thread(
+                db, project, thread, id=name, at=now, upto=body.upto, branches=body.branches, changes=changes
             )
-            return _created_response(made, self.settings)
+            return _created_response(created, self.settings)
 
         return await run_idempotent(request, self.database, raw, work)
 

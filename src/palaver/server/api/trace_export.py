@@ -74,11 +74,11 @@ class TraceExportController(ApiController):
             lines = _export_trace(self.run_query, caller.project, trace.lower(), form)
         first = await anext(lines, b"")  # So that what is wrong with the question is told as such.
 
-        async def told(exchange: Exchange) -> None:
+        async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await send_pieces(exchange, first, lines, self.settings.stream_stall, _HEADERS)
 
-        return StreamingResponse(told)
+        return StreamingResponse(send)
 
 
 # Reading
@@ -125,14 +125,14 @@ class TracePageController(ApiController):
     async def _read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.run_query(None, work, *args, **kwargs)
 
-    async def _told(self, caller: Caller, page: AsyncGenerator[bytes], name: str) -> Response[Any]:
+    async def _send_page(self, caller: Caller, page: AsyncGenerator[bytes], name: str) -> Response[Any]:
         first = await anext(page)  # So that what is not there is told as such.
 
-        async def telling(exchange: Exchange) -> None:
+        async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await send_pieces(exchange, first, page, self.settings.stream_stall, _html_headers(name))
 
-        return StreamingResponse(telling)
+        return StreamingResponse(send)
 
     @get(
         "/traces/{trace:str}/export.html",
@@ -142,7 +142,9 @@ class TracePageController(ApiController):
     )
     async def export_trace_page(self, request: ApiRequest, trace: FromPath[str]) -> Response[Any]:
         caller, name = caller_of(request), trace.lower()
-        return await self._told(caller, html_export.trace_page(self._read, caller.project, name), f"trace-{name}.html")
+        return await self._send_page(
+            caller, html_export.trace_page(self._read, caller.project, name), f"trace-{name}.html"
+        )
 
     @get(
         "/sessions/thread.html",
@@ -152,7 +154,9 @@ class TracePageController(ApiController):
     )
     async def export_session_page(self, request: ApiRequest, session: SessionName) -> Response[Any]:
         caller = caller_of(request)
-        return await self._told(caller, html_export.session_page(self._read, caller.project, session), "session.html")
+        return await self._send_page(
+            caller, html_export.session_page(self._read, caller.project, session), "session.html"
+        )
 
 
 def _html_headers(name: str) -> tuple[tuple[str, str], ...]:

@@ -95,10 +95,10 @@ class TraceController(ApiController):
         after: After = None,
     ) -> Page[TraceRow]:
         query = query_from_url(filter_, search, since, until)
-        found = await self.run_query(
+        page = await self.run_query(
             query, span_pages.list_traces, caller_of(request).project, query, Window(limit, after)
         )
-        return found.map(trace_row)
+        return page.map(trace_row)
 
     @post(
         "/query",
@@ -108,10 +108,10 @@ class TraceController(ApiController):
         status_code=200,
     )
     async def query_traces(self, request: ApiRequest) -> Page[TraceRow]:
-        _, asked = await read_body(request, self.settings, Asking)
-        query = asked.query
-        found = await self.run_query(query, span_pages.list_traces, caller_of(request).project, query, asked.window)
-        return found.map(trace_row)
+        _, body = await read_body(request, self.settings, Asking)
+        query = body.query
+        page = await self.run_query(query, span_pages.list_traces, caller_of(request).project, query, body.window)
+        return page.map(trace_row)
 
     @get("/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time")
     async def trace_stats(
@@ -131,10 +131,12 @@ class TraceController(ApiController):
 
     @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
     async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[TraceView]:
-        found = await self.run_query(None, span_trees.get_trace_overview, caller_of(request).project, trace.lower())
-        if found is None:
+        trace_overview = await self.run_query(
+            None, span_trees.get_trace_overview, caller_of(request).project, trace.lower()
+        )
+        if trace_overview is None:
             raise missing_trace(trace)
-        return object_response(request, trace_view(found))
+        return object_response(request, trace_view(trace_overview))
 
     @get(
         "/{trace:str}/tree",
@@ -238,10 +240,10 @@ class SpanController(ApiController):
         status_code=200,
     )
     async def query_spans(self, request: ApiRequest) -> Page[SpanRow]:
-        _, asked = await read_body(request, self.settings, Asking)
-        query = asked.query
-        found = await self.run_query(query, span_pages.list_spans, caller_of(request).project, query, asked.window)
-        return found.map(span_row)
+        _, body = await read_body(request, self.settings, Asking)
+        query = body.query
+        page = await self.run_query(query, span_pages.list_spans, caller_of(request).project, query, body.window)
+        return page.map(span_row)
 
     @get(
         "/{trace:str}/{span:str}",

@@ -187,10 +187,10 @@ class VariantViews:
     def faults(self, workflow: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What the workflow, as it is now, cannot take."""
         try:
-            found = find_parameter_faults(self._registry.workflow(workflow), parameters)
+            parameter_faults = find_parameter_faults(self._registry.workflow(workflow), parameters)
         except WorkflowNotFound as error:
             return [error_document(error)]
-        return [error_document(fault) for fault in found[: FaultyCall.MAX_FAULTS]]
+        return [error_document(fault) for fault in parameter_faults[: FaultyCall.MAX_FAULTS]]
 
     def check(self, workflow: str, parameters: Mapping[str, Any]) -> None:
         """Raise for parameters that cannot be committed, with all that is wrong with them."""
@@ -342,8 +342,8 @@ class VariantController(ApiController):
 
     @get("/variants/{variant:str}", operation_id="get_variant", summary="One variant, and what it sets now")
     async def get_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VariantView]:
-        found = await self.database.read(variants.get_head, caller_of(request).project, variant)
-        return object_response(request, self.variant_views.view(found))
+        current = await self.database.read(variants.get_head, caller_of(request).project, variant)
+        return object_response(request, self.variant_views.view(current))
 
     @patch(
         "/variants/{variant:str}",
@@ -376,8 +376,8 @@ class VariantController(ApiController):
         self, request: ApiRequest, variant: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[VersionRow]:
         window = Window(limit, after)
-        found = await self.database.read(variants.list_versions, caller_of(request).project, variant, window)
-        return found.map(version_row)
+        page = await self.database.read(variants.list_versions, caller_of(request).project, variant, window)
+        return page.map(version_row)
 
     @post(
         "/variants/{variant:str}/versions",
@@ -388,12 +388,12 @@ class VariantController(ApiController):
     async def commit_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VersionView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewVersion)
-        found = await self.database.read(variants.get_variant, caller.project, variant)
-        _check_editable(request, found)
-        self.variant_views.check(found.workflow, body.parameters)
+        stored_variant = await self.database.read(variants.get_variant, caller.project, variant)
+        _check_editable(request, stored_variant)
+        self.variant_views.check(stored_variant.workflow, body.parameters)
         wanted = VariantDraft(
-            workflow=found.workflow,
-            name=found.name,
+            workflow=stored_variant.workflow,
+            name=stored_variant.name,
             parameters=body.parameters,
             message=body.message,
             key=caller.key,
@@ -412,8 +412,8 @@ class VariantController(ApiController):
     async def get_variant_version(
         self, request: ApiRequest, variant: FromPath[str], number: FromPath[int]
     ) -> Response[VersionView]:
-        found = await self.database.read(variants.get_version, caller_of(request).project, variant, number)
-        return object_response(request, version_view(found))
+        version = await self.database.read(variants.get_version, caller_of(request).project, variant, number)
+        return object_response(request, version_view(version))
 
     @get(
         "/variants/{variant:str}/diff",
@@ -433,8 +433,8 @@ class VariantController(ApiController):
 
 
 def _load_versions(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:
-    found = variants.get_variant(db, project, variant)
-    return _find_version(db, project, found, since), _find_version(db, project, found, to)
+    stored_variant = variants.get_variant(db, project, variant)
+    return _find_version(db, project, stored_variant, since), _find_version(db, project, stored_variant, to)
 
 
 def _find_version(db: Connection, project: str, variant: Variant, text: str) -> Version:
