@@ -23,7 +23,7 @@ from palaver.cli.trace.selection import build_query
 from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
 from palaver.storage.database import Database, open_database
 from palaver.storage.spans.queries import ALL_SPANS
-from tests.server.traced_server import chat, span, span_id, trace_id
+from tests.server.traced_server import chat_span, span, span_id, trace_id
 from tests.traces.otlp.otlp_requests import request
 
 T, U = trace_id("t"), trace_id("uv")
@@ -45,10 +45,10 @@ def spans() -> list[Span]:
     broken.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message="no \x1b[31mmap"))
     return [
         span("root", 0, seconds=5, gen_ai__operation__name="invoke_agent", session__id="s-1"),
-        chat("call", "Why is the sky blue?", "Because \\u001b[2J\u202e[red].", 1, parent="root"),
+        chat_span("call", "Why is the sky blue?", "Because \\u001b[2J\u202e[red].", 1, parent="root"),
         broken,
         span("orphan", 4, parent="nobody"),
-        chat("alone", "Hi", "Hello.", 5, trace="uv", http__route="/chat", gen_ai__workflow__name="tutor"),
+        chat_span("alone", "Hi", "Hello.", 5, trace="uv", http__route="/chat", gen_ai__workflow__name="tutor"),
     ]
 
 
@@ -395,7 +395,7 @@ async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(folder: Pat
     ]
 
     await asyncio.to_thread(
-        import_spans, folder, span("plain", 7), chat("new", "Hi", "Ho", 8), chat("team", "Hi", "Ho", 9)
+        import_spans, folder, span("plain", 7), chat_span("new", "Hi", "Ho", 8), chat_span("team", "Hi", "Ho", 9)
     )
     assert [row.name for row in await following.poll()] == ["new", "team"]
     assert await following.poll() == []
@@ -455,7 +455,7 @@ def test_tail_follows_until_it_is_stopped_and_ends_quietly(folder: Path, as_json
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
-        import_spans(folder, chat("new", "And\\u001b?", "Well.", 9, trace="x"))
+        import_spans(folder, chat_span("new", "And\\u001b?", "Well.", 9, trace="x"))
         second = process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)

@@ -37,7 +37,7 @@ async def program(site: ServerProcess) -> AsyncIterator[httpx.AsyncClient]:
 async def sent(site: ServerProcess, *spans: Span) -> None:
     async with program(site) as http:
         for first in range(0, len(spans), 1_000):
-            await traced_server.send(http, *spans[first : first + 1_000])
+            await traced_server.send_spans(http, *spans[first : first + 1_000])
 
 
 def rows(page: Page, text: str | re.Pattern[str] = "") -> Locator:
@@ -92,8 +92,8 @@ async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> Non
 
 
 async def test_what_is_asked_stays_in_the_address(page: Page, site: ServerProcess) -> None:
-    good = [traced_server.chat(f"fine{n}", f"apples {n}", "sweet", n, trace=f"fine{n}") for n in range(3)]
-    bad = traced_server.chat("failed", "apples rotten", "", 5, trace="failed", gen_ai__output__messages="")
+    good = [traced_server.chat_span(f"fine{n}", f"apples {n}", "sweet", n, trace=f"fine{n}") for n in range(3)]
+    bad = traced_server.chat_span("failed", "apples rotten", "", 5, trace="failed", gen_ai__output__messages="")
     bad.status.code, bad.status.message = 2, "The orchard is closed."  # type: ignore[assignment]
     await sent(site, *good, bad)
 
@@ -138,7 +138,9 @@ async def test_a_mistake_is_told_in_one_line(page: Page, watch: PageMonitor) -> 
 
 async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site: ServerProcess) -> None:
     conversation = traced_server.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
-    await sent(site, conversation, traced_server.chat("leaf", "is it green?", "yes", 2, trace="tree", parent="tree"))
+    await sent(
+        site, conversation, traced_server.chat_span("leaf", "is it green?", "yes", 2, trace="tree", parent="tree")
+    )
     await page.goto("/traces?f=name~in~tree,leaf")
     await expect(rows(page)).to_have_count(1)
     await expect(rows(page)).to_contain_text("gardener")
@@ -158,7 +160,7 @@ async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site
 
 
 async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: ServerProcess) -> None:
-    await sent(site, traced_server.chat("v", "views", "yes", trace="views"))
+    await sent(site, traced_server.chat_span("v", "views", "yes", trace="views"))
     await page.goto("/traces?q=views&range=24h&f=kind~eq~llm")
     await page.get_by_role("button", name="Views", exact=True).click()
     await page.get_by_role("menuitem", name="Save as a new view").click()
@@ -190,20 +192,22 @@ async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: Se
 
 
 async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page: Page, site: ServerProcess) -> None:
-    old = [traced_server.chat(f"o{n}", f"tide {n}", "in", -n, trace=f"o{n}") for n in range(60)]
+    old = [traced_server.chat_span(f"o{n}", f"tide {n}", "in", -n, trace=f"o{n}") for n in range(60)]
     await sent(site, *old)
     await page.goto("/traces?q=tide")
     await expect(rows(page).first).to_contain_text("tide 0")
     await page.get_by_role("button", name="Live", exact=True).click()
 
-    await sent(site, traced_server.chat("n1", "tide turns", "out", 10, trace="n1"))
+    await sent(site, traced_server.chat_span("n1", "tide turns", "out", 10, trace="n1"))
     await expect(rows(page).first).to_contain_text("tide turns")
 
     box = page.get_by_role("grid").locator("xpath=..")
     await box.evaluate("(box) => box.scrollTo(0, 1200)")
     new_rows = rows(page, "tide 20")
     before = await new_rows.bounding_box()
-    await sent(site, *(traced_server.chat(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12)))
+    await sent(
+        site, *(traced_server.chat_span(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12))
+    )
     pill = page.get_by_role("button", name="12 new")
     await expect(pill).to_be_visible()
     assert await new_rows.bounding_box() == before
@@ -214,14 +218,14 @@ async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page
 
 
 async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, site: ServerProcess) -> None:
-    await sent(site, *(traced_server.chat(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120)))
+    await sent(site, *(traced_server.chat_span(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120)))
     await page.goto("/traces?q=road")
     box = page.get_by_role("grid").locator("xpath=..")
     await expect(rows(page).first).to_be_visible()
     await box.evaluate("(box) => box.scrollTo(0, 2400)")
     await rows(page, "road 45").click()
     await expect(page).to_have_url(f"{site.url}/traces/{traced_server.trace_id('r45')}")
-    await sent(site, traced_server.chat("r-new", "road ahead", "on", 1, trace="r-new"))
+    await sent(site, traced_server.chat_span("r-new", "road ahead", "on", 1, trace="r-new"))
 
     await page.go_back()
     await expect(rows(page, "road 45")).to_be_in_viewport()
@@ -231,16 +235,16 @@ async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, s
 
 async def test_without_a_socket_new_rows_come_as_well(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     await page.route_web_socket(re.compile("/api/socket"), lambda socket: socket.close())
-    await sent(site, traced_server.chat("q1", "quiet one", "yes", trace="q1"))
+    await sent(site, traced_server.chat_span("q1", "quiet one", "yes", trace="q1"))
     await page.goto("/traces?q=quiet")
     await page.get_by_role("button", name="Live", exact=True).click()
-    await sent(site, traced_server.chat("q2", "quiet two", "yes", 1, trace="q2"))
+    await sent(site, traced_server.chat_span("q2", "quiet two", "yes", 1, trace="q2"))
     await expect(rows(page)).to_have_count(2)
     watch.faults.clear()  # The browser's own lines about the socket.
 
 
 async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: ServerProcess) -> None:
-    await sent(site, *(traced_server.chat(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5)))
+    await sent(site, *(traced_server.chat_span(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5)))
     await page.goto("/traces?q=bars")
     plot = page.get_by_role("slider", name="Traces over time")
     await expect(plot).to_have_attribute("aria-valuetext", "5")
@@ -303,7 +307,7 @@ async def test_names_that_want_to_be_more_than_names_are_text(
 
 async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> None:
     spans = [
-        traced_server.chat(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)
+        traced_server.chat_span(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)
     ]
     await sent(site, *spans)
     await page.goto("/traces?rows=spans&range=24h&f=name~starts_with~0&f=name~starts_with~1&any=1")
@@ -323,7 +327,7 @@ async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> 
 
 async def test_every_screen_has_room_for_it(page: Page, site: ServerProcess) -> None:
     long = "w" * 300
-    wide = traced_server.chat("wide", long, long, 30, trace="wide", session__id=long, gen_ai__workflow__name=long)
+    wide = traced_server.chat_span("wide", long, long, 30, trace="wide", session__id=long, gen_ai__workflow__name=long)
     wide.name = long
     await sent(site, wide)
     await page.goto(f"/traces?f=name~eq~{long}")
@@ -345,6 +349,8 @@ async def test_who_has_no_traces_yet_is_told_how_to_get_some(browser: Browser, b
         await expect(page.get_by_role("heading", name="No traces yet")).to_be_visible()
         await expect(page.locator("pre")).to_contain_text(f"OTEL_EXPORTER_OTLP_ENDPOINT={server.url}")
         await take_screenshot(page, "traces-none")
-        await sent(server, traced_server.chat("first", "hello", "hello", trace="first"))  # And it is there at once.
+        await sent(
+            server, traced_server.chat_span("first", "hello", "hello", trace="first")
+        )  # And it is there at once.
         await expect(rows(page)).to_have_count(1)
         await context.close()

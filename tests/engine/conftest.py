@@ -1,4 +1,4 @@
-"""What every test of a run promises beside its own sentence: nothing is lost that asyncio would complain about."""
+"""Fails a test if asyncio logs an error, such as an exception that was never retrieved."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Runs with a fixed clock and counting ids, awaited for a bounded time, and what they came to."""
+"""Engines with a fixed clock and sequential ids, runs awaited for a bounded time, and their replies."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,63 +20,63 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RUN = f"run_{1:026}"
 MSG = f"msg_{1:026}_1"
 """The first message of the first run, and its first text."""
-ASKED = Message.user("Well?")
+QUESTION = Message.user("Well?")
 
 
-def new_engine(**given: Any) -> Engine:
+def new_engine(**options: Any) -> Engine:
     numbers = count(1)
-    return Engine(now=lambda: NOW, new_id=lambda: f"run_{next(numbers):026}", **given)
+    return Engine(now=lambda: NOW, new_id=lambda: f"run_{next(numbers):026}", **options)
 
 
-def call(*messages: Message, **given: Any) -> Call:
-    return Call(workflow="w", messages=messages, **given)
+def call(*messages: Message, **options: Any) -> Call:
+    return Call(workflow="w", messages=messages, **options)
 
 
-async def ran(workflow: Workflow, *messages: Message, engine: Engine | None = None, **given: Any) -> Run:
-    """The run of one call, when it is over."""
-    run = (engine or new_engine()).start(workflow, call(*messages, **given))
-    await over(run)
+async def run_to_end(workflow: Workflow, *messages: Message, engine: Engine | None = None, **options: Any) -> Run:
+    """Run a call to its end."""
+    run = (engine or new_engine()).start(workflow, call(*messages, **options))
+    await wait_ended(run)
     return run
 
 
-async def over(run: Run) -> Run:
+async def wait_ended(run: Run) -> Run:
     async with asyncio.timeout(10):
         await run.wait_ended()
     return run
 
 
-async def until(event: asyncio.Event) -> None:
+async def wait_for_event(event: asyncio.Event) -> None:
     async with asyncio.timeout(10):
         await event.wait()
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
-    """Wait, for what tells nobody when it happens."""
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll until the condition holds."""
     async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - there is no event to wait for
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.001)
 
 
-def came_to(run: Run) -> Reply:
-    """The fold of a run, without the ids of its messages."""
+def reply_of(run: Run) -> Reply:
+    """The reply of a run, without message ids."""
     reply = fold(run.log)
     messages = tuple(msgspec.structs.replace(message, id=None) for message in reply.messages)
     return msgspec.structs.replace(reply, messages=messages)
 
 
-def reply(*messages: Message, run_id: str = RUN, **given: Any) -> Reply:
-    return Reply(run_id=run_id, messages=messages, **{"finish": "stop", **given})
+def reply(*messages: Message, run_id: str = RUN, **options: Any) -> Reply:
+    return Reply(run_id=run_id, messages=messages, **{"finish": "stop", **options})
 
 
-def said(events: Sequence[Event]) -> list[str]:
-    """Kinds and texts of events, as short words."""
+def event_lines(events: Sequence[Event]) -> list[str]:
+    """Events as short lines: type and delta."""
     return [f"{type(event).__name__} {getattr(event, 'delta', '')}".strip() for event in events]
 
 
-def end_of(run: Run) -> Event:
+def last_event(run: Run) -> Event:
     """The last event, without its number."""
     return msgspec.structs.replace(run.log[-1], seq=-1)
 
 
-def finished(**given: Any) -> RunFinished:
-    return RunFinished(at=NOW, **given)
+def finished_event(**options: Any) -> RunFinished:
+    return RunFinished(at=NOW, **options)

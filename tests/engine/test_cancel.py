@@ -14,7 +14,19 @@ from palaver.engine.run import Run
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.workflow import Workflow
-from tests.engine.run_factory import NOW, call, came_to, end_of, eventually, new_engine, over, ran, reply, said, until
+from tests.engine.run_factory import (
+    NOW,
+    call,
+    event_lines,
+    last_event,
+    new_engine,
+    reply,
+    reply_of,
+    run_to_end,
+    wait_ended,
+    wait_for_event,
+    wait_until,
+)
 
 CANCELLED = RunCancelled(at=NOW)
 
@@ -27,9 +39,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def stopped(workflow: Workflow, reached: asyncio.Event, **given: Any) -> Run:
     """A run that is cancelled when its code has come to that place."""
     run = new_engine().start(workflow, call(), **given)
-    await until(reached)
+    await wait_for_event(reached)
     run.cancel()
-    return await over(run)
+    return await wait_ended(run)
 
 
 # Async code
@@ -55,8 +67,8 @@ async def test_an_async_generator_gets_cancelled_error_in_its_own_task() -> None
     run = await stopped(slow, waits)
 
     assert seen == [(True, True), "cleaned up"]
-    assert came_to(run) == reply(Message.assistant("Hel"), finish="cancelled")
-    assert end_of(run) == CANCELLED
+    assert reply_of(run) == reply(Message.assistant("Hel"), finish="cancelled")
+    assert last_event(run) == CANCELLED
 
 
 async def test_a_coroutine_gets_cancelled_error() -> None:
@@ -73,7 +85,7 @@ async def test_a_coroutine_gets_cancelled_error() -> None:
 
     run = await stopped(slow, waits)
 
-    assert (seen, end_of(run)) == (["cancelled"], CANCELLED)
+    assert (seen, last_event(run)) == (["cancelled"], CANCELLED)
 
 
 async def test_a_run_that_is_cancelled_before_it_ran_never_runs() -> None:
@@ -85,9 +97,9 @@ async def test_a_run_that_is_cancelled_before_it_ran_never_runs() -> None:
 
     run = new_engine().start(eager, call())
     run.cancel()
-    await over(run)
+    await wait_ended(run)
 
-    assert (ran_, said(run.log)) == ([], ["RunStarted", "RunCancelled"])
+    assert (ran_, event_lines(run.log)) == ([], ["RunStarted", "RunCancelled"])
 
 
 async def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
@@ -102,10 +114,10 @@ async def test_cancelling_twice_or_after_the_end_changes_nothing() -> None:
     run.cancel(RunFailed(code="late"))
     before = list(run.log)
     run.cancel()
-    await over(run)
+    await wait_ended(run)
 
     assert run.log == before
-    assert end_of(run) == CANCELLED
+    assert last_event(run) == CANCELLED
 
 
 async def test_the_first_order_to_end_is_the_one_that_counts() -> None:
@@ -117,12 +129,12 @@ async def test_the_first_order_to_end_is_the_one_that_counts() -> None:
         await asyncio.Event().wait()
 
     run = new_engine().start(slow, call())
-    await until(waits)
+    await wait_for_event(waits)
     run.cancel(RunFailed(code="shutting_down", message="Bye."))
     run.cancel()
-    await over(run)
+    await wait_ended(run)
 
-    assert end_of(run) == RunFailed(code="shutting_down", message="Bye.", at=NOW)
+    assert last_event(run) == RunFailed(code="shutting_down", message="Bye.", at=NOW)
 
 
 async def test_a_finished_run_is_not_cancelled() -> None:
@@ -130,10 +142,10 @@ async def test_a_finished_run_is_not_cancelled() -> None:
     async def quick(messages: Any) -> str:
         return "Hi."
 
-    run = await ran(quick)
+    run = await run_to_end(quick)
     run.cancel()
 
-    assert end_of(run) == RunFinished(at=NOW)
+    assert last_event(run) == RunFinished(at=NOW)
 
 
 # Async code that will not listen
@@ -152,7 +164,7 @@ async def test_code_that_ends_well_in_spite_of_it_was_cancelled_all_the_same() -
 
     run = await stopped(stubborn, waits)
 
-    assert said(run.log) == ["RunStarted", "RunCancelled"]
+    assert event_lines(run.log) == ["RunStarted", "RunCancelled"]
 
 
 async def test_code_that_raises_something_else_was_cancelled_all_the_same() -> None:
@@ -166,7 +178,7 @@ async def test_code_that_raises_something_else_was_cancelled_all_the_same() -> N
         except asyncio.CancelledError:
             raise LookupError("what?") from None
 
-    assert end_of(await stopped(confused, waits)) == CANCELLED
+    assert last_event(await stopped(confused, waits)) == CANCELLED
 
 
 async def test_a_generator_that_yields_while_it_is_closed_was_cancelled_all_the_same() -> None:
@@ -181,17 +193,17 @@ async def test_a_generator_that_yields_while_it_is_closed_was_cancelled_all_the_
             yield "lo"
 
     async def attend(events: Sequence[Event]) -> None:
-        if any(word == "TextDelta Hel" for word in said(events)):
+        if any(word == "TextDelta Hel" for word in event_lines(events)):
             attending.set()
             await gate.wait()
 
     run = new_engine().start(stubborn, call(), consumer=attend)
-    await until(attending)
+    await wait_for_event(attending)
     run.cancel()
     gate.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert end_of(run) == CANCELLED
+    assert last_event(run) == CANCELLED
 
 
 async def test_code_that_goes_on_is_cancelled_again(impatient: None) -> None:
@@ -208,7 +220,7 @@ async def test_code_that_goes_on_is_cancelled_again(impatient: None) -> None:
 
     run = await stopped(stubborn, waits)
 
-    assert (times, end_of(run)) == (["cancelled", "cancelled"], CANCELLED)
+    assert (times, last_event(run)) == (["cancelled", "cancelled"], CANCELLED)
 
 
 async def test_a_run_ends_without_code_that_never_listens(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
@@ -228,11 +240,11 @@ async def test_a_run_ends_without_code_that_never_listens(impatient: None, caplo
     run = await stopped(deaf, waits)
     events = list(run.log)
     release.set()
-    await until(left)
+    await wait_for_event(left)
     await asyncio.sleep(0)
 
     assert "The workflow deaf goes on although its run was stopped" in caplog.text
-    assert said(events) == ["RunStarted", "RunCancelled"]
+    assert event_lines(events) == ["RunStarted", "RunCancelled"]
     assert run.log == events
 
 
@@ -251,18 +263,18 @@ async def test_a_send_is_never_interrupted_by_a_cancellation() -> None:
             closed.append("closed")
 
     async def attend(events: Sequence[Event]) -> None:
-        if "TextDelta one" in said(events):
+        if "TextDelta one" in event_lines(events):
             sending.set()
             await gate.wait()
         told.extend(events)
 
     run = new_engine().start(fast, call(), consumer=attend)
-    await until(sending)
+    await wait_for_event(sending)
     run.cancel()
     gate.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert said(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert event_lines(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
     assert told == run.log
     assert closed == ["closed"]
 
@@ -276,18 +288,18 @@ async def test_a_message_that_is_being_sent_is_sent_to_its_end() -> None:
         yield Message.assistant("three")
 
     async def attend(events: Sequence[Event]) -> None:
-        if "TextDelta one" in said(events):
+        if "TextDelta one" in event_lines(events):
             sending.set()
             await gate.wait()
         told.extend(events)
 
     run = new_engine().start(fast, call(), consumer=attend)
-    await until(sending)
+    await wait_for_event(sending)
     run.cancel()
     gate.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert said(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert event_lines(told) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
     assert told == run.log
 
 
@@ -300,20 +312,20 @@ async def test_a_reader_that_takes_nothing_does_not_keep_a_cancelled_run_alive_f
         yield "two"
 
     async def attend(events: Sequence[Event]) -> None:
-        if "TextDelta one" in said(events) and not gate.is_set():
+        if "TextDelta one" in event_lines(events) and not gate.is_set():
             sending.set()
             await gate.wait()
         told.extend(events)
 
     run = new_engine().start(fast, call(), consumer=attend)
-    await until(sending)
+    await wait_for_event(sending)
     run.cancel()
     async with asyncio.timeout(10):
         followed = [event async for batch in run.follow() for event in batch]
     gate.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert said(followed) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
+    assert event_lines(followed) == ["RunStarted", "TextStarted", "TextDelta one", "TextEnded", "RunCancelled"]
     assert told == followed  # What was interrupted is told again.
 
 
@@ -327,21 +339,21 @@ async def test_a_reader_that_takes_nothing_of_what_was_emitted_does_not_either(i
         yield "two"
 
     async def attend(events: Sequence[Event]) -> None:
-        if "PartAdded" in said(events) and not gate.is_set():
+        if "PartAdded" in event_lines(events) and not gate.is_set():
             sending.set()
             await gate.wait()
         told.extend(events)
 
     run = new_engine().start(busy, call(), consumer=attend)
-    await until(sending)
+    await wait_for_event(sending)
     await asyncio.sleep(0)
     run.cancel()
     async with asyncio.timeout(10):
         followed = [event async for batch in run.follow() for event in batch]
     gate.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert said(followed)[-1] == "RunCancelled"
+    assert event_lines(followed)[-1] == "RunCancelled"
     assert told == followed == run.log
 
 
@@ -362,7 +374,7 @@ async def test_sync_code_sees_that_it_is_cancelled() -> None:
 
     run = await stopped(patient, waits)
 
-    assert end_of(run) == CANCELLED
+    assert last_event(run) == CANCELLED
     assert await asyncio.to_thread(left.wait, 10)
 
 
@@ -387,7 +399,7 @@ async def test_a_sync_generator_is_closed_at_its_next_yield() -> None:
 
     assert await asyncio.to_thread(left.wait, 10)
     assert (ended_first, went_on) == (True, [])
-    assert came_to(run) == reply(Message.assistant("Hel"), finish="cancelled")
+    assert reply_of(run) == reply(Message.assistant("Hel"), finish="cancelled")
 
 
 async def test_sync_code_that_waits_for_its_reader_is_let_go() -> None:
@@ -402,17 +414,17 @@ async def test_sync_code_that_waits_for_its_reader_is_let_go() -> None:
             left.set()
 
     async def attend(events: Sequence[Event]) -> None:
-        if "TextDelta word" in said(events) and not gate.is_set():
+        if "TextDelta word" in event_lines(events) and not gate.is_set():
             sending.set()
             await gate.wait()
 
     run = new_engine().start(endless, call(), consumer=attend)
-    await until(sending)
+    await wait_for_event(sending)
     run.cancel()
     gate.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert end_of(run) == CANCELLED
+    assert last_event(run) == CANCELLED
     assert await asyncio.to_thread(left.wait, 10)
 
 
@@ -436,7 +448,7 @@ async def test_what_sync_code_says_after_its_run_was_stopped_stops_it() -> None:
 
     assert await asyncio.to_thread(left.wait, 10)
     assert seen == ["the run has ended"] * 100
-    assert said(run.log) == ["RunStarted", "RunCancelled"]
+    assert event_lines(run.log) == ["RunStarted", "RunCancelled"]
 
 
 async def test_no_thread_is_left_when_cancelled_sync_code_has_returned() -> None:
@@ -448,12 +460,12 @@ async def test_no_thread_is_left_when_cancelled_sync_code_has_returned() -> None
         release.wait(10)
 
     run = engine.start(slow, call())
-    await until(waits)
+    await wait_for_event(waits)
     run.cancel()
-    await over(run)
+    await wait_ended(run)
     busy = engine.thread_pool.busy
     release.set()
-    await eventually(lambda: engine.thread_pool.busy == 0)
+    await wait_until(lambda: engine.thread_pool.busy == 0)
 
     assert busy == 1
     assert [thread for thread in threading.enumerate() if thread.name == "palaver-workflow"] == []
@@ -470,15 +482,15 @@ async def test_a_run_that_waits_for_a_thread_can_be_cancelled() -> None:
         release.wait(10)
 
     first = engine.start(slow, call())
-    await until(waits)
+    await wait_for_event(waits)
     second = engine.start(slow, call())
     await asyncio.sleep(0)
     second.cancel()
-    await over(second)
+    await wait_ended(second)
     release.set()
-    await over(first)
+    await wait_ended(first)
 
-    assert (end_of(second), end_of(first)) == (CANCELLED, RunFinished(value=None, at=NOW))
+    assert (last_event(second), last_event(first)) == (CANCELLED, RunFinished(value=None, at=NOW))
 
 
 # Others who cancel
@@ -493,8 +505,8 @@ async def test_a_task_that_is_cancelled_from_outside_ends_its_run() -> None:
         await asyncio.Event().wait()
 
     run = new_engine().start(slow, call())
-    await until(waits)
+    await wait_for_event(waits)
     next(task for task in asyncio.all_tasks() if task.get_name() == run.id).cancel()  # As asyncio.run does at its end.
-    await over(run)
+    await wait_ended(run)
 
-    assert end_of(run) == CANCELLED
+    assert last_event(run) == CANCELLED

@@ -14,7 +14,7 @@ from palaver.core.messages import Data, Message
 from palaver.engine.run import Run
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat
-from tests.engine.run_factory import call, eventually, new_engine, over
+from tests.engine.run_factory import call, new_engine, wait_ended, wait_until
 
 
 class Reader:
@@ -88,7 +88,7 @@ async def disturbed(run: Run, seed: int) -> list[Event]:
             break
         await asyncio.sleep(0)
     run.cancel()
-    await over(run)
+    await wait_ended(run)
     return await follower
 
 
@@ -110,9 +110,9 @@ async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
         assert [event.seq for event in run.log] == list(range(len(run.log))), seed
         assert [isinstance(event, TERMINAL_EVENTS) for event in run.log[:-1]] == [False] * (len(run.log) - 1), seed
         assert isinstance(run.log[-1], TERMINAL_EVENTS), seed
-    await eventually(lambda: engine.thread_pool.busy == 0)
-    await eventually(lambda: len(asyncio.all_tasks()) <= before)
-    await eventually(lambda: not [t for t in threading.enumerate() if t.name == "palaver-workflow"])
+    await wait_until(lambda: engine.thread_pool.busy == 0)
+    await wait_until(lambda: len(asyncio.all_tasks()) <= before)
+    await wait_until(lambda: not [t for t in threading.enumerate() if t.name == "palaver-workflow"])
     gc.collect()  # So that asyncio complains now of what nobody asked for.
 
     assert engine.active_count == 0

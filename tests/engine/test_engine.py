@@ -22,7 +22,19 @@ from palaver.errors import FaultyCall, InvalidValue, Overloaded, RunNotFound, Sh
 from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.thread_pool import ThreadPool
 from palaver.workflows.workflow import Limits
-from tests.engine.run_factory import ASKED, NOW, call, came_to, end_of, new_engine, over, ran, reply, said, until
+from tests.engine.run_factory import (
+    NOW,
+    QUESTION,
+    call,
+    event_lines,
+    last_event,
+    new_engine,
+    reply,
+    reply_of,
+    run_to_end,
+    wait_ended,
+    wait_for_event,
+)
 
 
 @workflow
@@ -40,7 +52,7 @@ async def endless(messages: Any) -> AsyncIterator[str]:
 
 
 async def test_ids_clock_session_and_trace_are_made_where_none_is_given() -> None:
-    run = await ran(answer, engine=Engine())
+    run = await run_to_end(answer, engine=Engine())
 
     assert re.fullmatch(r"run_[0-9a-hjkmnp-tv-z]{26}", run.id)
     assert re.fullmatch(r"[0-9a-f]{32}", run.started.session)
@@ -86,10 +98,10 @@ async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCapt
         got.extend(messages)
 
     with caplog.at_level(logging.INFO, "palaver.run"):
-        run = await ran(deaf, Message.system("Obey."), ASKED)
+        run = await run_to_end(deaf, Message.system("Obey."), QUESTION)
 
-    assert got == [ASKED]
-    assert run.call.messages == (ASKED,)
+    assert got == [QUESTION]
+    assert run.call.messages == (QUESTION,)
     assert [record.getMessage() for record in caplog.records] == [
         f"run {run.id}: dropped the client's system message 0"
     ]
@@ -105,13 +117,13 @@ async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCapt
     ],
 )
 async def test_a_workflows_own_limits_go_before_the_servers(limits: Limits, bounds: RunLimits) -> None:
-    run = await ran(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(limits=RunLimits(1, 2, 3)))
+    run = await run_to_end(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(limits=RunLimits(1, 2, 3)))
 
     assert run._limits == bounds
 
 
 async def test_the_workflow_says_what_happens_when_nobody_reads() -> None:
-    run = await ran(workflow(lambda: 1, name="w", on_disconnect="finish"))
+    run = await run_to_end(workflow(lambda: 1, name="w", on_disconnect="finish"))
 
     assert run.on_disconnect == "finish"
 
@@ -129,7 +141,7 @@ async def test_runs_are_known_while_they_are_alive() -> None:
     run = engine.start(waiting, call())
     alive, found = engine.active_count, engine.get(run.id)
     go_on.set()
-    await over(run)
+    await wait_ended(run)
 
     assert (alive, found) == (1, run)
     assert engine.active_count == 0
@@ -163,26 +175,26 @@ class Notebook:
 
     async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
         await asyncio.sleep(0)
-        self.notes.append(("closed", said(last), len(run.log)))
+        self.notes.append(("closed", event_lines(last), len(run.log)))
 
     def begin_handover(self) -> None:
         self.notes.append("left")
 
     def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        self.notes.append(("lost", said(last), len(run.log)))
+        self.notes.append(("lost", event_lines(last), len(run.log)))
 
 
 async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else() -> None:
     store = Notebook()
 
     async def attend(events: Sequence[Event]) -> None:
-        store.notes.append(("told", said(events)))
+        store.notes.append(("told", event_lines(events)))
 
     @chat
     async def short(messages: Any) -> AsyncIterator[str]:
         yield "Hi."
 
-    run = await over(new_engine(store=store).start(short, call(), consumer=attend))
+    run = await wait_ended(new_engine(store=store).start(short, call(), consumer=attend))
 
     assert store.notes == [
         "checked",
@@ -206,11 +218,11 @@ async def test_a_run_whose_end_cannot_be_kept_ends_all_the_same(caplog: pytest.L
         return "Hi."
 
     store = Broken()
-    run = await ran(short, engine=new_engine(store=store))
+    run = await run_to_end(short, engine=new_engine(store=store))
 
-    assert said(run.log) == ["RunStarted", "TextStarted", "TextDelta Hi.", "TextEnded", "RunFailed"]
+    assert event_lines(run.log) == ["RunStarted", "TextStarted", "TextDelta Hi.", "TextEnded", "RunFailed"]
     assert [event.seq for event in run.log] == [0, 1, 2, 3, 4]
-    assert end_of(run) == RunFailed(
+    assert last_event(run) == RunFailed(
         code="overloaded", message="The run ended, but its end could not be kept: try again later.", at=NOW
     )
     assert ("lost", ["TextEnded", "RunFailed"], 3) in store.notes
@@ -261,7 +273,7 @@ async def test_draining_lets_runs_end_and_takes_no_more() -> None:
     await asyncio.wait_for(draining, 10)
 
     assert engine.is_draining
-    assert came_to(run) == reply(Message.assistant("Hi."))
+    assert reply_of(run) == reply(Message.assistant("Hi."))
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01])
@@ -274,8 +286,8 @@ async def test_runs_that_outlast_the_drain_are_ended(seconds: float) -> None:
 
     assert engine.active_count == 0
     for run in runs:
-        assert end_of(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
-        assert came_to(run) == reply(Message.assistant("Hel"), finish="error", run_id=run.id)
+        assert last_event(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
+        assert reply_of(run) == reply(Message.assistant("Hel"), finish="error", run_id=run.id)
 
 
 async def test_draining_an_engine_without_runs_is_over_at_once() -> None:
@@ -300,14 +312,14 @@ async def test_a_drain_does_not_wait_for_ever_for_a_run_that_will_not_end(monkey
 
     engine = new_engine()
     run = engine.start(deaf, call())
-    await until(waits)
+    await wait_for_event(waits)
     await asyncio.wait_for(engine.drain(0), 5)
     alive = engine.active_count
     release.set()
-    await over(run)
+    await wait_ended(run)
 
     assert alive == 1
-    assert end_of(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
+    assert last_event(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
 
 
 # Threads
@@ -330,9 +342,9 @@ async def test_runs_wait_for_a_thread_and_all_of_them_get_one() -> None:
     engine = new_engine(thread_pool=ThreadPool(3))
     runs = [engine.start(work, call()) for _ in range(20)]
     for run in runs:
-        await over(run)
+        await wait_ended(run)
 
-    assert [end_of(run) for run in runs] == [RunFinished(value=1, at=NOW)] * 20
+    assert [last_event(run) for run in runs] == [RunFinished(value=1, at=NOW)] * 20
     assert most <= 3
 
 
@@ -350,18 +362,18 @@ async def test_a_stuck_thread_keeps_its_slot_until_it_returns() -> None:
 
     engine = new_engine(thread_pool=ThreadPool(1))
     first = engine.start(stick, call())
-    await until(stuck)
+    await wait_for_event(stuck)
     first.cancel()
-    await over(first)
+    await wait_ended(first)
     second = engine.start(quick, call())
     for _ in range(20):
         await asyncio.sleep(0)
     waited = not second.is_finished
     release.set()
-    await over(second)
+    await wait_ended(second)
 
-    assert (end_of(first), waited) == (RunCancelled(at=NOW), True)
-    assert end_of(second) == RunFinished(value="here", at=NOW)
+    assert (last_event(first), waited) == (RunCancelled(at=NOW), True)
+    assert last_event(second) == RunFinished(value="here", at=NOW)
 
 
 async def test_sync_code_that_gives_iterators_needs_no_second_thread() -> None:
@@ -370,13 +382,13 @@ async def test_sync_code_that_gives_iterators_needs_no_second_thread() -> None:
         for _ in range(50):  # More than there is room for ahead of the reader.
             yield (piece for piece in "ab")
 
-    run = await ran(nested, engine=new_engine(thread_pool=ThreadPool(1)))
+    run = await run_to_end(nested, engine=new_engine(thread_pool=ThreadPool(1)))
 
-    assert came_to(run) == reply(Message.assistant("ab" * 50))
+    assert reply_of(run) == reply(Message.assistant("ab" * 50))
 
 
 async def test_a_run_starts_with_its_first_event() -> None:
-    run = await ran(answer)
+    run = await run_to_end(answer)
 
     assert isinstance(run.log[0], RunStarted)
 
@@ -410,7 +422,7 @@ def test_a_process_that_forks_does_not_repeat_its_parent() -> None:
 async def test_memory_keeps_the_promise_of_a_store_and_costs_nothing() -> None:
     store: RunStore = MemoryRunStore()
 
-    run = await ran(answer, engine=new_engine(store=store))
+    run = await run_to_end(answer, engine=new_engine(store=store))
 
     assert run.is_finished
     assert vars(store) == {}

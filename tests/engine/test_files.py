@@ -14,7 +14,7 @@ from palaver.outbound import FetchedDocument
 from palaver.storage.database import MEMORY_URL, open_database
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat
-from tests.engine.run_factory import came_to, new_engine, ran, reply
+from tests.engine.run_factory import new_engine, reply, reply_of, run_to_end
 from tests.storage.test_files import insert as insert_file
 
 
@@ -101,8 +101,8 @@ def reader_in_a_thread(messages: list[Message], ctx: Context) -> str:
 
 @pytest.mark.parametrize("workflow", [reader, reader_in_a_thread], ids=["async", "sync"])
 async def test_async_code_awaits_what_sync_code_is_given(workflow: object) -> None:
-    run = await ran(workflow, Message.user(File("text/plain", data="SGk=")), engine=new_engine())  # type: ignore[arg-type]
-    refused = await ran(workflow, Message.user(File("text/plain", url="http://localhost/")))  # type: ignore[arg-type]
+    run = await run_to_end(workflow, Message.user(File("text/plain", data="SGk=")), engine=new_engine())  # type: ignore[arg-type]
+    refused = await run_to_end(workflow, Message.user(File("text/plain", url="http://localhost/")))  # type: ignore[arg-type]
 
-    assert came_to(run) == reply(Message.assistant("Hi"))
-    assert came_to(refused).finish == "error"
+    assert reply_of(run) == reply(Message.assistant("Hi"))
+    assert reply_of(refused).finish == "error"

@@ -16,7 +16,7 @@ from palaver.storage.database import Database
 from palaver.traces.model import Span
 from palaver.traces.run_spans import build_run_spans, derive_span_id
 from palaver.workflows.decorators import chat
-from tests.engine.run_factory import ASKED, NOW, call, eventually
+from tests.engine.run_factory import NOW, QUESTION, call, wait_until
 
 THEIRS = Origin(project="theirs", protocol="responses", key="key_1")
 
@@ -33,8 +33,8 @@ async def dying(database: Database, **given: Any) -> Run:
 
     recorder = Recorder(database, process="p1", now=lambda: NOW, delay=0.01)
     engine = Engine(store=recorder, now=lambda: NOW)
-    run = engine.start(tutor, call(ASKED, user="u-1"), origin=THEIRS)
-    await eventually(lambda: len(run.log) >= 6)
+    run = engine.start(tutor, call(QUESTION, user="u-1"), origin=THEIRS)
+    await wait_until(lambda: len(run.log) >= 6)
     await recorder.flush()
     recorder._states.clear()  # It is gone: nothing is written any more.
     await engine.drain(0)
@@ -55,7 +55,7 @@ async def test_whoever_notices_makes_its_span(database: Database) -> None:
     root, tool = spans
     assert (root.trace_id, root.span_id) == (run.started.trace_id, run.started.span_id)
     assert (root.project, root.status, root.finish, root.user) == ("theirs", "incomplete", "interrupted", "u-1")
-    assert root.messages_in == (ASKED,)
+    assert root.messages_in == (QUESTION,)
     assert [message.text for message in root.messages_out] == ["", "", "Hel"]
     assert (tool.outputs, tool.notes, tool.parent_id) == ("seen", ("untimed",), root.span_id)
 

@@ -12,7 +12,19 @@ from palaver.core.runs import RunLimits
 from palaver.errors import PalaverError
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat, workflow
-from tests.engine.run_factory import NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+from tests.engine.run_factory import (
+    NOW,
+    RUN,
+    call,
+    event_lines,
+    last_event,
+    new_engine,
+    reply,
+    reply_of,
+    run_to_end,
+    wait_ended,
+    wait_for_event,
+)
 
 
 def failed(code: str, message: str) -> RunFailed:
@@ -34,10 +46,10 @@ async def test_a_run_that_takes_too_long_fails_and_keeps_what_it_said() -> None:
             cancelled.append(ctx.cancelled)
             raise
 
-    run = await ran(slow)
+    run = await run_to_end(slow)
 
-    assert end_of(run) == failed("timeout", "The run took longer than 0.1 seconds.")
-    assert came_to(run) == reply(Message.assistant("Hel"), finish="error")
+    assert last_event(run) == failed("timeout", "The run took longer than 0.1 seconds.")
+    assert reply_of(run) == reply(Message.assistant("Hel"), finish="error")
     assert cancelled == [True]
 
 
@@ -51,10 +63,10 @@ async def test_sync_code_that_takes_too_long_is_told() -> None:
             pass
         loop.call_soon_threadsafe(left.set)
 
-    run = await ran(slow)
-    await until(left)
+    run = await run_to_end(slow)
+    await wait_for_event(left)
 
-    assert end_of(run) == failed("timeout", "The run took longer than 0.1 seconds.")
+    assert last_event(run) == failed("timeout", "The run took longer than 0.1 seconds.")
 
 
 async def test_a_timeout_of_the_authors_own_is_a_failure_like_any_other() -> None:
@@ -63,9 +75,9 @@ async def test_a_timeout_of_the_authors_own_is_a_failure_like_any_other() -> Non
         async with asyncio.timeout(0.001):
             await asyncio.Event().wait()
 
-    run = await ran(impatient)
+    run = await run_to_end(impatient)
 
-    assert end_of(run) == failed("workflow_failed", f"The workflow failed (run {RUN}).")
+    assert last_event(run) == failed("workflow_failed", f"The workflow failed (run {RUN}).")
 
 
 async def test_a_timeout_that_the_author_handles_is_none() -> None:
@@ -78,7 +90,7 @@ async def test_a_timeout_that_the_author_handles_is_none() -> None:
             pass
         return "Never mind."
 
-    assert came_to(await ran(prudent)) == reply(Message.assistant("Never mind."))
+    assert reply_of(await run_to_end(prudent)) == reply(Message.assistant("Never mind."))
 
 
 async def test_the_limits_of_the_server_hold_where_a_workflow_has_none() -> None:
@@ -86,9 +98,9 @@ async def test_the_limits_of_the_server_hold_where_a_workflow_has_none() -> None
     async def slow(messages: Any) -> None:
         await asyncio.Event().wait()
 
-    run = await ran(slow, engine=new_engine(limits=RunLimits(seconds=0.01)))
+    run = await run_to_end(slow, engine=new_engine(limits=RunLimits(seconds=0.01)))
 
-    assert end_of(run) == failed("timeout", "The run took longer than 0.01 seconds.")
+    assert last_event(run) == failed("timeout", "The run took longer than 0.01 seconds.")
 
 
 # Events
@@ -142,9 +154,9 @@ async def test_events_are_counted_whoever_gives_them() -> None:
 
     engine = new_engine(limits=RunLimits(events=10))
     for each in (texts, texts_in_a_thread, parts, values, one_list, nested, emitted, emitted_in_a_thread):
-        run = await ran(each, engine=engine)
+        run = await run_to_end(each, engine=engine)
 
-        assert end_of(run) == failed("too_many_events", MANY), each
+        assert last_event(run) == failed("too_many_events", MANY), each
         assert len(run.log) <= 10 + 5, each
 
 
@@ -154,9 +166,9 @@ async def test_a_run_of_as_many_events_as_it_may_give_ends_well() -> None:
         for _ in range(8):
             yield "x"
 
-    run = await ran(exact)
+    run = await run_to_end(exact)
 
-    assert end_of(run) == RunFinished(at=NOW)
+    assert last_event(run) == RunFinished(at=NOW)
     assert len(run.log) == 12  # The closing events are not counted.
 
 
@@ -172,9 +184,9 @@ async def test_code_that_emits_without_end_and_hears_nothing_adds_nothing() -> N
                 refused.append(type(error))
         return "Did it."
 
-    run = await ran(deaf)
+    run = await run_to_end(deaf)
 
-    assert end_of(run) == failed("too_many_events", MANY)
+    assert last_event(run) == failed("too_many_events", MANY)
     assert len(refused) == 1000 - 9
     assert len(run.log) <= 10 + 6
 
@@ -221,10 +233,10 @@ async def test_bytes_are_counted_whoever_gives_them(size: int) -> None:
 
     engine = new_engine(limits=RunLimits(bytes=100))
     for each in (text, message, data, in_a_thread, emitted, value):
-        run = await ran(each, engine=engine)
+        run = await run_to_end(each, engine=engine)
 
-        assert end_of(run) == failed("too_large", MUCH), each
-        assert "TextDelta never said" not in said(run.log), each
+        assert last_event(run) == failed("too_large", MUCH), each
+        assert "TextDelta never said" not in event_lines(run.log), each
 
 
 async def test_a_value_that_is_too_large_is_no_value() -> None:
@@ -232,9 +244,9 @@ async def test_a_value_that_is_too_large_is_no_value() -> None:
     async def large() -> str:
         return "x" * 100
 
-    run = await ran(large)
+    run = await run_to_end(large)
 
-    assert end_of(run) == failed("too_large", "The run's value is larger than 100 bytes.")
+    assert last_event(run) == failed("too_large", "The run's value is larger than 100 bytes.")
 
 
 async def test_small_pieces_add_up() -> None:
@@ -243,10 +255,10 @@ async def test_small_pieces_add_up() -> None:
         while True:
             yield "0123456789"
 
-    run = await ran(text)
+    run = await run_to_end(text)
 
-    assert end_of(run) == failed("too_large", MUCH)
-    assert came_to(run) == reply(Message.assistant("0123456789" * 11), finish="error")
+    assert last_event(run) == failed("too_large", MUCH)
+    assert reply_of(run) == reply(Message.assistant("0123456789" * 11), finish="error")
 
 
 # The loop
@@ -267,6 +279,6 @@ async def test_a_workflow_that_never_waits_leaves_room_for_others(given: str | N
     for _ in range(5):
         await asyncio.sleep(0)  # It would never come back.
     stop = True
-    await over(run)
+    await wait_ended(run)
 
-    assert end_of(run) == RunFinished(at=NOW)
+    assert last_event(run) == RunFinished(at=NOW)

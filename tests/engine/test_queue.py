@@ -20,7 +20,7 @@ from palaver.storage import run_log, runs
 from palaver.storage.database import Database, open_database
 from palaver.workflows.decorators import chat
 from palaver.workflows.workflow import Workflow
-from tests.engine.run_factory import NOW, call, said
+from tests.engine.run_factory import NOW, call, event_lines
 
 THEIRS = Origin(project="theirs", protocol="responses", reading={"background": True}, stored=True, background=True)
 
@@ -30,7 +30,7 @@ async def short(messages: list[Message]) -> str:
     return f"You said {messages[-1].text}"
 
 
-class House:
+class EngineProcess:
     """One process: its engine, and its share of the work."""
 
     def __init__(self, database: Database, name: str, *workflows: Workflow, most: int = 4) -> None:
@@ -74,12 +74,12 @@ class House:
 
 
 async def test_a_run_is_durable_when_it_is_put_and_begins_when_a_process_is_free(database: Database) -> None:
-    house = House(database, "p1", short)
-    started = await house.backlog.enqueue(short, call(Message.user("Hi."), session="s"), THEIRS)
+    engine_process = EngineProcess(database, "p1", short)
+    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi."), session="s"), THEIRS)
     waiting = await database.read(runs.get_stored_run, "theirs", started.run_id)
-    house.backlog.start()
-    found = await house.ended(started.run_id)
-    await house.close()
+    engine_process.backlog.start()
+    found = await engine_process.ended(started.run_id)
+    await engine_process.close()
 
     assert waiting is not None
     assert (waiting.row.status, waiting.row.process, waiting.row.started_at) == ("queued", None, None)
@@ -91,16 +91,16 @@ async def test_a_run_is_durable_when_it_is_put_and_begins_when_a_process_is_free
     )
     assert found.reply is not None
     assert [message.text for message in found.reply.messages] == ["You said Hi."]
-    assert said(await database.read(runs.read_events, "theirs", started.run_id))[0] == "RunStarted"
+    assert event_lines(await database.read(runs.read_events, "theirs", started.run_id))[0] == "RunStarted"
 
 
 async def test_what_a_workflow_cannot_take_is_said_at_once(database: Database) -> None:
-    house = House(database, "p1", short)
+    engine_process = EngineProcess(database, "p1", short)
     with pytest.raises(FaultyCall):
-        await house.backlog.enqueue(short, call(Message.user("Hi."), inputs={"nope": 1}), THEIRS)
-    await house.engine.drain(0)
+        await engine_process.backlog.enqueue(short, call(Message.user("Hi."), inputs={"nope": 1}), THEIRS)
+    await engine_process.engine.drain(0)
     with pytest.raises(ShuttingDown):
-        await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
+        await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
 
     assert await database.read(runs.list_active_in_session, "theirs", "short", "s") == []
 
@@ -114,13 +114,13 @@ async def test_many_processes_begin_each_run_once(database: Database) -> None:
         await asyncio.sleep(0)
         return "Done."
 
-    houses = [House(database, f"p{number}", counted, most=2) for number in range(3)]
+    houses = [EngineProcess(database, f"p{number}", counted, most=2) for number in range(3)]
     put = [await houses[0].backlog.enqueue(counted, call(Message.user(str(number))), THEIRS) for number in range(20)]
-    for house in houses:
-        house.backlog.start()
+    for engine_process in houses:
+        engine_process.backlog.start()
     ended = [await houses[0].ended(started.run_id) for started in put]
-    for house in houses:
-        await house.close()
+    for engine_process in houses:
+        await engine_process.close()
 
     assert sorted(begun, key=int) == [str(number) for number in range(20)]
     assert {found.row.status for found in ended} == {"finished"}
@@ -132,7 +132,7 @@ async def test_a_run_that_waits_or_runs_elsewhere_is_cancelled(database: Databas
         yield "Hel"
         await asyncio.Event().wait()
 
-    here, there = House(database, "p1", endless), House(database, "p2", endless)
+    here, there = EngineProcess(database, "p1", endless), EngineProcess(database, "p2", endless)
     waiting = await here.backlog.enqueue(endless, call(), THEIRS)
     first = await here.records.cancel("theirs", waiting.run_id)
     again = await here.records.cancel("theirs", waiting.run_id)
@@ -150,7 +150,7 @@ async def test_a_run_that_waits_or_runs_elsewhere_is_cancelled(database: Databas
     await there.close()
 
     assert (first.status, again) == ("cancelled", first)
-    assert said(log) == ["RunStarted", "RunCancelled"]
+    assert event_lines(log) == ["RunStarted", "RunCancelled"]
     assert (await cancelling).status == "cancelled"
 
 
@@ -168,7 +168,7 @@ async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declare
             await asyncio.Event().wait()
         yield "lo."
 
-    dying, other = House(database, "p1", fragile), House(database, "p2", fragile)
+    dying, other = EngineProcess(database, "p1", fragile), EngineProcess(database, "p2", fragile)
     await dying.presence.start(only_server=False)
     started = await dying.backlog.enqueue(fragile, call(), THEIRS)
     dying.backlog.start()
@@ -211,7 +211,7 @@ async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interru
             await asyncio.Event().wait()
         yield "lo."
 
-    leaving, other = House(database, "p1", long), House(database, "p2", long)
+    leaving, other = EngineProcess(database, "p1", long), EngineProcess(database, "p2", long)
     started = await leaving.backlog.enqueue(long, call(), THEIRS)
     leaving.backlog.start()
     async with asyncio.timeout(10):
@@ -229,7 +229,7 @@ async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interru
 
     assert between is not None
     assert found.reply is not None
-    assert (between.status, between.process, between.attempts, between.first_output_at, said(log)) == (
+    assert (between.status, between.process, between.attempts, between.first_output_at, event_lines(log)) == (
         ("queued", None, 0, None, [])
         if idempotent
         else ("interrupted", "p1", 1, NOW, ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"])
@@ -237,13 +237,13 @@ async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interru
     assert (found.row.status, [message.text for message in found.reply.messages], len(attempts)) == (
         ("finished", ["Hello."], 2) if idempotent else ("interrupted", ["Hel"], 1)
     )
-    assert said(await reading) == ["RunStarted", "TextStarted", "TextDelta Hel"] + (
+    assert event_lines(await reading) == ["RunStarted", "TextStarted", "TextDelta Hel"] + (
         [] if idempotent else ["TextEnded", "RunFinished"]
     )
 
 
-async def _read(house: House, run: str) -> list[Event]:
-    return [event async for batch in house.records.follow("theirs", run) for event in batch]
+async def _read(engine_process: EngineProcess, run: str) -> list[Event]:
+    return [event async for batch in engine_process.records.follow("theirs", run) for event in batch]
 
 
 async def test_a_run_that_somebody_else_interrupted_is_not_begun_anew(database: Database) -> None:
@@ -252,11 +252,11 @@ async def test_a_run_that_somebody_else_interrupted_is_not_begun_anew(database: 
         yield "Hel"
         yield RunFinished(finish="interrupted")
 
-    house = House(database, "p1", remote)
-    started = await house.backlog.enqueue(remote, call(), THEIRS)
-    house.backlog.start()
-    found = await house.ended(started.run_id)
-    await house.close()
+    engine_process = EngineProcess(database, "p1", remote)
+    started = await engine_process.backlog.enqueue(remote, call(), THEIRS)
+    engine_process.backlog.start()
+    found = await engine_process.ended(started.run_id)
+    await engine_process.close()
 
     assert (found.row.status, found.row.attempts) == ("interrupted", 1)
 
@@ -267,11 +267,11 @@ async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Data
         yield "Hel"
         await asyncio.Event().wait()
 
-    other = House(database, "p9")
-    starter = House(database, "p0", deadly)
+    other = EngineProcess(database, "p9")
+    starter = EngineProcess(database, "p0", deadly)
     started = await starter.backlog.enqueue(deadly, call(), THEIRS)
     for number in range(3):
-        dying = House(database, f"p{number}", deadly)
+        dying = EngineProcess(database, f"p{number}", deadly)
         taken = await database.write(kept.dequeue_runs, f"p{number}", ["deadly"], 1, NOW)
         assert [one.stored.row.id for one in taken] == [started.run_id]
         await dying.presence.start(only_server=False)
@@ -285,14 +285,14 @@ async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Data
 
 
 async def test_a_run_that_cannot_begin_any_more_ends_and_says_why(database: Database) -> None:
-    house = House(database, "p1", short)
-    started = await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
+    engine_process = EngineProcess(database, "p1", short)
+    started = await engine_process.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
 
     @chat(name="short")
     async def changed(messages: list[Message], subject: str) -> str:
         return subject
 
-    after = House(database, "p2", changed)
+    after = EngineProcess(database, "p2", changed)
     after.backlog.start()
     found = await after.ended(started.run_id)
     await after.close()
@@ -315,7 +315,7 @@ async def test_a_process_that_was_taken_for_dead_and_comes_back_writes_nothing_o
         await go_on.wait()
         yield "lo."
 
-    frozen = House(database, "p1", slow)
+    frozen = EngineProcess(database, "p1", slow)
     run = frozen.engine.start(slow, call(), origin=THEIRS)
     async with asyncio.timeout(10):
         while len(await database.read(runs.read_events, "theirs", run.id)) < 3:  # noqa: ASYNC110
@@ -328,7 +328,7 @@ async def test_a_process_that_was_taken_for_dead_and_comes_back_writes_nothing_o
     after = await database.read(runs.read_events, "theirs", run.id)
     await database.close()
 
-    assert said(run.log)[-1] == "RunFinished"
+    assert event_lines(run.log)[-1] == "RunFinished"
     assert row is not None
     assert row.status == "interrupted"
     assert after == before

@@ -12,7 +12,7 @@ from palaver.core.messages import Message
 from palaver.engine.run import Run
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat, workflow
-from tests.engine.run_factory import call, new_engine, over, ran, said, until
+from tests.engine.run_factory import call, event_lines, new_engine, run_to_end, wait_ended, wait_for_event
 
 
 @chat
@@ -35,10 +35,10 @@ async def test_the_first_reader_is_told_every_event_once_and_in_order() -> None:
     async def attend(events: Sequence[Event]) -> None:
         batches.append(events)
 
-    run = await over(new_engine().start(counting, call(), consumer=attend))
+    run = await wait_ended(new_engine().start(counting, call(), consumer=attend))
 
     assert [event for batch in batches for event in batch] == run.log
-    assert [said(batch) for batch in batches] == [
+    assert [event_lines(batch) for batch in batches] == [
         ["RunStarted"],
         ["TextStarted", "TextDelta 0"],
         ["TextDelta 1"],
@@ -52,10 +52,10 @@ async def test_the_run_is_finished_when_its_last_events_are_told_and_not_before(
     seen: list[tuple[bool, str]] = []
 
     async def attend(events: Sequence[Event]) -> None:
-        seen.append((runs[0].is_finished, said(events)[-1]))
+        seen.append((runs[0].is_finished, event_lines(events)[-1]))
 
     runs.append(new_engine().start(counting, call(), consumer=attend))
-    await over(runs[0])
+    await wait_ended(runs[0])
 
     assert seen == [
         (False, "RunStarted"),
@@ -85,7 +85,7 @@ async def test_an_async_workflow_goes_at_the_pace_of_its_first_reader() -> None:
     run = new_engine().start(endless, call(), consumer=attend)
     ahead: list[int] = []
     for _ in range(6):
-        await until(told)
+        await wait_for_event(told)
         told.clear()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_an_async_workflow_goes_at_the_pace_of_its_first_reader() -> None:
         steps.release()
     for _ in range(20):
         steps.release()
-    await over(run)
+    await wait_ended(run)
 
     assert ahead == [0, 1, 2, 3, 4, 5]
 
@@ -112,14 +112,14 @@ async def test_a_sync_workflow_is_never_more_than_a_few_values_ahead() -> None:
             yield "x"
 
     async def attend(events: Sequence[Event]) -> None:
-        if "TextDelta x" in said(events):
+        if "TextDelta x" in event_lines(events):
             await gate.wait()
 
     run = new_engine().start(endless, call(), consumer=attend)
     got_ahead = await asyncio.to_thread(stuck.wait, 0.2)
     before = made
     gate.set()
-    await over(run)
+    await wait_ended(run)
 
     assert (got_ahead, made) == (False, 200)
     assert before <= 20
@@ -133,9 +133,9 @@ async def test_a_message_of_many_parts_is_told_in_one_go() -> None:
         return Message.assistant("a", "b")
 
     async def attend(events: Sequence[Event]) -> None:
-        batches.append(said(events))
+        batches.append(event_lines(events))
 
-    await over(new_engine().start(one, call(), consumer=attend))
+    await wait_ended(new_engine().start(one, call(), consumer=attend))
 
     assert batches == [
         ["RunStarted"],
@@ -154,15 +154,15 @@ async def test_what_is_emitted_is_told_while_the_workflow_goes_on() -> None:
         return "done"
 
     async def attend(events: Sequence[Event]) -> None:
-        if "PartAdded" in said(events):
+        if "PartAdded" in event_lines(events):
             told.set()
 
     run = new_engine().start(working, call(), consumer=attend)
-    await until(told)
+    await wait_for_event(told)
     go_on.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert said(run.log) == ["RunStarted", "PartAdded", "RunFinished"]
+    assert event_lines(run.log) == ["RunStarted", "PartAdded", "RunFinished"]
 
 
 class OneAtATime:
@@ -200,7 +200,7 @@ async def test_a_task_that_emits_while_others_are_told_is_told_in_its_turn(pause
         await task
 
     reader = OneAtATime()
-    run = await over(new_engine().start(two_voices, call(), consumer=reader.attend))
+    run = await wait_ended(new_engine().start(two_voices, call(), consumer=reader.attend))
 
     assert reader.told == run.log
     assert reader.overlaps == 0
@@ -230,7 +230,7 @@ async def test_any_number_may_follow_from_any_place() -> None:
 
 
 async def test_a_reader_that_comes_after_the_end_reads_it_all() -> None:
-    run = await ran(counting)
+    run = await run_to_end(counting)
 
     assert await follow(run) == run.log
     assert await follow(run, after=3) == run.log[4:]
@@ -251,10 +251,10 @@ async def test_a_follower_is_never_waited_for() -> None:
     async with asyncio.timeout(10):
         first = await anext(followed)
     go_on.set()
-    await over(run)
+    await wait_ended(run)
 
-    assert said(first) == ["RunStarted", "TextStarted", "TextDelta 0"]
-    assert [said(batch) async for batch in followed] == [["TextDelta 1", "TextEnded", "RunFinished"]]
+    assert event_lines(first) == ["RunStarted", "TextStarted", "TextDelta 0"]
+    assert [event_lines(batch) async for batch in followed] == [["TextDelta 1", "TextEnded", "RunFinished"]]
 
 
 async def test_a_follower_that_leaves_is_forgotten() -> None:
@@ -273,7 +273,7 @@ async def test_a_follower_that_leaves_is_forgotten() -> None:
     await asyncio.wait([reader])
     left = len(run._waiters)
     waits.set()
-    await over(run)
+    await wait_ended(run)
 
     assert (waiting, left) == (1, 0)
 
@@ -292,7 +292,7 @@ async def test_followers_see_what_is_emitted_at_once() -> None:
     async with asyncio.timeout(10):
         batch = await anext(followed)
     go_on.set()
-    await over(run)
+    await wait_ended(run)
     await followed.aclose()
 
-    assert said(batch) == ["PartAdded"]
+    assert event_lines(batch) == ["PartAdded"]

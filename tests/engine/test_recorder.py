@@ -19,7 +19,7 @@ from palaver.errors import DiskFull, Overloaded, RunNotFound
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.workflows.decorators import chat, workflow
-from tests.engine.run_factory import NOW, call, eventually, said
+from tests.engine.run_factory import NOW, call, event_lines, wait_until
 
 pytestmark = pytest.mark.anyio
 THEIRS = Origin(project="theirs", key="abcd1234", protocol="responses", reading={"stream": True}, stored=True)
@@ -90,7 +90,7 @@ async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -
     go_on.set()
     await run.wait_ended()
 
-    assert said(seen) == ["RunStarted", "TextStarted", "TextDelta Hel"]
+    assert event_lines(seen) == ["RunStarted", "TextStarted", "TextDelta Hel"]
     assert (row.status, row.ended_at) == ("running", None)
     assert await database.read(runs.read_events, "theirs", run.id, 2) == run.log[3:]
 
@@ -110,11 +110,11 @@ async def test_a_run_says_when_it_first_said_something(database: Database) -> No
 
     run = engine.start(slow, call(), origin=THEIRS)
     rows: list[runs.RunRow | None] = []
-    await eventually(lambda: len(run.log) == 1)
+    await wait_until(lambda: len(run.log) == 1)
     await recorder.flush()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
     speak.set()
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
     go_on.set()
@@ -206,7 +206,7 @@ async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_da
         await asyncio.Event().wait()
 
     run = engine.start(endless, call(), origin=THEIRS)
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     cancelling = asyncio.create_task(elsewhere.cancel("theirs", run.id))
     async with asyncio.timeout(10):
@@ -217,7 +217,7 @@ async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_da
 
     assert row.cancel_asked_at == NOW
     assert (await cancelling).status == "cancelled"
-    assert said(seen) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunCancelled"]
+    assert event_lines(seen) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunCancelled"]
     assert (await elsewhere.cancel("theirs", run.id)).status == "cancelled"
 
 
@@ -230,7 +230,7 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
         await asyncio.Event().wait()
 
     run = engine.start(endless, call(), origin=THEIRS)
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     recorder._states.clear()  # It died.
     left = await database.read(runs.list_unfinished_runs, ["p1"])
@@ -244,7 +244,7 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
     assert (found.row.status, found.row.finish, found.row.seq) == ("interrupted", "interrupted", 4)
     assert found.reply is not None
     assert [message.text for message in found.reply.messages] == ["Hel"]
-    assert said(log) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"]
+    assert event_lines(log) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"]
     assert [event.seq for event in log] == [0, 1, 2, 3, 4]
     with pytest.raises(RunNotFound):
         await records.get_row("mine", run.id)

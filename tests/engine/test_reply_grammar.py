@@ -26,7 +26,7 @@ from palaver.core.runs import Reply
 from palaver.errors import Failure
 from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.workflow import FunctionWorkflow
-from tests.engine.run_factory import ASKED, NOW, RUN, came_to, end_of, ran, reply
+from tests.engine.run_factory import NOW, QUESTION, RUN, last_event, reply, reply_of, run_to_end
 
 assistant = Message.assistant
 CALL = ToolCall(call_id="c1", name="add", arguments='{"a":2}')
@@ -193,8 +193,8 @@ CHAT: dict[str, tuple[Any, Reply]] = {
         [{"role": "user", "content": "Well?"}, {"role": "assistant", "content": "Hi."}],
         reply(assistant("Hi.")),
     ),
-    "the history and an answer as state": ({"messages": [ASKED, assistant("Hi.")]}, reply(assistant("Hi."))),
-    "the history alone": ([ASKED], reply()),
+    "the history and an answer as state": ({"messages": [QUESTION, assistant("Hi.")]}, reply(assistant("Hi."))),
+    "the history alone": ([QUESTION], reply()),
     "another user message": ([Message.user("I am you."), assistant("Hi.")], reply(assistant("Hi."))),
     "a system message": ([Message.system("Obey."), assistant("Hi.")], reply(assistant("Hi."))),
     # 6. any other JSON value
@@ -215,9 +215,9 @@ CHAT: dict[str, tuple[Any, Reply]] = {
 async def test_a_chat_may_give(case: str, maker: Maker) -> None:
     value, expected = CHAT[case]
 
-    run = await ran(a_chat(maker, value), ASKED)
+    run = await run_to_end(a_chat(maker, value), QUESTION)
 
-    assert came_to(run) == expected
+    assert reply_of(run) == expected
 
 
 BAD: dict[str, tuple[Any, str]] = {
@@ -237,9 +237,9 @@ BAD: dict[str, tuple[Any, str]] = {
 async def test_no_workflow_may_give(case: str, maker: Maker, declared: Callable[..., FunctionWorkflow]) -> None:
     value, why = BAD[case]
 
-    run = await ran(declared(maker, value))
+    run = await run_to_end(declared(maker, value))
 
-    assert end_of(run) == RunFailed(code="bad_stream", message=why, at=NOW)
+    assert last_event(run) == RunFailed(code="bad_stream", message=why, at=NOW)
 
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
@@ -254,7 +254,7 @@ async def test_no_workflow_may_give(case: str, maker: Maker, declared: Callable[
     ],
 )
 async def test_a_chat_may_give_messages_in_any_dialect(maker: Maker, said: Any) -> None:
-    run = await ran(a_chat(maker, said))
+    run = await run_to_end(a_chat(maker, said))
 
     assert [message.text for message in fold(run.log).messages] == ["Hi."]
 
@@ -291,9 +291,9 @@ STREAMS: dict[str, tuple[list[Any], Reply]] = {
 async def test_a_chat_may_yield(case: str, maker: Maker) -> None:
     values, expected = STREAMS[case]
 
-    run = await ran(a_chat(maker, *values), ASKED)
+    run = await run_to_end(a_chat(maker, *values), QUESTION)
 
-    assert came_to(run) == expected
+    assert reply_of(run) == expected
 
 
 @pytest.mark.parametrize("maker", YIELDING)
@@ -305,10 +305,10 @@ async def test_a_chat_may_yield(case: str, maker: Maker) -> None:
     ],
 )
 async def test_a_stream_may_end_itself_badly(maker: Maker, end: Any, last: str) -> None:
-    run = await ran(a_chat(maker, "Hel", end))
+    run = await run_to_end(a_chat(maker, "Hel", end))
 
-    assert came_to(run) == reply(assistant("Hel"), finish=last)
-    assert end_of(run) == msgspec.structs.replace(end, at=NOW)
+    assert reply_of(run) == reply(assistant("Hel"), finish=last)
+    assert last_event(run) == msgspec.structs.replace(end, at=NOW)
 
 
 @pytest.mark.parametrize("maker", YIELDING)
@@ -321,9 +321,9 @@ async def test_a_stream_may_end_itself_badly(maker: Maker, end: Any, last: str) 
     ],
 )
 async def test_what_was_said_stays_when_the_stream_is_broken(maker: Maker, values: list[Any], code: str) -> None:
-    run = await ran(a_chat(maker, *values))
+    run = await run_to_end(a_chat(maker, *values))
 
-    end = end_of(run)
+    end = last_event(run)
     assert isinstance(end, RunFailed)
     assert end.code == code
 
@@ -374,17 +374,17 @@ NESTED: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize("case", NESTED)
 async def test_a_chat_may_give_what_gives_values_in_turn(case: str, maker: Maker) -> None:
-    run = await ran(a_chat(maker, NESTED[case]()))
+    run = await run_to_end(a_chat(maker, NESTED[case]()))
 
-    assert came_to(run) == reply(assistant("ab"))
+    assert reply_of(run) == reply(assistant("ab"))
 
 
 @pytest.mark.parametrize("maker", RETURNING + YIELDING)
 @pytest.mark.parametrize("case", NESTED)
 async def test_a_workflow_may_give_what_gives_values_in_turn(case: str, maker: Maker) -> None:
-    run = await ran(a_workflow(maker, NESTED[case]()))
+    run = await run_to_end(a_workflow(maker, NESTED[case]()))
 
-    assert end_of(run) == RunFinished(value="ab", at=NOW)
+    assert last_event(run) == RunFinished(value="ab", at=NOW)
 
 
 @pytest.mark.parametrize("maker", YIELDING)
@@ -392,9 +392,9 @@ async def test_what_is_awaited_among_yields_is_one_of_them(maker: Maker) -> None
     async def number() -> int:
         return 2
 
-    run = await ran(a_workflow(maker, 1, number(), 3))
+    run = await run_to_end(a_workflow(maker, 1, number(), 3))
 
-    assert end_of(run) == RunFinished(value=[1, 2, 3], at=NOW)
+    assert last_event(run) == RunFinished(value=[1, 2, 3], at=NOW)
 
 
 # Any other workflow: its value
@@ -424,16 +424,16 @@ VALUES: dict[str, tuple[Any, Any]] = {
 async def test_the_value_of_a_workflow_may_be(case: str, maker: Maker) -> None:
     value, expected = VALUES[case]
 
-    run = await ran(a_workflow(maker, value))
+    run = await run_to_end(a_workflow(maker, value))
 
-    assert end_of(run) == RunFinished(value=expected, at=NOW)
+    assert last_event(run) == RunFinished(value=expected, at=NOW)
 
 
 @pytest.mark.parametrize("maker", RETURNING)
 async def test_a_part_that_a_workflow_returns_is_its_value(maker: Maker) -> None:
-    run = await ran(a_workflow(maker, Data(name="n", value=1)))
+    run = await run_to_end(a_workflow(maker, Data(name="n", value=1)))
 
-    assert end_of(run) == RunFinished(value={"type": "data", "name": "n", "value": 1}, at=NOW)
+    assert last_event(run) == RunFinished(value={"type": "data", "name": "n", "value": 1}, at=NOW)
 
 
 YIELDED: dict[str, tuple[list[Any], Any, Reply]] = {
@@ -469,10 +469,10 @@ YIELDED: dict[str, tuple[list[Any], Any, Reply]] = {
 async def test_a_workflow_may_yield(case: str, maker: Maker) -> None:
     values, value, expected = YIELDED[case]
 
-    run = await ran(a_workflow(maker, *values))
+    run = await run_to_end(a_workflow(maker, *values))
 
-    assert end_of(run) == RunFinished(value=value, finish=expected.finish, at=NOW)
-    assert came_to(run) == expected
+    assert last_event(run) == RunFinished(value=value, finish=expected.finish, at=NOW)
+    assert reply_of(run) == expected
 
 
 # Failing on purpose
@@ -486,9 +486,9 @@ async def test_a_workflow_may_fail_on_purpose(declared: Callable[..., FunctionWo
 
         return function
 
-    run = await ran(declared(failing))
+    run = await run_to_end(declared(failing))
 
     assert run.id == RUN
-    assert end_of(run) == RunFailed(
+    assert last_event(run) == RunFailed(
         code="no_city", message="I do not know Atlantis.", status=404, details={"city": "Atlantis"}, at=NOW
     )

@@ -26,19 +26,19 @@ from palaver.errors import Failure
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat, workflow
 from tests.engine.run_factory import (
-    ASKED,
     MSG,
     NOW,
+    QUESTION,
     RUN,
     call,
-    came_to,
-    end_of,
+    event_lines,
+    last_event,
     new_engine,
-    over,
-    ran,
     reply,
-    said,
-    until,
+    reply_of,
+    run_to_end,
+    wait_ended,
+    wait_for_event,
 )
 
 assistant = Message.assistant
@@ -50,7 +50,7 @@ async def test_a_run_starts_says_and_ends() -> None:
         yield "Hel"
         yield "lo"
 
-    run = await ran(tutor, ASKED, session="s-1", trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
+    run = await run_to_end(tutor, QUESTION, session="s-1", trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
 
     started = run.log[0]
     assert isinstance(started, RunStarted)
@@ -77,19 +77,19 @@ async def test_the_value_of_a_workflow_stands_at_its_end() -> None:
     async def double(x: int) -> int:
         return 2 * x
 
-    run = await ran(double, inputs={"x": 4})
+    run = await run_to_end(double, inputs={"x": 4})
 
     assert [type(event) for event in run.log] == [RunStarted, RunFinished]
-    assert end_of(run) == RunFinished(value=8, at=NOW)
+    assert last_event(run) == RunFinished(value=8, at=NOW)
 
 
 async def test_a_chat_has_no_value() -> None:
     @chat
     async def silent(messages: Any) -> None: ...
 
-    run = await ran(silent)
+    run = await run_to_end(silent)
 
-    assert end_of(run) == RunFinished(value=UNSET, at=NOW)
+    assert last_event(run) == RunFinished(value=UNSET, at=NOW)
 
 
 # What a workflow is given
@@ -111,9 +111,9 @@ async def test_a_chat_gets_its_history_in_the_dialect_of_its_annotation() -> Non
         got.append(messages)
 
     for each in (ours, plain, unsaid):
-        await ran(each, ASKED)
+        await run_to_end(each, QUESTION)
 
-    assert got == [[ASKED], [{"role": "user", "content": "Well?"}], [{"role": "user", "content": "Well?"}]]
+    assert got == [[QUESTION], [{"role": "user", "content": "Well?"}], [{"role": "user", "content": "Well?"}]]
 
 
 async def test_a_workflow_that_asks_for_it_gets_its_context() -> None:
@@ -123,13 +123,13 @@ async def test_a_workflow_that_asks_for_it_gets_its_context() -> None:
     async def curious(messages: Any, ctx: Context) -> None:
         seen.update(vars(ctx))
 
-    run = await ran(curious, ASKED, session="s-1", options={"temperature": 1}, client_tools=frozenset({"f"}))
+    run = await run_to_end(curious, QUESTION, session="s-1", options={"temperature": 1}, client_tools=frozenset({"f"}))
 
     known = ("run_id", "session", "messages", "options", "client_tools", "secrets", "flags", "cancelled")
     assert {key: seen[key] for key in known} == {
         "run_id": run.id,
         "session": "s-1",
-        "messages": (ASKED,),
+        "messages": (QUESTION,),
         "options": {"temperature": 1},
         "client_tools": frozenset({"f"}),
         "secrets": {},
@@ -169,7 +169,7 @@ KINDS = [seen_by_a_function, seen_by_a_generator, seen_by_a_coroutine, seen_by_a
 async def test_the_callers_context_variables_are(kind: Any) -> None:
     WHO.set("me")
 
-    assert came_to(await ran(kind)) == reply(assistant("me"))
+    assert reply_of(await run_to_end(kind)) == reply(assistant("me"))
 
 
 async def test_sync_code_stays_in_one_thread_and_off_the_loop() -> None:
@@ -178,9 +178,9 @@ async def test_sync_code_stays_in_one_thread_and_off_the_loop() -> None:
         for _ in range(3):
             yield threading.get_ident()
 
-    run = await ran(threads)
+    run = await run_to_end(threads)
 
-    value: Any = came_to(run).value
+    value: Any = reply_of(run).value
     assert len(set(value)) == 1
     assert value[0] != threading.get_ident()
 
@@ -198,13 +198,13 @@ async def test_a_blocked_workflow_does_not_delay_another() -> None:
 
     engine = new_engine()
     slow = engine.start(blocked, call())
-    fast = await ran(quick, engine=engine)
+    fast = await run_to_end(quick, engine=engine)
     still = slow.is_finished
     release.set()
-    await over(slow)
+    await wait_ended(slow)
 
-    assert (end_of(fast), still) == (RunFinished(value="here", at=NOW), False)
-    assert end_of(slow) == RunFinished(value=True, at=NOW)
+    assert (last_event(fast), still) == (RunFinished(value="here", at=NOW), False)
+    assert last_event(slow) == RunFinished(value=True, at=NOW)
 
 
 # Order
@@ -300,7 +300,7 @@ async def test_what_is_emitted_stays_in_order_with_what_is_yielded(kind: Any, st
         await asyncio.sleep(0)
         told.extend(events)
 
-    run = await over(new_engine().start(kind, call(), consumer=attend if attended else None))
+    run = await wait_ended(new_engine().start(kind, call(), consumer=attend if attended else None))
 
     assert described(run) == [str(number) for number in range(1, steps + 1)]
     assert [event.seq for event in run.log] == list(range(len(run.log)))
@@ -328,9 +328,9 @@ async def test_an_emitted_message_part_or_usage_is_said_and_is_no_part_of_the_va
         return 5
 
     for each in (busy, busy_in_a_thread):
-        run = await ran(each)
+        run = await run_to_end(each)
 
-        assert came_to(run) == reply(assistant("Working."), assistant("Still."), value=5, usage=Usage(1, 2))
+        assert reply_of(run) == reply(assistant("Working."), assistant("Still."), value=5, usage=Usage(1, 2))
         assert run.warnings == ["dropped a user message from a chat's reply"]
         assert UsageAdded in {type(event) for event in run.log}
 
@@ -345,9 +345,9 @@ async def test_anything_else_that_is_emitted_breaks_the_run(in_a_thread: bool) -
     def wrong_in_a_thread(messages: Any, ctx: Context) -> None:
         ctx.emit("text")
 
-    run = await ran(wrong_in_a_thread if in_a_thread else wrong)
+    run = await run_to_end(wrong_in_a_thread if in_a_thread else wrong)
 
-    assert end_of(run) == RunFailed(
+    assert last_event(run) == RunFailed(
         code="bad_stream", message="ctx.emit() takes an event, a part, a message or a usage, not a str.", at=NOW
     )
 
@@ -360,7 +360,7 @@ async def test_nothing_can_be_emitted_after_the_end(in_a_thread: bool) -> None:
     async def keeps(messages: Any, ctx: Context) -> None:
         kept.append(ctx)
 
-    run = await ran(keeps)
+    run = await run_to_end(keeps)
 
     async def on_the_loop(log: Any, line: str) -> None:
         log(line)
@@ -368,7 +368,7 @@ async def test_nothing_can_be_emitted_after_the_end(in_a_thread: bool) -> None:
     speak = asyncio.to_thread if in_a_thread else on_the_loop
     with pytest.raises(RuntimeError, match="after the run has ended"):
         await speak(kept[0].log, "late")
-    assert said(run.log) == ["RunStarted", "RunFinished"]
+    assert event_lines(run.log) == ["RunStarted", "RunFinished"]
 
 
 async def test_a_workflow_says_how_it_ends() -> None:
@@ -377,7 +377,7 @@ async def test_a_workflow_says_how_it_ends() -> None:
         ctx.finish("length")
         return "Hel"
 
-    assert came_to(await ran(short)) == reply(assistant("Hel"), finish="length")
+    assert reply_of(await run_to_end(short)) == reply(assistant("Hel"), finish="length")
 
 
 # How it may fail
@@ -397,17 +397,17 @@ def broken_generator(messages: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", [broken_async_generator, broken_generator], ids=lambda kind: kind.description.name)
 async def test_what_was_said_before_an_exception_stays_said(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
-    run = await ran(kind)
+    run = await run_to_end(kind)
 
-    assert came_to(run) == reply(assistant("Hel"), finish="error")
-    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert reply_of(run) == reply(assistant("Hel"), finish="error")
+    assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
     assert "LookupError: secret" in caplog.text
 
 
 async def test_with_debug_the_exception_is_told() -> None:
-    run = await ran(broken_async_generator, engine=new_engine(debug=True))
+    run = await run_to_end(broken_async_generator, engine=new_engine(debug=True))
 
-    assert end_of(run) == RunFailed(
+    assert last_event(run) == RunFailed(
         code="workflow_failed", message=f"The workflow failed (run {RUN}). LookupError: secret", at=NOW
     )
 
@@ -442,9 +442,9 @@ async def test_whatever_it_raises_ends_the_run_and_nothing_else(error: BaseExcep
         raise error
 
     kinds = {"function": function, "generator": generator, "coroutine": coroutine, "async generator": async_generator}
-    run = await ran(chat(kinds[kind], name="w"))
+    run = await run_to_end(chat(kinds[kind], name="w"))
 
-    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
     assert isinstance(error, SystemExit) or sys.exc_info() == (None, None, None)
 
 
@@ -457,9 +457,9 @@ async def test_a_failure_inside_a_task_group_is_the_authors_own() -> None:
     async def fails() -> None:
         raise Failure("full", "No room.")
 
-    run = await ran(grouped)
+    run = await run_to_end(grouped)
 
-    assert end_of(run) == RunFailed(code="full", message="No room.", at=NOW)
+    assert last_event(run) == RunFailed(code="full", message="No room.", at=NOW)
 
 
 async def test_a_function_that_cannot_take_its_arguments_fails_its_run() -> None:
@@ -470,11 +470,11 @@ async def test_a_function_that_cannot_take_its_arguments_fails_its_run() -> None
     async def refuses(**inputs: Any) -> None:
         raise TypeError("unexpected")
 
-    run = await ran(workflow(refuses), inputs={"self": 1})
-    fine = await ran(takes_self, inputs={"self": 1})
+    run = await run_to_end(workflow(refuses), inputs={"self": 1})
+    fine = await run_to_end(takes_self, inputs={"self": 1})
 
-    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
-    assert end_of(fine) == RunFinished(value={"self": 1}, at=NOW)
+    assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert last_event(fine) == RunFinished(value={"self": 1}, at=NOW)
 
 
 # Cleaning up
@@ -513,11 +513,11 @@ async def test_a_generator_is_closed_when_its_run_ends_early() -> None:
         yield inner()
 
     for each in (wrong, wrong_in_a_thread, wrong_inside):
-        run = await ran(each)
-        assert end_of(run) == RunFailed(
+        run = await run_to_end(each)
+        assert last_event(run) == RunFailed(
             code="bad_stream", message="The workflow gave bytes: decode them to text first.", at=NOW
         )
-    await until(thread_closed)
+    await wait_for_event(thread_closed)
 
     assert sorted(closed) == ["async", "inner", "sync"]
 
@@ -530,7 +530,7 @@ async def test_a_run_that_failed_tells_its_sync_code_to_stop() -> None:
         contexts.append(ctx)
         yield b"bytes"
 
-    await ran(wrong)
+    await run_to_end(wrong)
 
     assert contexts[0].cancelled
 
@@ -554,7 +554,7 @@ async def test_an_async_iterable_that_can_be_closed_is_closed() -> None:
     async def relays(messages: Any) -> AsyncIterator[Any]:
         yield feed
 
-    await ran(relays)
+    await run_to_end(relays)
 
     assert feed.closed
 
@@ -566,7 +566,7 @@ async def test_a_warning_is_given_once_and_logged(caplog: pytest.LogCaptureFixtu
             yield number
 
     with caplog.at_level(logging.INFO, "palaver.run"):
-        run = await ran(odd)
+        run = await run_to_end(odd)
 
     warning = "a chat gave a value of type int, which is no message; it is shown as data"
     assert run.warnings == [warning]
@@ -580,6 +580,6 @@ async def test_a_run_has_no_dictionary_of_its_own() -> None:
     async def brief(messages: list[Message]) -> str:
         return "Hi."
 
-    one = await ran(brief, Message("user", (Text("Hello"),)))
+    one = await run_to_end(brief, Message("user", (Text("Hello"),)))
 
     assert not hasattr(one, "__dict__")

@@ -21,7 +21,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Defined, Raised, Span, Tool
 from palaver.traces.run_facts import RunSpanContext
-from tests.engine.run_factory import ASKED, NOW, call, ran
+from tests.engine.run_factory import NOW, QUESTION, call, run_to_end
 from tests.frameworks.span_trees import kinds, stopped, traced, tree
 
 TELLER = ("house",)
@@ -205,7 +205,7 @@ async def test_a_step_ends_once() -> None:
 
 def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     put: list[Any] = []
-    home = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
+    home = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(QUESTION), "full")
     listener = hearing.StepRecorder(home, put.append, lambda: NOW, max_steps=5)
     step = listener.begin(TELLER, "llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
     assert step is not None
@@ -301,7 +301,7 @@ async def test_a_step_is_handed_on_when_it_ends_and_not_with_its_run() -> None:
             await arrived.wait()
         return "Done."
 
-    await ran(long, ASKED, engine=Engine(tracer=tracing))
+    await run_to_end(long, QUESTION, engine=Engine(tracer=tracing))
     await tracing.close()
 
     assert [span.name for span in spans] == ["early", "invoke_workflow long"]
@@ -315,7 +315,7 @@ async def test_nobody_listens_where_nothing_is_traced() -> None:
         seen.append(steps.current_listener())
         return "Hi."
 
-    await ran(looks, ASKED)
+    await run_to_end(looks, QUESTION)
     await traced(looks, record="off")
 
     assert seen == [None, None]

@@ -20,7 +20,7 @@ from palaver.engine.recorder import MemoryRunStore, RunHandedOver
 from palaver.engine.run import Run
 from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Span
-from tests.engine.run_factory import ASKED, NOW, call, over, ran
+from tests.engine.run_factory import NOW, QUESTION, call, run_to_end, wait_ended
 
 Kept = list[Span]
 
@@ -35,7 +35,7 @@ async def traced(of: Any, *messages: Message, **given: Any) -> Kept:
     """The spans of one run."""
     spans: Kept = []
     tracing = RunTracer(spans.extend)
-    await ran(of, *messages, engine=Engine(tracer=tracing, now=ticking()), **given)
+    await run_to_end(of, *messages, engine=Engine(tracer=tracing, now=ticking()), **given)
     await tracing.close()
     return spans
 
@@ -47,10 +47,10 @@ async def answer(messages: list[Message]) -> AsyncIterator[str]:
 
 
 async def test_a_run_leaves_a_span_with_what_was_asked_and_answered() -> None:
-    [span] = await traced(answer, ASKED, user="u-1", session="s-1")
+    [span] = await traced(answer, QUESTION, user="u-1", session="s-1")
 
     assert (span.name, span.kind, span.status) == ("invoke_workflow answer", "workflow", "ok")
-    assert (span.messages_in, span.messages_out) == ((ASKED,), (Message.assistant("Hello."),))
+    assert (span.messages_in, span.messages_out) == ((QUESTION,), (Message.assistant("Hello."),))
     assert (span.session, span.user, span.finish) == ("s-1", "u-1", "stop")
     assert span.attributes["palaver.is_chat"] is True
     assert span.duration_ms > 0
@@ -60,7 +60,7 @@ async def test_its_span_has_the_ids_that_the_run_tells() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend)
 
-    run = await ran(answer, ASKED, engine=Engine(tracer=tracing), trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
+    run = await run_to_end(answer, QUESTION, engine=Engine(tracer=tracing), trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
     await tracing.close()
 
     assert [(span.trace_id, span.span_id, span.parent_id) for span in spans] == [
@@ -77,7 +77,7 @@ async def test_a_tool_took_as_long_as_from_its_call_to_its_answer() -> None:
         yield ToolResult("c2", "noon")
         yield ToolResult("c1", {"degrees": 3})
 
-    root, second, first = await traced(looks, ASKED)
+    root, second, first = await traced(looks, QUESTION)
 
     # The clock: start, first output, then each event of a tool, and the end.
     assert [(span.name, (span.start - root.start) / timedelta(milliseconds=1)) for span in (first, second)] == [
@@ -111,10 +111,10 @@ async def test_a_run_that_was_stopped_leaves_what_it_had_said() -> None:
         said.set()
         await asyncio.Event().wait()
 
-    run = Engine(tracer=tracing).start(endless, call(ASKED))
+    run = Engine(tracer=tracing).start(endless, call(QUESTION))
     await said.wait()
     run.cancel()
-    await over(run)
+    await wait_ended(run)
     await tracing.close()
 
     assert [(span.status, span.messages_out) for span in spans] == [("cancelled", (Message.assistant("On and"),))]
@@ -126,7 +126,7 @@ async def test_a_run_that_failed_says_so_without_its_callers_secrets() -> None:
         yield "Well, open-sesame-42"
         raise ValueError("open-sesame-42")
 
-    [span] = await traced(fails, ASKED, secrets={"key": Secret("open-sesame-42")})
+    [span] = await traced(fails, QUESTION, secrets={"key": Secret("open-sesame-42")})
 
     assert (span.status, span.messages_out) == ("error", (Message.assistant("Well, ***"),))
     assert b"sesame" not in msgspec.json.encode(span)
@@ -139,7 +139,7 @@ async def test_an_author_says_how_much_is_recorded(record: Any) -> None:
         yield ToolCall("c1", "f")
         yield ToolResult("c1", 1)
 
-    spans = await traced(discreet, ASKED)
+    spans = await traced(discreet, QUESTION)
 
     assert [(span.kind, bool(span.messages_in)) for span in spans] == {
         "off": [],
@@ -156,7 +156,7 @@ async def test_a_run_that_begins_anew_elsewhere_leaves_no_span_here() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend)
 
-    await ran(answer, engine=Engine(tracer=tracing, store=Leaving()))
+    await run_to_end(answer, engine=Engine(tracer=tracing, store=Leaving()))
     await tracing.close()
 
     assert spans == []
@@ -166,7 +166,7 @@ async def test_spans_are_made_in_a_thread_after_the_end_was_told() -> None:
     threads: list[str] = []
     tracing = RunTracer(lambda spans: threads.append(threading.current_thread().name), delay=60)
 
-    run = await ran(answer, ASKED, engine=Engine(tracer=tracing))
+    run = await run_to_end(answer, QUESTION, engine=Engine(tracer=tracing))
     assert (run.is_finished, threads) == (True, [])
     await tracing.flush()
 
@@ -178,7 +178,7 @@ async def test_without_being_asked_they_come_soon() -> None:
     came: asyncio.Queue[Sequence[Span]] = asyncio.Queue()
     tracing = RunTracer(came.put_nowait)
 
-    await ran(answer, ASKED, engine=Engine(tracer=tracing))
+    await run_to_end(answer, QUESTION, engine=Engine(tracer=tracing))
     async with asyncio.timeout(10):
         [span] = await came.get()
 
@@ -193,7 +193,7 @@ async def test_runs_that_end_meanwhile_are_next() -> None:
     engine = Engine(tracer=tracing)
 
     for _ in range(20):
-        await ran(answer, ASKED, engine=engine)
+        await run_to_end(answer, QUESTION, engine=engine)
     await tracing.close()
 
     assert len(spans) == 20
@@ -205,7 +205,7 @@ async def test_where_too_much_waits_spans_are_dropped_and_no_run_waits(caplog: p
     engine = Engine(tracer=tracing)
 
     for _ in range(5):
-        await ran(answer, ASKED, engine=engine)
+        await run_to_end(answer, QUESTION, engine=engine)
     await tracing.close()
 
     assert (len(spans), tracing.dropped) == (2, 3)
@@ -220,7 +220,7 @@ async def test_events_that_wait_are_bounded_too_but_one_run_is_always_taken() ->
     engine = Engine(tracer=tracing)
 
     for _ in range(2):
-        await ran(answer, ASKED, engine=engine)
+        await run_to_end(answer, QUESTION, engine=engine)
     await tracing.close()
 
     assert (len(spans), tracing.dropped) == (1, 1)
@@ -236,9 +236,9 @@ async def test_a_sink_that_raises_costs_its_spans_and_no_others(caplog: pytest.L
 
     tracing = RunTracer(picky)
     engine = Engine(tracer=tracing)
-    await ran(answer, ASKED, engine=engine)
+    await run_to_end(answer, QUESTION, engine=engine)
     await tracing.flush()
-    await ran(answer, ASKED, engine=engine)
+    await run_to_end(answer, QUESTION, engine=engine)
     await tracing.close()
 
     assert (len(spans), tracing.dropped) == (1, 1)
@@ -263,7 +263,7 @@ async def test_a_run_that_cannot_be_read_costs_no_other(
     tracing = RunTracer(spans.extend, delay=60)
     engine = Engine(tracer=tracing)
     for _ in range(2):
-        await ran(answer, ASKED, engine=engine)
+        await run_to_end(answer, QUESTION, engine=engine)
     await tracing.close()
 
     assert len(spans) == 1
@@ -292,7 +292,7 @@ async def test_an_authors_own_spans_nest_under_the_run(tracer: Any) -> None:
             pass
         yield "Found."
 
-    spans = {span.name: span for span in await traced(looks, ASKED, session="s-1")}
+    spans = {span.name: span for span in await traced(looks, QUESTION, session="s-1")}
     root, look, inside = (spans[name] for name in ("invoke_workflow looks", "look", "inside"))
 
     assert {span.trace_id for span in (root, look, inside)} == {root.trace_id}
@@ -315,7 +315,7 @@ async def test_a_tool_that_an_instrumentation_tells_of_is_one_span(tracer: Any, 
             pass
         yield ToolResult("c1", "seen")
 
-    spans = await traced(looks, ASKED)
+    spans = await traced(looks, QUESTION)
 
     assert sorted(span.name for span in spans) == ["invoke_workflow looks", "their look"]
 
@@ -326,7 +326,7 @@ async def test_so_do_those_of_sync_code_in_its_thread(tracer: Any) -> None:
         with tracer.start_as_current_span("look"):
             return "Found."
 
-    spans = {span.name: span for span in await traced(looks, ASKED)}
+    spans = {span.name: span for span in await traced(looks, QUESTION)}
 
     assert spans["look"].parent_id == spans["invoke_workflow looks"].span_id
 
@@ -343,11 +343,11 @@ async def test_a_span_below_a_run_is_in_its_project_whatever_trace_a_caller_name
         yield "Found."
 
     runs = [
-        engine.start(looks, call(ASKED, trace_parent=f"00-{'a' * 32}-{'b' * 16}-01"), origin=Origin(project=project))
+        engine.start(looks, call(QUESTION, trace_parent=f"00-{'a' * 32}-{'b' * 16}-01"), origin=Origin(project=project))
         for project in ("here", "there")
     ]
     for run in runs:
-        await over(run)
+        await wait_ended(run)
     await tracing.close()
 
     assert sorted((span.project, span.run_id) for span in spans if span.name == "look") == [
@@ -357,12 +357,12 @@ async def test_a_span_below_a_run_is_in_its_project_whatever_trace_a_caller_name
 
 
 async def test_a_span_that_belongs_to_no_run_is_nobodys(tracer: Any) -> None:
-    await traced(answer, ASKED)
+    await traced(answer, QUESTION)
     spans: Kept = []
     tracing = RunTracer(spans.extend)
 
     with tracer.start_as_current_span("elsewhere"):
-        await ran(answer, ASKED, engine=Engine(tracer=tracing))
+        await run_to_end(answer, QUESTION, engine=Engine(tracer=tracing))
     await tracing.close()
 
     assert [span.name for span in spans] == ["invoke_workflow answer"]
@@ -372,7 +372,7 @@ async def test_when_a_run_is_over_its_task_is_where_it_was(tracer: Any) -> None:
     from opentelemetry import trace
 
     engine = Engine(tracer=RunTracer(lambda _: None))
-    run, producer = engine.open(answer, call(ASKED))
+    run, producer = engine.open(answer, call(QUESTION))
     before = trace.get_current_span()
 
     await run.drive(producer)
@@ -391,7 +391,7 @@ async def test_of_a_run_that_is_not_recorded_its_spans_are_not_either(tracer: An
 
     spans: Kept = []
     tracing = RunTracer(spans.extend)
-    run: Run = await ran(looks, ASKED, engine=Engine(tracer=tracing))
+    run: Run = await run_to_end(looks, QUESTION, engine=Engine(tracer=tracing))
     await tracing.close()
 
     assert spans == []
@@ -399,7 +399,7 @@ async def test_of_a_run_that_is_not_recorded_its_spans_are_not_either(tracer: An
 
 
 async def test_a_trace_that_is_no_number_does_no_harm(tracer: Any) -> None:
-    [span] = await traced(answer, ASKED, trace_parent="00-what-ever-01")
+    [span] = await traced(answer, QUESTION, trace_parent="00-what-ever-01")
 
     assert span.trace_id == "what"
 
@@ -407,6 +407,6 @@ async def test_a_trace_that_is_no_number_does_no_harm(tracer: Any) -> None:
 async def test_a_process_without_opentelemetry_has_its_traces_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
 
-    [span] = await traced(answer, ASKED)
+    [span] = await traced(answer, QUESTION)
 
     assert span.workflow == "answer"

@@ -20,7 +20,7 @@ from palaver.storage.database import Database
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 from palaver.workflows.decorators import chat
-from tests.engine.run_factory import NOW, call, eventually
+from tests.engine.run_factory import NOW, call, wait_until
 
 pytestmark = pytest.mark.anyio
 BACK, FORWARD = timedelta(hours=-1), timedelta(days=1)
@@ -71,7 +71,7 @@ async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: 
         yield "two"
 
     run = process.engine.start(slow, call(Message.user("Hi.")), origin=THEIRS)
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await process.recorder.flush()
     process.wall += jump
     go_on.set()
@@ -94,7 +94,7 @@ async def test_nor_does_one_whose_process_died(database: Database, jump: timedel
         await asyncio.Event().wait()
 
     run = process.engine.start(endless, call(Message.user("Hi.")), origin=THEIRS)
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await process.recorder.flush()
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW + jump)
     row = await database.read(runs.get_run, "theirs", run.id)

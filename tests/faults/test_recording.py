@@ -16,7 +16,7 @@ from palaver.errors import Overloaded
 from palaver.storage import runs
 from palaver.storage.database import Database
 from palaver.workflows.decorators import chat
-from tests.engine.run_factory import NOW, call, eventually
+from tests.engine.run_factory import NOW, call, wait_until
 
 pytestmark = pytest.mark.anyio
 THEIRS = Origin(project="theirs", protocol="responses", stored=True)
@@ -70,7 +70,7 @@ async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for
     fickle.before = refuse
     good = [engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS) for _ in range(3)]
     bad = engine.start(slow(go_on), call(Message.user("Oh.")), origin=THEIRS)
-    await eventually(lambda: all(len(run.log) == 3 for run in [*good, bad]))
+    await wait_until(lambda: all(len(run.log) == 3 for run in [*good, bad]))
     await recorder.flush()
     recorder.check()  # More may begin.
     go_on.set()
@@ -87,7 +87,7 @@ async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Databa
     fickle, go_on = Fickle(database), asyncio.Event()
     engine, recorder = new_engine(fickle)
     run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
 
     def refuse(args: tuple[Any, ...]) -> None:
@@ -112,7 +112,7 @@ async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(dat
 
     fickle.after = lose
     run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     with pytest.raises(Overloaded):
         recorder.check()
@@ -128,7 +128,7 @@ async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was
     fickle, go_on = Fickle(database), asyncio.Event()
     engine, recorder = new_engine(fickle)
     run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
-    await eventually(lambda: len(run.log) == 3)
+    await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
 
     def lose() -> None:

@@ -9,7 +9,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Span
 from palaver.workflows.workflow import Workflow
-from tests.engine.run_factory import ASKED, call, over, ran
+from tests.engine.run_factory import QUESTION, call, run_to_end, wait_ended
 
 Tree = tuple[Any, ...]
 
@@ -18,8 +18,8 @@ async def traced(workflow: Workflow, *messages: Message, **given: Any) -> list[S
     """The spans of one run, the run's own first."""
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
-    output = messages or ((ASKED,) if workflow.description.is_chat else ())
-    await ran(workflow, *output, engine=Engine(tracer=tracing), **given)
+    output = messages or ((QUESTION,) if workflow.description.is_chat else ())
+    await run_to_end(workflow, *output, engine=Engine(tracer=tracing), **given)
     await tracing.close()
     return ordered(spans)
 
@@ -28,11 +28,11 @@ async def stopped(workflow: Workflow, when: asyncio.Event, **given: Any) -> list
     """The spans of a run that is cancelled at that moment."""
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
-    run = Engine(tracer=tracing).start(workflow, call(ASKED, **given))
+    run = Engine(tracer=tracing).start(workflow, call(QUESTION, **given))
     async with asyncio.timeout(10):
         await when.wait()
     run.cancel()
-    await over(run)
+    await wait_ended(run)
     await tracing.close()
     return ordered(spans)
 

@@ -17,7 +17,7 @@ from palaver.core.events import TextDelta
 from palaver.errors import ChatWithoutMessages, NotAWorkflow
 from palaver.frameworks import langchain
 from palaver.testing import client
-from tests.engine.run_factory import ASKED, came_to, ran, reply
+from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import Scripted, calling, texts, words
 
 OLD = Message.assistant("Old.")
@@ -71,23 +71,23 @@ def test_a_tool_is_no_chat() -> None:
 
 async def test_a_model_is_a_chat() -> None:
     model = FakeListChatModel(responses=["Hi."])
-    run = await ran(chat(model), ASKED)
+    run = await run_to_end(chat(model), QUESTION)
 
-    assert came_to(run) == said("Hi.")
+    assert reply_of(run) == said("Hi.")
     assert [event.delta for event in run.log if isinstance(event, TextDelta)] == ["H", "i", "."]
 
 
 async def test_a_model_gets_the_whole_history() -> None:
     model = Scripted(turns=[words("So.")])
 
-    assert came_to(await ran(chat(model), Message.system("S"), ASKED, OLD, ASKED)) == said("So.")
+    assert reply_of(await run_to_end(chat(model), Message.system("S"), QUESTION, OLD, QUESTION)) == said("So.")
     assert texts(model.asked[0]) == [("system", "S"), ("human", "Well?"), ("ai", "Old."), ("human", "Well?")]
 
 
 async def test_a_model_may_call_tools_that_the_caller_runs() -> None:
     model = Scripted(turns=[calling((0, "c1", "f", "{}"))])
 
-    assert came_to(await ran(chat(model), ASKED)) == said(
+    assert reply_of(await run_to_end(chat(model), QUESTION)) == said(
         ToolCall(call_id="c1", name="f", arguments="{}"), finish="tool-calls"
     )
 
@@ -97,7 +97,7 @@ async def test_a_chain_takes_the_history_and_the_variables_of_its_prompt() -> No
     model = Scripted(turns=[words("So.")])
     chain = chat(prompt | model.bind(stop=["x"]), name="chain")
 
-    assert came_to(await ran(chain, ASKED, inputs={"mood": "kind"})) == said("So.")
+    assert reply_of(await run_to_end(chain, QUESTION, inputs={"mood": "kind"})) == said("So.")
     assert texts(model.asked[0]) == [("system", "Be kind."), ("human", "Well?")]
     assert chain.description.schemas.inputs["required"] == ["messages", "mood"]
 
@@ -105,9 +105,9 @@ async def test_a_chain_takes_the_history_and_the_variables_of_its_prompt() -> No
 async def test_a_chain_may_end_in_text() -> None:
     prompt = ChatPromptTemplate([("placeholder", "{messages}")])
     model = GenericFakeChatModel(messages=iter([AIMessage("So it is.")]))
-    run = await ran(chat((prompt | model | StrOutputParser()).with_config(tags=["x"]), name="chain"), ASKED)
+    run = await run_to_end(chat((prompt | model | StrOutputParser()).with_config(tags=["x"]), name="chain"), QUESTION)
 
-    assert came_to(run) == said("So it is.")
+    assert reply_of(run) == said("So it is.")
 
 
 def test_a_chain_without_a_place_for_the_history_is_no_chat() -> None:
@@ -121,13 +121,13 @@ async def test_any_runnable_of_messages_is_a_chat() -> None:
     def shout(messages: list[BaseMessage]) -> str:
         return messages[-1].text.upper()
 
-    assert came_to(await ran(chat(RunnableLambda(shout)), ASKED)) == said("WELL?")
+    assert reply_of(await run_to_end(chat(RunnableLambda(shout)), QUESTION)) == said("WELL?")
 
 
 async def test_options_of_a_call_are_not_applied() -> None:
     model = Scripted(turns=[words("So.")])
 
-    assert came_to(await ran(chat(model), ASKED, options={"temperature": 0.1})) == said("So.")
+    assert reply_of(await run_to_end(chat(model), QUESTION, options={"temperature": 0.1})) == said("So.")
 
 
 # Workflows that are no chats
@@ -137,10 +137,10 @@ async def test_a_chain_that_is_no_chat_takes_its_variables_and_gives_text() -> N
     cost: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     model = Scripted(turns=[[*words("Cats, ", "again"), *words("", usage_metadata=cost)]])
     headline = workflow(PromptTemplate.from_template("About {topic}") | model, name="headline")
-    run = await ran(headline, inputs={"topic": "cats"})
+    run = await run_to_end(headline, inputs={"topic": "cats"})
 
-    assert came_to(run).value == "Cats, again"
-    assert came_to(run).usage == Usage(1, 2)
+    assert reply_of(run).value == "Cats, again"
+    assert reply_of(run).usage == Usage(1, 2)
     assert texts(model.asked[0]) == [("human", "About cats")]
     assert headline.description.schemas.inputs["properties"] == {"topic": {"type": "string"}}
 
@@ -149,7 +149,7 @@ async def test_any_other_runnable_takes_one_input_and_gives_its_value() -> None:
     both: Any = RunnableParallel(twice=RunnableLambda(lambda n: n + n), text=RunnableLambda(str))  # type: ignore[operator]
     values = workflow(both, name="both")
 
-    assert came_to(await ran(values, inputs={"input": 4})).value == {"twice": 8, "text": "4"}
+    assert reply_of(await run_to_end(values, inputs={"input": 4})).value == {"twice": 8, "text": "4"}
     assert values.description.schemas.inputs["required"] == ["input"]
 
 
@@ -157,7 +157,7 @@ async def test_a_value_that_is_built_up_while_it_streams_is_given_once() -> None
     model = FakeListChatModel(responses=['{"a": [1, 2]}'])
     chain = workflow(PromptTemplate.from_template("{x}") | model | JsonOutputParser(), name="chain")
 
-    assert came_to(await ran(chain, inputs={"x": "y"})).value == {"a": [1, 2]}
+    assert reply_of(await run_to_end(chain, inputs={"x": "y"})).value == {"a": [1, 2]}
 
 
 async def test_a_graph_that_is_no_chat_takes_and_gives_its_state() -> None:
@@ -171,7 +171,7 @@ async def test_a_graph_that_is_no_chat_takes_and_gives_its_state() -> None:
     double.add_node("node", doubled).add_edge(START, "node")
     declared = workflow(double.compile(), name="double")
 
-    assert came_to(await ran(declared, inputs={"n": 4})).value == {"n": 8}
+    assert reply_of(await run_to_end(declared, inputs={"n": 4})).value == {"n": 8}
 
 
 # Over HTTP

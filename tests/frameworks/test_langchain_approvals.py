@@ -15,7 +15,7 @@ from palaver import Data, Message, ToolCall, ToolResult, chat
 from palaver.core.events import RunFailed
 from palaver.engine.run import Run
 from palaver.testing import client
-from tests.engine.run_factory import ASKED, came_to, ran, reply
+from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import Scripted, calling, words
 
 MADE = (
@@ -51,7 +51,7 @@ def answered(own: Any, approve: Any = True, **reason: str) -> Data:
 
 
 def requests(run: Run) -> list[Any]:
-    parts = [part for message in came_to(run).messages for part in message.parts]
+    parts = [part for message in reply_of(run).messages for part in message.parts]
     return [part.value for part in parts if isinstance(part, Data) and part.name == "approval-request"]
 
 
@@ -77,36 +77,36 @@ def question(own: str, arguments: str, interrupt: str) -> dict[str, Any]:
 
 
 async def test_each_action_is_asked_about_by_the_call_that_it_is() -> None:
-    run = await ran(careful(), ASKED, session="s")
+    run = await run_to_end(careful(), QUESTION, session="s")
     http_request = requests(run)
     own = http_request[0]["interrupt"]
 
     assert http_request == [question("c1", '{"x":1}', own), question("c3", '{"x":2}', own)]
-    assert came_to(run).messages[0].tool_calls == list(MADE)
-    assert came_to(run).finish == "tool-calls"
+    assert reply_of(run).messages[0].tool_calls == list(MADE)
+    assert reply_of(run).finish == "tool-calls"
 
 
 async def test_the_graph_goes_on_when_all_are_answered() -> None:
     bot = careful()
-    await ran(bot, ASKED, session="s")
+    await run_to_end(bot, QUESTION, session="s")
     answers = Message.user(answered("c3", False, reason="Keep it."), answered("c1"))
 
     # The client sent the calls along: those that it answers are not said again.
-    run = await ran(bot, ASKED, Message.assistant("So:", *MADE), answers, session="s")
-    results = {result.call_id: result for message in came_to(run).messages for result in message.tool_results}
+    run = await run_to_end(bot, QUESTION, Message.assistant("So:", *MADE), answers, session="s")
+    results = {result.call_id: result for message in reply_of(run).messages for result in message.tool_results}
 
     assert results["c1"] == ToolResult(call_id="c1", output="deleted 1")
     assert (results["c3"].output.endswith("Keep it."), results["c3"].is_error) == (True, True)
-    assert [call.call_id for message in came_to(run).messages for call in message.tool_calls] == ["c2"]
-    assert came_to(run).messages[-1] == Message.assistant("Done.")
-    assert came_to(run).finish == "stop"
+    assert [call.call_id for message in reply_of(run).messages for call in message.tool_calls] == ["c2"]
+    assert reply_of(run).messages[-1] == Message.assistant("Done.")
+    assert reply_of(run).finish == "stop"
 
 
 async def test_calls_that_the_client_did_not_send_are_announced_with_their_results() -> None:
     bot = careful()
-    await ran(bot, ASKED, session="s")
-    run = await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")
-    messages = came_to(run).messages
+    await run_to_end(bot, QUESTION, session="s")
+    run = await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
+    messages = reply_of(run).messages
 
     assert {call for message in messages for call in message.tool_calls} == set(MADE)
     assert {result.call_id for message in messages for result in message.tool_results} == {"c1", "c2", "c3"}
@@ -115,12 +115,14 @@ async def test_calls_that_the_client_did_not_send_are_announced_with_their_resul
 
 async def test_a_run_that_goes_on_may_ask_again() -> None:
     bot = careful(again=True)
-    await ran(bot, ASKED, session="s")
-    run = await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")
+    await run_to_end(bot, QUESTION, session="s")
+    run = await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
     http_request = requests(run)
 
     assert http_request == [question("c4", '{"x":3}', http_request[0]["interrupt"])]
-    assert came_to(await ran(bot, Message.user(answered("c4")), session="s")).messages[-1] == Message.assistant("Done.")
+    assert reply_of(await run_to_end(bot, Message.user(answered("c4")), session="s")).messages[-1] == Message.assistant(
+        "Done."
+    )
 
 
 REFUSED: dict[str, tuple[list[Data], tuple[str, str, int]]] = {
@@ -143,27 +145,29 @@ REFUSED: dict[str, tuple[list[Data], tuple[str, str, int]]] = {
 async def test_answers_that_do_not_fit_are_refused_and_change_nothing(case: str) -> None:
     answers, wrong = REFUSED[case]
     bot = careful()
-    await ran(bot, ASKED, session="s")
+    await run_to_end(bot, QUESTION, session="s")
 
-    assert failure(await ran(bot, Message.user(*answers), session="s")) == wrong
-    assert requests(await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")) == []
+    assert failure(await run_to_end(bot, Message.user(*answers), session="s")) == wrong
+    assert requests(await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")) == []
 
 
 async def test_what_is_not_pending_cannot_be_approved() -> None:
     nothing = ("approval_not_found", "Nothing here waits for an approval.", 404)
     bot = careful()
 
-    assert failure(await ran(bot, Message.user(answered("c1")), session="new")) == nothing
-    await ran(bot, ASKED, session="s")
-    await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")
-    assert failure(await ran(bot, Message.user(answered("c1"), answered("c3")), session="s")) == nothing
+    assert failure(await run_to_end(bot, Message.user(answered("c1")), session="new")) == nothing
+    await run_to_end(bot, QUESTION, session="s")
+    await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
+    assert failure(await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")) == nothing
 
 
 async def test_a_run_that_waits_may_be_answered_with_words_instead() -> None:
     bot = careful()
-    await ran(bot, ASKED, session="s")
+    await run_to_end(bot, QUESTION, session="s")
 
-    assert came_to(await ran(bot, Message.user("Never mind."), session="s")) == reply(Message.assistant("Done."))
+    assert reply_of(await run_to_end(bot, Message.user("Never mind."), session="s")) == reply(
+        Message.assistant("Done.")
+    )
 
 
 # Interrupts with any other value
@@ -187,7 +191,7 @@ def asking(*values: Any, **given: Any) -> Any:
 )
 async def test_any_other_value_is_one_question(value: Any, arguments: str, message: str | None) -> None:
     bot = asking(value)
-    run = await ran(bot, ASKED, session="s")
+    run = await run_to_end(bot, QUESTION, session="s")
     (call,) = requests(run)
 
     assert call == {
@@ -199,44 +203,46 @@ async def test_any_other_value_is_one_question(value: Any, arguments: str, messa
         "decisions": ["approve", "reject"],
         "interrupt": call["interrupt"],
     }
-    assert came_to(run).finish == "tool-calls"
-    assert came_to(await ran(bot, Message.user(answered(call["id"])), session="s")) == reply(Message.assistant("True"))
+    assert reply_of(run).finish == "tool-calls"
+    assert reply_of(await run_to_end(bot, Message.user(answered(call["id"])), session="s")) == reply(
+        Message.assistant("True")
+    )
 
 
 async def test_a_rejection_is_what_the_graph_goes_on_with() -> None:
     bot = asking("Go on?")
-    (call,) = requests(await ran(bot, ASKED, session="s"))
-    run = await ran(bot, Message.user(answered(call["id"], False)), session="s")
+    (call,) = requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(answered(call["id"], False)), session="s")
 
-    assert came_to(run) == reply(Message.assistant("False"))
+    assert reply_of(run) == reply(Message.assistant("False"))
 
 
 async def test_the_input_resume_goes_to_the_graph_as_it_is() -> None:
     bot = asking("Go on?")
-    nothing = await ran(bot, ASKED, session="s", inputs={"resume": 1})
-    await ran(bot, ASKED, session="s")
-    run = await ran(bot, session="s", inputs={"resume": {"at": "noon"}})
+    nothing = await run_to_end(bot, QUESTION, session="s", inputs={"resume": 1})
+    await run_to_end(bot, QUESTION, session="s")
+    run = await run_to_end(bot, session="s", inputs={"resume": {"at": "noon"}})
 
     assert failure(nothing) == ("approval_not_found", "Nothing here waits for an approval.", 404)
-    assert came_to(run) == reply(Message.assistant("{'at': 'noon'}"))
+    assert reply_of(run) == reply(Message.assistant("{'at': 'noon'}"))
 
 
 async def test_several_interrupts_are_answered_together() -> None:
     bot = asking("One?", "Two?")
-    http_request = {each["message"]: each["id"] for each in requests(await ran(bot, ASKED, session="s"))}
+    http_request = {each["message"]: each["id"] for each in requests(await run_to_end(bot, QUESTION, session="s"))}
     answers = [answered(http_request["One?"]), answered(http_request["Two?"], False)]
-    run = await ran(bot, Message.user(*answers), session="s")
+    run = await run_to_end(bot, Message.user(*answers), session="s")
 
-    assert sorted(message.text for message in came_to(run).messages) == ["False", "True"]
+    assert sorted(message.text for message in reply_of(run).messages) == ["False", "True"]
 
 
 async def test_an_action_that_is_no_call_is_asked_about_all_the_same() -> None:
     bot = asking({"action_requests": [{"name": "wipe", "args": {}, "description": "Wipe?"}]})
-    (call,) = requests(await ran(bot, ASKED, session="s"))
-    run = await ran(bot, Message.user(answered(call["id"], False)), session="s")
+    (call,) = requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(answered(call["id"], False)), session="s")
 
     assert (call["id"], call["call_id"]) == (f"int_{call['interrupt']}.1", None)
-    assert came_to(run) == reply(Message.assistant("{'decisions': [{'type': 'reject'}]}"))
+    assert reply_of(run) == reply(Message.assistant("{'decisions': [{'type': 'reject'}]}"))
 
 
 async def test_a_graph_without_a_checkpointer_asks_but_cannot_go_on() -> None:
@@ -246,9 +252,9 @@ async def test_a_graph_without_a_checkpointer_asks_but_cannot_go_on() -> None:
     graph = StateGraph(MessagesState)
     graph.add_node("node", node).add_edge(START, "node")
     bot = chat(graph.compile())
-    (call,) = requests(await ran(bot, ASKED, session="s"))
+    (call,) = requests(await run_to_end(bot, QUESTION, session="s"))
 
-    assert failure(await ran(bot, Message.user(answered(call["id"])), session="s"))[0] == "approval_not_found"
+    assert failure(await run_to_end(bot, Message.user(answered(call["id"])), session="s"))[0] == "approval_not_found"
 
 
 async def test_an_interrupt_inside_a_subgraph_is_the_graphs() -> None:
@@ -256,18 +262,18 @@ async def test_an_interrupt_inside_a_subgraph_is_the_graphs() -> None:
     graph = StateGraph(MessagesState)
     graph.add_node("inner", inner).add_edge(START, "inner")
     bot = chat(graph.compile(checkpointer=InMemorySaver()))
-    http_request = requests(await ran(bot, ASKED, session="s"))
-    run = await ran(bot, Message.user(*[answered(each["id"]) for each in http_request]), session="s")
+    http_request = requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(*[answered(each["id"]) for each in http_request]), session="s")
 
     assert [each["id"] for each in http_request] == ["c1", "c3"]
-    assert came_to(run).messages[-1] == Message.assistant("Done.")
+    assert reply_of(run).messages[-1] == Message.assistant("Done.")
 
 
 async def test_a_call_that_the_user_saw_otherwise_is_not_approved() -> None:
     bot = careful()
-    await ran(bot, ASKED, session="s")
+    await run_to_end(bot, QUESTION, session="s")
     seen = Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":7}'))
-    run = await ran(bot, ASKED, seen, Message.user(answered("c1"), answered("c3")), session="s")
+    run = await run_to_end(bot, QUESTION, seen, Message.user(answered("c1"), answered("c3")), session="s")
 
     assert failure(run) == (
         "stale_base",
@@ -287,7 +293,9 @@ async def test_a_key_of_the_state_may_be_called_resume() -> None:
     graph.add_node("node", node).add_edge(START, "node")
     bot = chat(graph.compile(checkpointer=InMemorySaver()))
 
-    assert came_to(await ran(bot, ASKED, session="s", inputs={"resume": "a"})) == reply(Message.assistant("a"))
+    assert reply_of(await run_to_end(bot, QUESTION, session="s", inputs={"resume": "a"})) == reply(
+        Message.assistant("a")
+    )
 
 
 async def test_approvals_over_responses() -> None:
@@ -330,12 +338,12 @@ async def test_a_model_may_count_its_calls_anew_in_every_turn() -> None:
     review = HumanInTheLoopMiddleware(interrupt_on={"delete": True})
     agent = create_agent(Scripted(turns=turns), [delete, look], middleware=[review], checkpointer=InMemorySaver())
     bot = chat(agent)
-    before = came_to(await ran(bot, ASKED, session="s")).messages
-    (call,) = requests(await ran(bot, ASKED, *before, ASKED, session="s"))
-    run = await ran(bot, ASKED, *before, ASKED, Message.user(answered("c1")), session="s")
+    before = reply_of(await run_to_end(bot, QUESTION, session="s")).messages
+    (call,) = requests(await run_to_end(bot, QUESTION, *before, QUESTION, session="s"))
+    run = await run_to_end(bot, QUESTION, *before, QUESTION, Message.user(answered("c1")), session="s")
 
     assert (call["id"], call["name"]) == ("c1", "delete")
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":1}')),
         Message.tool("c1", "deleted 1"),
         Message.assistant("Done."),

@@ -19,22 +19,22 @@ from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, Too
 from palaver.core.messages import Annotation
 from palaver.core.runs import Reply
 from palaver.engine.run import Run
-from tests.engine.run_factory import ASKED, RUN, came_to, ran, reply
+from tests.engine.run_factory import QUESTION, RUN, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import asking, call, lines
 
 
-async def given(*messages: Any, history: Sequence[Message] = (ASKED,)) -> Run:
+async def given(*messages: Any, history: Sequence[Message] = (QUESTION,)) -> Run:
     """The run of a chat that returns these."""
 
     async def answer(messages: list[Message]) -> Any:
         return list(output)
 
     output = messages
-    return await ran(chat(answer), *history)
+    return await run_to_end(chat(answer), *history)
 
 
 async def came(*messages: Any) -> Reply:
-    return came_to(await given(*messages))
+    return reply_of(await given(*messages))
 
 
 def said(*parts: Any, **more: Any) -> Reply:
@@ -335,7 +335,7 @@ async def test_a_function_message_answers_the_last_open_call_of_its_name() -> No
     repeated = asking(call("f", "c3"))
     run = await given(ASKING, repeated, FunctionMessage(name="f", content="4"), FunctionMessage(name="h", content="?"))
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         CALLS,
         Message.assistant(ToolCall(call_id="c3", name="f", arguments="{}")),
         Message.tool("c3", "4"),
@@ -358,9 +358,9 @@ async def test_a_result_that_answers_nothing_breaks_the_stream() -> None:
 async def test_a_result_may_answer_a_call_of_the_history() -> None:
     approved = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
     http_request = Message.assistant(ToolCall(call_id="c1", name="f"))
-    run = await given(ToolMessage("4", tool_call_id="c1"), history=(ASKED, http_request, approved))
+    run = await given(ToolMessage("4", tool_call_id="c1"), history=(QUESTION, http_request, approved))
 
-    assert came_to(run) == reply(Message.tool("c1", "4"))
+    assert reply_of(run) == reply(Message.tool("c1", "4"))
 
 
 # Who else speaks
@@ -496,7 +496,7 @@ async def test_a_list_that_repeats_its_ids_loses_nothing() -> None:
 async def test_messages_without_ids_are_messages_of_their_own() -> None:
     run = await given(AIMessage("a"), AIMessage("b"))
 
-    assert came_to(run) == reply(Message.assistant("a"), Message.assistant("b"))
+    assert reply_of(run) == reply(Message.assistant("a"), Message.assistant("b"))
 
 
 async def test_a_long_id_is_cut_to_its_beginning_and_a_hash() -> None:
@@ -530,9 +530,9 @@ async def test_the_history_is_not_said_again(state: list[Any]) -> None:
         async def answer(messages: list[Message], told: Any = returned) -> Any:
             return told
 
-        assert came_to(await ran(chat(answer), ASKED, OLD, ASKED)) == said("New.")
+        assert reply_of(await run_to_end(chat(answer), QUESTION, OLD, QUESTION)) == said("New.")
 
 
 async def test_what_looks_like_the_history_may_be_said_anew() -> None:
     assert await came(AIMessage("Old.")) == said("Old.")
-    assert came_to(await given(AIMessage("Old."), history=(OLD, ASKED))) == said("Old.")
+    assert reply_of(await given(AIMessage("Old."), history=(OLD, QUESTION))) == said("Old.")

@@ -22,7 +22,16 @@ from palaver import Data, Message, ToolCall, ToolResult, Usage, chat
 from palaver.core.events import RunCancelled
 from palaver.engine.run import Run
 from palaver.errors import ChatWithoutMessages
-from tests.engine.run_factory import ASKED, came_to, end_of, eventually, new_engine, over, ran, reply
+from tests.engine.run_factory import (
+    QUESTION,
+    last_event,
+    new_engine,
+    reply,
+    reply_of,
+    run_to_end,
+    wait_ended,
+    wait_until,
+)
 from tests.engine.run_factory import call as asked_for
 from tests.frameworks.langchain_models import Scripted, asking, call, calling, lines, texts, words
 
@@ -87,7 +96,7 @@ async def test_an_agent_streams_its_text_its_calls_and_their_results() -> None:
         ]
     )
 
-    assert unnamed(await ran(chat(create_agent(model, [add])), ASKED)) == [
+    assert unnamed(await run_to_end(chat(create_agent(model, [add])), QUESTION)) == [
         "text m1 of m1",
         "m1 + Let ",
         "m1 + me.",
@@ -109,7 +118,7 @@ async def test_an_agent_streams_its_text_its_calls_and_their_results() -> None:
 async def test_a_model_that_does_not_stream_gives_whole_messages() -> None:
     model = Scripted(turns=[asking(call("add", "c1", a=1, b=2), content="So:"), AIMessage("3.")])
 
-    assert came_to(await ran(chat(create_agent(model, [add])), ASKED)) == reply(
+    assert reply_of(await run_to_end(chat(create_agent(model, [add])), QUESTION)) == reply(
         Message.assistant("So:", ToolCall(call_id="c1", name="add", arguments='{"a":1,"b":2}')),
         Message.tool("c1", "3"),
         Message.assistant("3."),
@@ -119,7 +128,7 @@ async def test_a_model_that_does_not_stream_gives_whole_messages() -> None:
 async def test_parallel_calls_and_tool_errors() -> None:
     first = calling((0, "c1", "add", '{"a":1,"b":1}'), (1, "c2", "broken", "{}"), (2, "c3", "add", '{"a":2,"b":2}'))
     model = Scripted(turns=[first, words("Done.")])
-    answer = came_to(await ran(chat(create_agent(model, [add, broken])), ASKED))
+    answer = reply_of(await run_to_end(chat(create_agent(model, [add, broken])), QUESTION))
     results = {result.call_id: result for message in answer.messages for result in message.tool_results}
 
     assert answer.messages[0].tool_calls == [
@@ -140,7 +149,7 @@ async def test_usage_and_finish_are_those_of_the_models() -> None:
     last = AIMessageChunk(content="", usage_metadata=cost, response_metadata={"finish_reason": "length"})
     agent = create_agent(Scripted(turns=[[*words("a"), last]]), [])
 
-    assert came_to(await ran(chat(agent), ASKED)) == said("a", usage=Usage(3, 1), finish="length")
+    assert reply_of(await run_to_end(chat(agent), QUESTION)) == said("a", usage=Usage(3, 1), finish="length")
 
 
 # Updates
@@ -166,7 +175,7 @@ async def test_usage_and_finish_are_those_of_the_models() -> None:
 async def test_what_a_node_changes_is_said_once(update: Any, messages: list[str]) -> None:
     graph = one_node(lambda state: update)
 
-    assert came_to(await ran(chat(graph), ASKED)) == reply(*[Message.assistant(text) for text in messages])
+    assert reply_of(await run_to_end(chat(graph), QUESTION)) == reply(*[Message.assistant(text) for text in messages])
 
 
 async def test_a_message_that_several_nodes_hand_on_is_said_once() -> None:
@@ -176,7 +185,7 @@ async def test_a_message_that_several_nodes_hand_on_is_said_once() -> None:
     graph.add_node("again", given_back)
     graph.add_edge(START, "inner").add_edge("inner", "again")
 
-    assert lines(await ran(chat(graph.compile()), ASKED)) == ["text m of m", "m + a", "m ends", "stop"]
+    assert lines(await run_to_end(chat(graph.compile()), QUESTION)) == ["text m of m", "m + a", "m ends", "stop"]
 
 
 class Slow(Scripted):
@@ -198,7 +207,7 @@ async def test_nodes_that_run_at_the_same_time_keep_their_messages_apart() -> No
     graph = StateGraph(MessagesState)
     for name in "ab":
         graph.add_node(name, node(name)).add_edge(START, name)
-    output = lines(await ran(chat(graph.compile()), ASKED))
+    output = lines(await run_to_end(chat(graph.compile()), QUESTION))
 
     assert sorted(output) == sorted(
         ["stop", *[f"text {own} of {own}" for own in "ab"], *[f"{own} ends" for own in "ab"]]
@@ -212,7 +221,7 @@ async def test_a_message_without_an_id_that_a_subgraph_hands_up_is_said_once() -
     inner = one_node(lambda state: {"messages": [{"role": "assistant", "content": "a"}]})
     graph = one_node(inner)
 
-    assert came_to(await ran(chat(graph), ASKED)) == said("a")
+    assert reply_of(await run_to_end(chat(graph), QUESTION)) == said("a")
 
 
 async def test_a_model_in_a_tool_speaks_too() -> None:
@@ -222,10 +231,10 @@ async def test_a_model_in_a_tool_speaks_too() -> None:
         return (await Scripted(turns=[words("in", "ner")]).ainvoke("x")).text
 
     agent = create_agent(Scripted(turns=[calling((0, "c1", "ask", "{}")), words("outer")]), [ask])
-    run = await ran(chat(agent), ASKED)
+    run = await run_to_end(chat(agent), QUESTION)
     output = unnamed(run)
 
-    assert [message.text for message in came_to(run).messages] == ["", "inner", "", "outer"]
+    assert [message.text for message in reply_of(run).messages] == ["", "inner", "", "outer"]
     assert output.index("m2 ends") < output.index("result fco_c1: inner")  # It waits for no later message.
 
 
@@ -242,7 +251,7 @@ async def test_branches_made_by_send() -> None:
     graph.add_edge(START, "start")
     graph.add_conditional_edges("start", lambda state: [Send("each", {"word": word}) for word in "abc"], ["each"])
 
-    answer = came_to(await ran(chat(graph.compile()), ASKED))
+    answer = reply_of(await run_to_end(chat(graph.compile()), QUESTION))
     assert sorted(message.text for message in answer.messages) == ["a", "b", "c"]
 
 
@@ -252,7 +261,7 @@ async def test_what_only_looks_like_messages_is_nothing() -> None:
 
     graph = one_node(lambda state: {"messages": [{"content": "x"}, 5, "text", None]}, State)
 
-    assert came_to(await ran(chat(graph), ASKED)) == reply()
+    assert reply_of(await run_to_end(chat(graph), QUESTION)) == reply()
 
 
 # History
@@ -271,11 +280,11 @@ def rebuilt(message: BaseMessage) -> BaseMessage:
 async def test_a_node_may_return_the_whole_state(state: Any, again: Any) -> None:
     graph = one_node(lambda state: {"messages": [*map(again, state["messages"]), AIMessage("New.")]}, state)
 
-    assert came_to(await ran(chat(graph), ASKED, OLD, ASKED)) == said("New.")
+    assert reply_of(await run_to_end(chat(graph), QUESTION, OLD, QUESTION)) == said("New.")
 
 
 async def test_the_same_words_may_be_said_again() -> None:
-    assert came_to(await ran(chat(saying(AIMessage("Old."))), ASKED, OLD, ASKED)) == said("Old.")
+    assert reply_of(await run_to_end(chat(saying(AIMessage("Old."))), QUESTION, OLD, QUESTION)) == said("Old.")
 
 
 async def test_without_messages_in_its_output_the_final_state_is_the_value() -> None:
@@ -288,7 +297,9 @@ async def test_without_messages_in_its_output_the_final_state_is_the_value() -> 
     graph = StateGraph(State, output_schema=Answer)
     graph.add_node("node", lambda state: {"verdict": "good"}).add_edge(START, "node")
 
-    assert came_to(await ran(chat(graph.compile()), ASKED)) == said(Data(name="output", value={"verdict": "good"}))
+    assert reply_of(await run_to_end(chat(graph.compile()), QUESTION)) == said(
+        Data(name="output", value={"verdict": "good"})
+    )
 
 
 # What goes in
@@ -302,7 +313,7 @@ async def test_keys_of_the_state_are_inputs() -> None:
     graph = chat(one_node(lambda state: {"messages": [AIMessage(f"Hi {state['name']}.")]}, WithName), name="greeter")
     described = graph.description
 
-    assert came_to(await ran(graph, ASKED, inputs={"name": "Ada"})) == said("Hi Ada.")
+    assert reply_of(await run_to_end(graph, QUESTION, inputs={"name": "Ada"})) == said("Hi Ada.")
     assert list(described.schemas.inputs["properties"]) == ["messages", "name"]
     assert described.schemas.inputs["required"] == ["messages"]
     assert described.schemas.inputs["properties"]["name"] == {"type": "string"}
@@ -323,8 +334,8 @@ class DataclassState:
 async def test_the_state_may_be_any_model(state: Any) -> None:
     graph = chat(one_node(lambda state: {"messages": [AIMessage(f"Hi {state.name}.")]}, state))
 
-    assert came_to(await ran(graph, ASKED)) == said("Hi nobody.")
-    assert came_to(await ran(graph, ASKED, inputs={"name": "Ada"})) == said("Hi Ada.")
+    assert reply_of(await run_to_end(graph, QUESTION)) == said("Hi nobody.")
+    assert reply_of(await run_to_end(graph, QUESTION, inputs={"name": "Ada"})) == said("Hi Ada.")
     assert list(graph.description.schemas.inputs["properties"]) == ["messages", "name"]
 
 
@@ -349,7 +360,7 @@ async def test_an_entrypoint_is_a_graph_too(as_list: bool) -> None:
         async def answer(state: dict[str, Any]) -> Any:
             return {"messages": AIMessage(f"{len(state['messages'])}")}
 
-    assert came_to(await ran(chat(answer), ASKED, OLD, ASKED)) == said("3")
+    assert reply_of(await run_to_end(chat(answer), QUESTION, OLD, QUESTION)) == said("3")
 
 
 # Threads
@@ -360,11 +371,11 @@ async def test_a_thread_is_given_only_what_it_does_not_know() -> None:
     agent = chat(create_agent(model, [], checkpointer=InMemorySaver()))
     first, second = Message.user("1?"), Message.user("2?")
 
-    one = await ran(agent, Message.system("Be kind."), first, session="s")
-    two = await ran(agent, Message.system("Be kind."), first, Message.assistant("Forged."), second, session="s")
-    other = await ran(agent, first, Message.assistant("Mine."), second, session="t")
+    one = await run_to_end(agent, Message.system("Be kind."), first, session="s")
+    two = await run_to_end(agent, Message.system("Be kind."), first, Message.assistant("Forged."), second, session="s")
+    other = await run_to_end(agent, first, Message.assistant("Mine."), second, session="t")
 
-    assert [came_to(run) for run in (one, two, other)] == [said("One."), said("Two."), said("Three.")]
+    assert [reply_of(run) for run in (one, two, other)] == [said("One."), said("Two."), said("Three.")]
     assert [texts(http_request) for http_request in model.asked] == [
         [("system", "Be kind."), ("human", "1?")],
         [("system", "Be kind."), ("human", "1?"), ("ai", "One."), ("human", "2?")],
@@ -379,20 +390,20 @@ async def test_a_node_that_returns_the_whole_thread_does_not_say_it_again() -> N
     )
     bot = chat(graph)
 
-    answers = [came_to(await ran(bot, ASKED, session="s")) for _ in range(3)]
+    answers = [reply_of(await run_to_end(bot, QUESTION, session="s")) for _ in range(3)]
     assert answers == [said("1"), said("3"), said("5")]
 
 
 async def test_a_client_cannot_replace_what_others_said_in_a_thread() -> None:
     model = Scripted(turns=[[AIMessageChunk(content="One.", id="m")], words("Two."), words("Three.")])
     agent = chat(create_agent(model, [], checkpointer=InMemorySaver()))
-    await ran(agent, ASKED, session="s")
+    await run_to_end(agent, QUESTION, session="s")
     forged = Message(role="user", parts=Message.user("Forged.").parts, id="m")
-    repeated = Message(role="user", parts=ASKED.parts, id="m")
+    repeated = Message(role="user", parts=QUESTION.parts, id="m")
 
-    assert came_to(await ran(agent, forged, session="s")) == said("Two.")
+    assert reply_of(await run_to_end(agent, forged, session="s")) == said("Two.")
     assert texts(model.asked[1]) == [("human", "Well?"), ("ai", "One."), ("human", "Forged.")]
-    assert came_to(await ran(agent, repeated, session="s")) == said("Three.")
+    assert reply_of(await run_to_end(agent, repeated, session="s")) == said("Three.")
     assert [text for _, text in texts(model.asked[2])] == ["Well?", "One.", "Forged.", "Two.", "Well?"]
 
 
@@ -400,9 +411,9 @@ async def test_a_result_whose_call_only_the_thread_knows_is_announced_with_its_c
     turns = [[asking(call("add", "c1", a=1, b=2), id="m")], [ToolMessage("3", tool_call_id="c1"), AIMessage("3.")]]
     graph = one_node(lambda state: {"messages": turns.pop(0)}, checkpointer=InMemorySaver())
     bot = chat(graph)
-    await ran(bot, ASKED, session="s")
+    await run_to_end(bot, QUESTION, session="s")
 
-    assert came_to(await ran(bot, ASKED, session="s")) == reply(
+    assert reply_of(await run_to_end(bot, QUESTION, session="s")) == reply(
         Message.assistant(ToolCall(call_id="c1", name="add", arguments='{"a":1,"b":2}')),
         Message.tool("c1", "3"),
         Message.assistant("3."),
@@ -410,7 +421,7 @@ async def test_a_result_whose_call_only_the_thread_knows_is_announced_with_its_c
 
 
 async def test_a_result_whose_call_nobody_knows_breaks_the_stream() -> None:
-    run = await ran(chat(saying(ToolMessage("3", tool_call_id="c9"))), ASKED)
+    run = await run_to_end(chat(saying(ToolMessage("3", tool_call_id="c9"))), QUESTION)
 
     assert lines(run)[-1].startswith("bad_stream:")
 
@@ -428,19 +439,19 @@ async def test_a_run_that_is_cancelled_stops_the_graph() -> None:
         finally:
             stopped.set()
 
-    run = new_engine().start(chat(one_node(wait)), asked_for(ASKED))
-    await eventually(started.is_set)
+    run = new_engine().start(chat(one_node(wait)), asked_for(QUESTION))
+    await wait_until(started.is_set)
     run.cancel()
 
-    assert isinstance(end_of(await over(run)), RunCancelled)
+    assert isinstance(last_event(await wait_ended(run)), RunCancelled)
     assert stopped.is_set()
 
 
 async def test_an_error_of_the_graph_is_the_runs_and_its_words_are_nobodys_business() -> None:
     model = Scripted(turns=[[*words("Let "), RuntimeError("secret")]])
-    run = await ran(chat(create_agent(model, [])), ASKED)
+    run = await run_to_end(chat(create_agent(model, [])), QUESTION)
 
-    assert came_to(run).messages == (Message.assistant("Let "),)
+    assert reply_of(run).messages == (Message.assistant("Let "),)
     assert lines(run)[-1] == f"workflow_failed: The workflow failed (run {run.id})."
 
 
@@ -451,4 +462,4 @@ async def test_a_text_that_a_later_node_changes_stays_as_it_was_said() -> None:
         answer = await model.ainvoke(state["messages"])
         return {"messages": [AIMessage("No.", id=answer.id)]}
 
-    assert came_to(await ran(chat(one_node(ask)), ASKED)) == said("Yes.")
+    assert reply_of(await run_to_end(chat(one_node(ask)), QUESTION)) == said("Yes.")

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, chat
 from palaver.core.messages import Role
 from palaver.frameworks.langchain import written
-from tests.engine.run_factory import ASKED, came_to, ran, reply
+from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 
 
 def named(role: Role, *parts: Any, **given: Any) -> Message:
@@ -111,11 +111,13 @@ async def test_a_function_that_asks_for_langchains_messages_gets_them(annotation
     answer.__annotations__["messages"] = annotation
     values = [HumanMessage("Well?")]
 
-    assert came_to(await ran(chat(answer), ASKED)) == reply(Message.assistant(repr(values)))
+    assert reply_of(await run_to_end(chat(answer), QUESTION)) == reply(Message.assistant(repr(values)))
 
 
 async def test_the_history_may_have_another_name() -> None:
     def answer(history: list[BaseMessage], loud: bool = False) -> str:
         return history[-1].text.upper() if loud else history[-1].text
 
-    assert came_to(await ran(chat(answer), ASKED, inputs={"loud": True})) == reply(Message.assistant("WELL?"))
+    assert reply_of(await run_to_end(chat(answer), QUESTION, inputs={"loud": True})) == reply(
+        Message.assistant("WELL?")
+    )

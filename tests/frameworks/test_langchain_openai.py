@@ -15,7 +15,7 @@ from palaver import Message, Reasoning, ToolCall, Usage, chat
 from palaver.core.runs import Reply
 from palaver.engine.run import Run
 from palaver.testing import client, scripted
-from tests.engine.run_factory import came_to, ran, reply
+from tests.engine.run_factory import reply, reply_of, run_to_end
 
 STEPS = [
     {"reasoning": "H"},
@@ -60,7 +60,7 @@ def model(server: Any, case: str, **given: Any) -> ChatOpenAI:
 
 def simply(run: Run) -> Reply:
     """What it came to; of what it cost, only what both protocols tell."""
-    answer = came_to(run)
+    answer = reply_of(run)
     assert answer.usage is not None
     return msgspec.structs.replace(answer, usage=Usage(answer.usage.input_tokens, answer.usage.output_tokens))
 
@@ -68,7 +68,7 @@ def simply(run: Run) -> Reply:
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
 @pytest.mark.parametrize("case", SPOKEN)
 async def test_a_model_of_openais_says_the_same_in_all_its_ways(server: Any, case: str, whole: bool) -> None:
-    answer = simply(await ran(chat(model(server, case, disable_streaming=whole), name="model"), ASKED))
+    answer = simply(await run_to_end(chat(model(server, case, disable_streaming=whole), name="model"), ASKED))
     thought = [Reasoning(text="Hm.")] if "Responses" in case else []  # Chat Completions has no place for it.
 
     assert answer == reply(Message.assistant(*thought, "Let me 😀.", *CALLS), usage=Usage(3, 4), finish="tool-calls")
@@ -78,7 +78,7 @@ async def test_a_model_of_openais_says_the_same_in_all_its_ways(server: Any, cas
 async def test_an_agent_says_once_what_comes_under_two_ids(server: Any, case: str) -> None:
     steps = [step for step in STEPS if "tool_call" not in step]
     agent = create_agent(model(server, case), [])
-    answer = simply(await ran(chat(agent), Message.user(json.dumps(steps))))
+    answer = simply(await run_to_end(chat(agent), Message.user(json.dumps(steps))))
     thought = [Reasoning(text="Hm.")] if "Responses" in case else []
 
     assert answer == reply(Message.assistant(*thought, "Let me 😀."), usage=Usage(3, 4))
@@ -94,6 +94,6 @@ async def test_an_agent_runs_its_tools(server: Any, case: str) -> None:
     steps = [STEPS[2], STEPS[4]]
     agent = create_agent(model(server, case), [f])
 
-    assert came_to(await ran(chat(agent), Message.user(json.dumps(steps)))) == reply(
+    assert reply_of(await run_to_end(chat(agent), Message.user(json.dumps(steps)))) == reply(
         Message.assistant("Let ", CALLS[0]), Message.tool("c1", "ä!")
     )

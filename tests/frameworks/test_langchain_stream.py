@@ -24,7 +24,7 @@ from palaver.engine.run import Run
 from palaver.errors import BadStream
 from palaver.frameworks.langchain import Reader
 from tests.core.stream_checker import check_stream
-from tests.engine.run_factory import ASKED, RUN, came_to, ran, reply
+from tests.engine.run_factory import QUESTION, RUN, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import asking, call, calling, lines, words
 
 
@@ -35,7 +35,7 @@ async def given(*values: Any) -> Run:
         for value in values:
             yield value
 
-    return await ran(chat(answer), ASKED)
+    return await run_to_end(chat(answer), QUESTION)
 
 
 def chunk(content: Any = "", **more: Any) -> AIMessageChunk:
@@ -54,7 +54,7 @@ async def test_pieces_are_deltas_at_once() -> None:
 async def test_a_chunk_without_an_id_belongs_to_the_message_that_is_open() -> None:
     run = await given(chunk("a", id="m"), chunk("b"), chunk("c", chunk_position="last"), chunk("d"), chunk("e"))
 
-    assert came_to(run) == reply(Message.assistant("abc"), Message.assistant("de"))
+    assert reply_of(run) == reply(Message.assistant("abc"), Message.assistant("de"))
     assert lines(run)[:4] == ["text m of m", "m + a", "m + b", "m + c"]
 
 
@@ -80,7 +80,7 @@ async def test_a_chunk_without_an_id_belongs_to_the_message_of_its_branch() -> N
 
     run = await given((chunk("a", id="m"), {"langgraph_checkpoint_ns": "x"}), piece("1", "y"), piece("b", "x"))
 
-    assert came_to(run) == reply(Message.assistant("ab"), Message.assistant("1"))
+    assert reply_of(run) == reply(Message.assistant("ab"), Message.assistant("1"))
 
 
 REASONING: dict[str, list[Any]] = {
@@ -104,7 +104,7 @@ REASONING: dict[str, list[Any]] = {
 async def test_reasoning_is_streamed_and_its_seal_adds_no_text(case: str) -> None:
     run = await given(*[chunk(content, id="m") for content in REASONING[case]])
 
-    assert came_to(run) == reply(Message.assistant(Reasoning(text="Hm.", encrypted="s1s2"), "a"))
+    assert reply_of(run) == reply(Message.assistant(Reasoning(text="Hm.", encrypted="s1s2"), "a"))
 
 
 async def test_paragraphs_of_a_streamed_summary_are_kept_apart() -> None:
@@ -114,7 +114,7 @@ async def test_paragraphs_of_a_streamed_summary_are_kept_apart() -> None:
 
     run = await given(piece("On", 0), piece("e.", 0), piece("Two.", 1))
 
-    assert came_to(run) == reply(Message.assistant(Reasoning(text="One.\n\nTwo.")))
+    assert reply_of(run) == reply(Message.assistant(Reasoning(text="One.\n\nTwo.")))
 
 
 async def test_reasoning_beside_the_content_is_streamed_too() -> None:
@@ -124,13 +124,13 @@ async def test_reasoning_beside_the_content_is_streamed_too() -> None:
         chunk("a"),
     )
 
-    assert came_to(run) == reply(Message.assistant(Reasoning(text="Hm."), "a"))
+    assert reply_of(run) == reply(Message.assistant(Reasoning(text="Hm."), "a"))
 
 
 async def test_a_streamed_refusal_is_said_whole() -> None:
     run = await given(chunk(additional_kwargs={"refusal": "I "}), chunk([{"type": "refusal", "refusal": "cannot."}]))
 
-    assert came_to(run) == reply(Message.assistant(Refusal(text="I cannot.")))
+    assert reply_of(run) == reply(Message.assistant(Refusal(text="I cannot.")))
 
 
 async def test_notes_count_from_where_their_block_began() -> None:
@@ -143,8 +143,8 @@ async def test_notes_count_from_where_their_block_began() -> None:
     )
     noted = Annotation(kind="url", url="https://a", start=3, end=4)
 
-    assert came_to(run) == reply(Message.assistant(Text(text="abcdef", annotations=(noted,))))
-    assert came_to(await given(chunk([{"type": "text", "text": "", "annotations": [note]}]))) == reply()
+    assert reply_of(run) == reply(Message.assistant(Text(text="abcdef", annotations=(noted,))))
+    assert reply_of(await given(chunk([{"type": "text", "text": "", "annotations": [note]}]))) == reply()
 
 
 async def test_blocks_of_other_kinds_stand_where_they_came() -> None:
@@ -152,7 +152,7 @@ async def test_blocks_of_other_kinds_stand_where_they_came() -> None:
         chunk("a", id="m"), chunk([{"type": "server_tool_call", "name": "s"}], id="m"), chunk("b", id="m")
     )
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             "a", Data(name="langchain:server_tool_call", value={"type": "server_tool_call", "name": "s"}), "b"
         )
@@ -169,7 +169,7 @@ async def test_chunks_of_others_are_nothing_and_a_tool_may_answer_in_one() -> No
         FunctionMessageChunk(content="2", name="g"),
     )
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             "a", ToolCall(call_id="c1", name="f", arguments="{}"), ToolCall(call_id="c2", name="g", arguments="{}")
         ),
@@ -181,13 +181,13 @@ async def test_chunks_of_others_are_nothing_and_a_tool_may_answer_in_one() -> No
 async def test_a_whole_message_is_a_message_of_its_own() -> None:
     run = await given("a", AIMessage("b", id="m"), "c", AIMessage("d"), "e")
 
-    assert came_to(run) == reply(*[Message.assistant(text) for text in "abcde"])
+    assert reply_of(run) == reply(*[Message.assistant(text) for text in "abcde"])
 
 
 async def test_a_chunk_without_an_id_does_not_belong_to_a_message_that_came_whole() -> None:
     run = await given(chunk("a", id="m"), AIMessage("a", id="m"), chunk("b"))
 
-    assert came_to(run) == reply(Message.assistant("a"), Message.assistant("b"))
+    assert reply_of(run) == reply(Message.assistant("a"), Message.assistant("b"))
 
 
 # Calls
@@ -219,7 +219,7 @@ async def test_pieces_without_an_index_are_joined_by_id_else_to_the_last() -> No
         *calling((None, "c1", "f", '{"a"'), (None, "c1", None, ":1"), (None, None, None, "}"), (None, "c2", "g", "{}"))
     )
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             ToolCall(call_id="c1", name="f", arguments='{"a":1}'), ToolCall(call_id="c2", name="g", arguments="{}")
         ),
@@ -230,7 +230,7 @@ async def test_pieces_without_an_index_are_joined_by_id_else_to_the_last() -> No
 async def test_one_index_with_two_ids_is_two_calls() -> None:
     run = await given(*calling((0, "c1", "f", "{"), (0, None, None, "}"), (0, "c2", "g", "["), (0, None, None, "]")))
 
-    assert [part for message in came_to(run).messages for part in message.parts] == [
+    assert [part for message in reply_of(run).messages for part in message.parts] == [
         ToolCall(call_id="c1", name="f", arguments="{}"),
         ToolCall(call_id="c2", name="g", arguments="[]"),
     ]
@@ -245,7 +245,7 @@ async def test_a_call_is_held_until_its_name_is_known() -> None:
 async def test_a_call_whose_name_never_comes_and_one_without_an_id_are_calls_too() -> None:
     run = await given(*calling((0, "c1", None, "{}"), (1, None, "g", None)))
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             ToolCall(call_id="c1", name="unknown", arguments="{}"),
             ToolCall(call_id=f"call_{RUN.removeprefix('run_')}_2", name="g"),
@@ -258,7 +258,7 @@ async def test_a_call_whose_name_never_comes_and_one_without_an_id_are_calls_too
 async def test_the_argument_text_is_passed_on_byte_by_byte(arguments: str) -> None:
     pieces = calling((0, "c1", "f", ""), *[(0, None, None, letter) for letter in arguments])
 
-    assert came_to(await given(*pieces)).messages[0].tool_calls == [
+    assert reply_of(await given(*pieces)).messages[0].tool_calls == [
         ToolCall(call_id="c1", name="f", arguments=arguments)
     ]
 
@@ -289,7 +289,7 @@ async def test_half_arguments_go_on_after_another_message_began() -> None:
         *calling((0, None, None, '":2}'), id="n"),
     )
 
-    assert [call.arguments for message in came_to(run).messages for call in message.tool_calls] == [
+    assert [call.arguments for message in reply_of(run).messages for call in message.tool_calls] == [
         '{"a":1}',
         '{"b":2}',
     ]
@@ -359,14 +359,14 @@ async def test_a_whole_message_adds_only_what_is_new(case: str) -> None:
     run = await given(*chunks, complete, complete)
     calls = any(isinstance(part, ToolCall) for part in parts)
 
-    assert came_to(run) == reply(Message.assistant(*parts), finish="tool-calls" if calls else "stop")
+    assert reply_of(run) == reply(Message.assistant(*parts), finish="tool-calls" if calls else "stop")
     assert run.warnings == []
 
 
 async def test_a_text_that_differs_from_what_was_streamed_is_ignored() -> None:
     run = await given(*words("abc", id="m"), AIMessage("xyz", id="m"))
 
-    assert came_to(run) == reply(Message.assistant("abc"))
+    assert reply_of(run) == reply(Message.assistant("abc"))
     assert run.warnings == ["the whole text of a message differs from what was streamed of it; what was said stays"]
 
 
@@ -378,9 +378,9 @@ async def test_usage_of_chunks_adds_up_and_the_whole_message_counts_only_if_none
     streamed = [chunk("a", id="m", usage_metadata=cost(5, 0)), chunk(id="m", usage_metadata=cost(0, 2))]
     document = {"token_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 
-    assert came_to(await given(*streamed, AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(5, 2)
-    assert came_to(await given(*streamed, chunk(id="m", response_metadata=document))).usage == Usage(5, 2)
-    assert came_to(await given(*words("a", id="m"), AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(
+    assert reply_of(await given(*streamed, AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(5, 2)
+    assert reply_of(await given(*streamed, chunk(id="m", response_metadata=document))).usage == Usage(5, 2)
+    assert reply_of(await given(*words("a", id="m"), AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(
         5, 2
     )
 
@@ -388,8 +388,8 @@ async def test_usage_of_chunks_adds_up_and_the_whole_message_counts_only_if_none
 async def test_a_chunk_says_how_its_message_ended() -> None:
     cut = chunk(id="m", response_metadata={"finish_reason": "length"}, chunk_position="last")
 
-    assert came_to(await given(*words("a", id="m"), cut)).finish == "length"
-    assert came_to(await given(*words("a", id="m"), cut, *words("b", id="n"))).finish == "stop"
+    assert reply_of(await given(*words("a", id="m"), cut)).finish == "length"
+    assert reply_of(await given(*words("a", id="m"), cut, *words("b", id="n"))).finish == "stop"
 
 
 # Other things of LangChain's
@@ -400,7 +400,7 @@ async def test_what_is_no_message_is_data_of_the_chat() -> None:
 
     run = await given(Document(page_content="x"), [Document(page_content="y")], (AIMessage("a", id="m"), 1))
 
-    assert [part for message in came_to(run).messages for part in message.parts] == [
+    assert [part for message in reply_of(run).messages for part in message.parts] == [
         Data(name="output", value={"id": None, "metadata": {}, "page_content": "x", "type": "Document"}),
         Data(name="output", value=[{"id": None, "metadata": {}, "page_content": "y", "type": "Document"}]),
         Data(name="output", value=[AIMessage("a", id="m").model_dump(mode="json"), 1]),

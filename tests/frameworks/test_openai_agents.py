@@ -75,7 +75,20 @@ from palaver.errors import NotAWorkflow, NotImplementedYet
 from palaver.frameworks import openai_agents
 from palaver.testing import client, scripted
 from palaver.workflows.workflow import Options
-from tests.engine.run_factory import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+from tests.engine.run_factory import (
+    NOW,
+    QUESTION,
+    RUN,
+    call,
+    event_lines,
+    last_event,
+    new_engine,
+    reply,
+    reply_of,
+    run_to_end,
+    wait_ended,
+    wait_for_event,
+)
 
 FAILED = "An error occurred while running the tool. Please try again."
 
@@ -110,7 +123,7 @@ def spent(given: int, made: int) -> SdkUsage:
 
 
 async def asked(thing: Agent[Any], *messages: Message) -> Run:
-    return await ran(chat(thing), *(messages or (ASKED,)))
+    return await run_to_end(chat(thing), *(messages or (QUESTION,)))
 
 
 # What it is
@@ -149,7 +162,7 @@ def test_other_objects_of_the_sdk_are_not_adopted() -> None:
 async def test_text_streams_with_the_ids_of_the_sdk() -> None:
     run = await asked(agent([assistant_message("Hello there.", item_id="msg_a")]))
 
-    assert said(run.log) == ["RunStarted", "TextStarted", "TextDelta Hello there.", "TextEnded", "RunFinished"]
+    assert event_lines(run.log) == ["RunStarted", "TextStarted", "TextDelta Hello there.", "TextEnded", "RunFinished"]
     assert run.log[1] == TextStarted(seq=1, item="msg_a", message="msg_a")
 
 
@@ -165,7 +178,7 @@ async def test_a_tool_is_called_and_answers_and_words_come_before_and_after() ->
 
     run = await asked(helper)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant("Let me see.", ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
         Message.tool("c1", 8),
         Message.assistant("It is 8."),
@@ -178,7 +191,7 @@ async def test_calls_are_made_side_by_side_and_one_that_fails_says_so_without_it
 
     run = await asked(agent(calls, [assistant_message("6.")], tools=[double]))
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             ToolCall(call_id="c1", name="double", arguments='{"x":-1}'),
             ToolCall(call_id="c2", name="double", arguments='{"x":3}'),
@@ -195,7 +208,7 @@ async def test_a_handoff_is_a_call_with_a_result_and_the_other_agent_goes_on() -
 
     run = await asked(first)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="transfer_to_otto", arguments="{}")),
         Message.tool("c1", '{"assistant": "Otto"}'),
         Message.assistant("Hier ist Otto."),
@@ -213,7 +226,7 @@ async def test_reasoning_is_one_item_of_its_summaries_and_belongs_to_the_message
 
     run = await asked(agent([thought, assistant_message("Done.", item_id="m1")]))
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(Reasoning(text="First.\n\nThen.", encrypted="sealed"), Text(text="Done."))
     )
 
@@ -225,7 +238,7 @@ async def test_reasoning_without_a_summary_is_its_own_text() -> None:
 
     run = await asked(agent([thought, assistant_message("Done.")]))
 
-    assert came_to(run) == reply(Message.assistant(Reasoning(text="raw"), Text(text="Done.")))
+    assert reply_of(run) == reply(Message.assistant(Reasoning(text="raw"), Text(text="Done.")))
 
 
 async def test_a_refusal_is_an_answer() -> None:
@@ -239,7 +252,7 @@ async def test_a_refusal_is_an_answer() -> None:
 
     plain, shaped = await asked(agent([declined])), await asked(agent([declined], output_type=Weather))
 
-    assert came_to(plain) == came_to(shaped) == reply(Message.assistant(Refusal(text="I cannot.")))
+    assert reply_of(plain) == reply_of(shaped) == reply(Message.assistant(Refusal(text="I cannot.")))
 
 
 async def test_sources_are_annotations() -> None:
@@ -261,7 +274,7 @@ async def test_sources_are_annotations() -> None:
 
     run = await asked(agent([message]))
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             Text(
                 text="See.",
@@ -278,7 +291,7 @@ async def test_sources_are_annotations() -> None:
 async def test_a_shaped_answer_is_text_as_it_streams_and_data_at_the_end() -> None:
     run = await asked(agent([assistant_message('{"city": "Oslo", "degrees": -3}')], output_type=Weather))
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant('{"city": "Oslo", "degrees": -3}', Data(name="output", value={"city": "Oslo", "degrees": -3}))
     )
 
@@ -294,7 +307,7 @@ async def test_a_tools_result_that_is_the_answer_is_said_as_one(shape: type | No
 
     run = await asked(helper)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
         Message.tool("c1", 8),
         Message.assistant("8", *data),
@@ -309,7 +322,7 @@ async def test_a_result_that_is_no_json_is_the_text_that_the_model_gets() -> Non
 
     run = await asked(agent([function_call("odd", {}, call_id="c1")], [assistant_message("Odd.")], tools=[odd]))
 
-    assert came_to(run).messages[1] == Message.tool("c1", "(1+2j)")
+    assert reply_of(run).messages[1] == Message.tool("c1", "(1+2j)")
 
 
 async def test_what_an_agent_spends_as_a_tool_counts_too() -> None:
@@ -322,7 +335,7 @@ async def test_what_an_agent_spends_as_a_tool_counts_too() -> None:
 
     run = await asked(outer)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="ask", arguments='{"input":"?"}')),
         Message.tool("c1", "inner words"),
         Message.assistant("outer words"),
@@ -339,10 +352,10 @@ async def test_a_tool_finds_our_context() -> None:
 
     helper = agent([function_call("session", {}, call_id="c1")], [assistant_message("So.")], tools=[session])
 
-    run = await ran(chat(helper), ASKED, session="ses_1")
+    run = await run_to_end(chat(helper), QUESTION, session="ses_1")
 
-    assert came_to(run).messages[1] == Message.tool("c1", "ses_1")
-    assert "PartAdded" in said(run.log)
+    assert reply_of(run).messages[1] == Message.tool("c1", "ses_1")
+    assert "PartAdded" in event_lines(run.log)
 
 
 # Models that stream in ways of their own
@@ -409,7 +422,7 @@ async def test_the_sdks_stand_in_for_an_id_is_no_id() -> None:
     )
 
     assert run.log[1] == TextStarted(seq=1, item=f"msg_{1:026}_1", message=f"msg_{1:026}_1")
-    assert came_to(run) == reply(Message.assistant("Hi you"))
+    assert reply_of(run) == reply(Message.assistant("Hi you"))
 
 
 async def test_arguments_of_two_calls_may_come_in_turns() -> None:
@@ -448,7 +461,7 @@ async def test_arguments_of_two_calls_may_come_in_turns() -> None:
 
     run = await asked(helper)
 
-    assert said(run.log)[1:9] == [
+    assert event_lines(run.log)[1:9] == [
         "ToolStarted",
         'ToolDelta {"x"',
         "ToolStarted",
@@ -458,7 +471,7 @@ async def test_arguments_of_two_calls_may_come_in_turns() -> None:
         "ToolEnded",
         "ToolEnded",
     ]
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
             ToolCall(call_id="c2", name="double", arguments='{"x":2}'),
@@ -489,7 +502,7 @@ async def test_a_model_that_does_not_stream_is_heard_at_its_end() -> None:
 
     run = await asked(helper)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             Reasoning(text="Hm.", encrypted="sealed"),
             Text(text="Wait."),
@@ -511,7 +524,7 @@ async def test_a_hosted_tool_is_data_in_its_own_words() -> None:
 
     value = {"id": "ws_1", "type": "web_search_call", "status": "completed"}
     value["action"] = {"type": "search", "query": "news"}  # pyright: ignore[reportArgumentType]
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(Data(name="responses:web_search_call", value=value), Text(text="Found."))
     )
 
@@ -522,7 +535,7 @@ async def given(*values: object) -> Run:
         for value in values:
             yield value
 
-    return await ran(own, ASKED)
+    return await run_to_end(own, QUESTION)
 
 
 def raw(*events: Any) -> list[RawResponsesStreamEvent]:
@@ -553,7 +566,7 @@ async def test_a_tool_that_is_no_function_is_called_with_what_its_item_asks_and_
     )
 
     arguments = '{"action":{"command":["ls"],"env":{},"type":"exec"}}'
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             ToolCall(call_id="c1", name="local_shell", arguments=arguments),
             ToolCall(call_id="c2", name="grep", arguments="needle"),
@@ -578,7 +591,7 @@ async def test_a_hosted_server_that_asks_for_approval_asks_once_and_names_no_cal
 
     asks = {"id": "mcpr_1", "call_id": None, "name": "delete", "arguments": "{}"}
     asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
-    assert came_to(run) == reply(Message.assistant(Data(name="approval-request", value=asks)), finish="tool-calls")
+    assert reply_of(run) == reply(Message.assistant(Data(name="approval-request", value=asks)), finish="tool-calls")
 
 
 @pytest.mark.parametrize(("reason", "finish"), [("max_output_tokens", "length"), ("content_filter", "content-filter")])
@@ -588,7 +601,7 @@ async def test_an_answer_cut_short_ends_well_and_says_why(reason: str, finish: s
 
     run = await asked(streamed(added(words("")), delta("Once upon"), end))
 
-    assert came_to(run) == reply(Message.assistant("Once upon"), finish=finish)
+    assert reply_of(run) == reply(Message.assistant("Once upon"), finish=finish)
 
 
 # How it ends
@@ -608,15 +621,15 @@ async def test_a_guardrail_that_refuses_the_question_fails_the_run_with_a_public
     run = await asked(agent([assistant_message("Hi.")], input_guardrails=[no_maths]))
 
     message = "A guardrail of this agent refused what was asked."
-    assert end_of(run) == RunFailed(code="input_refused", message=message, status=400, at=NOW)
+    assert last_event(run) == RunFailed(code="input_refused", message=message, status=400, at=NOW)
 
 
 async def test_a_guardrail_that_refuses_the_answer_fails_the_run_and_what_was_said_stays() -> None:
     run = await asked(agent([assistant_message("Hi.")], output_guardrails=[no_answer]))
 
-    assert said(run.log)[:3] == ["RunStarted", "TextStarted", "TextDelta Hi."]
+    assert event_lines(run.log)[:3] == ["RunStarted", "TextStarted", "TextDelta Hi."]
     message = "A guardrail of this agent refused its answer."
-    assert end_of(run) == RunFailed(code="output_refused", message=message, at=NOW)
+    assert last_event(run) == RunFailed(code="output_refused", message=message, at=NOW)
 
 
 async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
@@ -625,23 +638,23 @@ async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
     run = await asked(agent(*steps, tools=[double]))
 
     message = "The agent did not come to an end within 10 turns."
-    assert end_of(run) == RunFailed(code="too_many_turns", message=message, at=NOW)
+    assert last_event(run) == RunFailed(code="too_many_turns", message=message, at=NOW)
 
 
 async def test_a_models_own_failure_tells_strangers_nothing() -> None:
     run = await asked(agent(RuntimeError("secret key sk-1")))
 
-    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
 
 
 async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it() -> None:
     helper = chat(agent([function_call("delete", {"path": "a"}, call_id="c1")], tools=[delete]))
 
-    run = await ran(helper, ASKED)
+    run = await run_to_end(helper, QUESTION)
 
     asks = {"id": "c1", "call_id": "c1", "name": "delete", "arguments": '{"path":"a"}'}
     asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             ToolCall(call_id="c1", name="delete", arguments='{"path":"a"}'), Data(name="approval-request", value=asks)
         ),
@@ -649,7 +662,7 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it() -
     )
     granted = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
     with pytest.raises(NotImplementedYet, match="cannot go on after an approval"):
-        helper.bind(call(ASKED, granted))
+        helper.bind(call(QUESTION, granted))
 
 
 async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
@@ -665,13 +678,13 @@ async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
             ended.set()
         return "never"
 
-    run = new_engine().start(chat(agent([function_call("wait", {}, call_id="c1")], tools=[wait])), call(ASKED))
-    await until(begun)
+    run = new_engine().start(chat(agent([function_call("wait", {}, call_id="c1")], tools=[wait])), call(QUESTION))
+    await wait_for_event(begun)
     run.cancel()
-    await over(run)
+    await wait_ended(run)
 
     assert ended.is_set()
-    assert said(run.log) == ["RunStarted", "ToolStarted", "ToolDelta {}", "ToolEnded", "RunCancelled"]
+    assert event_lines(run.log) == ["RunStarted", "ToolStarted", "ToolDelta {}", "ToolEnded", "RunCancelled"]
 
 
 async def test_a_run_that_says_too_much_stops_the_agent() -> None:
@@ -681,7 +694,7 @@ async def test_a_run_that_says_too_much_stops_the_agent() -> None:
             yield delta("more ")
             await asyncio.sleep(0)
 
-    run = await ran(chat(agent(ModelStep.stream(forever)), limits={"events": 20}), ASKED)
+    run = await run_to_end(chat(agent(ModelStep.stream(forever)), limits={"events": 20}), QUESTION)
 
     assert isinstance(run.log[-1], RunFailed)
     assert run.log[-1].code == "too_many_events"
@@ -776,9 +789,9 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
             yield event
         yield result
 
-    run = await ran(own, ASKED)
+    run = await run_to_end(own, QUESTION)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
         Message.tool("c1", 8),
         Message.assistant("8."),
@@ -799,9 +812,9 @@ async def test_a_function_may_return_a_whole_result_or_its_items(give: str) -> N
         result = await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
         return result if give == "result" else result.new_items
 
-    run = await ran(own, ASKED)
+    run = await run_to_end(own, QUESTION)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(Reasoning(text="Hm."), ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
         Message.tool("c1", 8),
         Message.assistant("8."),
@@ -819,7 +832,7 @@ async def test_a_run_that_nobody_reads_is_refused_with_what_to_do_instead() -> N
         )
         return result[0]
 
-    run = await ran(own, ASKED)
+    run = await run_to_end(own, QUESTION)
     result[0].cancel()
 
     assert isinstance(run.log[-1], RunFailed)
@@ -853,7 +866,7 @@ async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str |
     async def whole(messages: list[Message]) -> Any:
         return await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
 
-    assert came_to(await asked(helper)) == came_to(await ran(whole, ASKED))
+    assert reply_of(await asked(helper)) == reply_of(await run_to_end(whole, QUESTION))
 
 
 # Over HTTP
@@ -874,7 +887,7 @@ async def test_the_sdks_real_models_say_what_the_service_behind_them_said(kind: 
 
         run = await asked(helper, Message.user(msgspec.json.encode(script).decode()))
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant(
             Reasoning(text="Hm."),
             Text(text="Let me see."),

@@ -60,7 +60,20 @@ from palaver.errors import Failure, NotAWorkflow, NotImplementedYet
 from palaver.frameworks import pydantic_ai
 from palaver.testing import client
 from palaver.workflows.workflow import Options
-from tests.engine.run_factory import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
+from tests.engine.run_factory import (
+    NOW,
+    QUESTION,
+    RUN,
+    call,
+    event_lines,
+    last_event,
+    new_engine,
+    reply,
+    reply_of,
+    run_to_end,
+    wait_ended,
+    wait_for_event,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -104,11 +117,11 @@ def calls(index: int, arguments: str, *, call_id: str = "c1", name: str | None =
 
 
 async def asked(agent: Agent[Any, Any], *messages: Message) -> Run:
-    return await ran(chat(agent), *(messages or (ASKED,)))
+    return await run_to_end(chat(agent), *(messages or (QUESTION,)))
 
 
 def messages_of(run: Run) -> tuple[Message, ...]:
-    return came_to(run).messages
+    return reply_of(run).messages
 
 
 # What it is
@@ -155,8 +168,14 @@ def test_other_objects_of_the_framework_are_not_adopted() -> None:
 async def test_text_streams() -> None:
     run = await asked(Agent(Model(custom_output_text="Hello there.")))
 
-    assert said(run.log)[:5] == ["RunStarted", "TextStarted", "TextDelta Hello", "TextDelta there.", "UsageAdded"]
-    assert came_to(run) == reply(Message.assistant("Hello there."), usage=Usage(input_tokens=51, output_tokens=3))
+    assert event_lines(run.log)[:5] == [
+        "RunStarted",
+        "TextStarted",
+        "TextDelta Hello",
+        "TextDelta there.",
+        "UsageAdded",
+    ]
+    assert reply_of(run) == reply(Message.assistant("Hello there."), usage=Usage(input_tokens=51, output_tokens=3))
 
 
 async def test_reasoning_words_and_calls_are_one_message_and_a_call_may_fail_beside_another() -> None:
@@ -178,7 +197,7 @@ async def test_reasoning_words_and_calls_are_one_message_and_a_call_may_fail_bes
 
     run = await asked(helper)
 
-    assert said(run.log)[1:13] == [
+    assert event_lines(run.log)[1:13] == [
         "ReasoningStarted",
         "ReasoningDelta Hm",
         "ReasoningDelta m.",
@@ -252,10 +271,10 @@ async def test_arguments_that_come_as_a_dictionary_are_its_json() -> None:
 async def test_what_the_run_costs_is_told_as_it_goes() -> None:
     run = await asked(Agent(scripted([calls(0, '{"x":1}')], ["Two words."]), tools=[DOUBLE]))
 
-    kinds = said(run.log)
+    kinds = event_lines(run.log)
     assert kinds.count("UsageAdded") == 2
     assert kinds.index("UsageAdded") < kinds.index("ToolReturned")
-    assert came_to(run).usage == Usage(input_tokens=100, output_tokens=6)
+    assert reply_of(run).usage == Usage(input_tokens=100, output_tokens=6)
 
 
 @pytest.mark.parametrize("shape", [Weather, ToolOutput(Weather, name="give_weather")])
@@ -351,7 +370,7 @@ async def test_an_agent_is_given_our_context_where_it_asks_for_one_and_its_event
         await ctx.emit(HiddenEvent(done=2))
         return ctx.deps.session
 
-    run = await ran(chat(helper), ASKED, session="ses_1")
+    run = await run_to_end(chat(helper), QUESTION, session="ses_1")
 
     assert messages_of(run)[1].tool_results[0].output == "ses_1"
     rendered = [event.part for event in run.log if isinstance(event, PartAdded) and isinstance(event.part, Data)]
@@ -367,7 +386,7 @@ async def given(*values: object) -> Run:
         for value in values:
             yield value
 
-    return await ran(own, ASKED)
+    return await run_to_end(own, QUESTION)
 
 
 async def test_a_function_may_yield_messages_of_every_kind_of_part() -> None:
@@ -415,7 +434,7 @@ async def test_a_function_may_yield_messages_of_every_kind_of_part() -> None:
     )
     assert answered[1].tool_results[0].output["data"] == "aGk="
     assert run.log[1] == TextStarted(seq=1, item="msg_a", message="msg_a")
-    assert came_to(run).finish == "length"
+    assert reply_of(run).finish == "length"
 
 
 async def test_a_function_may_return_a_whole_result() -> None:
@@ -425,7 +444,7 @@ async def test_a_function_may_return_a_whole_result() -> None:
     async def own(messages: list[ModelMessage]) -> Any:
         return await helper.run(message_history=messages)
 
-    run = await ran(own, ASKED)
+    run = await run_to_end(own, QUESTION)
 
     call_id = "pyd_ai_tool_call_id__double"
     assert messages_of(run) == (
@@ -433,7 +452,7 @@ async def test_a_function_may_return_a_whole_result() -> None:
         Message.tool(call_id, 0),
         Message.assistant('{"city":"Oslo","degrees":2}', Data(name="output", value={"city": "Oslo", "degrees": 2})),
     )
-    assert came_to(run).usage is not None
+    assert reply_of(run).usage is not None
 
 
 async def test_a_function_may_yield_the_events_of_a_run() -> None:
@@ -445,10 +464,10 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
             async for event in events:
                 yield event
 
-    run, complete = await ran(own, ASKED), await asked(helper)
+    run, complete = await run_to_end(own, QUESTION), await asked(helper)
 
     assert messages_of(run) == messages_of(complete)
-    assert came_to(run).usage == came_to(complete).usage
+    assert reply_of(run).usage == reply_of(complete).usage
 
 
 async def test_a_speech_or_a_summary_is_nothing_that_was_said() -> None:
@@ -481,9 +500,9 @@ async def test_an_answer_cut_short_says_why(reason: Any, finish: Any) -> None:
     async def own(messages: list[Message]) -> Any:
         return await helper.run("Well?")
 
-    run = await ran(own, ASKED)
+    run = await run_to_end(own, QUESTION)
 
-    assert came_to(run) == reply(
+    assert reply_of(run) == reply(
         Message.assistant("Once upon"), usage=Usage(input_tokens=1, output_tokens=2), finish=finish
     )
 
@@ -495,7 +514,7 @@ async def test_a_filtered_answer_ends_well_and_says_so() -> None:
 
     run = await asked(Agent(FunctionModel(stream_function=stream)))
 
-    assert came_to(run) == reply(Message.assistant("Once "), finish="content-filter")
+    assert reply_of(run) == reply(Message.assistant("Once "), finish="content-filter")
 
 
 async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
@@ -504,7 +523,7 @@ async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
     run = await asked(Agent(scripted(*steps), tools=[DOUBLE]))
 
     message = "The agent went over the limits of its usage."
-    assert end_of(run) == RunFailed(code="usage_limit_exceeded", message=message, at=NOW)
+    assert last_event(run) == RunFailed(code="usage_limit_exceeded", message=message, at=NOW)
 
 
 async def test_a_models_own_failure_tells_strangers_nothing() -> None:
@@ -514,7 +533,7 @@ async def test_a_models_own_failure_tells_strangers_nothing() -> None:
 
     run = await asked(Agent(FunctionModel(stream_function=stream)))
 
-    assert end_of(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
+    assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
 
 
 @pytest.mark.parametrize("arguments", ['{"path":"a"}', None])
@@ -529,7 +548,7 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it(arg
 
     helper = chat(agent)
 
-    run = await ran(helper, ASKED)
+    run = await run_to_end(helper, QUESTION)
 
     call_id = "c1" if arguments else "pyd_ai_tool_call_id__delete"
     asks = {"id": call_id, "call_id": call_id, "name": "delete", "arguments": '{"path":"a"}'}
@@ -540,10 +559,10 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it(arg
             Data(name="approval-request", value=asks),
         ),
     )
-    assert came_to(run).finish == "tool-calls"
+    assert reply_of(run).finish == "tool-calls"
     granted = Message.user(Data(name="approval-response", value={"id": call_id, "approve": True}))
     with pytest.raises(NotImplementedYet, match="cannot go on after an approval"):
-        helper.bind(call(ASKED, granted))
+        helper.bind(call(QUESTION, granted))
 
 
 async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
@@ -560,13 +579,20 @@ async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
             ended.set()
         return "never"
 
-    run = new_engine().start(chat(helper), call(ASKED))
-    await until(begun)
+    run = new_engine().start(chat(helper), call(QUESTION))
+    await wait_for_event(begun)
     run.cancel()
-    await over(run)
+    await wait_ended(run)
 
     assert ended.is_set()
-    assert said(run.log) == ["RunStarted", "ToolStarted", "ToolDelta {}", "ToolEnded", "UsageAdded", "RunCancelled"]
+    assert event_lines(run.log) == [
+        "RunStarted",
+        "ToolStarted",
+        "ToolDelta {}",
+        "ToolEnded",
+        "UsageAdded",
+        "RunCancelled",
+    ]
 
 
 async def test_a_run_that_says_too_much_stops_the_agent() -> None:
@@ -580,9 +606,9 @@ async def test_a_run_that_says_too_much_stops_the_agent() -> None:
         finally:
             stopped.set()
 
-    run = await ran(chat(Agent(FunctionModel(stream_function=stream)), limits={"events": 20}), ASKED)
+    run = await run_to_end(chat(Agent(FunctionModel(stream_function=stream)), limits={"events": 20}), QUESTION)
 
-    await until(stopped)
+    await wait_for_event(stopped)
     assert isinstance(run.log[-1], RunFailed)
     assert run.log[-1].code == "too_many_events"
 
@@ -723,7 +749,7 @@ async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str |
     async def whole(messages: list[ModelMessage]) -> Any:
         return await helper.run(message_history=messages)
 
-    one, other = messages_of(await asked(helper)), messages_of(await ran(whole, ASKED))
+    one, other = messages_of(await asked(helper)), messages_of(await run_to_end(whole, QUESTION))
 
     assert [(m.role, m.text, m.tool_calls, m.tool_results) for m in one] == [
         (m.role, m.text, m.tool_calls, m.tool_results) for m in other

@@ -17,7 +17,7 @@ from palaver_jobchat.evaluators import scores as expecting
 from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing.script import read_script
-from tests.engine.run_factory import came_to, ran
+from tests.engine.run_factory import reply_of, run_to_end
 from tests.jobchat.entry_points import entry_points
 
 PLACE, PATH = entry_points("palaver.testsets")["jobchat_questions"].split(":")
@@ -55,7 +55,7 @@ async def answer(job_chat: Any, row: dict[str, Any]) -> Case:
         for turn in row.get("history", [])
     ]
     inputs = {name: value for name, value in row.items() if name not in NO_INPUTS}
-    (reply,) = came_to(await ran(job_chat, *history, Message.user(row["content"]), inputs=inputs)).messages
+    (reply,) = reply_of(await run_to_end(job_chat, *history, Message.user(row["content"]), inputs=inputs)).messages
     return Case(row=row, inputs=inputs, expected=row["expected"], messages=(reply,), text=reply.text)
 
 

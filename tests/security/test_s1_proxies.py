@@ -27,7 +27,7 @@ def scope(client: str | None, *headers: tuple[bytes, bytes], kind: str = "http")
 
 async def failed_logins(options: dict[str, Any], *addresses: str) -> list[int]:
     async with keyed_server(**options) as server:
-        await server.give()
+        await server.create_key()
         return [
             (
                 await server.http.post("/api/session", json={"key": "plv_no"}, headers={"x-forwarded-for": address})
@@ -56,7 +56,7 @@ async def test_urls_and_cookies_are_those_of_the_page_that_a_trusted_proxy_serve
     options: dict[str, Any], base: str, secure: bool
 ) -> None:
     async with keyed_server(**options) as server:
-        _, header = await server.give()
+        _, header = await server.create_key()
         secret = header["authorization"].removeprefix("Bearer ")
         workflow = (await server.http.get("/api/workflows/echo", headers={**header, **FORWARDED})).json()
         response = await server.http.post(

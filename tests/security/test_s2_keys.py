@@ -67,7 +67,7 @@ def paths_of_the_api(server: KeyedServer) -> list[str]:
 async def server() -> AsyncIterator[KeyedServer]:
     """A server with one key."""
     async with keyed_server(rate_per_minute=0) as created:
-        await created.give("read")
+        await created.create_key("read")
         yield created
 
 
@@ -131,7 +131,7 @@ async def test_nothing_is_read_before_the_credential_was_looked_at(server: Keyed
 
 @pytest.mark.parametrize("name", ["key", "token", "api_key", "apikey", "access_token", "authorization", "palaver"])
 async def test_a_key_in_a_url_is_not_seen(server: KeyedServer, name: str) -> None:  # S2.2
-    _, header = await server.give()
+    _, header = await server.create_key()
     secret = header["authorization"].removeprefix("Bearer ")
 
     assert (await server.http.get(f"/version?{name}={secret}")).status_code == 401
@@ -143,8 +143,8 @@ DIALECTS += ["/echo/responses", "/echo/v1/chat/completions", "/echo/api/chat", "
 
 @pytest.mark.parametrize("path", DIALECTS)
 async def test_every_form_of_a_credential_is_taken_on_every_route_alike(server: KeyedServer, path: str) -> None:  # S2.3
-    _, header = await server.give()
-    _, other = await server.give()
+    _, header = await server.create_key()
+    _, other = await server.create_key()
     secret, second = (one["authorization"].removeprefix("Bearer ") for one in (header, other))
     login = await server.http.post("/api/session", json={"key": secret})
     server.http.cookies.clear()
@@ -213,7 +213,7 @@ SCOPE_SETS: list[frozenset[Scope]] = [
 
 @pytest.mark.parametrize("scopes", SCOPE_SETS, ids=lambda scopes: "+".join(sorted(scopes)))
 async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozenset[Scope]) -> None:  # S2.4
-    _, header = await server.give(*scopes)
+    _, header = await server.create_key(*scopes)
     api = paths_of_the_api(server)
 
     for path in [*ROUTES, *api]:
@@ -235,7 +235,7 @@ async def test_every_part_of_the_api_has_a_rule(server: KeyedServer) -> None:  #
 
 
 async def test_the_project_comes_from_the_credential_alone(server: KeyedServer) -> None:  # S2.5
-    _, header = await server.give(project="team-a")
+    _, header = await server.create_key(project="team-a")
     headers = {**header, "x-palaver-project": "default", "project": "default", "openai-project": "default"}
     body = {"name": "x", "scopes": ["read"], "project": "default", "metadata": {"project": "default"}}
     created = (await server.http.post("/api/keys?project=default", json=body, headers=headers)).json()
@@ -245,8 +245,8 @@ async def test_the_project_comes_from_the_credential_alone(server: KeyedServer) 
 
 
 async def test_another_projects_key_is_the_same_404_as_an_unknown_one(server: KeyedServer) -> None:  # S2.5
-    _, header = await server.give()
-    other, _ = await server.give(project="team-a")
+    _, header = await server.create_key()
+    other, _ = await server.create_key(project="team-a")
     results: set[tuple[int, bytes]] = set()
     for name in (format_key_id(other.id), "key_00000000"):
         for method in ("PATCH", "DELETE"):
@@ -257,8 +257,8 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(server: Ke
 
 
 async def test_a_revoked_key_is_refused_by_the_next_request(server: KeyedServer) -> None:  # S2.6
-    _, by_admin = await server.give()
-    key, header = await server.give("invoke")
+    _, by_admin = await server.create_key()
+    key, header = await server.create_key("invoke")
     before = await send_request(server, "POST", "/echo/invoke", header)
     await send_request(server, "DELETE", f"/api/keys/{format_key_id(key.id)}", by_admin)
     after = await send_request(server, "POST", "/echo/invoke", header)
@@ -276,7 +276,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("path", STREAMS)
 async def test_open_streams_of_a_revoked_key_end_within_five_seconds(server: KeyedServer, path: str) -> None:  # S2.6
-    key, header = await server.give("invoke")
+    key, header = await server.create_key("invoke")
     script = '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]'
     body = _with_text(STREAMS[path], script)
     accept = {"accept": "text/event-stream", **header}
@@ -297,8 +297,8 @@ async def test_open_streams_of_a_revoked_key_end_within_five_seconds(server: Key
 async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(
     server: KeyedServer, path: str
 ) -> None:  # S2.6
-    _, starter = await server.give("invoke")
-    reader_key, reader = await server.give("invoke", "read")
+    _, starter = await server.create_key("invoke")
+    reader_key, reader = await server.create_key("invoke", "read")
     body = {"input": '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]', "stream": True}
     async with (
         asyncio.timeout(20),
@@ -333,7 +333,7 @@ def _with_text(body: Any, text: str) -> Any:
 
 
 async def test_a_page_of_another_origin_cannot_use_the_cookie(server: KeyedServer) -> None:  # S2.7
-    _, header = await server.give()
+    _, header = await server.create_key()
     (
         await server.http.post("/api/session", json={"key": header["authorization"].removeprefix("Bearer ")})
     ).raise_for_status()
@@ -350,7 +350,7 @@ async def test_a_page_of_another_origin_cannot_use_the_cookie(server: KeyedServe
 
 async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, S2.2
     async with keyed_server(str(tmp_path / "palaver.db")) as server:
-        _, header = await server.give()
+        _, header = await server.create_key()
         secret = header["authorization"].removeprefix("Bearer ")
         login = await server.http.post("/api/session", json={"key": secret})
         value = re.findall(r"palaver=(\w{40});", login.headers["set-cookie"])[0]
@@ -362,7 +362,7 @@ async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, 
 
 
 async def test_failed_logins_are_few_and_all_alike(server: KeyedServer) -> None:  # S2.8
-    key, header = await server.give("read")
+    key, header = await server.create_key("read")
     await server.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
     revoked = header["authorization"].removeprefix("Bearer ")
     tries = [revoked, "plv_00000000_" + "0" * 40, revoked[:-1], "", "é"] * 2
@@ -379,8 +379,8 @@ async def test_failed_logins_are_few_and_all_alike(server: KeyedServer) -> None:
 
 async def test_a_key_has_so_many_requests_a_minute_and_another_has_its_own() -> None:  # S4.3
     async with keyed_server(rate_per_minute=3) as server:
-        _, one = await server.give("invoke")
-        _, two = await server.give("invoke")
+        _, one = await server.create_key("invoke")
+        _, two = await server.create_key("invoke")
         responses = [await send_request(server, "POST", "/echo/v1/responses", one) for _ in range(4)]
         other = await send_request(server, "POST", "/echo/invoke", two)
         health = await send_request(server, "GET", "/health")
@@ -397,8 +397,8 @@ async def test_a_key_has_so_many_runs_and_streams_at_once(limit: str) -> None:  
     path = "/scripted/v1/chat/completions"
     limits: dict[str, Any] = {limit: 1}
     async with keyed_server(**limits) as server:
-        _, one = await server.give("invoke")
-        _, two = await server.give("invoke")
+        _, one = await server.create_key("invoke")
+        _, two = await server.create_key("invoke")
         async with server.http.stream("POST", path, json=body, headers=one) as stream:
             await anext(stream.aiter_text())
             beyond = await server.http.post(path, json=body, headers=one)
@@ -418,8 +418,8 @@ async def test_a_key_at_its_limits_leaves_another_its_pace() -> None:  # S4.4
     short = _stream_body('[{"repeat": {"times": 10, "steps": [{"text": "x"}]}}]')
     path = "/scripted/v1/chat/completions"
     async with keyed_server(rate_per_minute=0) as server, AsyncExitStack() as open_:
-        _, one = await server.give("invoke")
-        _, two = await server.give("invoke")
+        _, one = await server.create_key("invoke")
+        _, two = await server.create_key("invoke")
 
         async def p95() -> float:
             durations: list[float] = []

@@ -79,7 +79,7 @@ class ProjectObjects(NamedTuple):
 
 async def create_objects(server: KeyedServer) -> ProjectObjects:
     """Create the objects of the project team-a."""
-    key, header = await server.give(project="team-a")
+    key, header = await server.create_key(project="team-a")
     http, ids = server.http, {"key_id": format_key_id(key.id), "number": "1"}
 
     async def create(path: str, body: Any, **headers: str) -> dict[str, Any]:
@@ -159,8 +159,8 @@ class Two(NamedTuple):
 @pytest.fixture(scope="module")
 async def two() -> AsyncIterator[Two]:
     async with keyed_server(rate_per_minute=0) as full, keyed_server(rate_per_minute=0) as empty:
-        _, in_full = await full.give(project="team-b")
-        _, in_empty = await empty.give(project="team-b")
+        _, in_full = await full.create_key(project="team-b")
+        _, in_empty = await empty.create_key(project="team-b")
         create = Two(full, empty, await create_objects(full), in_full, in_empty, [])
         await create.unchanged()
         yield create

@@ -134,7 +134,7 @@ async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
     with fake_server(full_response(CHAT)) as remote:
         async with keyed_server(allow_private_urls=True) as server:
-            _, admin = await server.give()
+            _, admin = await server.create_key()
             headers = {**admin, "cookie": "palaver=x", "baggage": "user=hunter2", "x-secret": "hunter2"}
             headers.pop("cookie")
             created = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"}, headers=headers)

@@ -1,4 +1,4 @@
-"""A server with keys, in process: its database, a client without any credential, and keys for whoever needs one."""
+"""A server in process, with its database, a client without a credential, and a way to create keys."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.settings import Settings
-from palaver.storage import api_keys as kept
+from palaver.storage import api_keys as stored_keys
 from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.testing import echo, in_process_transport, scripted
@@ -20,17 +20,17 @@ from palaver.testing import echo, in_process_transport, scripted
 
 @dataclass
 class KeyedServer:
-    """One server."""
-
     server: Server
     database: Database
     http: httpx.AsyncClient
 
-    async def give(self, *scopes: Scope, project: str = "default", **more: Any) -> tuple[ApiKey, dict[str, str]]:
-        """A key with these scopes (none: all), and the header that shows it."""
-        held = frozenset(scopes) or ALL_SCOPES
-        key, secret = kept.new_api_key(project=project, name="test", scopes=held, now=datetime.now(UTC), **more)
-        await self.database.write(kept.insert_key, key)
+    async def create_key(self, *scopes: Scope, project: str = "default", **more: Any) -> tuple[ApiKey, dict[str, str]]:
+        """Create a key with these scopes (all by default); return it with its authorization header."""
+        key_scopes = frozenset(scopes) or ALL_SCOPES
+        key, secret = stored_keys.new_api_key(
+            project=project, name="test", scopes=key_scopes, now=datetime.now(UTC), **more
+        )
+        await self.database.write(stored_keys.insert_key, key)
         self.server.authenticator.invalidate(key.id)
         return key, {"authorization": f"Bearer {secret}"}
 

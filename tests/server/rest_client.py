@@ -16,8 +16,6 @@ from palaver.server.auth import Caller
 
 
 class FakeCaller(Caller, frozen=True):
-    """Who is asking."""
-
     project: str = DEFAULT_PROJECT
     scopes: frozenset[Scope] = ALL_SCOPES
     key: str | None = None
@@ -37,13 +35,13 @@ def application(handlers: Sequence[ControllerRouterHandler], **dependencies: Any
 
 
 @asynccontextmanager
-async def rest_client(app: Litestar, who: FakeCaller = DEFAULT_CALLER) -> AsyncIterator[httpx.AsyncClient]:
-    """A client whose requests come to the routes as the dispatcher would bring them."""
+async def rest_client(app: Litestar, caller: FakeCaller = DEFAULT_CALLER) -> AsyncIterator[httpx.AsyncClient]:
+    """A client whose requests have the scope that the dispatcher would set."""
 
-    async def dispatched(scope: Any, receive: Any, send: Any) -> None:
-        scope[conventions.CALLER], scope["palaver.callers"] = who, None
+    async def with_caller(scope: Any, receive: Any, send: Any) -> None:
+        scope[conventions.CALLER], scope["palaver.callers"] = caller, None
         await app(scope, receive, send)
 
-    transport = httpx.ASGITransport(app=dispatched)
+    transport = httpx.ASGITransport(app=with_caller)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
         yield http

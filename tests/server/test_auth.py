@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LOCAL, PUBLIC = Settings(), Settings(host="0.0.0.0")
 
 
-class House:
+class AuthSetup:
     """A database that counts what is asked of it, clocks that are set by hand, and the callers of one server."""
 
     def __init__(self, database: Database, settings: Settings = LOCAL) -> None:
@@ -53,7 +53,7 @@ class House:
             raise Overloaded("The database cannot be reached.")
         return await way(work, *args, **kwargs)
 
-    async def give(self, scopes: frozenset[Scope] = ALL_SCOPES, **more: Any) -> tuple[ApiKey, str]:
+    async def create_key(self, scopes: frozenset[Scope] = ALL_SCOPES, **more: Any) -> tuple[ApiKey, str]:
         """A key, kept by another process."""
         options: dict[str, Any] = {"project": "default", "name": "test", "now": self.now} | more
         key, secret = api_keys.new_api_key(scopes=scopes, **options)
@@ -85,111 +85,111 @@ def bearer(secret: str) -> tuple[str, str]:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
+async def setup() -> AsyncIterator[AuthSetup]:
     database = open_database(MEMORY_URL)
-    made = House(database)
+    made = AuthSetup(database)
     yield made
     await made.callers.close()
     await database.close()
 
 
-async def test_without_any_key_everybody_on_this_machine_may_do_everything(house: House) -> None:
-    assert await house.ask() == LOOPBACK_CALLER == Caller("default", ALL_SCOPES, None, "loopback")
-    assert await house.ask(bearer("whatever"), ("x-api-key", "else")) == LOOPBACK_CALLER  # SDKs must send something.
-    assert house.asked == ["has_keys"]
+async def test_without_any_key_everybody_on_this_machine_may_do_everything(setup: AuthSetup) -> None:
+    assert await setup.ask() == LOOPBACK_CALLER == Caller("default", ALL_SCOPES, None, "loopback")
+    assert await setup.ask(bearer("whatever"), ("x-api-key", "else")) == LOOPBACK_CALLER  # SDKs must send something.
+    assert setup.asked == ["has_keys"]
 
 
-async def test_without_any_key_nobody_elsewhere_may_do_anything(house: House) -> None:  # S1.1
+async def test_without_any_key_nobody_elsewhere_may_do_anything(setup: AuthSetup) -> None:  # S1.1
     with pytest.raises(Unauthorized):
-        await house.ask(callers=house.another(PUBLIC))
+        await setup.ask(callers=setup.another(PUBLIC))
 
 
-async def test_a_key_of_another_process_closes_the_server_within_two_seconds(house: House) -> None:
-    await house.ask()
-    key, secret = await house.give(frozenset({"read"}), project="team-a")
-    house.later(seconds=2)
+async def test_a_key_of_another_process_closes_the_server_within_two_seconds(setup: AuthSetup) -> None:
+    await setup.ask()
+    key, secret = await setup.create_key(frozenset({"read"}), project="team-a")
+    setup.later(seconds=2)
 
-    assert await house.is_refused()
-    assert await house.ask(bearer(secret)) == Caller("team-a", frozenset({"read"}), key.id, "key")
-
-
-async def test_a_key_of_this_process_closes_it_at_once(house: House) -> None:
-    await house.ask()
-    key, _ = await house.give()
-    house.callers.invalidate(key.id)
-
-    assert await house.is_refused()
+    assert await setup.is_refused()
+    assert await setup.ask(bearer(secret)) == Caller("team-a", frozenset({"read"}), key.id, "key")
 
 
-async def test_a_server_that_had_a_key_never_opens_by_itself(house: House) -> None:
-    key, _ = await house.give(expires_at=NOW + timedelta(hours=1))
-    assert await house.is_refused()
-    house.later(hours=2)
-    assert await house.is_refused()
-    await house.database.write(api_keys.revoke_key, "default", key.id, at=house.now)
-    house.later(hours=2)
-    assert await house.is_refused()
+async def test_a_key_of_this_process_closes_it_at_once(setup: AuthSetup) -> None:
+    await setup.ask()
+    key, _ = await setup.create_key()
+    setup.callers.invalidate(key.id)
+
+    assert await setup.is_refused()
+
+
+async def test_a_server_that_had_a_key_never_opens_by_itself(setup: AuthSetup) -> None:
+    key, _ = await setup.create_key(expires_at=NOW + timedelta(hours=1))
+    assert await setup.is_refused()
+    setup.later(hours=2)
+    assert await setup.is_refused()
+    await setup.database.write(api_keys.revoke_key, "default", key.id, at=setup.now)
+    setup.later(hours=2)
+    assert await setup.is_refused()
 
     with pytest.raises(Unauthorized):
-        await house.ask(callers=house.another())
+        await setup.ask(callers=setup.another())
 
 
 @pytest.mark.parametrize("header", ["authorization", "x-api-key", "api-key"])
-async def test_only_the_whole_key_is_good(house: House, header: str) -> None:  # S2.2, S2.3
-    _, secret = await house.give()
+async def test_only_the_whole_key_is_good(setup: AuthSetup, header: str) -> None:  # S2.2, S2.3
+    _, secret = await setup.create_key()
     spell = "ApiKey {}".format if header == "authorization" else str
     other = secret[:-1] + ("0" if secret[-1] != "0" else "1")
 
-    assert (await house.ask((header, spell(secret)))).kind == "key"
+    assert (await setup.ask((header, spell(secret)))).kind == "key"
     for wrong in (other, secret[:-1], secret[4:], secret.upper(), secret + secret, "é", "x" * 10_240, ""):
-        assert await house.is_refused((header, spell(wrong))), wrong
+        assert await setup.is_refused((header, spell(wrong))), wrong
 
 
-async def test_two_credentials_are_refused_even_if_one_is_good(house: House) -> None:  # S2.3
-    _, secret = await house.give()
+async def test_two_credentials_are_refused_even_if_one_is_good(setup: AuthSetup) -> None:  # S2.3
+    _, secret = await setup.create_key()
     with pytest.raises(ConflictingFields):
-        await house.ask(bearer(secret), ("x-api-key", "other"))
+        await setup.ask(bearer(secret), ("x-api-key", "other"))
 
 
 async def test_an_unknown_id_is_asked_for_and_compared_like_a_known_one(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    setup: AuthSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # S2.2
-    _, secret = await house.give()
-    await house.ask(bearer(secret))
+    _, secret = await setup.create_key()
+    await setup.ask(bearer(secret))
     compared: list[bytes | None] = []
     monkeypatch.setattr("palaver.core.api_keys.verify_secret", lambda _, kept: compared.append(kept) and False)
-    await house.callers.close()
-    house.asked.clear()
-    house.later(seconds=5)
+    await setup.callers.close()
+    setup.asked.clear()
+    setup.later(seconds=5)
     unknown = "plv_00000000_" + "0" * 40
 
     for text in (unknown, secret):
-        assert await house.is_refused(bearer(text))
+        assert await setup.is_refused(bearer(text))
 
-    assert house.asked == ["find_keys", "find_keys"]
+    assert setup.asked == ["find_keys", "find_keys"]
     assert [kept is None for kept in compared] == [True, False]
 
 
-async def test_the_database_is_asked_once_in_two_seconds(house: House) -> None:
-    _, secret = await house.give()
+async def test_the_database_is_asked_once_in_two_seconds(setup: AuthSetup) -> None:
+    _, secret = await setup.create_key()
     for _ in range(5):
-        await house.ask(bearer(secret))
-    await house.callers.close()
-    assert house.asked == ["has_keys", "find_keys", "set_last_used"]
+        await setup.ask(bearer(secret))
+    await setup.callers.close()
+    assert setup.asked == ["has_keys", "find_keys", "set_last_used"]
 
-    house.later(seconds=2)
-    await asyncio.gather(*(house.ask(bearer(secret)) for _ in range(5)))
-    assert house.asked == ["has_keys", "find_keys", "set_last_used", "find_keys"]
+    setup.later(seconds=2)
+    await asyncio.gather(*(setup.ask(bearer(secret)) for _ in range(5)))
+    assert setup.asked == ["has_keys", "find_keys", "set_last_used", "find_keys"]
 
 
-async def test_the_last_use_is_written_once_a_minute_and_never_waited_for(house: House) -> None:
-    key, secret = await house.give()
+async def test_the_last_use_is_written_once_a_minute_and_never_waited_for(setup: AuthSetup) -> None:
+    key, secret = await setup.create_key()
     seen: list[datetime | None] = []
     for seconds in (0, 30, 29.9, 0.2, 100):
-        house.later(seconds=seconds)
-        await house.ask(bearer(secret))
-        await house.callers.close()
-        kept = await house.database.read(api_keys.get_key, "default", key.id)
+        setup.later(seconds=seconds)
+        await setup.ask(bearer(secret))
+        await setup.callers.close()
+        kept = await setup.database.read(api_keys.get_key, "default", key.id)
         assert kept is not None
         seen.append(kept.last_used_at)
 
@@ -197,46 +197,48 @@ async def test_the_last_use_is_written_once_a_minute_and_never_waited_for(house:
     assert seen == [first, first, first, second, third]
 
 
-async def test_a_use_that_cannot_be_written_down_fails_nobody(house: House) -> None:
-    _, secret = await house.give()
-    await house.ask(bearer(secret))
-    await house.callers.close()
-    house.later(minutes=2)
-    await house.callers.find_revoked(
+async def test_a_use_that_cannot_be_written_down_fails_nobody(setup: AuthSetup) -> None:
+    _, secret = await setup.create_key()
+    await setup.ask(bearer(secret))
+    await setup.callers.close()
+    setup.later(minutes=2)
+    await setup.callers.find_revoked(
         [Caller("default", ALL_SCOPES, secret.split("_")[1], "key")]
     )  # Knows the key again.
-    house.away = True
+    setup.away = True
 
-    assert (await house.ask(bearer(secret))).kind == "key"
-    await house.callers.close()
-    assert house.asked[-1] == "set_last_used"
+    assert (await setup.ask(bearer(secret))).kind == "key"
+    await setup.callers.close()
+    assert setup.asked[-1] == "set_last_used"
 
 
-async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_elsewhere(house: House) -> None:  # S2.6
-    key, secret = await house.give()
-    elsewhere = house.another()
-    await house.ask(bearer(secret))
-    await house.ask(bearer(secret), callers=elsewhere)
+async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_elsewhere(setup: AuthSetup) -> None:  # S2.6
+    key, secret = await setup.create_key()
+    elsewhere = setup.another()
+    await setup.ask(bearer(secret))
+    await setup.ask(bearer(secret), callers=elsewhere)
 
-    await house.database.write(api_keys.revoke_key, "default", key.id, at=house.now)
-    house.callers.invalidate(key.id)
+    await setup.database.write(api_keys.revoke_key, "default", key.id, at=setup.now)
+    setup.callers.invalidate(key.id)
 
-    assert await house.is_refused(bearer(secret))
-    house.later(seconds=2)
+    assert await setup.is_refused(bearer(secret))
+    setup.later(seconds=2)
     with pytest.raises(Unauthorized):
-        await house.ask(bearer(secret), callers=elsewhere)
+        await setup.ask(bearer(secret), callers=elsewhere)
     await elsewhere.close()
 
 
-async def test_an_expired_key_is_refused_and_does_not_revive_when_the_clock_is_set_back(house: House) -> None:  # S2.6
-    _, secret = await house.give(expires_at=NOW + timedelta(hours=1))
-    house.later(minutes=59, seconds=59)
-    assert (await house.ask(bearer(secret))).kind == "key"
-    house.later(seconds=1)
-    assert await house.is_refused(bearer(secret))
-    house.now -= timedelta(hours=1)
+async def test_an_expired_key_is_refused_and_does_not_revive_when_the_clock_is_set_back(
+    setup: AuthSetup,
+) -> None:  # S2.6
+    _, secret = await setup.create_key(expires_at=NOW + timedelta(hours=1))
+    setup.later(minutes=59, seconds=59)
+    assert (await setup.ask(bearer(secret))).kind == "key"
+    setup.later(seconds=1)
+    assert await setup.is_refused(bearer(secret))
+    setup.now -= timedelta(hours=1)
 
-    assert await house.is_refused(bearer(secret))
+    assert await setup.is_refused(bearer(secret))
 
 
 def test_a_clock_that_is_set_forward_is_believed_and_one_set_back_is_not() -> None:
@@ -254,124 +256,127 @@ def test_a_clock_that_is_set_forward_is_believed_and_one_set_back_is_not() -> No
     assert told == [NOW, NOW + hour, NOW + timedelta(seconds=60)]
 
 
-async def test_while_the_database_is_away_nobody_new_comes_in(house: House) -> None:
-    _, secret = await house.give()
-    await house.ask(bearer(secret))
-    house.away = True
-    assert (await house.ask(bearer(secret))).kind == "key"  # For two seconds more.
-    house.later(seconds=2)
+async def test_while_the_database_is_away_nobody_new_comes_in(setup: AuthSetup) -> None:
+    _, secret = await setup.create_key()
+    await setup.ask(bearer(secret))
+    setup.away = True
+    assert (await setup.ask(bearer(secret))).kind == "key"  # For two seconds more.
+    setup.later(seconds=2)
 
     with pytest.raises(Overloaded):
-        await house.ask(bearer(secret))
+        await setup.ask(bearer(secret))
 
 
 # Sessions
 
 
-async def logged_in(house: House, **more: Any) -> tuple[Caller, tuple[str, str]]:
-    _, secret = await house.give(frozenset({"read", "invoke"}), project="team-a", **more)
-    caller = await house.ask(bearer(secret))
-    value, _ = await house.callers.create_session(caller)
+async def logged_in(setup: AuthSetup, **more: Any) -> tuple[Caller, tuple[str, str]]:
+    _, secret = await setup.create_key(frozenset({"read", "invoke"}), project="team-a", **more)
+    caller = await setup.ask(bearer(secret))
+    value, _ = await setup.callers.create_session(caller)
     return caller, ("cookie", f"palaver={value}")
 
 
-async def test_a_session_stands_for_its_key_for_twelve_hours(house: House) -> None:  # S2.7
-    caller, cookie = await logged_in(house)
-    by_cookie = await house.ask(cookie)
+async def test_a_session_stands_for_its_key_for_twelve_hours(setup: AuthSetup) -> None:  # S2.7
+    caller, cookie = await logged_in(setup)
+    by_cookie = await setup.ask(cookie)
 
     value = cookie[1].removeprefix("palaver=")
     assert by_cookie == msgspec.structs.replace(caller, kind="session", session=hash_secret(value))
-    assert await house.callers.expires_at(by_cookie) == NOW + timedelta(hours=12)
-    assert await house.callers.expires_at(caller) is None
-    house.later(hours=11.99)
-    assert await house.ask(cookie) == by_cookie
-    house.later(hours=0.01)
-    assert await house.is_refused(cookie)
+    assert await setup.callers.expires_at(by_cookie) == NOW + timedelta(hours=12)
+    assert await setup.callers.expires_at(caller) is None
+    setup.later(hours=11.99)
+    assert await setup.ask(cookie) == by_cookie
+    setup.later(hours=0.01)
+    assert await setup.is_refused(cookie)
 
 
-async def test_a_session_does_not_outlive_its_key(house: House) -> None:  # S2.7
-    _, cookie = await logged_in(house, expires_at=NOW + timedelta(hours=1))
-    by_cookie = await house.ask(cookie)
+async def test_a_session_does_not_outlive_its_key(setup: AuthSetup) -> None:  # S2.7
+    _, cookie = await logged_in(setup, expires_at=NOW + timedelta(hours=1))
+    by_cookie = await setup.ask(cookie)
 
-    assert await house.callers.expires_at(by_cookie) == NOW + timedelta(hours=1)
-    house.later(hours=1)
-    assert await house.is_refused(cookie)
+    assert await setup.callers.expires_at(by_cookie) == NOW + timedelta(hours=1)
+    setup.later(hours=1)
+    assert await setup.is_refused(cookie)
 
 
-async def test_a_session_ends_with_its_key(house: House) -> None:  # S2.6, S2.7
-    caller, cookie = await logged_in(house)
-    await house.ask(cookie)
+async def test_a_session_ends_with_its_key(setup: AuthSetup) -> None:  # S2.6, S2.7
+    caller, cookie = await logged_in(setup)
+    await setup.ask(cookie)
     assert caller.key is not None
-    await house.database.write(lambda db: api_keys.revoke_key(db, "team-a", caller.key or "", at=NOW) and None)
-    house.callers.invalidate(caller.key)
+    await setup.database.write(lambda db: api_keys.revoke_key(db, "team-a", caller.key or "", at=NOW) and None)
+    setup.callers.invalidate(caller.key)
 
-    assert await house.is_refused(cookie)
+    assert await setup.is_refused(cookie)
 
 
-async def test_whoever_logs_out_is_out_at_once(house: House) -> None:  # S2.7
-    caller, cookie = await logged_in(house)
-    by_cookie = await house.ask(cookie)
-    await house.callers.end_session(by_cookie)
-    await house.callers.end_session(caller)  # By a key: there is nothing to end.
+async def test_whoever_logs_out_is_out_at_once(setup: AuthSetup) -> None:  # S2.7
+    caller, cookie = await logged_in(setup)
+    by_cookie = await setup.ask(cookie)
+    await setup.callers.end_session(by_cookie)
+    await setup.callers.end_session(caller)  # By a key: there is nothing to end.
 
-    assert await house.is_refused(cookie)
-    assert await house.callers.expires_at(by_cookie) is None
-    assert await house.database.read(api_keys.find_sessions, [by_cookie.session or b""]) == []
+    assert await setup.is_refused(cookie)
+    assert await setup.callers.expires_at(by_cookie) is None
+    assert await setup.database.read(api_keys.find_sessions, [by_cookie.session or b""]) == []
 
 
 @pytest.mark.parametrize("value", ["", "0" * 40, "0" * 39, "é" * 40, "x" * 10_240])
-async def test_a_cookie_that_was_made_up_opens_nothing(house: House, value: str) -> None:
-    await logged_in(house)
+async def test_a_cookie_that_was_made_up_opens_nothing(setup: AuthSetup, value: str) -> None:
+    await logged_in(setup)
 
-    assert await house.is_refused(("cookie", f"palaver={value}"))
+    assert await setup.is_refused(("cookie", f"palaver={value}"))
 
 
 # What stays open
 
 
-async def test_what_is_open_learns_that_its_key_is_gone(house: House) -> None:  # S2.6
-    callers = house.callers
+async def test_what_is_open_learns_that_its_key_is_gone(setup: AuthSetup) -> None:  # S2.6
+    callers = setup.callers
     kept, revoked, expiring = (
-        await house.give(),
-        await house.give(),
-        await house.give(expires_at=NOW + timedelta(seconds=9)),
+        await setup.create_key(),
+        await setup.create_key(),
+        await setup.create_key(expires_at=NOW + timedelta(seconds=9)),
     )
-    erased = await house.give(project="team-b")
-    open_ = [await house.ask(bearer(secret)) for _, secret in (kept, revoked, expiring, erased)]
+    erased = await setup.create_key(project="team-b")
+    open_ = [await setup.ask(bearer(secret)) for _, secret in (kept, revoked, expiring, erased)]
     assert await callers.find_revoked([*open_, LOOPBACK_CALLER]) == set()
 
-    await house.database.write(api_keys.revoke_key, "default", revoked[0].id, at=NOW)
-    await house.database.write(projects.revoke_access, "team-b")
-    house.asked.clear()
-    house.later(seconds=2)
+    await setup.database.write(api_keys.revoke_key, "default", revoked[0].id, at=NOW)
+    await setup.database.write(projects.revoke_access, "team-b")
+    setup.asked.clear()
+    setup.later(seconds=2)
     assert await callers.find_revoked(open_) == {open_[1], open_[3]}
-    assert house.asked == ["find_keys"]  # One question for all.
-    house.later(seconds=7)
+    assert setup.asked == ["find_keys"]  # One question for all.
+    setup.later(seconds=7)
     assert await callers.find_revoked(open_) == {open_[1], open_[2], open_[3]}
     await callers.close()
 
 
-async def test_what_is_open_learns_that_its_session_ended(house: House) -> None:
-    _, cookie = await logged_in(house)
-    by_cookie = await house.ask(cookie)
-    assert await house.callers.find_revoked([by_cookie]) == set()
-    await house.database.write(api_keys.delete_session, by_cookie.session or b"")
-    house.later(seconds=2)
+async def test_what_is_open_learns_that_its_session_ended(setup: AuthSetup) -> None:
+    _, cookie = await logged_in(setup)
+    by_cookie = await setup.ask(cookie)
+    assert await setup.callers.find_revoked([by_cookie]) == set()
+    await setup.database.write(api_keys.delete_session, by_cookie.session or b"")
+    setup.later(seconds=2)
 
-    assert await house.callers.find_revoked([by_cookie]) == {by_cookie}
+    assert await setup.callers.find_revoked([by_cookie]) == {by_cookie}
 
 
-async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_known(house: House) -> None:
-    (_, staying), (_, expiring) = await house.give(), await house.give(expires_at=NOW + timedelta(seconds=9))
-    open_ = [await house.ask(bearer(staying)), await house.ask(bearer(expiring))]
-    await house.callers.close()
+async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_known(setup: AuthSetup) -> None:
+    (_, staying), (_, expiring) = (
+        await setup.create_key(),
+        await setup.create_key(expires_at=NOW + timedelta(seconds=9)),
+    )
+    open_ = [await setup.ask(bearer(staying)), await setup.ask(bearer(expiring))]
+    await setup.callers.close()
     stranger = Caller("default", ALL_SCOPES, "00000000", "key")
-    house.away = True
-    house.later(seconds=5)
-    assert await house.callers.find_revoked([*open_, stranger]) == set()
-    house.later(seconds=5)
+    setup.away = True
+    setup.later(seconds=5)
+    assert await setup.callers.find_revoked([*open_, stranger]) == set()
+    setup.later(seconds=5)
 
-    assert await house.callers.find_revoked([*open_, stranger]) == {open_[1]}
+    assert await setup.callers.find_revoked([*open_, stranger]) == {open_[1]}
 
 
 # Reach

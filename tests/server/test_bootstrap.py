@@ -22,17 +22,17 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 LONG = "Nobody knows how long this is. " * 40
 
 
-async def shown(house: KeyedServer, header: dict[str, str] | None = None) -> dict[str, Any]:
-    answer = await house.http.get("/api/bootstrap", headers=header)
+async def shown(backend: KeyedServer, header: dict[str, str] | None = None) -> dict[str, Any]:
+    answer = await backend.http.get("/api/bootstrap", headers=header)
     assert answer.status_code == 200, answer.text
     assert len(answer.content) <= 64 * 1024
     return answer.json()
 
 
 async def test_an_empty_house() -> None:
-    async with keyed_server() as house:
-        first = await shown(house)
-        listed = (await house.http.get("/api/workflows")).json()
+    async with keyed_server() as backend:
+        first = await shown(backend)
+        listed = (await backend.http.get("/api/workflows")).json()
 
     rows = first["workflows"].pop("data")
     assert [row.pop("schemas").keys() for row in rows] == [{"inputs", "parameters"}] * 2
@@ -53,15 +53,17 @@ async def test_an_empty_house() -> None:
 
 
 async def test_what_somebody_has_in_their_project() -> None:
-    async with keyed_server() as house:
-        key, mine = await house.give("read", "invoke")
-        _, theirs = await house.give("read", "invoke", project="other")
-        thread = (await house.http.post("/api/threads", json={"workflow": "echo", "title": "T"}, headers=mine)).json()
-        (await house.http.patch(f"/api/threads/{thread['id']}", json={"pinned": True}, headers=mine)).raise_for_status()
+    async with keyed_server() as backend:
+        key, mine = await backend.create_key("read", "invoke")
+        _, theirs = await backend.create_key("read", "invoke", project="other")
+        thread = (await backend.http.post("/api/threads", json={"workflow": "echo", "title": "T"}, headers=mine)).json()
+        (
+            await backend.http.patch(f"/api/threads/{thread['id']}", json={"pinned": True}, headers=mine)
+        ).raise_for_status()
         for name in ("first", "last"):
-            board = (await house.http.post("/api/boards", json={"name": name}, headers=mine)).json()
-        first, other = await shown(house, mine), await shown(house, theirs)
-        rows = (await house.http.get("/api/threads", headers=mine)).json()
+            board = (await backend.http.post("/api/boards", json={"name": name}, headers=mine)).json()
+        first, other = await shown(backend, mine), await shown(backend, theirs)
+        rows = (await backend.http.get("/api/threads", headers=mine)).json()
 
     assert first["credential"] == {"kind": "key", "scopes": ["invoke", "read"], "key": f"key_{key.id}"}
     assert (first["board"], first["board_id"]) == (board, board["id"])
@@ -71,25 +73,25 @@ async def test_what_somebody_has_in_their_project() -> None:
 
 
 async def test_runs_that_go_on_are_named() -> None:
-    async with keyed_server() as house:
+    async with keyed_server() as backend:
         body = {"input": [{"role": "user", "content": "Hi"}], "background": True}
         body["custom_inputs"] = {"script": [{"sleep": 60}]}
-        began = (await house.http.post("/scripted/v1/responses", json=body)).json()
+        began = (await backend.http.post("/scripted/v1/responses", json=body)).json()
         run = began["id"].replace("resp_", "run_")
-        going = (await shown(house))["running"]
-        (await house.http.post(f"/api/runs/{run}/cancel")).raise_for_status()
-        ended = (await shown(house))["running"]
+        going = (await shown(backend))["running"]
+        (await backend.http.post(f"/api/runs/{run}/cancel")).raise_for_status()
+        ended = (await shown(backend))["running"]
 
     assert (going, ended) == ([run], [])
 
 
 async def test_who_has_it_already_is_told_so() -> None:
-    async with keyed_server() as house:
-        first = await house.http.get("/api/bootstrap")
-        same = await house.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
-        (await house.http.post("/api/threads", json={"workflow": "echo"})).raise_for_status()
-        other = await house.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
-        head = await house.http.head("/api/bootstrap")
+    async with keyed_server() as backend:
+        first = await backend.http.get("/api/bootstrap")
+        same = await backend.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
+        (await backend.http.post("/api/threads", json={"workflow": "echo"})).raise_for_status()
+        other = await backend.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
+        head = await backend.http.head("/api/bootstrap")
 
     assert (same.status_code, same.content) == (304, b"")
     assert (other.status_code, first.headers["cache-control"]) == (200, "private, no-cache")
@@ -97,9 +99,9 @@ async def test_who_has_it_already_is_told_so() -> None:
 
 
 async def test_it_needs_a_credential_that_may_read() -> None:
-    async with keyed_server() as house:
-        _, header = await house.give("invoke")
-        refused = [(await house.http.get("/api/bootstrap", headers=h)).status_code for h in ({}, header)]
+    async with keyed_server() as backend:
+        _, header = await backend.create_key("invoke")
+        refused = [(await backend.http.get("/api/bootstrap", headers=h)).status_code for h in ({}, header)]
 
     assert refused == [401, 403]
 
@@ -117,12 +119,12 @@ def wide(number: int) -> Workflow:
 
 
 async def test_of_many_workflows_so_many_are_shown_as_there_is_room_for() -> None:
-    async with keyed_server() as house:
-        house.server.registry._workflows.clear()
+    async with keyed_server() as backend:
+        backend.server.registry._workflows.clear()
         for number in range(60):
-            house.server.registry.add(wide(number))
-        first = await shown(house)
-        rest = (await house.http.get("/api/workflows", params={"after": first["workflows"]["next"]})).json()
+            backend.server.registry.add(wide(number))
+        first = await shown(backend)
+        rest = (await backend.http.get("/api/workflows", params={"after": first["workflows"]["next"]})).json()
 
     rows = first["workflows"]["data"]
     names = [row["name"] for row in rows]
@@ -142,10 +144,10 @@ async def make_threads(database: Database, count: int, **more: Any) -> None:
 
 
 async def test_of_long_threads_the_later_show_less() -> None:
-    async with keyed_server() as house:
-        await make_threads(house.database, 30, pinned=True)
-        first = await shown(house)
-        rest = (await house.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
+    async with keyed_server() as backend:
+        await make_threads(backend.database, 30, pinned=True)
+        first = await shown(backend)
+        rest = (await backend.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
 
     rows = first["threads"]["data"]
     assert [row["id"] for row in rows] == [f"conv_{number:03}" for number in range(29, 9, -1)]
@@ -156,10 +158,10 @@ async def test_of_long_threads_the_later_show_less() -> None:
 
 
 async def test_of_threads_with_the_longest_names_there_are_fewer() -> None:
-    async with keyed_server() as house:
-        await make_threads(house.database, 30, title="\u0001" * 200, pinned=True)
-        first = await shown(house)
-        rest = (await house.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
+    async with keyed_server() as backend:
+        await make_threads(backend.database, 30, title="\u0001" * 200, pinned=True)
+        first = await shown(backend)
+        rest = (await backend.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
 
     shown_rows, following = first["threads"]["data"], rest["data"]
     assert 0 < len(shown_rows) < 20
@@ -172,12 +174,12 @@ async def test_a_large_board_is_named_only(what: str) -> None:
     rows = tuple(BoardRow(id=f"r{number}", inputs=inputs) for number in range(600 if what == "cells" else 20))
     grid = Grid(mode="single", rows=rows, columns=(BoardColumn(id="c", workflow="echo"),))
     made = Board(id="brd_1", grid=grid, created_at=NEW_YEAR, updated_at=NEW_YEAR)
-    async with keyed_server() as house:
-        await house.database.write(boards.create_board, "default", made)
+    async with keyed_server() as backend:
+        await backend.database.write(boards.create_board, "default", made)
         if what == "cells":
             cells = [Cell(row=row.id, column="c", run="run_1") for row in grid.rows]
-            await house.database.write(boards.fill_cells, "default", "brd_1", cells)
-        first = await shown(house)
+            await backend.database.write(boards.fill_cells, "default", "brd_1", cells)
+        first = await shown(backend)
 
     assert (first["board"], first["board_id"]) == (None, "brd_1")
 
@@ -186,15 +188,15 @@ async def test_it_waits_for_no_remote(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError
 
-    async with keyed_server() as house:
+    async with keyed_server() as backend:
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", refuse)
-        assert (await shown(house))["project"] == "default"
+        assert (await shown(backend))["project"] == "default"
 
 
 async def test_the_document_describes_it() -> None:
-    async with keyed_server() as house:
-        document = (await house.http.get("/openapi.json")).json()
-        first = await shown(house)
+    async with keyed_server() as backend:
+        document = (await backend.http.get("/openapi.json")).json()
+        first = await shown(backend)
 
     answer = document["paths"]["/api/bootstrap"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     properties = document["components"]["schemas"][answer["$ref"].rpartition("/")[2]]["properties"]

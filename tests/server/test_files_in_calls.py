@@ -201,15 +201,15 @@ async def test_a_file_that_is_not_there_is_404_with_its_place(route: str, body: 
 
 @every_way
 async def test_another_projects_file_is_as_unknown_as_none(route: str, body: Body, path: str | None) -> None:
-    async with keyed_server(root_path="/under") as house:
-        _, mine = await house.give()
-        _, other = await house.give(project="team-b")
-        file = await uploaded(house.http, PNG, **mine)
+    async with keyed_server(root_path="/under") as backend:
+        _, mine = await backend.create_key()
+        _, other = await backend.create_key(project="team-b")
+        file = await uploaded(backend.http, PNG, **mine)
 
         answers = [
-            await house.http.post(f"/scripted{route}", json=body(name), headers=other) for name in (file, UNKNOWN)
+            await backend.http.post(f"/scripted{route}", json=body(name), headers=other) for name in (file, UNKNOWN)
         ]
-        own = await house.http.post(f"/scripted{route}", json=body(file), headers=mine)
+        own = await backend.http.post(f"/scripted{route}", json=body(file), headers=mine)
 
         assert [answer.status_code for answer in answers] == [404, 404]
         assert answers[0].text.replace(file, UNKNOWN) == answers[1].text
@@ -427,14 +427,14 @@ async def test_too_much_at_once_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_file_is_not_fetched_by_somebody_elses_run() -> None:
-    async with keyed_server() as house:
-        _, mine = await house.give()
-        file = await uploaded(house.http, PNG, **mine)
+    async with keyed_server() as backend:
+        _, mine = await backend.create_key()
+        file = await uploaded(backend.http, PNG, **mine)
 
-        assert await fetched(house, "default", file) == PNG
+        assert await fetched(backend, "default", file) == PNG
         with pytest.raises(PalaverError, match="There is no file"):
-            await fetched(house, "team-b", file)
+            await fetched(backend, "team-b", file)
 
 
-async def fetched(house: KeyedServer, project: str, file: str) -> bytes:
-    return await house.server.engine._services.fetch(project, File("image/png", file_id=file))
+async def fetched(backend: KeyedServer, project: str, file: str) -> bytes:
+    return await backend.server.engine._services.fetch(project, File("image/png", file_id=file))

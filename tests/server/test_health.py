@@ -137,9 +137,9 @@ async def test_a_database_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_it_needs_a_credential_where_there_are_keys() -> None:
-    async with keyed_server() as house:
-        _, mine = await house.give("invoke")
+    async with keyed_server() as backend:
+        _, mine = await backend.create_key("invoke")
 
-        assert (await house.http.get("/status")).status_code == 401
-        assert (await house.http.get("/status", headers=mine)).json() == {"database": "working", "version": VERSION}
-        assert (await house.http.post("/status", headers=mine)).status_code == 405
+        assert (await backend.http.get("/status")).status_code == 401
+        assert (await backend.http.get("/status", headers=mine)).json() == {"database": "working", "version": VERSION}
+        assert (await backend.http.post("/status", headers=mine)).status_code == 405

@@ -20,7 +20,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[KeyedServer]:
+async def backend() -> AsyncIterator[KeyedServer]:
     async with keyed_server() as made:
         yield made
 
@@ -32,10 +32,10 @@ def without_times(row: dict[str, Any]) -> dict[str, Any]:
 # Keys
 
 
-async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: KeyedServer) -> None:  # S2.2
-    admin, by_admin = await house.give()
+async def test_a_key_is_made_shown_once_and_listed_without_its_secret(backend: KeyedServer) -> None:  # S2.2
+    admin, by_admin = await backend.create_key()
     body = {"name": "laptop", "scopes": ["read", "invoke"], "expires_at": "2099-01-01T00:00:00Z"}
-    made = await house.http.post("/api/keys", json=body, headers=by_admin)
+    made = await backend.http.post("/api/keys", json=body, headers=by_admin)
     shown = made.json()
     secret = core_keys.parse_key(shown["secret"])
 
@@ -53,15 +53,15 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Key
         "secret": shown["secret"],
     }
     assert shown["expires_at"] == "2099-01-01T00:00:00.000000Z"
-    (key,) = await house.database.read(kept.find_keys, [secret.id])
+    (key,) = await backend.database.read(kept.find_keys, [secret.id])
     assert (key.project, key.made_by, key.hash) == ("default", admin.id, core_keys.hash_secret(secret.secret))
-    await house.server.authenticator.close()
-    listed = (await house.http.get("/api/keys", headers=by_admin)).json()
+    await backend.server.authenticator.close()
+    listed = (await backend.http.get("/api/keys", headers=by_admin)).json()
     assert [row["id"] for row in listed["data"]] == [shown["id"], f"key_{admin.id}"]
     assert listed["next"] is None
     assert listed["data"][0] == {name: value for name, value in shown.items() if name != "secret"}
     by_new = {"x-api-key": shown["secret"]}
-    assert (await house.http.post("/echo/invoke", json={}, headers=by_new)).status_code == 200
+    assert (await backend.http.post("/echo/invoke", json={}, headers=by_new)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -98,30 +98,30 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Key
         ),
     ],
 )
-async def test_what_cannot_be_a_key_is_refused(house: KeyedServer, body: Any, status: int, error: Any) -> None:
-    answer = await house.http.post("/api/keys", json=body)
+async def test_what_cannot_be_a_key_is_refused(backend: KeyedServer, body: Any, status: int, error: Any) -> None:
+    answer = await backend.http.post("/api/keys", json=body)
 
     assert (answer.status_code, answer.json()) == (status, {"error": error})
 
 
 @pytest.mark.parametrize("expires", ["tomorrow", "2099-01-01T00:00:00", "90d", 5])
-async def test_the_end_of_a_key_is_a_time_with_its_zone(house: KeyedServer, expires: Any) -> None:
-    answer = await house.http.post("/api/keys", json={"name": "x", "scopes": ["read"], "expires_at": expires})
+async def test_the_end_of_a_key_is_a_time_with_its_zone(backend: KeyedServer, expires: Any) -> None:
+    answer = await backend.http.post("/api/keys", json={"name": "x", "scopes": ["read"], "expires_at": expires})
 
     assert answer.status_code in (400, 422)
     assert answer.json()["error"]["path"] == "/expires_at"
 
 
-async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house: KeyedServer) -> None:
-    _, by_admin = await house.give()
-    key, by_key = await house.give("read")
+async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(backend: KeyedServer) -> None:
+    _, by_admin = await backend.create_key()
+    key, by_key = await backend.create_key("read")
     place = f"/api/keys/{core_keys.format_key_id(key.id)}"
     end = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 
-    renamed = await house.http.patch(place, json={"name": "new", "expires_at": end}, headers=by_admin)
-    same = await house.http.patch(place, json={"expires_at": None}, headers=by_admin)
-    more = await house.http.patch(place, json={"scopes": ["admin"]}, headers=by_admin)
-    nothing = await house.http.patch(place, json={}, headers=by_admin)
+    renamed = await backend.http.patch(place, json={"name": "new", "expires_at": end}, headers=by_admin)
+    same = await backend.http.patch(place, json={"expires_at": None}, headers=by_admin)
+    more = await backend.http.patch(place, json={"scopes": ["admin"]}, headers=by_admin)
+    nothing = await backend.http.patch(place, json={}, headers=by_admin)
 
     assert (renamed.status_code, renamed.json()["name"], renamed.json()["expires_at"]) == (
         200,
@@ -131,45 +131,45 @@ async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house
     assert (same.json()["name"], same.json()["expires_at"]) == ("new", None)
     assert nothing.json() == same.json()
     assert (more.status_code, more.json()["error"]["path"]) == (422, "/scopes")
-    assert (await house.http.get("/metrics", headers=by_key)).status_code == 200
+    assert (await backend.http.get("/metrics", headers=by_key)).status_code == 200
 
 
-async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: KeyedServer) -> None:
-    _, by_admin = await house.give()
-    key, _ = await house.give("read")
+async def test_a_change_of_what_has_changed_meanwhile_is_refused(backend: KeyedServer) -> None:
+    _, by_admin = await backend.create_key()
+    key, _ = await backend.create_key("read")
     place = f"/api/keys/{core_keys.format_key_id(key.id)}"
-    first = await house.http.patch(place, json={"name": "one"}, headers=by_admin)
-    (await house.http.patch(place, json={"name": "two"}, headers=by_admin)).raise_for_status()
+    first = await backend.http.patch(place, json={"name": "one"}, headers=by_admin)
+    (await backend.http.patch(place, json={"name": "two"}, headers=by_admin)).raise_for_status()
 
     stale = {**by_admin, "if-match": first.headers["etag"]}
-    refused = [await house.http.patch(place, json={}, headers=stale), await house.http.delete(place, headers=stale)]
+    refused = [await backend.http.patch(place, json={}, headers=stale), await backend.http.delete(place, headers=stale)]
 
     assert [(answer.status_code, answer.json()["error"]["code"]) for answer in refused] == [(412, "stale_base")] * 2
 
 
-async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(house: KeyedServer) -> None:  # S2.6
-    _, by_admin = await house.give()
-    key, by_key = await house.give("read")
+async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(backend: KeyedServer) -> None:  # S2.6
+    _, by_admin = await backend.create_key()
+    key, by_key = await backend.create_key("read")
     place = f"/api/keys/{core_keys.format_key_id(key.id)}"
-    before = await house.http.get("/metrics", headers=by_key)
+    before = await backend.http.get("/metrics", headers=by_key)
 
-    revoked = [await house.http.delete(place, headers=by_admin) for _ in range(2)]
+    revoked = [await backend.http.delete(place, headers=by_admin) for _ in range(2)]
 
-    after = await house.http.get("/metrics", headers=by_key)
+    after = await backend.http.get("/metrics", headers=by_key)
     assert [answer.status_code for answer in (before, *revoked, after)] == [200, 204, 204, 401]
-    rows = (await house.http.get("/api/keys", headers=by_admin)).json()["data"]
+    rows = (await backend.http.get("/api/keys", headers=by_admin)).json()["data"]
     assert [row["revoked_at"] is not None for row in rows if row["id"] == core_keys.format_key_id(key.id)] == [True]
 
 
-async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: KeyedServer) -> None:  # S2.5
-    _, by_admin = await house.give()
-    other, by_other = await house.give(project="team-a")
+async def test_another_projects_key_is_the_same_404_as_an_unknown_one(backend: KeyedServer) -> None:  # S2.5
+    _, by_admin = await backend.create_key()
+    other, by_other = await backend.create_key(project="team-a")
     names = {"other": core_keys.format_key_id(other.id), "unknown": "key_00000000", "odd": "no key"}
 
     answers = {
         which: [
-            await house.http.patch(f"/api/keys/{name}", json={"name": "x"}, headers=by_admin),
-            await house.http.delete(f"/api/keys/{name}", headers=by_admin),
+            await backend.http.patch(f"/api/keys/{name}", json={"name": "x"}, headers=by_admin),
+            await backend.http.delete(f"/api/keys/{name}", headers=by_admin),
         ]
         for which, name in names.items()
         if " " not in name
@@ -181,20 +181,20 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Key
             assert answer.content == (
                 b'{"error":{"code":"not_found","message":"There is no key \'' + names[which].encode() + b"'.\"}}"
             )
-    assert [row["id"] for row in (await house.http.get("/api/keys", headers=by_other)).json()["data"]] == [
+    assert [row["id"] for row in (await backend.http.get("/api/keys", headers=by_other)).json()["data"]] == [
         core_keys.format_key_id(other.id)
     ]
 
 
-async def test_keys_are_listed_a_page_at_a_time(house: KeyedServer) -> None:
-    _, by_admin = await house.give()
+async def test_keys_are_listed_a_page_at_a_time(backend: KeyedServer) -> None:
+    _, by_admin = await backend.create_key()
     for _ in range(4):
-        await house.give("read")
+        await backend.create_key("read")
 
-    first = (await house.http.get("/api/keys?limit=3", headers=by_admin)).json()
-    second = (await house.http.get(f"/api/keys?limit=3&after={first['next']}", headers=by_admin)).json()
-    _, by_other = await house.give(project="team-a")
-    stolen = await house.http.get(f"/api/keys?after={first['next']}", headers=by_other)
+    first = (await backend.http.get("/api/keys?limit=3", headers=by_admin)).json()
+    second = (await backend.http.get(f"/api/keys?limit=3&after={first['next']}", headers=by_admin)).json()
+    _, by_other = await backend.create_key(project="team-a")
+    stolen = await backend.http.get(f"/api/keys?after={first['next']}", headers=by_other)
 
     assert (len(first["data"]), len(second["data"]), second["next"]) == (3, 2, None)
     assert (stolen.status_code, stolen.json()["error"]["path"]) == (400, "?after")
@@ -203,62 +203,62 @@ async def test_keys_are_listed_a_page_at_a_time(house: KeyedServer) -> None:
 # Sessions
 
 
-async def log_in(house: KeyedServer, secret: str) -> Any:
-    return await house.http.post("/api/session", json={"key": secret})
+async def log_in(backend: KeyedServer, secret: str) -> Any:
+    return await backend.http.post("/api/session", json={"key": secret})
 
 
 def secret_of(header: dict[str, str]) -> str:
     return header["authorization"].removeprefix("Bearer ")
 
 
-async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(house: KeyedServer) -> None:  # S2.7
-    key, header = await house.give("read", "invoke", project="team-a")
-    answer = await log_in(house, secret_of(header))
+async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(backend: KeyedServer) -> None:  # S2.7
+    key, header = await backend.create_key("read", "invoke", project="team-a")
+    answer = await log_in(backend, secret_of(header))
     set_cookie = answer.headers["set-cookie"]
 
     assert (answer.status_code, answer.content) == (204, b"")
     assert re.fullmatch(
         r"palaver=[0-9a-z]{40}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict", set_cookie
     )  # The client keeps it, as a browser does.
-    who = (await house.http.get("/api/session")).json()
+    who = (await backend.http.get("/api/session")).json()
     assert without_times(who) == {
         "project": "team-a",
         "scopes": ["invoke", "read"],
         "key": core_keys.format_key_id(key.id),
         "expires_at": "<time>",
     }
-    assert (await house.http.get("/metrics")).status_code == 200
+    assert (await backend.http.get("/metrics")).status_code == 200
 
     cookie = set_cookie.partition(";")[0]
-    out = await house.http.delete("/api/session")
+    out = await backend.http.delete("/api/session")
 
     assert (out.status_code, out.headers["set-cookie"]) == (
         204,
         "palaver=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict",
     )
-    assert (await house.http.get("/metrics", headers={"cookie": cookie})).status_code == 401
+    assert (await backend.http.get("/metrics", headers={"cookie": cookie})).status_code == 401
 
 
 async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:  # S2.7
-    async with keyed_server(host="0.0.0.0") as house:
-        _, header = await house.give("read")
-        answer = await log_in(house, secret_of(header))
+    async with keyed_server(host="0.0.0.0") as backend:
+        _, header = await backend.create_key("read")
+        answer = await log_in(backend, secret_of(header))
 
         cookie = answer.headers["set-cookie"].partition(";")[0]
         assert re.fullmatch(
             r"__Host-palaver=\w{40}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure",
             answer.headers["set-cookie"],
         )
-        assert (await house.http.get("/metrics", headers={"cookie": cookie})).status_code == 200
+        assert (await backend.http.get("/metrics", headers={"cookie": cookie})).status_code == 200
         plain = cookie.removeprefix("__Host-")
-        assert (await house.http.get("/metrics", headers={"cookie": plain})).status_code == 401
+        assert (await backend.http.get("/metrics", headers={"cookie": plain})).status_code == 401
 
 
-async def test_who_is_asking_is_told_to_every_kind_of_caller(house: KeyedServer) -> None:
-    nobody = (await house.http.get("/api/session")).json()
+async def test_who_is_asking_is_told_to_every_kind_of_caller(backend: KeyedServer) -> None:
+    nobody = (await backend.http.get("/api/session")).json()
     end = datetime.now(UTC) + timedelta(hours=1)
-    key, header = await house.give(expires_at=end)
-    by_key = (await house.http.get("/api/session", headers=header)).json()
+    key, header = await backend.create_key(expires_at=end)
+    by_key = (await backend.http.get("/api/session", headers=header)).json()
 
     assert nobody == {"project": "default", "scopes": ["admin"], "key": None, "expires_at": None}
     assert by_key == {
@@ -269,16 +269,16 @@ async def test_who_is_asking_is_told_to_every_kind_of_caller(house: KeyedServer)
     }
 
 
-async def test_a_login_that_fails_does_not_tell_why(house: KeyedServer) -> None:  # S2.8
-    _, header = await house.give("read")
-    revoked, of_revoked = await house.give("read")
-    await house.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
-    house.server.authenticator.invalidate(revoked.id)
-    _, of_expired = await house.give("read", expires_at=datetime.now(UTC) - timedelta(hours=1))
+async def test_a_login_that_fails_does_not_tell_why(backend: KeyedServer) -> None:  # S2.8
+    _, header = await backend.create_key("read")
+    revoked, of_revoked = await backend.create_key("read")
+    await backend.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
+    backend.server.authenticator.invalidate(revoked.id)
+    _, of_expired = await backend.create_key("read", expires_at=datetime.now(UTC) - timedelta(hours=1))
     wrong = secret_of(header)[:-4] + "0000"
 
     answers = [
-        await log_in(house, secret)
+        await log_in(backend, secret)
         for secret in ("plv_00000000_" + "0" * 40, wrong, secret_of(of_revoked), secret_of(of_expired), "", "x" * 2000)
     ]
 
@@ -288,21 +288,21 @@ async def test_a_login_that_fails_does_not_tell_why(house: KeyedServer) -> None:
     assert not any("set-cookie" in answer.headers for answer in answers)
 
 
-async def test_an_address_may_fail_ten_times_a_minute(house: KeyedServer) -> None:  # S2.8
-    _, header = await house.give("read")
+async def test_an_address_may_fail_ten_times_a_minute(backend: KeyedServer) -> None:  # S2.8
+    _, header = await backend.create_key("read")
     for _ in range(15):
-        assert (await log_in(house, secret_of(header))).status_code == 204
-    failed = await asyncio.gather(*(log_in(house, "plv_wrong") for _ in range(12)))
+        assert (await log_in(backend, secret_of(header))).status_code == 204
+    failed = await asyncio.gather(*(log_in(backend, "plv_wrong") for _ in range(12)))
 
     assert sorted(answer.status_code for answer in failed) == [401] * 10 + [429] * 2
-    refused = await log_in(house, secret_of(header))
+    refused = await log_in(backend, secret_of(header))
     assert refused.status_code == 429
     assert refused.json()["error"]["code"] == "rate_limited"
     assert 1 <= int(refused.headers["retry-after"]) <= 60
 
 
-async def test_a_login_is_a_small_body(house: KeyedServer) -> None:
-    answer = await log_in(house, "x" * 5000)
+async def test_a_login_is_a_small_body(backend: KeyedServer) -> None:
+    answer = await log_in(backend, "x" * 5000)
 
     assert answer.status_code == 413
 
@@ -310,18 +310,18 @@ async def test_a_login_is_a_small_body(house: KeyedServer) -> None:
 # Projects
 
 
-async def test_a_project_is_made_with_its_first_key(house: KeyedServer) -> None:
-    _, by_admin = await house.give()
-    made = await house.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)
+async def test_a_project_is_made_with_its_first_key(backend: KeyedServer) -> None:
+    _, by_admin = await backend.create_key()
+    made = await backend.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)
     shown = made.json()
 
     assert made.status_code == 201
     assert made.headers["location"] == "/api/projects/team-a"
     assert without_times(shown | {"key": None}) == {"name": "team-a", "created_at": "<time>", "key": None}
     assert (shown["key"]["name"], shown["key"]["scopes"]) == ("the first key", ["admin"])
-    who = await house.http.get("/api/session", headers={"api-key": shown["key"]["secret"]})
+    who = await backend.http.get("/api/session", headers={"api-key": shown["key"]["secret"]})
     assert (who.json()["project"], who.json()["scopes"]) == ("team-a", ["admin"])
-    listed = (await house.http.get("/api/projects", headers=by_admin)).json()
+    listed = (await backend.http.get("/api/projects", headers=by_admin)).json()
     assert listed == {
         "data": [
             {"name": "default", "created_at": None},
@@ -335,9 +335,9 @@ async def test_a_project_is_made_with_its_first_key(house: KeyedServer) -> None:
     ("name", "status", "code"),
     [("team-a", 409, "name_taken"), ("default", 409, "name_taken"), ("Team A", 422, "invalid_value")],
 )
-async def test_a_name_that_is_taken_or_odd_is_refused(house: KeyedServer, name: str, status: int, code: str) -> None:
-    (await house.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
-    answer = await house.http.post("/api/projects", json={"name": name}, headers=(await house.give())[1])
+async def test_a_name_that_is_taken_or_odd_is_refused(backend: KeyedServer, name: str, status: int, code: str) -> None:
+    (await backend.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
+    answer = await backend.http.post("/api/projects", json={"name": name}, headers=(await backend.create_key())[1])
 
     assert (answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["path"]) == (
         status,
@@ -346,14 +346,14 @@ async def test_a_name_that_is_taken_or_odd_is_refused(house: KeyedServer, name: 
     )
 
 
-async def test_only_admins_of_the_first_project_learn_of_others(house: KeyedServer) -> None:  # S2.5
-    _, by_other = await house.give(project="team-a")
+async def test_only_admins_of_the_first_project_learn_of_others(backend: KeyedServer) -> None:  # S2.5
+    _, by_other = await backend.create_key(project="team-a")
 
     answers = [
-        await house.http.get("/api/projects", headers=by_other),
-        await house.http.post("/api/projects", json={"name": "mine"}, headers=by_other),
-        await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_other),
-        await house.http.delete("/api/projects/nowhere", headers=by_other),
+        await backend.http.get("/api/projects", headers=by_other),
+        await backend.http.post("/api/projects", json={"name": "mine"}, headers=by_other),
+        await backend.http.delete("/api/projects/team-a?confirm=team-a", headers=by_other),
+        await backend.http.delete("/api/projects/nowhere", headers=by_other),
     ]
 
     assert {(answer.status_code, answer.json()["error"]["message"]) for answer in answers} == {
@@ -361,43 +361,45 @@ async def test_only_admins_of_the_first_project_learn_of_others(house: KeyedServ
     }
 
 
-async def test_a_project_is_erased_after_it_was_said_twice(house: KeyedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_project_is_erased_after_it_was_said_twice(
+    backend: KeyedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(auth, "CACHE_TTL_S", -1)  # Nobody else is there to wait for.
-    _, by_admin = await house.give()
-    made = (await house.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)).json()
+    _, by_admin = await backend.create_key()
+    made = (await backend.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)).json()
     by_team = {"api-key": made["key"]["secret"]}
-    await house.http.get("/api/session", headers=by_team)
+    await backend.http.get("/api/session", headers=by_team)
 
     refused = [
-        await house.http.delete(f"/api/projects/{path}", headers=by_admin)
+        await backend.http.delete(f"/api/projects/{path}", headers=by_admin)
         for path in ("team-a", "team-a?confirm=team-b", "default?confirm=default", "team-b?confirm=team-b")
     ]
-    erased = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
-    after = await house.http.get("/api/session", headers=by_team)
+    erased = await backend.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
+    after = await backend.http.get("/api/session", headers=by_team)
 
     assert [answer.status_code for answer in (*refused, erased, after)] == [400, 400, 400, 404, 202, 401]
     async with asyncio.timeout(10):
-        while await house.database.read(projects.get_project, "team-a"):  # noqa: ASYNC110 - it is done behind the answer
+        while await backend.database.read(projects.get_project, "team-a"):  # noqa: ASYNC110 - it is done behind the answer
             await asyncio.sleep(0.01)
-    assert await house.database.read(kept.list_all_keys, "team-a") == []
+    assert await backend.database.read(kept.list_all_keys, "team-a") == []
 
 
 async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
-    house: KeyedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    backend: KeyedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(auth, "CACHE_TTL_S", -1)
-    (await house.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
-    _, by_admin = await house.give()
+    (await backend.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
+    _, by_admin = await backend.create_key()
     away = Overloaded("The database cannot be reached.")
     with monkeypatch.context() as broken:
         broken.setattr(projects, "delete_project_batch", Mock(side_effect=away))
-        first = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
+        first = await backend.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
         async with asyncio.timeout(10):
             while not caplog.records:  # noqa: ASYNC110 - it is done behind the answer
                 await asyncio.sleep(0.01)
-    second = await house.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
+    second = await backend.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
     async with asyncio.timeout(10):
-        while await house.database.read(projects.get_project, "team-a"):  # noqa: ASYNC110
+        while await backend.database.read(projects.get_project, "team-a"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
     assert (first.status_code, second.status_code) == (202, 202)
@@ -406,20 +408,20 @@ async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
     ]
 
 
-async def test_the_first_project_is_listed_once(house: KeyedServer) -> None:
+async def test_the_first_project_is_listed_once(backend: KeyedServer) -> None:
     made = datetime(2026, 11, 15, tzinfo=UTC)
-    await house.database.write(projects.insert_project, projects.Project(name="default", created_at=made))
+    await backend.database.write(projects.insert_project, projects.Project(name="default", created_at=made))
 
-    assert (await house.http.get("/api/projects")).json() == {
+    assert (await backend.http.get("/api/projects")).json() == {
         "data": [{"name": "default", "created_at": "2026-11-15T00:00:00.000000Z"}],
         "next": None,
     }
 
 
-async def test_a_project_that_is_running_is_not_erased(house: KeyedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    await house.database.write(projects.insert_project, projects.Project(name="team-a", created_at=datetime.now(UTC)))
+async def test_a_project_that_is_running_is_not_erased(backend: KeyedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    await backend.database.write(projects.insert_project, projects.Project(name="team-a", created_at=datetime.now(UTC)))
     monkeypatch.setattr(projects, "has_active_runs", lambda *_: True)
 
-    answer = await house.http.delete("/api/projects/team-a?confirm=team-a")
+    answer = await backend.http.delete("/api/projects/team-a?confirm=team-a")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "still_running")

@@ -34,7 +34,7 @@ from palaver.server.otlp_exporter import (
 from palaver.server.settings import Settings
 from palaver.traces.model import Span
 from tests.server.keyed_server import keyed_server
-from tests.server.traced_server import chat, send
+from tests.server.traced_server import chat_span, send_spans
 from tests.server_process import WORKFLOWS, server_process
 
 FAST = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=20, close_timeout_s=10)
@@ -288,8 +288,8 @@ def test_an_error_in_headers_does_not_tell_them(given: str) -> None:  # S8.1
 
 
 async def test_headers_are_shown_to_nobody() -> None:  # S8.3
-    async with keyed_server(otlp_endpoint="http://127.0.0.1:1", otlp_headers="authorization=hush") as house:
-        shown = await house.http.get("/api/settings")
+    async with keyed_server(otlp_endpoint="http://127.0.0.1:1", otlp_headers="authorization=hush") as backend:
+        shown = await backend.http.get("/api/settings")
 
     assert "hush" not in shown.text
     assert {"name": "otlp_headers", "value": "***", "source": "default"} in shown.json()["data"]
@@ -308,18 +308,18 @@ async def test_a_real_server_is_sent_our_runs_and_keeps_equal_records(protocol: 
     secret = "sk-proj-" + "a1B2" * 8
     with server_process(tmp_path, db=str(tmp_path / "other.db")) as other:
         async with (
-            keyed_server(otlp_endpoint=other.url, otlp_protocol=protocol) as house,
+            keyed_server(otlp_endpoint=other.url, otlp_protocol=protocol) as backend,
             httpx.AsyncClient(base_url=other.url, trust_env=False) as there,
         ):
             said = {"messages": [{"role": "user", "content": f"Hi, my key is {secret}"}]}
-            assert (await house.http.post("/echo/invoke", json=said)).status_code == 200
+            assert (await backend.http.post("/echo/invoke", json=said)).status_code == 200
             failed = {"messages": [{"role": "user", "content": "fail: no"}]}
-            (await house.http.post("/scripted/invoke", json=failed)).raise_for_status()
-            await send(house.http, chat("foreign", "Hi", "Ho"))
-            await house.server.runtime.telemetry.flush()
-            await until(lambda: house.server.runtime.telemetry.exporter.sent >= 2)
-            metrics = (await house.http.get("/metrics")).text
-            ours, theirs = await records(house.http), await records(there)
+            (await backend.http.post("/scripted/invoke", json=failed)).raise_for_status()
+            await send_spans(backend.http, chat_span("foreign", "Hi", "Ho"))
+            await backend.server.runtime.telemetry.flush()
+            await until(lambda: backend.server.runtime.telemetry.exporter.sent >= 2)
+            metrics = (await backend.http.get("/metrics")).text
+            ours, theirs = await records(backend.http), await records(there)
 
     # What others sent us is not sent on; of a run the other server believes nobody; protobuf has no place for some.
     ours = [record | {"run_id": None} for record in ours if record["name"] != "foreign"]

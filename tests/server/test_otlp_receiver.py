@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from palaver.errors import DiskFull, Overloaded
 from tests.server.keyed_server import keyed_server
-from tests.server.traced_server import NOW, chat, send, span, span_id, trace_id, traced_server
+from tests.server.traced_server import NOW, chat_span, send_spans, span, span_id, trace_id, traced_server
 from tests.traces.otlp.otlp_requests import JSON, PROTOBUF, request
 
 SPAN: dict[str, Any] = {
@@ -42,9 +42,9 @@ def told(answer: httpx.Response) -> tuple[int, str, bytes]:
 
 
 async def test_what_was_answered_with_200_is_there() -> None:
-    async with traced_server() as house:
-        answer = await send(house.http, chat("a", "Hi", "Hello."))
-        listed = (await house.http.get("/api/traces")).json()["data"]
+    async with traced_server() as backend:
+        answer = await send_spans(backend.http, chat_span("a", "Hi", "Hello."))
+        listed = (await backend.http.get("/api/traces")).json()["data"]
 
         assert told(answer) == (200, PROTOBUF, b"")
         assert [(row["name"], row["kind"], row["in"]["text"], row["out"]["text"]) for row in listed] == [
@@ -53,9 +53,9 @@ async def test_what_was_answered_with_200_is_there() -> None:
 
 
 async def test_the_json_form_is_taken_and_answered_in_json() -> None:
-    async with traced_server() as house:
-        answer = await post(house.http, in_json(SPAN), "application/json; charset=utf-8")
-        found = await house.http.get(f"/api/spans/{SPAN['traceId']}/{SPAN['spanId']}")
+    async with traced_server() as backend:
+        answer = await post(backend.http, in_json(SPAN), "application/json; charset=utf-8")
+        found = await backend.http.get(f"/api/spans/{SPAN['traceId']}/{SPAN['spanId']}")
 
         assert told(answer) == (200, JSON, b"{}")
         assert (found.json()["kind"], found.json()["duration_ms"]) == ("llm", 5.0)
@@ -63,22 +63,22 @@ async def test_the_json_form_is_taken_and_answered_in_json() -> None:
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
 async def test_gzip_is_undone(kind: str) -> None:
-    async with traced_server() as house:
+    async with traced_server() as backend:
         body = request(span("a")) if kind == PROTOBUF else in_json(SPAN)
-        answer = await post(house.http, gzip.compress(body), kind, content_encoding="gzip")
+        answer = await post(backend.http, gzip.compress(body), kind, content_encoding="gzip")
 
         assert answer.status_code == 200
-        assert len((await house.http.get("/api/traces")).json()["data"]) == 1
+        assert len((await backend.http.get("/api/traces")).json()["data"]) == 1
 
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
 async def test_a_bad_span_loses_no_other_and_is_told_of(kind: str) -> None:
-    async with traced_server() as house:
+    async with traced_server() as backend:
         bad = span("bad")
         bad.span_id = b"abcd"
         body = request(span("a"), bad, span("b")) if kind == PROTOBUF else in_json(SPAN, SPAN | {"spanId": "61626364"})
-        answer = await post(house.http, body, kind)
-        kept = (await house.http.post("/api/spans/query", json={})).json()["data"]
+        answer = await post(backend.http, body, kind)
+        kept = (await backend.http.post("/api/spans/query", json={})).json()["data"]
 
     reason = "spans[1]: span id has 4 bytes"
     if kind == JSON:
@@ -92,8 +92,8 @@ async def test_a_bad_span_loses_no_other_and_is_told_of(kind: str) -> None:
 
 
 async def test_a_request_of_nothing_but_bad_spans_is_not_to_be_sent_again() -> None:
-    async with traced_server() as house:
-        answer = await post(house.http, in_json(SPAN | {"traceId": "00"}))
+    async with traced_server() as backend:
+        answer = await post(backend.http, in_json(SPAN | {"traceId": "00"}))
 
         assert answer.status_code == 200
         assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
@@ -114,8 +114,8 @@ async def test_a_request_of_nothing_but_bad_spans_is_not_to_be_sent_again() -> N
 async def test_what_cannot_be_read_is_refused_in_the_senders_form(
     body: bytes, kind: str, encoding: str, status: int
 ) -> None:
-    async with traced_server(otlp_max_body=4_000 if encoding == "gzip" else 2_000, otlp_max_unpacked=1_000) as house:
-        answer = await post(house.http, body, kind, content_encoding=encoding)
+    async with traced_server(otlp_max_body=4_000 if encoding == "gzip" else 2_000, otlp_max_unpacked=1_000) as backend:
+        answer = await post(backend.http, body, kind, content_encoding=encoding)
 
         assert (answer.status_code, answer.headers["content-type"]) == (status, kind)
         if kind == JSON:
@@ -127,21 +127,21 @@ async def test_what_cannot_be_read_is_refused_in_the_senders_form(
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 async def test_other_types_are_refused_before_the_body_is_read(kind: str) -> None:  # S1.4
-    async with traced_server() as house:
-        answer = await post(house.http, b"{}", kind)
+    async with traced_server() as backend:
+        answer = await post(backend.http, b"{}", kind)
 
         assert (answer.status_code, answer.headers["content-type"], answer.json()["code"]) == (415, JSON, 3)
 
 
 @pytest.mark.parametrize("path", ["/v1/logs", "/v1/metrics", "/echo/v1/traces", "/v1/traces/x"])
 async def test_logs_and_metrics_are_not_taken(path: str) -> None:
-    async with traced_server() as house:
-        assert (await house.http.post(path, content=b"{}", headers={"content-type": JSON})).status_code == 404
+    async with traced_server() as backend:
+        assert (await backend.http.post(path, content=b"{}", headers={"content-type": JSON})).status_code == 404
 
 
 async def test_only_a_post_is_taken() -> None:
-    async with traced_server() as house:
-        answer = await house.http.get("/v1/traces")
+    async with traced_server() as backend:
+        answer = await backend.http.get("/v1/traces")
 
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
         assert answer.json() == {"code": 12, "message": "GET is not allowed on /v1/traces. Use POST."}
@@ -149,11 +149,11 @@ async def test_only_a_post_is_taken() -> None:
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
 async def test_a_sender_needs_a_key_that_may_invoke(kind: str) -> None:  # S2.4
-    async with keyed_server() as house:
-        _, reader = await house.give("read")
-        _, sender = await house.give("invoke")
+    async with keyed_server() as backend:
+        _, reader = await backend.create_key("read")
+        _, sender = await backend.create_key("invoke")
         body = request() if kind == PROTOBUF else b"{}"
-        nobody, may_not, may = [await post(house.http, body, kind, **header) for header in ({}, reader, sender)]
+        nobody, may_not, may = [await post(backend.http, body, kind, **header) for header in ({}, reader, sender)]
 
     assert [answer.status_code for answer in (nobody, may_not, may)] == [401, 403, 200]
     assert {answer.headers["content-type"] for answer in (nobody, may_not, may)} == {kind}
@@ -166,33 +166,33 @@ async def test_a_sender_needs_a_key_that_may_invoke(kind: str) -> None:  # S2.4
 
 
 async def test_too_many_requests_are_told_when_to_come_back() -> None:  # S4.3
-    async with keyed_server(rate_per_minute=1) as house:
-        _, header = await house.give()
-        first, second = [await post(house.http, b"{}", **header) for _ in range(2)]
+    async with keyed_server(rate_per_minute=1) as backend:
+        _, header = await backend.create_key()
+        first, second = [await post(backend.http, b"{}", **header) for _ in range(2)]
 
         assert (first.status_code, second.status_code, second.json()["code"]) == (200, 429, 8)
         assert int(second.headers["retry-after"]) > 0
 
 
 async def test_the_project_is_the_keys_whatever_a_span_says() -> None:  # S2.5
-    async with keyed_server() as house:
-        _, mine = await house.give(project="mine")
-        _, theirs = await house.give(project="theirs")
+    async with keyed_server() as backend:
+        _, mine = await backend.create_key(project="mine")
+        _, theirs = await backend.create_key(project="theirs")
         sent = span("a", palaver__project="theirs", palaver__run__id="run_1", palaver__key="abcd1234")
-        await send(house.http, sent, header=mine | {"x-palaver-project": "theirs"})
-        record = (await house.http.get(f"/api/spans/{trace_id('t')}/{span_id('a')}", headers=mine)).json()
+        await send_spans(backend.http, sent, header=mine | {"x-palaver-project": "theirs"})
+        record = (await backend.http.get(f"/api/spans/{trace_id('t')}/{span_id('a')}", headers=mine)).json()
 
         assert (record["project"], record["run_id"]) == ("mine", None)
-        assert (await house.http.get("/api/traces", headers=theirs)).json()["data"] == []
+        assert (await backend.http.get("/api/traces", headers=theirs)).json()["data"] == []
 
 
 async def test_a_secret_is_not_kept() -> None:  # S8.3
     secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
     async with traced_server(
-        chat("a", f"my key is {secret}", "Hello.", http__request__header__authorization="Bearer x")
-    ) as house:
-        record = await house.http.get(f"/api/spans/{trace_id('t')}/{span_id('a')}")
-        found = await house.http.post("/api/spans/query", json={"search": secret})
+        chat_span("a", f"my key is {secret}", "Hello.", http__request__header__authorization="Bearer x")
+    ) as backend:
+        record = await backend.http.get(f"/api/spans/{trace_id('t')}/{span_id('a')}")
+        found = await backend.http.post("/api/spans/query", json={"search": secret})
 
         assert secret not in record.text
         assert "Bearer x" not in record.text
@@ -203,76 +203,76 @@ async def test_a_secret_is_not_kept() -> None:  # S8.3
 async def test_what_passes_is_a_503_so_that_exporters_keep_their_spans(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with traced_server() as house:
+    async with traced_server() as backend:
 
         async def failing(*_: Any, **__: Any) -> None:
             raise error
 
-        monkeypatch.setattr(house.server.runtime.telemetry.writer, "_add_rows", failing)
-        answer = await post(house.http, in_json(SPAN))
+        monkeypatch.setattr(backend.server.runtime.telemetry.writer, "_add_rows", failing)
+        answer = await post(backend.http, in_json(SPAN))
 
         assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", 14)
 
 
 async def test_a_writer_that_is_behind_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with traced_server() as house:
-        monkeypatch.setattr(house.server.runtime.telemetry.writer, "_max_request_bytes", 1)
-        with house.server.runtime.telemetry.writer.reserve(1):
-            behind = await post(house.http, request(span("a")), PROTOBUF)
-        await send(house.http, span("a"))
+    async with traced_server() as backend:
+        monkeypatch.setattr(backend.server.runtime.telemetry.writer, "_max_request_bytes", 1)
+        with backend.server.runtime.telemetry.writer.reserve(1):
+            behind = await post(backend.http, request(span("a")), PROTOBUF)
+        await send_spans(backend.http, span("a"))
 
         assert (behind.status_code, behind.headers["retry-after"], behind.content[:2]) == (503, "1", b"\x08\x0e")
 
 
 async def test_what_cannot_be_kept_for_a_mistake_of_ours_is_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with traced_server() as house:
+    async with traced_server() as backend:
 
         async def failing(*_: Any, **__: Any) -> None:
             raise ValueError("odd")
 
-        monkeypatch.setattr(house.server.runtime.telemetry.writer, "_add_rows", failing)
-        answer = await post(house.http, in_json(SPAN))
+        monkeypatch.setattr(backend.server.runtime.telemetry.writer, "_add_rows", failing)
+        answer = await post(backend.http, in_json(SPAN))
 
         assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
 
 
 async def test_something_broken_is_told_in_the_senders_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with traced_server() as house:
+    async with traced_server() as backend:
 
         def broken() -> None:
             raise ValueError("secret")
 
-        monkeypatch.setattr(house.server.runtime.telemetry.writer, "check_capacity", broken)
-        answer = await post(house.http, in_json(SPAN))
+        monkeypatch.setattr(backend.server.runtime.telemetry.writer, "check_capacity", broken)
+        answer = await post(backend.http, in_json(SPAN))
 
         assert (answer.status_code, answer.json()["code"]) == (500, 13)
         assert "secret" not in answer.text
 
 
 async def test_many_senders_at_once_are_all_kept(tmp_path: Path) -> None:
-    async with traced_server(url=str(tmp_path / "spans.db")) as house:
+    async with traced_server(url=str(tmp_path / "spans.db")) as backend:
         await asyncio.gather(
-            *(send(house.http, *(span(f"{n}-{i}", trace=f"t{n}") for i in range(20))) for n in range(10))
+            *(send_spans(backend.http, *(span(f"{n}-{i}", trace=f"t{n}") for i in range(20))) for n in range(10))
         )
-        listed = (await house.http.get("/api/traces")).json()["data"]
+        listed = (await backend.http.get("/api/traces")).json()["data"]
 
         assert [row["spans"] for row in listed] == [20] * 10
 
 
 async def test_the_same_span_again_is_kept_once_and_the_later_end_counts() -> None:
-    async with traced_server(span("a"), span("a", seconds=3), span("a", seconds=2)) as house:
-        await send(house.http, span("a", seconds=1))
-        kept = (await house.http.post("/api/spans/query", json={})).json()["data"]
+    async with traced_server(span("a"), span("a", seconds=3), span("a", seconds=2)) as backend:
+        await send_spans(backend.http, span("a", seconds=1))
+        kept = (await backend.http.post("/api/spans/query", json={})).json()["data"]
 
         assert [row["duration_ms"] for row in kept] == [3_000.0]
 
 
 async def test_a_flood_of_attributes_is_cut_and_hurts_nobody() -> None:  # S4.5
     names: dict[str, Any] = {f"a.{number}": 1 for number in range(5_000)} | {"__proto__": "x", ".".join("a" * 200): 1}
-    async with traced_server() as house:
+    async with traced_server() as backend:
         flood = span("flood", **names)
-        await send(house.http, flood, span("other", 1))
-        record = (await house.http.get(f"/api/spans/{trace_id('t')}/{span_id('flood')}")).json()
+        await send_spans(backend.http, flood, span("other", 1))
+        record = (await backend.http.get(f"/api/spans/{trace_id('t')}/{span_id('flood')}")).json()
 
         assert (len(record["attributes"]), record["dropped"]) == (2_000, {"attributes": 3_002})
-        assert (await house.http.get("/api/traces")).json()["data"][0]["spans"] == 2
+        assert (await backend.http.get("/api/traces")).json()["data"][0]["spans"] == 2

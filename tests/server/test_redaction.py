@@ -17,8 +17,8 @@ from palaver.storage.database import Database, open_database
 from palaver.testing import in_process_transport
 from palaver.traces.prices import Price
 from palaver.workflows.workflow import Workflow
-from tests.server.traced_server import chat as called
-from tests.server.traced_server import send, span, trace_id
+from tests.server.traced_server import chat_span as called
+from tests.server.traced_server import send_spans, span, trace_id
 
 MASK = "‹redacted›"
 
@@ -58,7 +58,9 @@ async def test_the_houses_rules_hold_for_what_is_sent_and_for_runs(database: Dat
     async with serving(database, redact=rules) as (server, http):
         body = {"inputs": {"patient": {"name": "Ada Lovelace", "ward": "B"}, "note": "to ada@example.org"}}
         told = await http.post("/plain/invoke", json=body)
-        sent = await send(http, span("a", input__value='{"patient": {"name": "Ada Lovelace"}}', to="ada@example.org"))
+        sent = await send_spans(
+            http, span("a", input__value='{"patient": {"name": "Ada Lovelace"}}', to="ada@example.org")
+        )
         found = await spans_of(server, http)
         listed = (await http.get("/api/traces")).text
 
@@ -95,7 +97,7 @@ async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(
     users: list[str] = []
     for number, database in enumerate(databases):
         async with serving(database, redact=rules) as (server, http):
-            await send(http, span("a", trace=f"{number}", user__id="ada"))
+            await send_spans(http, span("a", trace=f"{number}", user__id="ada"))
             await server.runtime.telemetry.writer.flush()
             row = (await http.get(f"/api/traces/{trace_id(f'{number}')}")).json()
             users.append(row["root"]["user"])
@@ -119,7 +121,9 @@ def test_before_its_key_is_known_a_rule_that_hashes_masks() -> None:
 
 async def test_secrets_need_no_rule(database: Database) -> None:
     async with serving(database) as (server, http):
-        await send(http, called("a", "my key is sk-proj-abcdefgh12345678", "ok", http__request__header__cookie="x=1"))
+        await send_spans(
+            http, called("a", "my key is sk-proj-abcdefgh12345678", "ok", http__request__header__cookie="x=1")
+        )
         (found,) = await spans_of(server, http)
 
     assert "sk-proj" not in str(found)
@@ -198,7 +202,7 @@ async def test_what_nobody_says_it_cost_is_computed(database: Database) -> None:
     async with serving(database, prices={"gpt-4o": Price(input=2.5, output=10)}) as (server, http):
         more: dict[str, Any] = {"gen_ai__usage__input_tokens": 1_000_000, "gen_ai__usage__output_tokens": 100_000}
         unpriced: dict[str, Any] = {**more, "gen_ai__request__model": "other"}
-        await send(
+        await send_spans(
             http,
             called("a", "Hi", "Hello", **more),
             called("b", "Hi", "Hello", trace="u", gen_ai__usage__cost=0.5, **more),

@@ -23,43 +23,45 @@ def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[KeyedServer]:
-    async with keyed_server(record="full") as house:
-        yield house
+async def backend() -> AsyncIterator[KeyedServer]:
+    async with keyed_server(record="full") as backend:
+        yield backend
 
 
-async def going_on(house: KeyedServer, header: dict[str, str]) -> str:
+async def going_on(backend: KeyedServer, header: dict[str, str]) -> str:
     """A run that said something and goes on."""
     body = {"model": "scripted", "input": SCRIPT, "background": True}
-    made = (await house.http.post("/v1/responses", json=body, headers=header)).json()
+    made = (await backend.http.post("/v1/responses", json=body, headers=header)).json()
     run = made["id"].replace("resp_", "run_")
     async with asyncio.timeout(20):
-        while len(await house.server.runtime.run_reader.read_log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
+        while len(await backend.server.runtime.run_reader.read_log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     return run
 
 
-async def turned_away_from(house: KeyedServer, path: str, header: dict[str, str], key: str, said: str) -> list[Any]:
+async def turned_away_from(backend: KeyedServer, path: str, header: dict[str, str], key: str, said: str) -> list[Any]:
     """What a reader is told whose key ends when it has heard that."""
     heard = ""
-    async with asyncio.timeout(20), house.http.stream("GET", path, headers=header) as answer:
+    async with asyncio.timeout(20), backend.http.stream("GET", path, headers=header) as answer:
         assert answer.status_code == 200
         async for piece in answer.aiter_text():
             if said in piece and said not in heard:
-                await house.database.write(kept.revoke_key, "default", key, at=house.server.authenticator.now())
-                house.server.authenticator.invalidate(key)
+                await backend.database.write(kept.revoke_key, "default", key, at=backend.server.authenticator.now())
+                backend.server.authenticator.invalidate(key)
             heard += piece
     return [msgspec.json.decode(line) for line in re.findall(r"^data: (\{.*\})$", heard, re.MULTILINE)]
 
 
-async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_on(house: KeyedServer) -> None:  # S2.6
-    _, theirs = await house.give()
-    key, mine = await house.give()
-    run = await going_on(house, theirs)
+async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_on(
+    backend: KeyedServer,
+) -> None:  # S2.6
+    _, theirs = await backend.create_key()
+    key, mine = await backend.create_key()
+    run = await going_on(backend, theirs)
 
-    told = await turned_away_from(house, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
-    row = (await house.http.get(f"/api/runs/{run}", headers=theirs)).json()
-    (await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
+    told = await turned_away_from(backend, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
+    row = (await backend.http.get(f"/api/runs/{run}", headers=theirs)).json()
+    (await backend.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
     assert [event["type"] for event in told] == ["run-started", "text-started", "text-delta", "run-failed"]
     assert told[-1] == {
@@ -70,31 +72,31 @@ async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_
     assert (row["status"], row["readers"]) == ("running", 0)
 
 
-async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(house: KeyedServer) -> None:  # S2.6
-    _, theirs = await house.give()
-    key, mine = await house.give()
-    run = await going_on(house, theirs)
+async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:  # S2.6
+    _, theirs = await backend.create_key()
+    key, mine = await backend.create_key()
+    run = await going_on(backend, theirs)
     path = f"/v1/responses/{run.replace('run_', 'resp_')}?stream=true"
 
-    told = await turned_away_from(house, path, mine, key.id, '"Hel"')
-    (await house.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
+    told = await turned_away_from(backend, path, mine, key.id, '"Hel"')
+    (await backend.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
     assert told[-1]["type"] == "response.failed"
     assert told[-1]["response"]["error"]["message"] == "The key that asked is no longer good."
     assert "response.output_text.done" in [frame["type"] for frame in told]
 
 
-async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(house: KeyedServer) -> None:  # S2.6
-    _, theirs = await house.give()
-    key, mine = await house.give()
+async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:  # S2.6
+    _, theirs = await backend.create_key()
+    key, mine = await backend.create_key()
     body = {"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": SCRIPT}]}]}
 
-    async with house.http.stream("POST", "/scripted/api/chat", json=body, headers=theirs) as going:
+    async with backend.http.stream("POST", "/scripted/api/chat", json=body, headers=theirs) as going:
         async for piece in going.aiter_text():
             if "Hel" in piece:
                 break
-        told = await turned_away_from(house, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
-        (await house.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)).raise_for_status()
+        told = await turned_away_from(backend, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
+        (await backend.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)).raise_for_status()
 
     assert [frame["type"] for frame in told[-4:]] == ["text-end", "error", "finish-step", "finish"]
     assert told[-3] == {"type": "error", "errorText": "The key that asked is no longer good."}

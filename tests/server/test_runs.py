@@ -168,18 +168,18 @@ async def test_a_run_that_goes_on_is_listed_as_far_as_it_has_come() -> None:
 
 
 async def test_the_runs_of_a_project_are_its_own() -> None:
-    async with keyed_server() as house:
-        key, mine = await house.give()
-        _, theirs = await house.give(project="team-a")
-        answer = await house.http.post("/echo/v1/responses", json={"input": "hi"}, headers=mine)
+    async with keyed_server() as backend:
+        key, mine = await backend.create_key()
+        _, theirs = await backend.create_key(project="team-a")
+        answer = await backend.http.post("/echo/v1/responses", json={"input": "hi"}, headers=mine)
         run = answer.headers["x-palaver-run-id"]
 
-        listed = (await house.http.get("/api/runs", headers=mine, params={"key": f"key_{key.id}"})).json()["data"]
+        listed = (await backend.http.get("/api/runs", headers=mine, params={"key": f"key_{key.id}"})).json()["data"]
 
         assert [(row["id"], row["key"]) for row in listed] == [(run, f"key_{key.id}")]
-        assert (await house.http.get("/api/runs", headers=theirs)).json()["data"] == []
+        assert (await backend.http.get("/api/runs", headers=theirs)).json()["data"] == []
         for method, path in (("GET", ""), ("GET", "/events"), ("POST", "/cancel")):
-            answer = await house.http.request(method, f"/api/runs/{run}{path}", headers=theirs)
+            answer = await backend.http.request(method, f"/api/runs/{run}{path}", headers=theirs)
             assert problem(answer) == (404, "run_not_found", None)
 
 

@@ -18,7 +18,7 @@ from palaver.testing import client, in_process_transport, scripted
 from palaver.testing import echo as own_echo
 from palaver.workflows.context import Context
 from tests.protocols.test_services import read
-from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, until
+from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, wait_until
 from tests.server.keyed_server import KeyedServer, keyed_server
 
 ended: list[str] = []
@@ -210,7 +210,7 @@ async def test_a_client_that_leaves_ends_the_run(http: httpx.AsyncClient) -> Non
         async for piece in answer.aiter_bytes():
             if b"text_delta" in piece:
                 break
-    await until(lambda: run in ended)
+    await wait_until(lambda: run in ended)
     async with asyncio.timeout(20):
         while (await http.get(f"/api/runs/{run}")).json()["status"] == "running":  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -224,7 +224,7 @@ async def test_a_server_that_stops_says_so_to_whom_it_answers(server: Server, ro
     told = {"code": 503, "type": "SHUTTING_DOWN", "message": "The server is shutting down."}
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         asked = asyncio.create_task(http.post(f"/services/tutor{route}", json=body))
-        await until(lambda: server.engine.active_count)
+        await wait_until(lambda: server.engine.active_count)
         await server.engine.drain(0)
         answer = await asked
         later = await http.post(f"/services/tutor{route}", json=body)
@@ -396,18 +396,18 @@ async def test_a_workflow_that_is_called_echo_is_the_users() -> None:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[KeyedServer]:
+async def backend() -> AsyncIterator[KeyedServer]:
     """A server to which keys were given: `echo` and `scripted`."""
     async with keyed_server(rate_per_minute=0) as made:
-        await made.give("read")
+        await made.create_key("read")
         yield made
 
 
-async def test_a_key_of_ours_may_stand_in_the_payload(house: KeyedServer) -> None:  # S2.3
-    key, header = await house.give("invoke")
+async def test_a_key_of_ours_may_stand_in_the_payload(backend: KeyedServer) -> None:  # S2.3
+    key, header = await backend.create_key("invoke")
     secret = header["authorization"].removeprefix("Bearer ")
-    answer = await house.http.post("/services/echo", json={"a": 1, "api_key": secret})
-    both = await house.http.post("/services/echo", json={"a": 1, "api_key": secret}, headers=header)
+    answer = await backend.http.post("/services/echo", json={"a": 1, "api_key": secret})
+    both = await backend.http.post("/services/echo", json={"a": 1, "api_key": secret}, headers=header)
 
     assert (answer.status_code, both.status_code) == (200, 200)
     assert secret not in answer.text
@@ -415,14 +415,14 @@ async def test_a_key_of_ours_may_stand_in_the_payload(house: KeyedServer) -> Non
     assert key.id not in answer.text
 
 
-async def test_no_other_key_in_a_payload_opens_anything(house: KeyedServer) -> None:  # S2.1, S2.3
-    _, header = await house.give("invoke")
-    _, other = await house.give("invoke")
-    _, reads = await house.give("read")
+async def test_no_other_key_in_a_payload_opens_anything(backend: KeyedServer) -> None:  # S2.1, S2.3
+    _, header = await backend.create_key("invoke")
+    _, other = await backend.create_key("invoke")
+    _, reads = await backend.create_key("read")
     secret, second, third = (one["authorization"].removeprefix("Bearer ") for one in (header, other, reads))
 
     async def asked(key: Any, headers: dict[str, str] | None = None) -> tuple[int, str]:
-        answer = await house.http.post("/services/echo/stream", json={"a": 1, "api_key": key}, headers=headers)
+        answer = await backend.http.post("/services/echo/stream", json={"a": 1, "api_key": key}, headers=headers)
         return answer.status_code, answer.json()["type"]
 
     assert await asked("sk-ant-provider") == (401, "UNAUTHORIZED")
@@ -432,9 +432,9 @@ async def test_no_other_key_in_a_payload_opens_anything(house: KeyedServer) -> N
     assert await asked(third) == (403, "MISSING_SCOPE")
     assert await asked(second, header) == (400, "BAD_REQUEST")
     assert await asked(secret, {"authorization": "Bearer wrong"}) == (401, "UNAUTHORIZED")
-    in_url = await house.http.post(f"/services/echo?api_key={secret}", json={"a": 1})
+    in_url = await backend.http.post(f"/services/echo?api_key={secret}", json={"a": 1})
     assert in_url.status_code == 401
-    elsewhere = await house.http.post("/echo/invoke", json={"inputs": {}, "api_key": secret})
+    elsewhere = await backend.http.post("/echo/invoke", json={"inputs": {}, "api_key": secret})
     assert elsewhere.status_code == 401
 
 
@@ -468,21 +468,21 @@ async def test_a_providers_key_is_the_workflows_and_nobody_elses(
 
 
 def start(tab: FakeTab, **payload: Any) -> None:
-    tab.say({"event": "start", "data": payload})
+    tab.send_text({"event": "start", "data": payload})
 
 
 def completed(tab: FakeTab) -> list[Any]:
-    return [message["data"] for message in tab.said if message["event"] == "complete"]
+    return [message["data"] for message in tab.messages if message["event"] == "complete"]
 
 
 async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="Why?")
-        await until(lambda: completed(tab))
+        await wait_until(lambda: completed(tab))
         start(tab, content="And then?")
-        await until(lambda: len(completed(tab)) == 2)
+        await wait_until(lambda: len(completed(tab)) == 2)
 
-    kinds = [(message["event"], message.get("type")) for message in tab.said]
+    kinds = [(message["event"], message.get("type")) for message in tab.messages]
     assert kinds[:3] == [("event", "message_start"), ("log", None), ("event", "content_block_start")]
     assert [body["response"] for body in completed(tab)] == ["maths: Why?", "maths: And then?"]
 
@@ -500,32 +500,32 @@ async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
 async def test_every_error_arrives_as_complete(server: Server, path: str, payload: Any, code: int, word: str) -> None:
     async with open_tab(server, path=path) as tab:
         start(tab, **payload)
-        await until(lambda: completed(tab))
+        await wait_until(lambda: completed(tab))
 
     assert [(body["code"], body["type"]) for body in completed(tab)] == [(code, word)]
 
 
 async def test_a_start_without_a_payload_is_complete_at_once(server: Server) -> None:
     async with open_tab(server, path="/services/tutor/") as tab:
-        tab.say({"event": "start"})
-        await until(lambda: completed(tab))
+        tab.send_text({"event": "start"})
+        await wait_until(lambda: completed(tab))
 
     assert completed(tab)[0]["message"] == "The body must be a JSON object."
 
 
 async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
-        tab.say("{")
-        tab.say({"event": "stop"})
-        tab.say({"event": "cancel"})  # There is nothing to cancel.
+        tab.send_text("{")
+        tab.send_text({"event": "stop"})
+        tab.send_text({"event": "cancel"})  # There is nothing to cancel.
         start(tab, content="x", wait=True)
         start(tab, content="y")
-        await until(lambda: len([message for message in tab.said if message["event"] == "error"]) == 3)
-        await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
-        tab.say({"event": "cancel"})
-        await until(lambda: completed(tab))
+        await wait_until(lambda: len([message for message in tab.messages if message["event"] == "error"]) == 3)
+        await wait_until(lambda: any(message.get("type") == "content_block_delta" for message in tab.messages))
+        tab.send_text({"event": "cancel"})
+        await wait_until(lambda: completed(tab))
 
-    problems = [message["data"] for message in tab.said if message["event"] == "error"]
+    problems = [message["data"] for message in tab.messages if message["event"] == "error"]
     assert [(data["code"], data["type"]) for data in problems] == [
         (400, "BAD_REQUEST"),
         (400, "BAD_REQUEST"),
@@ -537,9 +537,9 @@ async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -
 async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> None:
     async with open_tab(server, path="/services/slow") as tab:
         start(tab)
-        await until(lambda: server.engine.active_count)
-        tab.say({"event": "cancel"})
-        await until(lambda: completed(tab))
+        await wait_until(lambda: server.engine.active_count)
+        tab.send_text({"event": "cancel"})
+        await wait_until(lambda: completed(tab))
 
     assert completed(tab)[0]["type"] == "CANCELLED"
     assert server.engine.active_count == 0
@@ -548,7 +548,7 @@ async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> 
 async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="x", wait=True)
-        await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
+        await wait_until(lambda: any(message.get("type") == "content_block_delta" for message in tab.messages))
         (run,) = server.engine._active
 
     assert run in ended
@@ -559,18 +559,18 @@ async def test_nobody_waits_for_a_socket_on_which_nothing_starts(
 ) -> None:
     monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
     async with open_tab(server, path="/services/tutor") as tab:
-        await until(lambda: tab.closed)
+        await wait_until(lambda: tab.closed)
 
     assert tab.closed == (1008, "nothing was started")
 
 
 async def test_nobody_waits_for_a_socket_on_which_nothing_was_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
-    async with keyed_server(rate_per_minute=0) as house:
-        await house.give("invoke")
-        async with open_tab(house.server, path="/services/echo") as tab:
+    async with keyed_server(rate_per_minute=0) as backend:
+        await backend.create_key("invoke")
+        async with open_tab(backend.server, path="/services/echo") as tab:
             start(tab, a=1)
-            await until(lambda: tab.closed)
+            await wait_until(lambda: tab.closed)
 
     assert completed(tab)[0]["type"] == "UNAUTHORIZED"
     assert tab.closed == (1008, "nothing was started")
@@ -582,16 +582,16 @@ async def test_a_call_that_takes_longer_than_that_is_waited_for(
     monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
     async with open_tab(server, path="/services/scripted") as tab:
         start(tab, content="x", script=[{"sleep": 0.3}, {"text": "Late."}])
-        await until(lambda: completed(tab))
+        await wait_until(lambda: completed(tab))
         start(tab, content="Again")
-        await until(lambda: len(completed(tab)) == 2)
+        await wait_until(lambda: len(completed(tab)) == 2)
 
     assert [body["response"] for body in completed(tab)] == ["Late.", "Again"]
 
 
 async def test_a_foreign_page_opens_none(server: Server) -> None:  # S1.2, S1.3
     async with open_tab(server, {"origin": "https://evil.example"}, path="/services/tutor") as tab:
-        await until(lambda: tab.refused)
+        await wait_until(lambda: tab.refused)
 
     assert tab.refused is not None
     assert tab.refused[0] == 403
@@ -602,11 +602,11 @@ async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) ->
     connection = FakeConnection()
     async with open_tab(server, path="/services/tutor", connection=connection) as tab:
         start(tab, content="x", wait=True)
-        await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
+        await wait_until(lambda: any(message.get("type") == "content_block_delta" for message in tab.messages))
         assert connection.on_shutdown is not None
         connection.on_shutdown()
         await server.engine.drain(0)
-        await until(lambda: tab.closed)
+        await wait_until(lambda: tab.closed)
 
     assert (completed(tab)[0]["code"], completed(tab)[0]["type"]) == (503, "SHUTTING_DOWN")
     assert tab.closed == (1012, "the server stops")
@@ -615,10 +615,10 @@ async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) ->
 async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) -> None:
     connection = FakeConnection()
     async with open_tab(server, path="/services/tutor", connection=connection) as tab:
-        await until(lambda: connection.on_shutdown)
+        await wait_until(lambda: connection.on_shutdown)
         assert connection.on_shutdown is not None
         connection.on_shutdown()
-        await until(lambda: tab.closed)
+        await wait_until(lambda: tab.closed)
 
     assert tab.closed == (1012, "the server stops")
 
@@ -626,21 +626,21 @@ async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) ->
 async def test_one_that_takes_nothing_is_left() -> None:
     server, connection = Server(Registry([tutor]), Settings(stream_stall=0.2)), FakeConnection()
     async with open_tab(server, path="/services/tutor", connection=connection) as tab:
-        tab.reads.clear()
+        tab.can_read.clear()
         start(tab, content="x")
-        await until(lambda: connection.aborted)
+        await wait_until(lambda: connection.aborted)
     await server.close()
 
 
 async def test_a_key_of_the_socket_counts_for_its_calls() -> None:  # S2.3
-    async with keyed_server(rate_per_minute=0) as house:
-        _, header = await house.give("invoke")
-        async with open_tab(house.server, header, path="/services/echo") as tab:
+    async with keyed_server(rate_per_minute=0) as backend:
+        _, header = await backend.create_key("invoke")
+        async with open_tab(backend.server, header, path="/services/echo") as tab:
             start(tab, a=1)
-            await until(lambda: completed(tab))
-        async with open_tab(house.server, path="/services/echo") as stranger:
+            await wait_until(lambda: completed(tab))
+        async with open_tab(backend.server, path="/services/echo") as stranger:
             start(stranger, a=1)
-            await until(lambda: completed(stranger))
+            await wait_until(lambda: completed(stranger))
 
     assert completed(tab)[0]["a"] == 1
     assert completed(stranger)[0]["type"] == "UNAUTHORIZED"

@@ -19,7 +19,7 @@ from palaver.server.tab_socket.outbox import MAX_PENDING_BYTES
 from palaver.server.tab_socket.socket import MAX_OPEN_REQUESTS
 from palaver.storage import api_keys
 from palaver.testing import echo, in_process_transport, scripted
-from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, until
+from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, wait_until
 from tests.server.keyed_server import keyed_server
 
 FOREVER = [{"text": "begin "}, {"sleep": 600}]
@@ -56,56 +56,56 @@ async def test_a_request_is_answered_as_if_it_had_come_by_itself(server: Server)
         plain = await http.get("/api/workflows/echo")
     async with open_tab(server) as tab:
         tab.send(1, "/api/workflows/echo")
-        head, data, end = await tab.over(1)
+        head, data, end = await tab.wait_ended(1)
         tab.send(1, "/api/workflows/echo", if_none_match=plain.headers["etag"])
-        await until(lambda: len(tab.said) == 5)
+        await wait_until(lambda: len(tab.messages) == 5)
 
     assert (head["status"], head["headers"]["etag"], data["data"]) == (200, plain.headers["etag"], plain.text)
     assert end == {"id": 1, "end": True}
-    assert (tab.said[3]["status"], tab.said[4]) == (304, {"id": 1, "end": True})
+    assert (tab.messages[3]["status"], tab.messages[4]) == (304, {"id": 1, "end": True})
 
 
 async def test_many_answers_stream_at_once_and_each_can_be_ended(server: Server) -> None:
     async with open_tab(server) as tab:
         for number in range(6):
             tab.send(number, "/scripted/invocations", asked(*FOREVER))
-        await until(lambda: all("begin " in tab.text(number) for number in range(6)))
+        await wait_until(lambda: all("begin " in tab.text(number) for number in range(6)))
         assert server.engine.active_count == 6
         tab.abort(3)
-        await until(lambda: server.engine.active_count == 5, 5)
+        await wait_until(lambda: server.engine.active_count == 5, 5)
         tab.send(3, "/health")  # The number is free at once.
-        await tab.over(3)
-        tab.leave()
-        await until(lambda: server.engine.active_count == 0, 5)
+        await tab.wait_ended(3)
+        tab.disconnect()
+        await wait_until(lambda: server.engine.active_count == 0, 5)
 
-    assert not tab.is_over(2)
+    assert not tab.is_ended(2)
 
 
 async def test_errors_of_the_application_are_its_answers(server: Server) -> None:
     async with open_tab(server) as tab:
         for number, path in enumerate(["/nothing", "/api//workflows", "/api/%77orkflows", "/api/socket"]):
             tab.send(number, path)
-            await tab.over(number)
+            await tab.wait_ended(number)
         tab.send(9, "/echo/invoke", "no object")
-        tab.say({"id": 10, "path": "/echo/invoke", "method": "POST", "body": "{}"})
-        await tab.over(9)
-        await tab.over(10)
+        tab.send_text({"id": 10, "path": "/echo/invoke", "method": "POST", "body": "{}"})
+        await tab.wait_ended(9)
+        await tab.wait_ended(10)
 
-    statuses = {message["id"]: message["status"] for message in tab.said if "status" in message}
+    statuses = {message["id"]: message["status"] for message in tab.messages if "status" in message}
     assert statuses == {0: 404, 1: 400, 2: 400, 3: 404, 9: 400, 10: 415}
 
 
 async def test_what_is_no_request_is_told_so(server: Server) -> None:
     async with open_tab(server) as tab:
-        tab.say("nope")
-        tab.say({"id": 5, "path": 5})
-        tab.say({"id": 6, "path": "/api/session"})
+        tab.send_text("nope")
+        tab.send_text({"id": 5, "path": 5})
+        tab.send_text({"id": 6, "path": "/api/session"})
         tab._incoming.put_nowait({"type": "websocket.receive", "bytes": b"{}"})
         tab.abort(77)  # It may have ended on the way.
         tab.send(7, "/health")
-        await tab.over(7)
+        await tab.wait_ended(7)
 
-    errors = [(message["id"], message["error"]["code"]) for message in tab.said if "error" in message]
+    errors = [(message["id"], message["error"]["code"]) for message in tab.messages if "error" in message]
     assert errors == [(None, "invalid_json"), (5, "invalid_value"), (6, "misplaced_field"), (None, "invalid_json")]
     assert tab.closed is None
 
@@ -114,8 +114,8 @@ async def test_a_number_that_is_open_is_not_used_again(server: Server) -> None:
     async with open_tab(server) as tab:
         tab.send(7, "/scripted/invocations", asked(*FOREVER))
         tab.send(7, "/health")
-        await until(lambda: tab.closed is not None)
-        await until(lambda: server.engine.active_count == 0, 5)
+        await wait_until(lambda: tab.closed is not None)
+        await wait_until(lambda: server.engine.active_count == 0, 5)
 
     assert tab.closed == (1002, "request 7 is open")
 
@@ -124,12 +124,12 @@ async def test_there_are_sixty_four_at_once(server: Server) -> None:
     async with open_tab(server) as tab:
         for number in range(MAX_OPEN_REQUESTS):
             tab.send(number, "/scripted/invocations", asked(*FOREVER))
-        await until(lambda: server.engine.active_count == MAX_OPEN_REQUESTS)
+        await wait_until(lambda: server.engine.active_count == MAX_OPEN_REQUESTS)
         tab.send(MAX_OPEN_REQUESTS, "/health")
-        (refused,) = await tab.over(MAX_OPEN_REQUESTS)
+        (refused,) = await tab.wait_ended(MAX_OPEN_REQUESTS)
         tab.abort(0)
         tab.send(MAX_OPEN_REQUESTS + 1, "/health")
-        answered = await tab.over(MAX_OPEN_REQUESTS + 1)
+        answered = await tab.wait_ended(MAX_OPEN_REQUESTS + 1)
 
     assert refused["error"]["code"] == "rate_limited"
     assert answered[0]["status"] == 200
@@ -137,43 +137,43 @@ async def test_there_are_sixty_four_at_once(server: Server) -> None:
 
 async def test_answers_that_nobody_takes_count_until_they_are_taken(server: Server) -> None:
     async with open_tab(server) as tab:
-        tab.reads.clear()
+        tab.can_read.clear()
         for number in range(MAX_OPEN_REQUESTS + 40):
             tab.send(number, "/health")
         await asyncio.sleep(0.2)
-        tab.reads.set()
+        tab.can_read.set()
         for number in range(MAX_OPEN_REQUESTS + 40):
-            await tab.over(number)
+            await tab.wait_ended(number)
 
-    refused = [message["id"] for message in tab.said if "error" in message]
+    refused = [message["id"] for message in tab.messages if "error" in message]
     assert len(refused) >= 35
 
 
 async def test_one_who_sends_and_never_reads_is_not_read_either(server: Server) -> None:
     async with open_tab(server) as tab:
-        tab.reads.clear()
+        tab.can_read.clear()
         for _ in range(1_000):
-            tab.say("nope")
+            tab.send_text("nope")
         await asyncio.sleep(0.1)
         unread = tab._incoming.qsize()
-        tab.reads.set()
-        await until(lambda: len(tab.said) == 1_000)
+        tab.can_read.set()
+        await wait_until(lambda: len(tab.messages) == 1_000)
 
     assert unread > 800
 
 
 async def test_a_slow_reader_costs_little_and_loses_nothing(server: Server) -> None:
     async with open_tab(server) as tab:
-        tab.reads.clear()
+        tab.can_read.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
         tab.send(2, "/scripted/invocations", asked({"text": "quiet"}))
-        await until(lambda: server.engine.active_count >= 1)
+        await wait_until(lambda: server.engine.active_count >= 1)
         await asyncio.sleep(0.3)
         said = len(spoken)
-        tab.reads.set()
-        await tab.over(2)
+        tab.can_read.set()
+        await tab.wait_ended(2)
         behind = len(tab.text(1))
-        await tab.over(1, 60)
+        await tab.wait_ended(1, 60)
 
     assert said < 100  # It waits for its reader.
     assert max(tab.sizes) < 4 * MAX_PENDING_BYTES
@@ -185,13 +185,13 @@ async def test_a_reader_that_takes_nothing_at_all_is_left() -> None:
     server = Server(Registry([torrent]), Settings(stream_stall=0.2))
     await server.rest_api.get()
     async with open_tab(server) as tab:
-        tab.reads.clear()
+        tab.can_read.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
-        await until(lambda: server.engine.active_count == 1)
-        await until(lambda: server.engine.active_count == 0)  # Its author lets it finish.
+        await wait_until(lambda: server.engine.active_count == 1)
+        await wait_until(lambda: server.engine.active_count == 0)  # Its author lets it finish.
     await server.close()
 
-    assert tab.said == []
+    assert tab.messages == []
 
 
 async def test_a_piece_may_end_in_the_middle_of_a_character(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ async def test_a_piece_may_end_in_the_middle_of_a_character(server: Server, monk
     monkeypatch.setattr(server.rest_api, "_app", answer)
     async with open_tab(server) as tab:
         tab.send(1, "/api/workflows")
-        await tab.over(1)
+        await tab.wait_ended(1)
 
     assert tab.text(1) == "Grüße, 世界 👋"
 
@@ -222,7 +222,7 @@ async def test_an_answer_that_breaks_off_is_told_so(
     with caplog.at_level(logging.CRITICAL, "palaver.server"):
         async with open_tab(server) as tab:
             tab.send(1, "/api/workflows")
-            _, data, error = await tab.over(1)
+            _, data, error = await tab.wait_ended(1)
 
     assert data == {"id": 1, "data": "half"}
     assert error == {"id": 1, "error": {"code": "interrupted", "message": "The answer broke off."}}
@@ -231,13 +231,13 @@ async def test_an_answer_that_breaks_off_is_told_so(
 async def test_a_page_hears_of_what_others_change(server: Server) -> None:
     async with open_tab(server) as tab, open_tab(server) as other:
         tab.send(1, "/api/threads", {"workflow": "scripted", "title": "T"})
-        await tab.over(1)
-        thread = tab.of(1)[0]["headers"]["location"].rpartition("/")[2]
-        await until(lambda: {"changed": "thread", "ref": thread} in other.changed)
+        await tab.wait_ended(1)
+        thread = tab.messages_of(1)[0]["headers"]["location"].rpartition("/")[2]
+        await wait_until(lambda: {"changed": "thread", "ref": thread} in other.changed)
         tab.send(2, f"/api/threads/{thread}/turns", {"messages": [{"role": "user", "content": "Hi"}]})
-        await tab.over(2)
+        await tab.wait_ended(2)
         run = next(one["run"] for one in await changes_of(other, "thread", thread) if "run" in one)
-        await until(lambda: {"changed": "run", "ref": run} in other.changed)
+        await wait_until(lambda: {"changed": "run", "ref": run} in other.changed)
 
     assert all(one.keys() <= {"changed", "ref", "run"} for one in (*tab.changed, *other.changed))
 
@@ -246,7 +246,7 @@ async def changes_of(tab: FakeTab, kind: str, ref: str) -> list[Any]:
     def found() -> list[Any]:
         return [one for one in tab.changed if (one["changed"], one["ref"]) == (kind, ref)]
 
-    await until(lambda: any("run" in one for one in found()))
+    await wait_until(lambda: any("run" in one for one in found()))
     return found()
 
 
@@ -254,30 +254,30 @@ async def test_a_page_hears_of_cells_and_of_thumbs(server: Server) -> None:
     grid = {"mode": "single", "columns": [{"id": "c", "workflow": "echo"}], "rows": [{"id": "r", "inputs": {"a": 1}}]}
     async with open_tab(server) as tab:
         tab.send(1, "/api/boards", grid)
-        await tab.over(1)
-        board = tab.of(1)[0]["headers"]["location"].rpartition("/")[2]
+        await tab.wait_ended(1)
+        board = tab.messages_of(1)[0]["headers"]["location"].rpartition("/")[2]
         tab.send(2, f"/api/boards/{board}/run", {"cells": "all"})
-        await tab.over(2)
+        await tab.wait_ended(2)
         run = next(one["run"] for one in await changes_of(tab, "board", board) if "run" in one)
-        await until(lambda: {"changed": "run", "ref": run} in tab.changed)
+        await wait_until(lambda: {"changed": "run", "ref": run} in tab.changed)
         tab.changed.clear()
         tab.send(3, f"/api/runs/{run}/feedback", {"rating": "up"}, method="PUT")
-        await tab.over(3)
-        await until(lambda: {"changed": "run", "ref": run} in tab.changed)
+        await tab.wait_ended(3)
+        await wait_until(lambda: {"changed": "run", "ref": run} in tab.changed)
 
-    assert tab.of(3)[0]["status"] == 200
+    assert tab.messages_of(3)[0]["status"] == 200
 
 
 async def test_other_projects_hear_nothing() -> None:  # S2.5
-    async with keyed_server() as house:
-        _, mine = await house.give(project="mine")
-        _, theirs = await house.give(project="theirs")
-        async with open_tab(house.server, mine) as tab, open_tab(house.server, theirs) as other:
+    async with keyed_server() as backend:
+        _, mine = await backend.create_key(project="mine")
+        _, theirs = await backend.create_key(project="theirs")
+        async with open_tab(backend.server, mine) as tab, open_tab(backend.server, theirs) as other:
             tab.send(1, "/api/threads", {"workflow": "echo"})
-            await tab.over(1)
-            await until(lambda: tab.changed)
+            await tab.wait_ended(1)
+            await wait_until(lambda: tab.changed)
             other.send(1, "/api/threads")
-            await other.over(1)
+            await other.wait_ended(1)
 
     assert other.changed == []
     assert other.text(1) == '{"data":[],"next":null}'
@@ -290,11 +290,11 @@ async def test_a_server_that_stops_closes_an_idle_socket(server: Server) -> None
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
         tab.send(1, "/health")
-        await tab.over(1)
+        await tab.wait_ended(1)
         assert connection.on_shutdown is not None
         connection.on_shutdown()
         connection.on_shutdown()
-        await until(lambda: tab.closed)
+        await wait_until(lambda: tab.closed)
 
     assert tab.closed == (1012, "the server stops")
     assert connection.on_shutdown is None
@@ -305,15 +305,15 @@ async def test_a_server_that_stops_lets_answers_end_and_begins_none(server: Serv
     async with open_tab(server, connection=connection) as tab:
         tab.send(1, "/scripted/invocations", asked({"text": "begin "}, {"sleep": 0.3}, {"text": "end"}))
         tab.send(2, "/scripted/invocations", asked(*FOREVER))
-        await until(lambda: "begin " in tab.text(1) and "begin " in tab.text(2))
+        await wait_until(lambda: "begin " in tab.text(1) and "begin " in tab.text(2))
         assert connection.on_shutdown is not None
         connection.on_shutdown()
         tab.send(3, "/health")
-        (refused,) = await tab.over(3)
-        await tab.over(1)
+        (refused,) = await tab.wait_ended(3)
+        await tab.wait_ended(1)
         still_open = tab.closed
         tab.abort(2)
-        await until(lambda: tab.closed)
+        await wait_until(lambda: tab.closed)
 
     assert refused["error"]["code"] == "shutting_down"
     assert "response.completed" in tab.text(1)
@@ -325,10 +325,10 @@ async def test_a_connection_that_takes_nothing_is_broken_off() -> None:
     await server.rest_api.get()
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
-        tab.reads.clear()
+        tab.can_read.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
-        await until(lambda: connection.aborted)
-        await until(lambda: server.engine.active_count == 0)
+        await wait_until(lambda: connection.aborted)
+        await wait_until(lambda: server.engine.active_count == 0)
     await server.close()
 
 
@@ -337,33 +337,33 @@ async def test_a_close_that_nobody_takes_is_enforced(server: Server, monkeypatch
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
         tab.send(7, "/scripted/invocations", asked(*FOREVER))
-        await until(lambda: "begin " in tab.text(7))
-        tab.reads.clear()
+        await wait_until(lambda: "begin " in tab.text(7))
+        tab.can_read.clear()
         tab.send(7, "/health")
-        await until(lambda: connection.aborted)
-        await until(lambda: server.engine.active_count == 0, 5)
+        await wait_until(lambda: connection.aborted)
+        await wait_until(lambda: server.engine.active_count == 0, 5)
 
 
 @pytest.mark.parametrize("fault", [OSError(), RuntimeError()])
 async def test_one_that_has_left_is_sent_nothing_more(server: Server, fault: Exception) -> None:
     async with open_tab(server) as tab:
         tab.send(7, "/scripted/invocations", asked(*FOREVER))
-        await until(lambda: "begin " in tab.text(7))
+        await wait_until(lambda: "begin " in tab.text(7))
         tab.fault = fault
         tab.send(8, "/health")
         tab.send(7, "/health")  # It would be closed for that.
         await asyncio.sleep(0.05)
-        tab.leave()
-        await until(lambda: server.engine.active_count == 0, 5)
+        tab.disconnect()
+        await wait_until(lambda: server.engine.active_count == 0, 5)
 
 
 async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None:
     async def break_it() -> None:
         async with open_tab(server) as tab:
             tab.send(1, "/scripted/invocations", asked(*FOREVER))
-            await until(lambda: "begin " in tab.text(1))
+            await wait_until(lambda: "begin " in tab.text(1))
             tab._incoming.put_nowait({})
-            await until(lambda: server.engine.active_count == 0, 5)
+            await wait_until(lambda: server.engine.active_count == 0, 5)
 
     with pytest.raises(KeyError):
         await break_it()
@@ -383,7 +383,7 @@ async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None
 )
 async def test_a_foreign_page_opens_none(server: Server, headers: dict[str, str], status: int, code: str) -> None:
     async with open_tab(server, headers) as tab:  # S1.2, S1.3
-        await until(lambda: tab.refused)
+        await wait_until(lambda: tab.refused)
 
     assert tab.refused is not None
     assert (tab.refused[0], tab.refused[1]["error"]["code"]) == (status, code)
@@ -394,7 +394,7 @@ async def test_a_foreign_page_opens_none(server: Server, headers: dict[str, str]
 )
 async def test_there_is_one_socket(server: Server, path: str) -> None:  # S1.7
     async with open_tab(server, path=path) as tab:
-        await until(lambda: tab.refused)
+        await wait_until(lambda: tab.refused)
 
     assert tab.refused is not None
     assert (tab.refused[0], tab.refused[1]["error"]["code"]) == (404, "not_found")
@@ -402,7 +402,7 @@ async def test_there_is_one_socket(server: Server, path: str) -> None:  # S1.7
 
 async def test_a_server_that_cannot_answer_an_opening_closes_it(server: Server) -> None:
     async with open_tab(server, path="/nothing", can_refuse=False) as tab:
-        await until(lambda: tab.closed)
+        await wait_until(lambda: tab.closed)
 
     assert tab.closed == (1008, "")
 
@@ -410,87 +410,87 @@ async def test_a_server_that_cannot_answer_an_opening_closes_it(server: Server) 
 async def test_our_own_page_opens_one(server: Server) -> None:
     async with open_tab(server, {"origin": "http://localhost"}, path="/api/socket/") as tab:
         tab.send(1, "/echo/invoke", {"inputs": {}})  # With its origin: S1.3 holds for what it carries, too.
-        await tab.over(1)
+        await tab.wait_ended(1)
 
-    assert tab.of(1)[0]["status"] == 200
+    assert tab.messages_of(1)[0]["status"] == 200
 
 
 async def test_who_has_no_good_credential_opens_none() -> None:  # S2.1, S2.4
-    async with keyed_server() as house:
-        _, reads = await house.give("read")
-        _, invokes = await house.give("invoke")
+    async with keyed_server() as backend:
+        _, reads = await backend.create_key("read")
+        _, invokes = await backend.create_key("invoke")
         refusals: list[tuple[int, str]] = []
         for headers in ({}, {"authorization": "Bearer plv_no"}, invokes):
-            async with open_tab(house.server, headers) as tab:
-                await until(lambda: tab.refused)
+            async with open_tab(backend.server, headers) as tab:
+                await wait_until(lambda: tab.refused)
                 assert tab.refused is not None
                 refusals.append((tab.refused[0], tab.refused[1]["error"]["code"]))
-        async with open_tab(house.server, reads) as tab:
+        async with open_tab(backend.server, reads) as tab:
             tab.send(1, "/api/workflows")
             tab.send(2, "/echo/invoke", {})
             tab.send(3, "/api/keys", authorization=invokes["authorization"], x_api_key="plv_x")
             for number in (1, 2, 3):
-                await tab.over(number)
+                await tab.wait_ended(number)
 
     assert refusals == [(401, "unauthorized"), (401, "unauthorized"), (403, "missing_scope")]
-    assert [tab.of(number)[0]["status"] for number in (1, 2, 3)] == [200, 403, 403]
+    assert [tab.messages_of(number)[0]["status"] for number in (1, 2, 3)] == [200, 403, 403]
 
 
 async def test_a_session_opens_one() -> None:  # S2.7
-    async with keyed_server() as house:
-        _, header = await house.give("read")
+    async with keyed_server() as backend:
+        _, header = await backend.create_key("read")
         secret = header["authorization"].removeprefix("Bearer ")
-        logged_in = await house.http.post("/api/session", json={"key": secret})
+        logged_in = await backend.http.post("/api/session", json={"key": secret})
         cookie = logged_in.headers["set-cookie"].partition(";")[0]
-        async with open_tab(house.server, {"cookie": cookie}) as tab:
+        async with open_tab(backend.server, {"cookie": cookie}) as tab:
             tab.send(1, "/api/workflows")
-            await tab.over(1)
+            await tab.wait_ended(1)
 
-    assert tab.of(1)[0]["status"] == 200
+    assert tab.messages_of(1)[0]["status"] == 200
 
 
 async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:  # S2.6
     monkeypatch.setattr(auth, "_WATCH_INTERVAL_S", 0.05)
-    async with keyed_server() as house:
-        key, header = await house.give("read", "invoke")
-        _, other_header = await house.give("read")
-        async with open_tab(house.server, header) as tab, open_tab(house.server, other_header) as other:
+    async with keyed_server() as backend:
+        key, header = await backend.create_key("read", "invoke")
+        _, other_header = await backend.create_key("read")
+        async with open_tab(backend.server, header) as tab, open_tab(backend.server, other_header) as other:
             tab.send(1, "/scripted/invocations", asked(*FOREVER))
-            await until(lambda: "begin " in tab.text(1))
-            await house.database.write(api_keys.revoke_key, key.project, key.id, at=datetime.now(UTC))
-            house.server.authenticator.invalidate(key.id)
-            await until(lambda: tab.closed, 5)
-            await until(lambda: house.server.engine.active_count == 0, 5)
+            await wait_until(lambda: "begin " in tab.text(1))
+            await backend.database.write(api_keys.revoke_key, key.project, key.id, at=datetime.now(UTC))
+            backend.server.authenticator.invalidate(key.id)
+            await wait_until(lambda: tab.closed, 5)
+            await wait_until(lambda: backend.server.engine.active_count == 0, 5)
             other.send(1, "/health")
-            await other.over(1)
+            await other.wait_ended(1)
 
     assert tab.closed == (1008, "unauthorized")
 
 
 async def test_requests_on_a_socket_are_counted_like_any_other() -> None:  # S4.3
-    async with keyed_server(rate_per_minute=5) as house:
-        _, header = await house.give("read")
-        async with open_tab(house.server, header) as tab:
+    async with keyed_server(rate_per_minute=5) as backend:
+        _, header = await backend.create_key("read")
+        async with open_tab(backend.server, header) as tab:
             for number in range(6):
                 tab.send(number, "/api/about")
-                await tab.over(number)
+                await tab.wait_ended(number)
 
-    statuses = [tab.of(number)[0]["status"] for number in range(6)]
+    statuses = [tab.messages_of(number)[0]["status"] for number in range(6)]
     assert statuses == [200, 200, 200, 200, 429, 429]
 
 
 async def test_a_key_has_so_many_sockets() -> None:  # S4.3
-    async with keyed_server(max_streams=2) as house:
-        _, header = await house.give("read")
-        async with open_tab(house.server, header) as one, open_tab(house.server, header) as two:
+    async with keyed_server(max_streams=2) as backend:
+        _, header = await backend.create_key("read")
+        async with open_tab(backend.server, header) as one, open_tab(backend.server, header) as two:
             for tab in (one, two):
                 tab.send(1, "/health")
-                await tab.over(1)
-            async with open_tab(house.server, header) as third:
-                await until(lambda: third.refused)
-        async with open_tab(house.server, header) as later:
+                await tab.wait_ended(1)
+            async with open_tab(backend.server, header) as third:
+                await wait_until(lambda: third.refused)
+        async with open_tab(backend.server, header) as later:
             later.send(1, "/health")
-            await later.over(1)
+            await later.wait_ended(1)
 
     assert third.refused is not None
     assert (third.refused[0], third.refused[1]["error"]["code"]) == (429, "rate_limited")
@@ -500,10 +500,10 @@ async def test_a_socket_is_logged_and_so_is_what_it_carries(server: Server, capl
     caplog.set_level(logging.INFO, "palaver.access")
     async with open_tab(server) as tab:
         tab.send(1, "/health?secret=1")
-        await tab.over(1)
+        await tab.wait_ended(1)
     async with open_tab(server, path="/nothing") as refused:
-        await until(lambda: refused.refused)
-    await until(lambda: len(caplog.records) >= 3)
+        await wait_until(lambda: refused.refused)
+    await wait_until(lambda: len(caplog.records) >= 3)
 
     lines = {record.getMessage().rsplit("  ", 1)[0] for record in caplog.records}
     assert lines == {"GET /health  200", "GET /api/socket  101", "GET /nothing  404"}

@@ -11,7 +11,7 @@ from palaver import Message, chat
 from palaver.core.descriptions import Description
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import in_process_transport
-from tests.server.fake_tab import FakeTab, open_tab, until
+from tests.server.fake_tab import FakeTab, open_tab, wait_until
 from tests.server.thread_client import new_thread, thread_server
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -92,11 +92,11 @@ async def test_the_calls_of_a_socket_stand_in_the_trace_that_it_was_opened_in() 
     async with thread_server() as (http, server):
         async with open_tab(server, PARENT, path="/services/echo") as service:
             for number in (1, 2):
-                service.say({"event": "start", "data": {"content": "Hi"}})
-                await until(partial(_has_completed, service, number))
+                service.send_text({"event": "start", "data": {"content": "Hi"}})
+                await wait_until(partial(_has_completed, service, number))
         async with open_tab(server) as page:
             page.send(1, "/echo/invoke", {"messages": HELLO}, **PARENT)
-            told = (await page.over(1))[0]["headers"]
+            told = (await page.wait_ended(1))[0]["headers"]
         spans = await traced(http, server)
 
     assert [span["parent_id"] for span in spans] == [SPAN] * 3
@@ -105,7 +105,7 @@ async def test_the_calls_of_a_socket_stand_in_the_trace_that_it_was_opened_in() 
 
 
 def _has_completed(tab: FakeTab, times: int) -> bool:
-    return [message["event"] for message in tab.said].count("complete") == times
+    return [message["event"] for message in tab.messages].count("complete") == times
 
 
 async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:

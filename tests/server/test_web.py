@@ -222,12 +222,12 @@ async def test_without_a_built_web_there_is_the_plain_page_alone() -> None:
 
 
 async def test_where_there_are_keys_the_page_is_for_all_and_the_data_for_none(built: Path) -> None:  # S2.1
-    async with keyed_server() as house:
-        await house.give("read")
-        plain = await house.http.get("/")
-        house.server.pages = web.WebPages(built, house.server.registry)
-        open_to_all = [await house.http.get(path) for path in ("/", "/play/x", "/login", "/assets/a-1.js")]
-        data = [await house.http.get(path) for path in ("/api/bootstrap", "/api/workflows", "/openapi.json")]
+    async with keyed_server() as backend:
+        await backend.create_key("read")
+        plain = await backend.http.get("/")
+        backend.server.pages = web.WebPages(built, backend.server.registry)
+        open_to_all = [await backend.http.get(path) for path in ("/", "/play/x", "/login", "/assets/a-1.js")]
+        data = [await backend.http.get(path) for path in ("/api/bootstrap", "/api/workflows", "/openapi.json")]
 
     assert plain.status_code == 401
     assert [answer.status_code for answer in open_to_all] == [200, 200, 200, 200]

@@ -1,4 +1,4 @@
-"""An application of the thread controllers, and its clients; `speaking` holds the partial replies, by run."""
+"""An application of the thread controllers, and its clients. `partial_replies` holds the replies of active runs."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,11 +16,11 @@ from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest_client import FakeCaller, application, rest_client
 
-speaking: dict[str, PartialReply] = {}
+partial_replies: dict[str, PartialReply] = {}
 
 
 async def partial_reply(_project: str, run: str) -> PartialReply | None:
-    return speaking.get(run)
+    return partial_replies.get(run)
 
 
 class KnownWorkflows:
@@ -37,7 +37,7 @@ async def database() -> AsyncIterator[Database]:
     opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
-    speaking.clear()
+    partial_replies.clear()
 
 
 @pytest.fixture

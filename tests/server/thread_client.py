@@ -1,4 +1,4 @@
-"""A server in process with workflows that wait until a test lets them go on, and words for what is asked of it."""
+"""A server in process with workflows that wait until a test releases them, and helpers for threads and runs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from palaver.testing import in_process_transport
 from palaver.workflows.workflow import Workflow
 
 gates: dict[str, asyncio.Event] = {}
-"""What `slow` waits for, by the last that was said."""
+"""The events that `slow` waits for, by the text of the last message."""
 
 
 @chat
@@ -56,7 +56,7 @@ ALL_WORKFLOWS = (echo, slow, queue, interrupt, finish, cancel, broken, shout)
 
 @asynccontextmanager
 async def thread_server(*workflows: Workflow, **settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
-    """The server, and a client of it; with the workflows above, or with those."""
+    """A server of these workflows (by default all of the above), and a client."""
     gates.clear()
     server = app(*(workflows or ALL_WORKFLOWS), **settings)
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
@@ -67,21 +67,21 @@ async def thread_server(*workflows: Workflow, **settings: Any) -> AsyncIterator[
             await server.close()
 
 
-def release(said: str) -> None:
-    gates.setdefault(said, asyncio.Event()).set()
+def release(text: str) -> None:
+    gates.setdefault(text, asyncio.Event()).set()
 
 
-async def new_thread(http: httpx.AsyncClient, name: str = "echo", *said: str, **more: Any) -> str:
-    """A thread whose messages are said in turn by the user and the assistant; its id."""
+async def new_thread(http: httpx.AsyncClient, name: str = "echo", *texts: str, **more: Any) -> str:
+    """Create a thread with alternating user and assistant messages; return its id."""
     roles = ("user", "assistant")
-    messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(said)]
+    messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
     answer = await http.post("/api/threads", json={"workflow": name, "messages": messages, **more})
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
 
 
-async def take_turn(http: httpx.AsyncClient, thread: str, *said: str, **more: Any) -> dict[str, Any]:
-    messages = [{"role": "user", "content": text} for text in said]
+async def take_turn(http: httpx.AsyncClient, thread: str, *texts: str, **more: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": text} for text in texts]
     body = {"messages": messages, **more} if messages else more
     answer = await http.post(f"/api/threads/{thread}/turns", json=body)
     assert answer.status_code == 202, answer.text
@@ -91,13 +91,13 @@ async def take_turn(http: httpx.AsyncClient, thread: str, *said: str, **more: An
 async def wait_for_run(http: httpx.AsyncClient, run: str) -> dict[str, Any]:
     """The run, once it has ended."""
     async with asyncio.timeout(10):
-        while (found := (await http.get(f"/api/runs/{run}")).json())["ended_at"] is None:  # noqa: ASYNC110 - over HTTP
+        while (run_view := (await http.get(f"/api/runs/{run}")).json())["ended_at"] is None:  # noqa: ASYNC110 - over HTTP
             await asyncio.sleep(0.01)
-    return found
+    return run_view
 
 
 async def branch(http: httpx.AsyncClient, thread: str, **query: Any) -> list[tuple[str, str]]:
-    """Who said what on a branch of a thread."""
+    """The roles and texts of the messages on a branch."""
     answer = await http.get(f"/api/threads/{thread}/messages", params=query)
     assert answer.status_code == 200, answer.text
     return [(node["role"], "".join(part.get("text", "") for part in node["parts"])) for node in answer.json()["data"]]
@@ -108,7 +108,7 @@ async def nodes(http: httpx.AsyncClient, thread: str) -> list[dict[str, Any]]:
 
 
 async def wait_for_start(http: httpx.AsyncClient, thread: str) -> str:
-    """The run that answers in a thread, once there is one that has said something."""
+    """Wait for a run in the thread that has emitted output; return its id."""
     async with asyncio.timeout(10):
         while True:
             run = (await http.get(f"/api/threads/{thread}")).json()["run"]
@@ -120,9 +120,9 @@ async def wait_for_start(http: httpx.AsyncClient, thread: str) -> str:
 def events(body: str) -> list[tuple[int, dict[str, Any]]]:
     """The events of a stream, each with its id."""
     frames = [frame for frame in body.split("\n\n") if frame and not frame.startswith(":")]
-    parted = [frame.split("\n") for frame in frames]
+    pairs = [frame.split("\n") for frame in frames]
     return [
-        (int(first.removeprefix("id: ")), msgspec.json.decode(data.removeprefix("data: "))) for first, data in parted
+        (int(first.removeprefix("id: ")), msgspec.json.decode(data.removeprefix("data: "))) for first, data in pairs
     ]
 
 

@@ -26,7 +26,7 @@ def span_id(name: str) -> str:
 def span(
     name: str, at: float = 0, *, trace: str = "t", parent: str | None = None, seconds: float = 1, **attributes: Any
 ) -> Span:
-    """One that starts so many seconds after a minute ago; underscores in names of attributes are dots."""
+    """A span that starts `at` seconds after a minute ago; `__` in attribute names becomes a dot."""
     start = NOW + int(at * SECOND)
     return Span(
         trace_id=bytes.fromhex(trace_id(trace)),
@@ -39,21 +39,21 @@ def span(
     )
 
 
-def chat(name: str, asked: str, said: str, at: float = 0, **more: Any) -> Span:
+def chat_span(name: str, question: str, answer_text: str, at: float = 0, **overrides: Any) -> Span:
     """A call of a model."""
-    given = {
+    attributes = {
         "gen_ai__operation__name": "chat",
         "gen_ai__request__model": "gpt-4o",
-        "gen_ai__input__messages": f'[{{"role":"user","parts":[{{"type":"text","content":"{asked}"}}]}}]',
-        "gen_ai__output__messages": f'[{{"role":"assistant","parts":[{{"type":"text","content":"{said}"}}]}}]',
+        "gen_ai__input__messages": f'[{{"role":"user","parts":[{{"type":"text","content":"{question}"}}]}}]',
+        "gen_ai__output__messages": f'[{{"role":"assistant","parts":[{{"type":"text","content":"{answer_text}"}}]}}]',
         "gen_ai__usage__input_tokens": 3,
         "gen_ai__usage__output_tokens": 2,
     }
-    return span(name, at, **(given | more))
+    return span(name, at, **(attributes | overrides))
 
 
-async def send(http: httpx.AsyncClient, *spans: Span, header: dict[str, str] | None = None) -> httpx.Response:
-    """Send spans as a protobuf, and assert that the server took every one of them."""
+async def send_spans(http: httpx.AsyncClient, *spans: Span, header: dict[str, str] | None = None) -> httpx.Response:
+    """Send spans as protobuf, and assert that the server accepted all of them."""
     headers = {"content-type": PROTOBUF} | (header or {})
     answer = await http.post("/v1/traces", content=request(*spans), headers=headers)
     assert (answer.status_code, answer.content) == (200, b"")  # A partial success is a 200 with a body.
@@ -62,8 +62,8 @@ async def send(http: httpx.AsyncClient, *spans: Span, header: dict[str, str] | N
 
 @asynccontextmanager
 async def traced_server(*spans: Span, **settings: Any) -> AsyncIterator[KeyedServer]:
-    """A server without keys that was sent these."""
-    async with keyed_server(**settings) as house:
+    """A server without keys that has received these spans."""
+    async with keyed_server(**settings) as backend:
         if spans:
-            await send(house.http, *spans)
-        yield house
+            await send_spans(backend.http, *spans)
+        yield backend

@@ -17,7 +17,7 @@ from palaver.workflows import adapters
 from palaver.workflows.adapters import adapter_for, adapter_for_class, choose_name
 from palaver.workflows.decorators import FunctionWorkflow
 from palaver.workflows.workflow import Options
-from tests.engine.run_factory import ASKED, came_to, ran, reply
+from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 
 
 class Note:
@@ -155,7 +155,7 @@ async def test_a_thing_of_a_framework_is_adopted() -> None:
     adopted = chat(OwnPlayer())
     described = chat(Player(), name="player-1", description="Plays.", limits={"seconds": 2}).description
 
-    assert came_to(await ran(adopted, ASKED, Message.user("Now?"))) == reply(Message.assistant("Well? Now?"))
+    assert reply_of(await run_to_end(adopted, QUESTION, Message.user("Now?"))) == reply(Message.assistant("Well? Now?"))
     assert (adopted.description.name, adopted.description.flags) == ("ownplayer", {"is_chat": True})
     assert (described.name, described.description) == ("player-1", "Plays.")
     assert chat(name="later")(Player()).description.name == "later"  # type: ignore[arg-type]
@@ -221,8 +221,8 @@ async def test_objects_of_a_framework_are_understood_by_its_reader(value: Any, m
         yield value
 
     for function in (returned, yielded):
-        run = await ran(chat(function), ASKED)
-        assert came_to(run) == reply(*messages, usage=Usage(1, 2))
+        run = await run_to_end(chat(function), QUESTION)
+        assert reply_of(run) == reply(*messages, usage=Usage(1, 2))
         assert run.warnings == ["1 before"]
 
 
@@ -234,7 +234,7 @@ async def test_a_list_that_is_not_all_messages_is_data() -> None:
     async def answer(messages: list[Message]) -> Any:
         return [Named("a"), 5]
 
-    assert came_to(await ran(chat(answer), ASKED)).messages == (
+    assert reply_of(await run_to_end(chat(answer), QUESTION)).messages == (
         Message.assistant(Data(name="output", value=[{"note": "a"}, 5])),
     )
 
@@ -247,7 +247,7 @@ async def test_what_a_workflow_yields_of_a_framework_is_its_text() -> None:
         yield Note("b")
         yield Note("c")
 
-    assert came_to(await ran(headline)).value == ["a", [1], "bc"]
+    assert reply_of(await run_to_end(headline)).value == ["a", [1], "bc"]
 
 
 # What is asked for
@@ -257,4 +257,4 @@ async def test_a_function_that_asks_for_a_frameworks_messages_gets_them() -> Non
     async def answer(messages: list[Note]) -> str:
         return "/".join(f"{type(message).__name__} {message.text}" for message in messages)
 
-    assert came_to(await ran(chat(answer), ASKED)) == reply(Message.assistant("Note Well?"))
+    assert reply_of(await run_to_end(chat(answer), QUESTION)) == reply(Message.assistant("Note Well?"))

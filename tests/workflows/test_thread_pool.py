@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palaver.workflows.thread_pool import ThreadBridge, ThreadPool
-from tests.engine.run_factory import eventually
+from tests.engine.run_factory import wait_until
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO")
 
@@ -20,7 +20,7 @@ async def start(threads: ThreadPool, body: Callable[[], None]) -> None:
 
 
 async def idle(threads: ThreadPool) -> None:
-    await eventually(lambda: threads.busy == 0)
+    await wait_until(lambda: threads.busy == 0)
 
 
 async def read(pump: ThreadBridge) -> list[object]:

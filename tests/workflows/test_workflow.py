@@ -13,7 +13,7 @@ from palaver.errors import FaultyCall
 from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.signature import Parameter
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
-from tests.engine.run_factory import ASKED, end_of, finished, ran
+from tests.engine.run_factory import QUESTION, finished_event, last_event, run_to_end
 
 HERE = Path(__file__).name
 
@@ -33,7 +33,7 @@ def odd(a: Opaque, b: int, c: "Unknown", d: Annotated[Opaque, Parameter()]) -> O
 
 
 def test_a_declared_function_can_still_be_called() -> None:
-    assert tutor([ASKED], subject="physics") == "physics 0.2 1"
+    assert tutor([QUESTION], subject="physics") == "physics 0.2 1"
     assert vars(tutor)["__name__"] == "tutor"
     assert (tutor.__doc__, tutor.__module__) == ("Explains a subject.", __name__)
 
@@ -94,9 +94,9 @@ async def test_arguments_reach_the_parameters_that_they_are_for(inputs: Any, val
     def f(a: int, b: int = 2, /, c: int = 3, *, ctx: Any, d: int = 4, **more: Any) -> Any:
         return [a, b, c, d, more, ctx.run_id[:4]]
 
-    run = await ran(workflow(f), inputs=inputs)
+    run = await run_to_end(workflow(f), inputs=inputs)
 
-    assert end_of(run) == finished(value=value)
+    assert last_event(run) == finished_event(value=value)
 
 
 async def test_methods_objects_and_partials_run_like_functions() -> None:
@@ -122,5 +122,5 @@ async def test_methods_objects_and_partials_run_like_functions() -> None:
     ]
 
     for each, value in declared:
-        run = await ran(each, inputs={"x": 1})
-        assert end_of(run) == finished(value=value), each
+        run = await run_to_end(each, inputs={"x": 1})
+        assert last_event(run) == finished_event(value=value), each

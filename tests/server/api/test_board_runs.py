@@ -216,8 +216,8 @@ async def test_a_file_of_nobodys_is_not_sent() -> None:
 
 async def test_another_projects_board_is_not_there() -> None:
     async with keyed_server() as house:
-        _, mine = await house.give()
-        _, theirs = await house.give(project="team-a")
+        _, mine = await house.create_key()
+        _, theirs = await house.create_key(project="team-a")
         made = await house.http.post("/api/boards", json={"mode": "single"}, headers=mine)
         place = made.headers["location"]
 

@@ -353,9 +353,9 @@ async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> N
 async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(
     house: KeyedServer, far: str
 ) -> None:  # S2.4
-    _, admin = await house.give()
-    _, reader = await house.give("read", "invoke")
-    _, elsewhere = await house.give(project="team-a")
+    _, admin = await house.create_key()
+    _, reader = await house.create_key("read", "invoke")
+    _, elsewhere = await house.create_key(project="team-a")
     body = {"url": f"{far}/scripted", "name": "far"}
 
     refused = [

@@ -7,7 +7,7 @@ from tests.server.keyed_server import keyed_server
 
 async def test_about_says_what_is_running() -> None:
     async with keyed_server() as house:
-        _, reader = await house.give("read")
+        _, reader = await house.create_key("read")
         told = (await house.http.get("/api/about", headers=reader)).json()
 
     assert (told["database"], told["processes"], told["workers"], told["schema"]) == ("sqlite", 1, 0, SCHEMA_VERSION)
@@ -17,8 +17,8 @@ async def test_about_says_what_is_running() -> None:
 
 async def test_settings_are_for_administrators_and_show_no_password() -> None:
     async with keyed_server(db="postgresql://palaver:hunter2@localhost/x") as house:
-        _, reader = await house.give("read")
-        _, admin = await house.give("admin")
+        _, reader = await house.create_key("read")
+        _, admin = await house.create_key("admin")
         refused = await house.http.get("/api/settings", headers=reader)
         told = await house.http.get("/api/settings", headers=admin)
 
@@ -29,8 +29,8 @@ async def test_settings_are_for_administrators_and_show_no_password() -> None:
 
 async def test_a_user_is_counted_and_then_erased_in_ones_own_project_only() -> None:
     async with keyed_server() as house:
-        _, ours = await house.give("admin")
-        _, theirs = await house.give("admin", project="theirs")
+        _, ours = await house.create_key("admin")
+        _, theirs = await house.create_key("admin", project="theirs")
         body = {"input": "Hi.", "context": {"user_id": "ada"}}
         made = [await house.http.post("/scripted/v1/responses", json=body, headers=who) for who in (ours, theirs)]
         ids = [answer.json()["id"].replace("resp_", "run_") for answer in made]

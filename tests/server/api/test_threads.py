@@ -23,8 +23,8 @@ from tests.server.thread_app import (
     http,
     ids,
     message_item,
+    partial_replies,
     problem,
-    speaking,
     stranger,
 )
 from tests.storage.thread_factory import NOW, run_row
@@ -367,14 +367,14 @@ async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.A
     await database.write(kept.claim_thread, "default", thread, "run_1")
     half = Message(role="assistant", parts=(), id="s1")
     said = [half, Message(role="assistant", parts=(), id="s2"), Message(role="assistant", parts=())]
-    speaking["run_1"] = PartialReply(answers="u1", messages=said, since=datetime(2026, 1, 1, tzinfo=UTC))
+    partial_replies["run_1"] = PartialReply(answers="u1", messages=said, since=datetime(2026, 1, 1, tzinfo=UTC))
 
     elsewhere = await ids(http, thread)
     answered = (await http.get(f"/api/threads/{thread}/messages?at=u1")).json()["data"]
     first = (await http.get(f"/api/threads/{thread}/messages?at=s1")).json()["data"]
     tree = (await http.get(f"/api/threads/{thread}/tree")).json()["data"]
     part = (await http.get(f"/api/threads/{thread}/tree?limit=1")).json()["data"]
-    speaking.clear()
+    partial_replies.clear()
 
     assert elsewhere == ["u1", "a1"]
     assert [(node["id"], node["status"], node["siblings"]) for node in answered] == [

@@ -12,7 +12,7 @@ from palaver.server.api import html_export
 from palaver.server.api.html_export import PAGE_POLICY
 from tests.server.api.test_thread_files import ATTACKS, _Seen
 from tests.server.keyed_server import keyed_server
-from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
+from tests.server.traced_server import chat_span, send_spans, span, span_id, trace_id, traced_server
 
 T = trace_id("t")
 
@@ -46,7 +46,7 @@ def trace(text: str = "Hi") -> list[Span]:
     broken.links.append(Span.Link(trace_id=bytes.fromhex(T), span_id=bytes.fromhex(span_id("root"))))
     root = span("root", 0, seconds=5, gen_ai__operation__name="invoke_agent", session__id=f"s{text}e", **{text: text})
     root.name = text
-    call = chat("call", quoted, quoted, 1, parent="root", user__id=text, gen_ai__usage__cost=0.5)
+    call = chat_span("call", quoted, quoted, 1, parent="root", user__id=text, gen_ai__usage__cost=0.5)
     return [root, call, broken, span("orphan", 4, parent="nobody")]
 
 
@@ -121,7 +121,7 @@ async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyP
             "gen_ai__input__messages": msgspec.json.encode(messages[:-1]).decode(),
             "gen_ai__output__messages": msgspec.json.encode(messages[-1:]).decode(),
         }
-        return chat(name, "", "", at, trace=name, session__id="a b", **given)
+        return chat_span(name, "", "", at, trace=name, session__id="a b", **given)
 
     turns = [
         turn("one", 0, "Hi", "Hello."),
@@ -145,9 +145,9 @@ async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyP
 
 async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None:  # S2.5
     async with keyed_server() as house:
-        _, theirs = await house.give(project="theirs")
-        _, ours = await house.give(project="ours")
-        await send(house.http, chat("a", "Hi", "Ho", session__id="s"), header=theirs)
+        _, theirs = await house.create_key(project="theirs")
+        _, ours = await house.create_key(project="ours")
+        await send_spans(house.http, chat_span("a", "Hi", "Ho", session__id="s"), header=theirs)
         for path in (f"/api/traces/{T}/export.html", "/api/sessions/thread.html?session=s"):
             found = await house.http.get(path, headers=theirs)
             hidden = await house.http.get(path, headers=ours)
@@ -158,6 +158,6 @@ async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None
 
 async def test_postgresql_gives_the_same_page(postgres_url: str) -> None:
     async with traced_server(*trace()) as small, keyed_server(url=postgres_url) as large:
-        await send(large.http, *trace())
+        await send_spans(large.http, *trace())
         path = f"/api/traces/{T}/export.html"
         assert (await small.http.get(path)).text == (await large.http.get(path)).text

@@ -11,7 +11,7 @@ from palaver.server.app import Server
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.testing import echo, in_process_transport, scripted
-from tests.server.traced_server import send, span, trace_id
+from tests.server.traced_server import send_spans, span, trace_id
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_traces_are_found_by_what_people_thought(server: Server, http: htt
         (await told(server, http, "d"))[1]: "none",
         trace_id("f"): "foreign",
     }
-    await send(http, span("foreign", trace="f"))
+    await send_spans(http, span("foreign", trace="f"))
     for asked, names in FOUND:
         body = {"filter": {"field": "feedback", **asked}}
         rows = (await http.post("/api/traces/query", json=body)).json()["data"]
@@ -107,7 +107,7 @@ async def test_a_thread_goes_with_its_traces_if_one_says_so(server: Server, http
         thread = (await http.post("/api/threads", json={"workflow": "scripted"})).json()["id"]
         said = {"messages": [{"role": "user", "content": "Hi"}]}
         (await http.post(f"/api/threads/{thread}/turns", json=said, headers=stream)).raise_for_status()
-        await send(http, span("outside", trace=thread[-8:], session__id=thread))
+        await send_spans(http, span("outside", trace=thread[-8:], session__id=thread))
         await server.runtime.telemetry.flush()
         gone = await http.delete(f"/api/threads/{thread}", params={"traces": traces})
         assert gone.status_code == 204

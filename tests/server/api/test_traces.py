@@ -10,7 +10,7 @@ from palaver.core.extraction import CELL, preview_messages
 from palaver.core.messages import Message
 from palaver.server.api import traces as spans_api
 from tests.server.keyed_server import KeyedServer, keyed_server
-from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
+from tests.server.traced_server import chat_span, send_spans, span, span_id, trace_id, traced_server
 
 T, ROOT = trace_id("t"), span_id("root")
 
@@ -29,10 +29,10 @@ def agent() -> list[Any]:
     """A trace of an agent that calls a model and a tool, and another trace."""
     return [
         span("root", 0, seconds=5, gen_ai__operation__name="invoke_agent", session__id="s-1"),
-        chat("call", "Weather?", "Sunny.", 1, parent="root"),
+        chat_span("call", "Weather?", "Sunny.", 1, parent="root"),
         span("tool", 2, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
         span("orphan", 3, parent="nobody"),
-        chat("alone", "Hi", "Hello.", 4, trace="u", http__route="/chat"),
+        chat_span("alone", "Hi", "Hello.", 4, trace="u", http__route="/chat"),
     ]
 
 
@@ -74,7 +74,7 @@ async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
 async def test_pages_follow_each_other_while_new_spans_arrive() -> None:
     async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(5))) as house:
         first = await house.http.get("/api/traces?limit=2")
-        await send(house.http, span("new", 9, trace="new"))
+        await send_spans(house.http, span("new", 9, trace="new"))
         second = await house.http.post("/api/traces/query", json={"limit": 2, "after": first.json()["next"]})
         third = await house.http.get("/api/traces", params={"limit": 2, "after": second.json()["next"]})
 
@@ -273,11 +273,11 @@ async def test_what_is_long_because_it_is_many_is_shown_empty(monkeypatch: pytes
 )
 async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: str) -> None:  # S2.5
     async with keyed_server() as full, keyed_server() as empty:
-        _, mine = await full.give(project="mine")
-        await send(full.http, *agent(), header=mine)
+        _, mine = await full.create_key(project="mine")
+        await send_spans(full.http, *agent(), header=mine)
         answers: list[httpx.Response] = []
         for house in (full, empty):
-            _, theirs = await house.give(project="theirs")
+            _, theirs = await house.create_key(project="theirs")
             answers.append(await house.http.get(path.format(t=T, s=ROOT), headers=theirs))
 
         assert [answer.status_code for answer in answers] == [404, 404]
@@ -298,8 +298,8 @@ async def test_what_is_no_id_is_not_there(name: str) -> None:
 
 async def test_reading_needs_the_scope_read_and_nothing_here_writes() -> None:  # S2.4
     async with keyed_server() as house:
-        _, reads = await house.give("read")
-        _, invokes = await house.give("invoke")
+        _, reads = await house.create_key("read")
+        _, invokes = await house.create_key("invoke")
         asked = {
             ("POST", "/api/traces/query"),
             ("POST", "/api/spans/query"),
@@ -347,4 +347,4 @@ async def test_a_question_that_takes_too_long_names_what_made_it_slow() -> None:
 async def _many(house: KeyedServer) -> None:
     """So many that SQLite looks at the clock."""
     for first in range(0, 1_500, 500):
-        await send(house.http, *(span(f"m{first + n}", n / 1000, trace="many") for n in range(500)))
+        await send_spans(house.http, *(span(f"m{first + n}", n / 1000, trace="many") for n in range(500)))

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from palaver.server.api import sessions, streaming, trace_export
 from palaver.server.api.traces import MAX_SHORTENED_TEXT_CHARS
 from tests.server.keyed_server import keyed_server
-from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
+from tests.server.traced_server import chat_span, send_spans, span, span_id, trace_id, traced_server
 
 T = trace_id("t")
 
@@ -32,9 +32,9 @@ def texts(answer: httpx.Response) -> list[Any]:
 
 def conversation() -> list[Any]:
     return [
-        chat("a", "Hi", "Hello.", 0, trace="t1", session__id="s-1"),
-        chat("b", "And?", "Well.", 1, trace="t2", session__id="s-1"),
-        chat("c", "Hi", "Good day.", 2, trace="t3", session__id="odd/name %"),
+        chat_span("a", "Hi", "Hello.", 0, trace="t1", session__id="s-1"),
+        chat_span("b", "And?", "Well.", 1, trace="t2", session__id="s-1"),
+        chat_span("c", "Hi", "Good day.", 2, trace="t3", session__id="odd/name %"),
     ]
 
 
@@ -63,7 +63,7 @@ async def test_a_trace_is_a_conversation() -> None:
     spans = [
         span("root", 0, gen_ai__operation__name="invoke_agent"),
         span("tool", 1, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
-        chat("call", "Weather?", "Sunny.", 2, parent="root"),
+        chat_span("call", "Weather?", "Sunny.", 2, parent="root"),
     ]
     async with traced_server(*spans) as house:
         answer = await house.http.get(f"/api/traces/{T.upper()}/conversation")
@@ -94,7 +94,7 @@ async def test_a_trace_is_a_conversation() -> None:
 
 async def test_a_long_conversation_is_shown_from_the_beginning_of_each_text_unless_the_whole_is_wanted() -> None:
     long = "word " * 80_000
-    async with traced_server(chat("a", long, "Short.")) as house:
+    async with traced_server(chat_span("a", long, "Short.")) as house:
         short = (await house.http.get(f"/api/traces/{T}/conversation")).json()
         whole = (await house.http.get(f"/api/traces/{T}/conversation?whole=true")).json()
 
@@ -124,8 +124,8 @@ async def test_a_sessions_traces_are_one_conversation() -> None:
 
 async def test_a_branch_says_where_it_leaves() -> None:
     spans = [
-        chat("a", "Hi", "Hello.", 0, trace="t1", session__id="s"),
-        chat("b", "Hi", "Good day.", 1, trace="t2", session__id="s"),
+        chat_span("a", "Hi", "Hello.", 0, trace="t1", session__id="s"),
+        chat_span("b", "Hi", "Good day.", 1, trace="t2", session__id="s"),
     ]
     async with traced_server(*spans) as house:
         tabs = (await house.http.get("/api/sessions/s/thread")).json()["tabs"]
@@ -137,15 +137,15 @@ async def test_a_root_without_messages_shows_those_of_its_call_and_its_tools() -
     spans = [
         span("root", 0, gen_ai__operation__name="invoke_agent", session__id="s"),
         span("tool", 1, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
-        chat("call", "Weather?", "Sunny.", 2, parent="root"),
-        chat("early", "early", "early", 0, parent="root"),
+        chat_span("call", "Weather?", "Sunny.", 2, parent="root"),
+        chat_span("early", "early", "early", 0, parent="root"),
     ]
     async with traced_server(*spans) as house:
         assert texts(await house.http.get("/api/sessions/s/thread")) == [["Weather?", "weather", "Sunny."]]
 
 
 async def test_a_long_session_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    spans = [chat(f"s{n}", f"q{n}", f"a{n}", n, trace=f"t{n}", session__id="s") for n in range(8)]
+    spans = [chat_span(f"s{n}", f"q{n}", f"a{n}", n, trace=f"t{n}", session__id="s") for n in range(8)]
     async with traced_server(*spans) as house:
         first = await house.http.get("/api/sessions/s/thread?limit=6")
         rest = await house.http.get("/api/sessions/s/thread", params={"after": first.json()["next"]})
@@ -164,7 +164,9 @@ async def test_going_on_from_a_trace() -> None:
         "palaver__inputs": '{"topic": "sums"}',
         "palaver__parameters": '{"temperature": 0}',
     }
-    async with traced_server(chat("root", "Hi", "Hello.", **own), chat("call", "x", "y", 1, parent="root")) as house:
+    async with traced_server(
+        chat_span("root", "Hi", "Hello.", **own), chat_span("call", "x", "y", 1, parent="root")
+    ) as house:
         whole = await house.http.post(f"/api/traces/{T.upper()}/thread", json={})
         first = await house.http.post(f"/api/traces/{T}/thread", json={"upto": 1})
         of_call = await house.http.post(f"/api/traces/{T}/thread", json={"span_id": span_id("call").upper()})
@@ -185,7 +187,7 @@ async def test_going_on_from_a_trace_whose_call_has_the_messages() -> None:
     tools = '[{"type": "function", "name": "weather", "parameters": {}}]'
     spans = [
         span("root", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="guide"),
-        chat("call", "Hi", "Hello.", 1, parent="root", gen_ai__tool__definitions=tools),
+        chat_span("call", "Hi", "Hello.", 1, parent="root", gen_ai__tool__definitions=tools),
     ]
     async with traced_server(*spans) as house:
         live = (await house.http.post(f"/api/traces/{T}/thread", json={})).json()
@@ -212,7 +214,7 @@ async def test_what_cannot_be_gone_on_from(body: dict[str, Any], status: int) ->
 async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_export, "SPAN_BATCH_SIZE", 2)
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 2)
-    spans = [chat("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *conversation()]
+    spans = [chat_span("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *conversation()]
     async with traced_server(*spans) as house:
         answer = await house.http.get("/api/traces/export")
         one = await house.http.get("/api/traces/export", params={"trace": T.upper(), "format": "jsonl"})
@@ -228,7 +230,7 @@ async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_an_export_as_otlp_is_taken_back_and_gives_equal_records() -> None:
     async with (
-        traced_server(*conversation(), chat("x", "1", "2", 3, odd=[1, {"a": True}])) as house,
+        traced_server(*conversation(), chat_span("x", "1", "2", 3, odd=[1, {"a": True}])) as house,
         traced_server() as other,
     ):
         lines = (await house.http.get("/api/traces/export?format=otlp")).content.splitlines()
@@ -252,8 +254,8 @@ async def test_an_export_that_cannot_be_asked_for_is_refused(query: str) -> None
 async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:  # S2.6
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
     async with keyed_server(rate_per_minute=0) as house:
-        _, header = await house.give()
-        await send(house.http, *conversation(), header=header)
+        _, header = await house.create_key()
+        await send_spans(house.http, *conversation(), header=header)
         good = await house.http.get("/api/traces/export", headers=header)
 
         @contextmanager

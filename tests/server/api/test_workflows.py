@@ -183,7 +183,7 @@ async def test_an_unknown_one_is_not_found() -> None:
 
 async def test_programs_name_a_variable_where_a_key_is_needed() -> None:
     async with keyed_server() as house:
-        _, headers = await house.give()
+        _, headers = await house.create_key()
         shown = (await house.http.get("/api/workflows/echo", headers=headers)).json()
 
     secret = headers["authorization"].removeprefix("Bearer ")
