@@ -41,3 +41,25 @@ def test_the_locks_hold_hashes_and_no_address() -> None:
         assert "://" not in lock
         assert "--index-url" not in lock
         assert "--find-links" not in lock
+
+
+def test_package_docstrings_list_their_modules() -> None:
+    public_api, migrations = ROOT / "src/palaver", ROOT / "src/palaver/storage/migrations/versions"
+    packages = [path.parent for path in MODULES if path.name == "__init__.py"]
+    checked = [package for package in packages if package not in (public_api, migrations)]
+
+    assert len(checked) > 30
+    assert {str(p.relative_to(ROOT)): listed_modules(p) for p in checked} == {
+        str(p.relative_to(ROOT)): module_names(p) for p in checked
+    }
+
+
+def listed_modules(package: Path) -> list[str]:
+    """Return the names in the lines `name    what it holds` of the package's docstring."""
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+    return sorted(re.findall(r"^(?: {4})?(\w+)  +\S", docstring, re.MULTILINE))
+
+
+def module_names(package: Path) -> list[str]:
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
+    return sorted(modules | {path.parent.name for path in package.glob("*/__init__.py")})

@@ -32,6 +32,16 @@ def web_sources() -> dict[str, str]:
     return _read(path for path in paths if ".test." not in path.name and path.suffixes != [".d", ".ts"])
 
 
+def helper_modules() -> list[str]:
+    """Return the paths of benchmarks, and of modules in tests/ that hold no tests."""
+    paths = (path for folder in ("benchmarks", "tests") for path in (ROOT / folder).rglob("*.py"))
+    return sorted(
+        path.relative_to(ROOT).as_posix()
+        for path in paths
+        if not path.name.startswith("test_") and "node_modules" not in path.parts
+    )
+
+
 def length_problems(modules: list[Length], functions: list[Length], max_function_lines: int) -> list[str]:
     files = [
         f"{one.of}: {one.lines} lines (limit: {MAX_MODULE_LINES})" for one in modules if one.lines > MAX_MODULE_LINES
@@ -84,12 +94,13 @@ def report() -> tuple[list[str], list[str]]:
     if cycle:
         problems += [f"import cycle: {' → '.join(cycle)}"]
     for label, entries in (
-        ("-ing modules", names.gerund_modules([*python, *web])),
+        ("-ing modules", names.gerund_modules([*python, *web, *helper_modules()])),
         ("common classes", names.common_names(names.python_classes(python))),
         ("common functions", names.common_names(names.python_functions(python))),
     ):
         visible = [*entries[:8], "…"] if len(entries) > 8 else entries
         table += [f"{label:<18}{len(entries):>6}  {', '.join(visible)}".rstrip()]
+        problems += [f"{label} (see CONTRIBUTING.md, “How names are chosen”): {', '.join(entries)}"] if entries else []
     return table, problems
 
 

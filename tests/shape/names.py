@@ -5,17 +5,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
-KNOWN_GERUNDS = frozenset(
-    "binding decoding encoding indexing logging masking pricing routing streaming testing tracing".split()
-)
+KNOWN_GERUNDS = frozenset("binding logging routing streaming testing tracing".split())
 """Verb forms that engineers use as nouns for a subject."""
 NOUNS = frozenset("ping ring string thing setting".split())
 
 MAX_USES = 3
 
 SHARED_NAMES = frozenset(
-    # Every protocol adapter has the same functions (protocols/base.py); the demo's and the examples' entry points.
-    "decode stream_encoder encode_response response_head encode_error main".split()
+    # Protocol adapters have the same functions (protocols/base.py); `command` is the click command of a CLI module.
+    "decode stream_encoder encode_response response_head encode_error main command".split()
 )
 """Names that mean the same thing everywhere."""
 
