@@ -112,8 +112,9 @@ def _wait_ready(url: str) -> None:
     with httpx.Client(transport=transport, trust_env=False, timeout=30) as client:
         end = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < end:
-            if client.get(f"{url}/ready").status_code == 200:
-                return
+            with suppress(httpx.TransportError):  # Between two polls the server may have closed the idle connection.
+                if client.get(f"{url}/ready").status_code == 200:
+                    return
             threading.Event().wait(0.05)
     raise AssertionError("the server never became ready")
 
