@@ -10,7 +10,7 @@ _K1, _B = 1.2, 0.75  # The usual BM25 parameters.
 
 STOP_WORDS = frozenset(
     """a about after all also am an and any are as at be because been before being but by can could did do does doing
-    don done for from further gets getting give had has have document_count he help her here him his how i if in into
+    don done for from further gets getting give had has have having he help her here him his how i if in into
     is it its just know let like make me more most my need no not now of on once one only or other our out over own
     please put same she should show so some such tell than thank thanks that the their them then there these they thing
     this those to too try up us use used using very want was way we well were what when where which while who why will
