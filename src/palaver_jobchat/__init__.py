@@ -9,7 +9,7 @@ access, with the settings of that moment, so that importing the package needs no
     prompt              the prompt
     stream_collector    collect the model's response
     edits               apply the model's edits to the job
-    edit_matching       find the code that an edit replaces
+    edit_matcher        find the code that an edit replaces
     edit_report         the outcome of edits, for clients
     reply               the end of a reply
     javascript          parse JavaScript

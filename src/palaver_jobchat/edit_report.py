@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from palaver_jobchat.edit_matching import MAX_MATCHES
+from palaver_jobchat.edit_matcher import MAX_MATCHES
 from palaver_jobchat.edits import EditOutcome, EditResult
 from palaver_jobchat.javascript import Syntax
 

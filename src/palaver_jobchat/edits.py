@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from palaver_jobchat import edit_matching
+from palaver_jobchat import edit_matcher
 
 ApplyMethod = Literal["exact", "line-ends", "indent", "created", "rewrite", "corrected"]
 FailureReason = Literal["not_found", "ambiguous", "malformed", "truncated"]
@@ -159,16 +159,16 @@ def _replace_everything(
 
 def _replace_matches(code: str, outcome: EditOutcome, newline: str) -> tuple[str, EditOutcome]:
     everywhere = outcome.action == "replace_all"
-    match edit_matching.find_matches(code, outcome.old, overlap="apart" if everywhere else "overlapping"):
+    match edit_matcher.find_matches(code, outcome.old, overlap="apart" if everywhere else "overlapping"):
         case None:
             return code, msgspec.structs.replace(outcome, reason="not_found")
         case tier, matches:
             if len(matches) > 1 and not everywhere:
-                lines = tuple(edit_matching.line_at(code, match.start) for match in matches)
+                lines = tuple(edit_matcher.line_at(code, match.start) for match in matches)
                 return code, msgspec.structs.replace(outcome, reason="ambiguous", lines=lines)
             pieces, done = list[str](), 0
             for match in matches:
-                pieces += (code[done : match.start], _LINE_END.sub(newline, edit_matching.reindent(outcome.new, match)))
+                pieces += (code[done : match.start], _LINE_END.sub(newline, edit_matcher.reindent(outcome.new, match)))
                 done = match.end
             after = "".join((*pieces, code[done:]))
             if after == code:

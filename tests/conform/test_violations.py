@@ -10,21 +10,7 @@ import pytest
 from palaver.conform import RULES, Protocol, grade, grade_body, grade_refusal, grade_unanswered
 from palaver.conform.rules import SERVICE_RULES
 from tests.conform import streams
-from tests.conform.streams import (
-    DONE,
-    ERROR,
-    Frame,
-    broken,
-    call,
-    chunk,
-    numbered,
-    part,
-    piece,
-    result,
-    run,
-    sse,
-    text,
-)
+from tests.conform.streams import DONE, ERROR, Frame, broken, call, chunk, numbered, part, piece, result, run, sse, text
 
 Broke = list[tuple[str, int | None]]
 Case = tuple[list[Frame], Broke]

@@ -10,7 +10,16 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from palaver.server import routing
+from palaver.server.routing import (
+    _PATTERNS,
+    OTLP_ROUTES,
+    PAGE_SEGMENTS,
+    SERVER_ROUTES,
+    SERVICE_ROUTES,
+    WORKFLOW_ROUTES,
+    match_path,
+)
+from palaver.server.scopes import SERVER_RULES, required_scope
 from palaver.testing import client, echo
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD is allowed wherever GET is.
@@ -119,37 +128,37 @@ def is_route(method: str, path: str) -> bool:
 
 
 def _calls() -> Iterable[Route]:
-    for name, endpoint in routing.WORKFLOW_ROUTES.items():
+    for name, endpoint in WORKFLOW_ROUTES.items():
         yield _route(CALLS, endpoint.methods, name, "invoke")
-    for name, _, endpoint in routing._PATTERNS:
+    for name, _, endpoint in _PATTERNS:
         group = CALLS if name.startswith("v1/models") else STORED
         yield _route(group, endpoint.methods, name.replace("(v1/)?", "v1/"), "invoke")
 
 
 def _services() -> Iterable[Route]:
-    for name, endpoint in routing.SERVICE_ROUTES.items():
+    for name, endpoint in SERVICE_ROUTES.items():
         yield _route(SERVICES, endpoint.methods, name, "invoke")
 
 
 def _server_routes() -> Iterable[Route]:
-    for first in ("", *sorted(routing.PAGE_SEGMENTS)):
+    for first in ("", *sorted(PAGE_SEGMENTS)):
         yield Route(SERVER, ("GET",), f"/{first}", "nothing", "the page, and every path below", "socket.md")
     yield Route(SERVER, ("GET",), "/assets/{file}", "nothing", "what the page loads", "socket.md")
-    for name, endpoint in routing.SERVER_ROUTES.items():
-        yield _route(SERVER, endpoint.methods, name, routing.SERVER_RULES[name])
-    for name, endpoint in routing.OTLP_ROUTES.items():
+    for name, endpoint in SERVER_ROUTES.items():
+        yield _route(SERVER, endpoint.methods, name, SERVER_RULES[name])
+    for name, endpoint in OTLP_ROUTES.items():
         yield _route(SERVER, endpoint.methods, name, "invoke")
 
 
 def _api_routes() -> Iterable[Route]:
     for path, operations in sorted(_document()["paths"].items()):
-        match = routing.match_path(path)
+        match = match_path(path)
         if match is None or match.endpoint.kind != "api":
             continue
         page = API_PAGES[path.split("/")[2]]
         for method in (method for method in _METHODS if method.lower() in operations):
             what = operations[method.lower()]["summary"]
-            yield Route(REST_API, (method,), path, routing.required_scope(match, method, path), what, page)
+            yield Route(REST_API, (method,), path, required_scope(match, method, path), what, page)
 
 
 def _route(group: str, methods: Iterable[str], name: str, need: str) -> Route:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from palaver.server import routing
+from palaver.server.scopes import API_RULES
 from tests.docs import routes
 from tests.docs.pages import DOCS
 
@@ -18,7 +18,7 @@ def test_the_page_that_a_route_refers_to_tells_of_it(route: routes.Route) -> Non
 
 
 def test_every_part_of_the_rest_api_that_has_a_scope_has_a_page() -> None:
-    assert routing.API_RULES.keys() - {"socket"} == routes.API_PAGES.keys()
+    assert API_RULES.keys() - {"socket"} == routes.API_PAGES.keys()
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from palaver.core.runs import Origin
+from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Engine, utc_now
 from palaver.engine.recorder import Recorder
 from palaver.engine.run import Run
-from palaver.engine.run_reader import AbandonedRuns, RunReader
+from palaver.engine.run_reader import RunReader
 from palaver.errors import Overloaded
 from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, Database, open_database

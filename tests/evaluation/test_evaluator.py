@@ -17,7 +17,7 @@ from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import ScoringError, Skip
 from palaver.evaluation.target import Target
-from tests.evaluation.scoring import answer, score_case, score_records
+from tests.evaluation.evaluator_helpers import answer, score_case, score_records
 
 PLEASE = answer("please do", expected="x")
 ALWAYS = {

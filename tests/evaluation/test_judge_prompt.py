@@ -3,7 +3,7 @@
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.evaluation.case import Case, CaseToolCall, Turn
 from palaver.evaluation.judges import PromptMarks, describe_calls, format_conversation, format_value
-from tests.evaluation.scoring import answer
+from tests.evaluation.evaluator_helpers import answer
 
 
 def told(case: Case) -> list[str]:

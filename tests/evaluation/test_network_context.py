@@ -24,6 +24,7 @@ from palaver.server.evaluation import create_evaluator_context
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.tables import runs
+from tests.evaluation.evaluator_helpers import answer
 from tests.evaluation.fake_services import (
     ENV,
     KEY,
@@ -44,7 +45,6 @@ from tests.evaluation.runner.local_server import (
     variant,
     wait_for_end,
 )
-from tests.evaluation.scoring import answer
 from tests.jobchat.docs.fake_embeddings import save_model
 
 GOOD = {"passed": True, "score": 1, "reason": "Good."}

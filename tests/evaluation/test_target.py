@@ -9,7 +9,7 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.case import Case
 from palaver.evaluation.score import ScoringError, Skip
 from palaver.evaluation.target import Target
-from tests.evaluation.scoring import answer
+from tests.evaluation.evaluator_helpers import answer
 
 CHAT = answer(
     [

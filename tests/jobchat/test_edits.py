@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.edit_matching import MAX_MATCHES
+from palaver_jobchat.edit_matcher import MAX_MATCHES
 from palaver_jobchat.edits import (
     EditOutcome,
     EditResult,

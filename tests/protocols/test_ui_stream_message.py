@@ -5,9 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.events import (
-    PartAdded,
-)
+from palaver.core.events import PartAdded
 from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 from palaver.errors import InvalidValue
 from palaver.protocols.ui_stream import encoder, request

@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from palaver.core.events import (
-    Event,
-    PartAdded,
-)
+from palaver.core.events import Event, PartAdded
 from palaver.core.messages import ToolCall, ToolResult
 from palaver.protocols.ui_stream.encoder import UIPart, UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest

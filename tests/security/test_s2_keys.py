@@ -12,8 +12,16 @@ import httpx
 import pytest
 
 from palaver.core.api_keys import ALL_SCOPES, Scope, format_key_id
-from palaver.server import routing
-from palaver.server.routing import OTLP_ROUTES, SERVER_ROUTES, SERVICE_ROUTES, WORKFLOW_ROUTES
+from palaver.server.routing import (
+    _PATTERNS,
+    OTLP_ROUTES,
+    PAGE_SEGMENTS,
+    SERVER_ROUTES,
+    SERVICE_ROUTES,
+    WORKFLOW_ROUTES,
+    match_path,
+)
+from palaver.server.scopes import API_RULES, required_scope
 from palaver.storage import api_keys
 from tests.cli.test_commands import palaver
 from tests.server.keyed_server import KeyedServer, keyed_server
@@ -22,7 +30,7 @@ from tests.server_process import server_process
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PUBLIC = {
     *((method, path) for method in ("GET", "HEAD") for path in ("/health", "/ready", "/livez")),
-    *(("HEAD", path) for path in ("/", *(f"/{page}" for page in routing.PAGE_SEGMENTS))),
+    *(("HEAD", path) for path in ("/", *(f"/{page}" for page in PAGE_SEGMENTS))),
     ("HEAD", "/services/echo"),
     ("POST", "/api/session"),
 }
@@ -42,7 +50,7 @@ def sample(pattern: str) -> list[str]:
 
 
 def paths_of_the_router() -> Iterator[str]:
-    below = [*WORKFLOW_ROUTES, *(path for name, _, _ in routing._PATTERNS for path in sample(name))]
+    below = [*WORKFLOW_ROUTES, *(path for name, _, _ in _PATTERNS for path in sample(name))]
     for name in below:
         yield f"/{name}"
         yield f"/echo/{name}"
@@ -50,7 +58,7 @@ def paths_of_the_router() -> Iterator[str]:
         yield f"/{name.replace('{w}', 'echo')}"
     for name in (*SERVER_ROUTES, *OTLP_ROUTES):
         yield f"/{name}"
-    for name in routing.PAGE_SEGMENTS:
+    for name in PAGE_SEGMENTS:
         yield f"/{name}"
     yield from ("/", "/nothing", "/echo/nothing", "/api", "/api/nothing", "/assets/nothing.js")
 
@@ -220,7 +228,7 @@ async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozense
         for method in METHODS:
             if (method, path) == ("DELETE", "/api/session"):
                 continue
-            need = routing.required_scope(routing.match_path(path), method, path)
+            need = required_scope(match_path(path), method, path)
             answer = await send_request(server, method, path, header)
             refused = need not in ("nothing", "credential") and need not in scopes
             assert (answer.status_code == 403) is refused, (method, path, need, answer.status_code)
@@ -231,7 +239,7 @@ async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozense
 async def test_every_part_of_the_api_has_a_rule(server: KeyedServer) -> None:  # S2.4
     sections = {path.split("/")[2] for path in paths_of_the_api(server)}
 
-    assert sections <= routing.API_RULES.keys()
+    assert sections <= API_RULES.keys()
 
 
 async def test_the_project_comes_from_the_credential_alone(server: KeyedServer) -> None:  # S2.5

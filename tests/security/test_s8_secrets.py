@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from websockets.sync.client import connect
 
 from palaver import Message, chat, workflow
-from palaver.core.masking import mask_secrets
+from palaver.core.secret_mask import mask_secrets
 from palaver.errors import SettingsError
 from palaver.server.settings import read_settings
 from palaver.testing import client, scripted

@@ -4,15 +4,15 @@ import pytest
 
 from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.errors import MissingScope
-from palaver.server import routing
 from palaver.server.auth import Caller
-from palaver.server.routing import WORKFLOW_ROUTES, Endpoint, RouteMatch, match_path
+from palaver.server.routing import SERVER_ROUTES, WORKFLOW_ROUTES, Endpoint, RouteMatch, match_path
+from palaver.server.scopes import SERVER_RULES, Requirement, require_scope, required_scope
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-def need(method: str, path: str) -> routing.Requirement:
-    return routing.required_scope(match_path(path), method, path)
+def need(method: str, path: str) -> Requirement:
+    return required_scope(match_path(path), method, path)
 
 
 @pytest.mark.parametrize("name", WORKFLOW_ROUTES)
@@ -114,24 +114,24 @@ def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:  
         ("PATCH", "/api/online/on_1", "invoke"),
     ],
 )
-def test_what_the_rest_needs(method: str, path: str, wanted: routing.Requirement) -> None:  # S2.1, S2.4
+def test_what_the_rest_needs(method: str, path: str, wanted: Requirement) -> None:  # S2.1, S2.4
     assert need(method, path) == wanted
 
 
 @pytest.mark.parametrize("path", ["/", "/play", "/settings/keys", "/assets/a.js"])
 def test_a_page_that_is_built_needs_nothing(path: str) -> None:  # S2.1
-    assert routing.required_scope(match_path(path), "GET", path, web=True) == "nothing"
-    assert routing.required_scope(match_path("/metrics"), "GET", "/metrics", web=True) == "read"
+    assert required_scope(match_path(path), "GET", path, web=True) == "nothing"
+    assert required_scope(match_path("/metrics"), "GET", "/metrics", web=True) == "read"
 
 
 def test_every_route_of_our_own_has_a_rule() -> None:  # S2.1
-    assert routing.SERVER_RULES.keys() == routing.SERVER_ROUTES.keys()
+    assert SERVER_RULES.keys() == SERVER_ROUTES.keys()
 
 
 def test_a_route_without_a_rule_is_for_admins() -> None:
     forgotten = RouteMatch(Endpoint("server", ("GET",)), None, "forgotten")
 
-    assert routing.required_scope(forgotten, "GET", "/forgotten") == "admin"
+    assert required_scope(forgotten, "GET", "/forgotten") == "admin"
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def test_a_route_without_a_rule_is_for_admins() -> None:
 )
 def test_a_scope_that_is_missing_is_named(held: frozenset[Scope], passed: set[str]) -> None:  # S2.4
     caller = Caller("default", held, "abcd1234", "key")
-    wants: list[routing.Requirement] = ["nothing", "credential", "invoke", "read", "admin"]
+    wants: list[Requirement] = ["nothing", "credential", "invoke", "read", "admin"]
     for wanted in wants:
         if wanted in passed:
-            routing.require_scope(wanted, caller)
+            require_scope(wanted, caller)
             continue
         with pytest.raises(MissingScope) as raised:
-            routing.require_scope(wanted, caller)
+            require_scope(wanted, caller)
         assert (raised.value.message, raised.value.details) == (
             f"This needs a key with the scope {wanted}.",
             {"scope": wanted},

@@ -12,8 +12,9 @@ NOUNS = frozenset("ping ring string thing setting".split())
 MAX_USES = 3
 
 SHARED_NAMES = frozenset(
-    # Protocol adapters have the same functions (protocols/base.py); `command` is the click command of a CLI module.
-    "decode stream_encoder encode_response response_head encode_error main command".split()
+    # Protocol adapters (protocols/base.py), message dialects and span conventions each have the same functions;
+    # `command` is the click command of a CLI module.
+    "decode stream_encoder encode_response response_head encode_error read write read_fields command main".split()
 )
 """Names that mean the same thing everywhere."""
 

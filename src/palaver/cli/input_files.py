@@ -98,7 +98,6 @@ def _nonblank(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _until_second_nonblank(lines: Iterator[Line]) -> Iterator[Line]:
-    """Yield the lines up to the second nonblank one."""
     count = 0
     for line in lines:
         yield line

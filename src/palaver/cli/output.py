@@ -148,7 +148,6 @@ def format_tokens(row: "SpanListItem") -> str:
 
 
 def preview_text(preview: Any) -> str:
-    """Return the one line of a preview."""
     match preview:
         case {"text": str(text)}:
             return text

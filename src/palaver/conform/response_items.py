@@ -145,7 +145,6 @@ def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, 
 
 
 def check_output(findings: Findings, frame: Frame, output: list[Any], finished: Mapping[int, dict[str, Any]]) -> None:
-    """Compare the terminal output with the finished items."""
     items = [item for _, item in sorted(finished.items())]
     if output == items:
         return

@@ -14,7 +14,7 @@ Nothing here does I/O, reads a clock or generates randomness, and nothing here k
     ids             sortable ids, and the ids of a run's messages and items
     json            decoding, encoding and inspecting JSON values
     linearize       a stream with one open item at a time
-    masking         credentials in log and error text
+    secret_mask     credentials in log and error text
     messages        messages, parts, files and usage
     runs            calls, replies, origins and records of runs, and the end of an interrupted one
     steps           model calls, tools and agents inside a run

@@ -53,7 +53,6 @@ class IdAllocator:
         self._calls: dict[str, str] = {}  # A producer's name of a call's item -> our id.
 
     def new(self, prefix: str) -> str:
-        """Return an unused id."""
         while True:
             self._count += 1
             candidate = f"{prefix}_{self._tail}_{self._count}"

@@ -108,7 +108,6 @@ class Linearizer:
                 assert_never(event)
 
     def _continue_item(self, event: _Piece | _End | ToolDelta | ToolEnded, out: list[Event]) -> None:
-        """Continue or end an item that has been started."""
         match event:
             case TextDelta() | ReasoningDelta():
                 if self._open is not None and self._open.source == event.item:
@@ -187,7 +186,6 @@ class Linearizer:
         del self._messages[event.item]
 
     def _end_early(self, seq: int, out: list[Event]) -> None:
-        """End the open item early."""
         item = self._open
         assert item is not None
         text = "".join(item.pieces)

@@ -220,7 +220,6 @@ def is_stored_file(part: Part) -> bool:
 
 
 def file_ids(messages: Iterable[Message]) -> list[str]:
-    """Return the ids of stored files that the messages refer to."""
     parts = [part for message in messages for part in message.parts]
     return [part.file_id for part in parts if isinstance(part, File) and part.file_id is not None]
 

@@ -50,7 +50,6 @@ class ThreadTree:
         return ids[::-1]
 
     def descendants(self, node: str) -> list[str]:
-        """Return the node and all its descendants."""
         ids = [node]
         for parent in ids:  # `found` grows during iteration (breadth-first).
             ids += [child.id for child in self.children(parent)]

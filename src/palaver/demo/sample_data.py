@@ -246,7 +246,6 @@ async def _create_evaluations(http: httpx.AsyncClient) -> None:
 
 
 async def _run_evaluation(http: httpx.AsyncClient, testset: str, name: str, variant: dict[str, str]) -> str:
-    """Run an evaluation to its end and return its id."""
     body = {
         "name": name,
         "testset": {"id": testset},

@@ -6,7 +6,8 @@ Modules:
     run             one run: its task, event log and readers
     failures        terminal events for failed runs
     recorder        the interface through which runs are recorded, and the recorder for databases
-    run_reader      reads, follows and cancels runs of any process; cancels runs without readers
+    run_reader      reads, follows and cancels runs of any process
+    abandoned_runs  cancels runs that no client reads
     queue           background runs, started by whichever process has capacity
     poller          a polling loop that can be woken early
     heartbeat       reports this process as alive, ends runs of dead processes

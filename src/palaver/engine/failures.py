@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palaver.core import json, masking
+from palaver.core import json, secret_mask
 from palaver.core.events import Event, RunFailed
 from palaver.errors import DiskFull, Failure, Overloaded, PalaverError, WorkflowFailed
 
@@ -52,12 +52,12 @@ def sanitize_failure(end: RunFailed, secrets: Collection[str] = ()) -> RunFailed
         _plain_details(end.details),
     )
     if secrets:
-        code, message, details = masking.mask_values([code, message, details], secrets)
+        code, message, details = secret_mask.mask_values([code, message, details], secrets)
     return msgspec.structs.replace(end, code=code, message=message, details=details)
 
 
 def _masked_traceback(error: BaseException, secrets: Collection[str]) -> str:
-    return masking.mask_values("".join(traceback.format_exception(error)), secrets)
+    return secret_mask.mask_values("".join(traceback.format_exception(error)), secrets)
 
 
 def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) -> Sequence[Event]:
@@ -89,6 +89,6 @@ def _plain_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _describe(error: BaseException, secrets: Collection[str]) -> str:
     try:
-        return json.replace_surrogates(masking.mask_secrets(f"{type(error).__name__}: {error}", secrets))
+        return json.replace_surrogates(secret_mask.mask_secrets(f"{type(error).__name__}: {error}", secrets))
     except Exception:  # The author's __str__ may raise anything.
         return type(error).__name__

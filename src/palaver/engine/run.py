@@ -148,7 +148,6 @@ class Run:
         return now if started_at is None else max(now, started_at)
 
     def start(self, producer: Producer) -> None:
-        """Start the run in a new task."""
         self._task = self._loop.create_task(self.drive(producer), name=self.id)
 
     def cancel(self, terminal: TerminalEvent | None = None) -> None:

@@ -285,7 +285,6 @@ class RunTracer:
         return partial(_leave, listener_token, span_token)
 
     def note_tools(self, run: TracedRun, events: Sequence[Event]) -> None:
-        """Note the time of tool events."""
         numbers = [event.seq for event in events if type(event) in TOOL_EVENTS]
         if numbers and effective_record(run.call, self._content) != "off":
             at = run.time()

@@ -246,7 +246,6 @@ def _document_extras(data: AgentaSettings) -> dict[str, Any]:
 
 
 def _same_names(*names: str) -> Callable[[AgentaSettings], MappedParameters]:
-    """Settings that have the same name here."""
 
     def read(settings: AgentaSettings) -> MappedParameters:
         parameters = {name: settings[name] for name in (*names, "threshold") if settings.get(name) is not None}

@@ -78,7 +78,6 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
 
 
 def struct_fields(struct: type[msgspec.Struct]) -> list[ParameterField]:
-    """The fields of a Struct whose fields all have defaults."""
     return [(field.name, field.type, field.default) for field in msgspec.structs.fields(struct)]
 
 

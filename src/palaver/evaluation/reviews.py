@@ -163,7 +163,6 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
 
 
 def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kappa of numbers with quadratic weights."""
     ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
     if len(set(ours)) < 2 or len(set(theirs)) < 2:
         return None

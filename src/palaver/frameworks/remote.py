@@ -263,7 +263,6 @@ class RemoteWorkflow:
                 return UpstreamFailed(message, details=upstream.RETRYABLE)
 
     def _printable_failure(self, value: object) -> object:
-        """Make the message of a remote's failure printable."""
         if not isinstance(value, RunFailed):
             return value
         name = self.description.name

@@ -87,9 +87,7 @@ class Adapter(Protocol):
 
     def stream_encoder(self, request: Any) -> EventEncoder: ...
 
-    def encode_response(self, events: Sequence[Event], request: Any, *, status: int) -> HttpResponse:
-        """Encode the complete response from all events of a run."""
-        ...
+    def encode_response(self, events: Sequence[Event], request: Any, *, status: int) -> HttpResponse: ...
 
     def encode_error(self, error: PalaverError, request: Any | None, *, status: int) -> HttpResponse:
         """Encode an error of a request that started no run; `request` is None if it could not be parsed."""
@@ -99,9 +97,7 @@ class Adapter(Protocol):
 class BackgroundAdapter(Protocol):
     """Additional functions of protocols that support background runs."""
 
-    def with_queued_at(self, request: Any, at: datetime) -> Any:
-        """Return the request with the time at which its run was queued."""
-        ...
+    def with_queued_at(self, request: Any, at: datetime) -> Any: ...
 
     def encode_queued(self, started: RunStarted, request: Any) -> HttpResponse: ...
 

@@ -12,7 +12,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def data_event(data: bytes) -> bytes:
-    """Encode an event with one line of data."""
     return b"data: %b\n\n" % data
 
 

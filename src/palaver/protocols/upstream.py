@@ -26,7 +26,6 @@ def request_headers(call: Call, *, accept: str) -> Mapping[str, str]:
 
 
 def retry_details(status: int, retry_after: str) -> Mapping[str, Any]:
-    """Return the error details for a status and a Retry-After header in seconds."""
     if status not in _RETRYABLE_STATUSES:
         return {}
     seconds = retry_after.strip()

@@ -2,37 +2,39 @@
 
 Modules:
 
-    app                   the ASGI application: routes, guards and answers a request
-    runtime               what runs workflows in a process: engine, recording, tracing, background loops
-    routing               the table of paths, and the scope that each needs
-    security              checks before routing: Host, Origin, sizes, media type, trusted proxies
-    auth                  credentials, sessions and callers
-    rate_limit            requests per minute, runs and streams at once, failed logins
-    request               one HTTP request and its response
-    error_responses       the table from error codes to HTTP statuses
-    calls                 a call of a workflow, from its body to the end of its answer
-    idempotency           Idempotency-Key
-    conversations         what a call continues, its variant, and the lock on its conversation
-    file_references       stored files that a call refers to
-    streaming             a run, streamed to the client that started it or to any other reader
-    stored_responses      stored responses and conversations (OpenAI)
-    endpoints             health, readiness, version, status, metrics, models, inspect
-    services              /services and its WebSocket (job chat)
-    tab_socket            one WebSocket for all requests of a browser tab
-    api                   the REST API under /api
-    openapi               /openapi.json
-    snippets              example programs that call a workflow
-    web                   the built web page and its assets
-    otlp_receiver         POST /v1/traces
-    otlp_exporter         export of our own spans
-    redaction             what is removed before anything is stored
-    notifications         notices between processes and to open pages
-    connection_sync       connected services, in step with the database
-    evaluation            runner, live scorer, planner and evaluator context
-    metrics               Prometheus metrics
-    logging_setup         log handlers and the access log
-    settings              every setting, and where its value came from
-    serve                 the process: listening socket, uvicorn, signals
-    uvicorn_protocols     HTTP and WebSocket connections
-    supervisor            several worker processes on one socket, and --reload
+    app                    the ASGI application: routes, guards and answers a request
+    runtime                what runs workflows in a process: engine, recording, tracing, background loops
+    routing                the table of paths
+    scopes                 the scope that each route requires
+    security               checks before routing: Host, Origin, sizes, media type, trusted proxies
+    auth                   credentials, sessions and callers
+    rate_limit             requests per minute, runs and streams at once, failed logins
+    request                one HTTP request and its response
+    error_responses        the table from error codes to HTTP statuses
+    calls                  a call of a workflow, from its body to the end of its answer
+    idempotency            Idempotency-Key
+    conversation_resolver  what a call continues, its variant, and the lock on its conversation
+    file_references        stored files that a call refers to
+    streaming              a run, streamed to the client that started it or to any other reader
+    chat_streams           resume and stop the streams of AI SDK chats
+    stored_responses       stored responses and conversations (OpenAI)
+    endpoints              health, readiness, version, status, metrics, models, inspect
+    services               /services and its WebSocket (job chat)
+    tab_socket             one WebSocket for all requests of a browser tab
+    api                    the REST API under /api
+    openapi                /openapi.json
+    snippets               example programs that call a workflow
+    web                    the built web page and its assets
+    otlp_receiver          POST /v1/traces
+    otlp_exporter          export of our own spans
+    redaction              what is removed before anything is stored
+    notifications          notices between processes and to open pages
+    connection_sync        connected services, in step with the database
+    evaluation             runner, live scorer, planner and evaluator context
+    metrics                Prometheus metrics
+    logging_setup          log handlers and the access log
+    settings               every setting, and where its value came from
+    serve                  the process: listening socket, uvicorn, signals
+    uvicorn_protocols      HTTP and WebSocket connections
+    supervisor             several worker processes on one socket, and --reload
 """

@@ -12,28 +12,26 @@ from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator
 from palaver.engine.engine import utc_now
-from palaver.engine.run_reader import started_event
 from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols.base import HttpResponse
-from palaver.protocols.ui_stream import adapter as ui_stream
-from palaver.protocols.ui_stream.request import restore_ui_request
-from palaver.server import logging_setup, routing, security
+from palaver.server import logging_setup, security
 from palaver.server.auth import ANONYMOUS, Caller
 from palaver.server.calls import CallHandler, ThreadRunner
-from palaver.server.conversations import ConversationResolver, TurnLock, with_message_id
+from palaver.server.chat_streams import ChatStreams
+from palaver.server.conversation_resolver import ConversationResolver, TurnLock
 from palaver.server.endpoints import HealthChecks, LazyApi, ServedWorkflows, ServerEndpoints
 from palaver.server.error_responses import add_headers, error_status, json_response, with_error_headers
 from palaver.server.metrics import Metrics
 from palaver.server.otlp_receiver import otlp_error, preload_decoder
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import ClientDisconnected, Exchange, Receive, Scope, Send
-from palaver.server.routing import RouteMatch
+from palaver.server.routing import RouteMatch, path_not_found, require_method, resolve_path, workflow_paths
 from palaver.server.runtime import ProcessRuntime
+from palaver.server.scopes import require_scope, required_scope
 from palaver.server.security import TrustedProxies
 from palaver.server.services import ServiceEndpoints, ServiceSockets, is_service_socket
 from palaver.server.settings import VERSION, Settings, Source
 from palaver.server.stored_responses import StoredResponses
-from palaver.server.streaming import replay_events
 from palaver.server.tab_socket.socket import TabSockets
 from palaver.server.web import WebPages
 from palaver.storage.database import Database
@@ -63,7 +61,7 @@ class Server:
         )
         database, engine, run_reader = runtime.database, runtime.engine, runtime.run_reader
         self.engine = engine
-        self.authenticator = runtime.authenticator
+        self.authenticator = authenticator = runtime.authenticator
         self.pages = WebPages(web, registry, root_path=settings.root_path)
         self.metrics = Metrics(engine)
         runtime.telemetry.register_metrics(self.metrics)
@@ -71,31 +69,19 @@ class Server:
         lock = TurnLock(database, run_reader, max_queued=settings.max_queued, timeout_s=settings.run_seconds)
         resolver = ConversationResolver(database, run_reader, lock, history_limits=settings.history_limits, now=utc_now)
         self.thread_runner = ThreadRunner(registry, settings, engine, run_reader, resolver, runtime.run_queue)
+        limits, queue = self.rate_limits, runtime.run_queue
         self.calls = CallHandler(
-            registry,
-            settings,
-            engine,
-            run_reader,
-            resolver,
-            database,
-            self.rate_limits,
-            self.authenticator,
-            runtime.run_queue,
+            registry, settings, engine, run_reader, resolver, database, limits, authenticator, queue
         )
         health = HealthChecks(registry, database, version=VERSION)
-        self.services = ServiceEndpoints(registry, settings, self.authenticator, self.calls, health, VERSION)
+        self.services = ServiceEndpoints(registry, settings, authenticator, self.calls, health, VERSION)
+        self._chat_streams = ChatStreams(registry, settings, self.calls, run_reader)
         self._stored_responses = StoredResponses(settings, database, run_reader, now=utc_now)
         self.rest_api = LazyApi(partial(self._load_api, sources or {}))
         self._endpoints = ServerEndpoints(registry, engine, health, self.metrics, self.rest_api)
         self._service_sockets = ServiceSockets(self, settings, engine, self.error_response, self.record_request)
         self._tab_sockets = TabSockets(
-            self,
-            settings,
-            self.authenticator,
-            runtime.change_feed,
-            self.rate_limits,
-            self.error_response,
-            self.record_request,
+            self, settings, authenticator, runtime.change_feed, limits, self.error_response, self.record_request
         )
         self._served_workflows = ServedWorkflows(
             find=registry.find,
@@ -116,23 +102,23 @@ class Server:
         exchange = Exchange(self._proxies.resolve(scope), receive, send)
         route: RouteMatch | None = None
         try:
-            resolved = routing.resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
+            resolved = resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
             route = resolved.route
             security.check_request(
                 exchange, self.settings
             )  # After routing, which knows the format of errors; before 404.
-            need = routing.required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
+            need = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
             exchange.authenticator = self.authenticator
             exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._authenticate(exchange, route)
-            routing.require_scope(need, caller)
+            require_scope(need, caller)
             self.rate_limits.count_request(caller)
             if route is None:
                 raise (
                     security.unnormalized_path(exchange.path)
                     if resolved.is_unnormalized
-                    else routing.path_not_found(resolved.path)
+                    else path_not_found(resolved.path)
                 )
-            routing.require_method(route.endpoint, exchange.method, resolved.path)
+            require_method(route.endpoint, exchange.method, resolved.path)
             match route.endpoint.kind:
                 case "call":
                     await self.calls.handle(exchange, route)
@@ -141,9 +127,9 @@ class Server:
                 case "stored":
                     await self._handle_stored(exchange, route)
                 case "resume":
-                    await self._resume(exchange, route)
+                    await self._chat_streams.resume(exchange, route)
                 case "stop":
-                    await self._stop(exchange, route)
+                    await self._chat_streams.stop(exchange, route)
                 case "service":
                     await self.services.handle(exchange, route)
                 case "api":
@@ -207,32 +193,8 @@ class Server:
         scope["path"] = path  # Without the prefix of a proxy.
         await api(scope, exchange.receive, _record_status(exchange))
 
-    async def _resume(self, exchange: Exchange, route: RouteMatch) -> None:
-        """Stream the running response of a chat from its start. The AI SDK expects 204 if nothing runs."""
-        project, workflow = exchange.caller.project, self.registry.find(route.workflow).name
-        run_reader = self.runtime.run_reader
-        run = await self.calls.find_active_run(project, workflow, route.parameters["id"])
-        if run is None:
-            await exchange.respond(HttpResponse(status=204))
-            return
-        stored = await run_reader.get_run(project, run)
-        ui_request = restore_ui_request(stored.reading)
-        if stored.row.thread is not None:
-            ui_request = with_message_id(ui_request, run)
-        head = ui_stream.response_head(started_event(stored.row), ui_request)
-        assert head is not None
-        batches = run_reader.follow(project, run)
-        stall = self.settings.stream_stall
-        await replay_events(exchange, head, ui_stream.stream_encoder(ui_request), batches, stall=stall)
-
-    async def _stop(self, exchange: Exchange, route: RouteMatch) -> None:
-        """Cancel the runs of a chat, if any."""
-        workflow = self.registry.find(route.workflow).name
-        await self.calls.interrupt_session(exchange.caller.project, workflow, route.parameters["id"])
-        await exchange.respond(HttpResponse(status=204))
-
     def _routes(self, workflow: str) -> dict[str, str]:
-        return {name: self.settings.root_path + path for name, path in routing.workflow_paths(workflow).items()}
+        return {name: self.settings.root_path + path for name, path in workflow_paths(workflow).items()}
 
     def error_response(
         self, error: PalaverError, route: RouteMatch | None, exchange: Exchange | None = None

@@ -20,9 +20,9 @@ from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
 from palaver.protocols.base import Adapter, BackgroundAdapter, HttpRequest, HttpResponse
 from palaver.protocols.ui_stream.request import UIRequest
-from palaver.server import conversations, file_references, idempotency, security, streaming
+from palaver.server import conversation_resolver, file_references, idempotency, security, streaming
 from palaver.server.auth import Authenticator, Caller
-from palaver.server.conversations import ConversationResolver, ResolvedCall, TurnPlan
+from palaver.server.conversation_resolver import ConversationResolver, ResolvedCall, TurnPlan
 from palaver.server.error_responses import add_headers, error_status, final_status, with_error_headers
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import NO_HEADERS, Exchange, RequestHeaders
@@ -147,7 +147,7 @@ class CallHandler:
                     await self._replay_run(exchange, endpoint, protocol_request, unresolved.earlier_run)
                     return
             if endpoint.interrupts_session and call_headers.thread is None:
-                if call.session is not None and call.session.startswith(conversations.THREAD_ID_PREFIX):
+                if call.session is not None and call.session.startswith(conversation_resolver.THREAD_ID_PREFIX):
                     call_headers = call_headers._replace(thread=call.session)
                 else:
                     await self.interrupt_session(caller.project, call.workflow, call.session)
@@ -258,9 +258,9 @@ class CallHandler:
         thread = await self._resolver.get_thread(project, call_headers.thread, workflow)
         unresolved = await self._resolver.with_variant(project, workflow, unresolved, call_headers.variant, thread)
         if call_headers.answer is not None:
-            plan = conversations.plan_answer(call_headers.answer, call.messages[call.preface :])
+            plan = conversation_resolver.plan_answer(call_headers.answer, call.messages[call.preface :])
         else:
-            plan = conversations.plan_ui_chat(call.messages, cast("UIRequest", unresolved.protocol_request))
+            plan = conversation_resolver.plan_ui_chat(call.messages, cast("UIRequest", unresolved.protocol_request))
         policy = "interrupt" if route.endpoint.interrupts_session else workflow.options.turns
         return self._resolver.in_thread(thread, workflow, policy, unresolved, plan)
 
@@ -317,7 +317,7 @@ class CallHandler:
         """Cancel the runs of a session, in any process, and wait until their end is recorded."""
         if not session:
             return
-        if session.startswith(conversations.THREAD_ID_PREFIX):
+        if session.startswith(conversation_resolver.THREAD_ID_PREFIX):
             if (run := await self.find_active_run(project, workflow, session)) is not None:
                 await self._run_reader.cancel(project, run)
             return
@@ -332,7 +332,7 @@ class CallHandler:
 
     async def find_active_run(self, project: str, workflow: str, session: str) -> str | None:
         """The newest run of a session that is still alive, in any process."""
-        if session.startswith(conversations.THREAD_ID_PREFIX):
+        if session.startswith(conversation_resolver.THREAD_ID_PREFIX):
             row = await self._database.read(_active_run, project, session)
             return row.id if row is not None and row.workflow == workflow else None
         active = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]

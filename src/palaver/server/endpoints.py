@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Connection, select
 
-from palaver.core import json, masking
+from palaver.core import json, secret_mask
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine
@@ -211,7 +211,7 @@ class HealthChecks:
             result = await self._call_check(check)
             status = _component_status(name, result)
         except Exception as error:  # Any exception means that it is not working.
-            reason = printable(masking.mask_secrets(f"{type(error).__name__}: {error}"))
+            reason = printable(secret_mask.mask_secrets(f"{type(error).__name__}: {error}"))
             log.warning("The health of %s could not be told: %s", name, reason)
             status = {name: NOT_WORKING}
         self._cached[name] = _CachedStatus(status, time.monotonic())

@@ -4,15 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from palaver.core import json
 from palaver.core.events import Event, RunFailed
-from palaver.errors import (
-    Failure,
-    PalaverError,
-    RateLimited,
-    RequestError,
-    StaleBase,
-    TooLarge,
-    Unauthorized,
-)
+from palaver.errors import Failure, PalaverError, RateLimited, RequestError, StaleBase, TooLarge, Unauthorized
 from palaver.protocols.agenta.request import JSON
 from palaver.protocols.base import HttpResponse
 

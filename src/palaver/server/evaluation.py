@@ -9,7 +9,7 @@ from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine, utc_now
 from palaver.evaluation.live.worker import LiveEvaluationWorker
 from palaver.evaluation.runner.worker import EvaluationWorker
-from palaver.server.conversations import resolve_variant
+from palaver.server.conversation_resolver import resolve_variant
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
@@ -59,7 +59,6 @@ def create_slice_runner(
     *,
     allow_private: bool | None = None,
 ) -> "SliceRunner":
-    """What runs the cells of evaluations in this process."""
     from palaver.evaluation.runner.slice_runner import SliceRunner
 
     return SliceRunner(

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core import json, masking
+from palaver.core import json, secret_mask
 from palaver.outbound import printable, printable_json, printable_lines
 
 access_logger = logging.getLogger("palaver.access")
@@ -109,7 +109,7 @@ def _access_line(record: AccessRecord, worker: int | None = None) -> _AccessLine
     at, request_id, method, path, status, seconds, run_id = record
     milliseconds = round(seconds * 1000, 1)
     if "plv_" in path:
-        path = masking.mask_secrets(path)  # Someone may put a key into a path.
+        path = secret_mask.mask_secrets(path)  # Someone may put a key into a path.
     message = f"{method} {path}  {status}  {milliseconds} ms"
     run: str | UnsetType = UNSET if run_id is None else run_id
     prefix: int | UnsetType = UNSET if worker is None else worker
@@ -196,7 +196,7 @@ def _encode_line(line: Any) -> str:
 
 
 def _mask_secrets(text: str) -> str:
-    return masking.mask_secrets(text, _environment_secrets())
+    return secret_mask.mask_secrets(text, _environment_secrets())
 
 
 def _environment_secrets() -> set[str]:

@@ -160,7 +160,6 @@ class Exchange:
             raise RequestTimeout(f"The body stopped coming for {seconds:g} seconds.") from None
 
     async def start_response(self, status: int, headers: Headers) -> None:
-        """Send the status and headers."""
         self.status = status
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         encoded.append((b"x-request-id", self.id.encode()))

@@ -7,11 +7,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType, SimpleNamespace
-from typing import Literal, NamedTuple, Protocol, assert_never, cast
+from typing import Literal, NamedTuple, Protocol, cast
 
-from palaver.core.api_keys import Scope
 from palaver.core.descriptions import RESERVED_NAMES
-from palaver.errors import MethodNotAllowed, MissingScope, NotFound, PalaverError
+from palaver.errors import MethodNotAllowed, NotFound, PalaverError
 from palaver.protocols import openai
 from palaver.protocols.agenta import invoke, run
 from palaver.protocols.agenta import response as agenta
@@ -21,7 +20,6 @@ from palaver.protocols.responses import adapter as responses
 from palaver.protocols.services import adapter as services
 from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.server import endpoints
-from palaver.server.auth import Caller
 from palaver.server.endpoints import ServedWorkflows
 from palaver.server.error_responses import StatusColumn, final_status
 from palaver.server.request import Exchange
@@ -80,7 +78,6 @@ def call_endpoint(
     cancels_on_disconnect: bool = True,
     interrupts_session: bool = False,
 ) -> Endpoint:
-    """The endpoint of a protocol."""
     adapter = cast("Adapter", protocol)
     encode_error = cast("ErrorEncoder", adapter.encode_error)
     name = protocol.__name__.removesuffix(".adapter").rpartition(".")[2]
@@ -224,7 +221,6 @@ class ResolvedPath(NamedTuple):
 
 
 def resolve_path(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
-    """Resolve a path that may start with the prefix of a proxy."""
     return (_resolve_cached if len(path) <= _MAX_CACHED_PATH_CHARS else _resolve_cached.__wrapped__)(
         prefix, path, raw_path
     )
@@ -269,110 +265,3 @@ def workflow_paths(workflow: str) -> dict[str, str]:
         "ui_stream": f"/{workflow}/api/chat",
         "services": f"/services/{workflow}",
     }
-
-
-Requirement = Literal["nothing", "credential"] | Scope
-"""No credential, any valid credential, or one with that scope."""
-
-
-class ScopeRule(NamedTuple):
-    """What a section of the REST API needs, by method."""
-
-    on_read: Requirement
-    """GET, HEAD and a POST to …/query."""
-    on_post: Requirement
-    on_change: Requirement
-    """Every other method."""
-
-
-_ORDINARY = ScopeRule("read", "invoke", "invoke")
-_ADMIN = ScopeRule("admin", "admin", "admin")
-_READ_ONLY = ScopeRule("read", "read", "admin")
-"""Data that comes in by other routes: a POST here is a query or an export."""
-
-API_RULES: Mapping[str, ScopeRule] = {
-    "about": _ORDINARY,
-    "boards": _ORDINARY,
-    "bootstrap": _ORDINARY,
-    "connections": ScopeRule("read", "admin", "admin"),
-    "erase": _ADMIN,
-    "evaluations": _ORDINARY,
-    "evaluators": _ORDINARY,
-    "extract": _ORDINARY,
-    "feedback": _ORDINARY,
-    "files": _ORDINARY,
-    "keys": _ADMIN,
-    "online": _ORDINARY,
-    "projects": _ADMIN,  # Of the project `default`, which the routes check.
-    "reviews": _ORDINARY,
-    "runs": _ORDINARY,
-    "session": ScopeRule("credential", "nothing", "credential"),
-    "sessions": _READ_ONLY,
-    "settings": _ADMIN,
-    "socket": _ORDINARY,
-    "spans": _READ_ONLY,
-    "testsets": _ORDINARY,  # Erasing one for good needs `admin`, which its route checks.
-    "threads": _ORDINARY,
-    "traces": _READ_ONLY,
-    "variants": _ORDINARY,
-    "views": _ORDINARY,
-    "workflows": _ORDINARY,
-}
-"""By the first segment after /api/."""
-
-_MUTATING_READS = frozenset({("reviews", "next")})
-"""First and last segments of GETs that change something: the next item of a review is assigned to the caller."""
-
-SERVER_RULES: Mapping[str, Requirement] = {
-    "health": "nothing",
-    "ready": "nothing",
-    "livez": "nothing",
-    "version": "credential",
-    "status": "credential",
-    "metrics": "read",
-    "openapi.json": "credential",
-}
-
-
-def required_scope(route: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
-    """Return the requirement of a request. `path` has no proxy prefix. An unknown path needs a credential, too.
-
-    `web`: the built page is public, as it loads all data over the API. The plain page lists workflows.
-    """
-    if route is None:
-        return "credential"
-    match route.endpoint.kind:
-        case "call" | "metadata" | "stored" | "resume" | "stop" | "traces":
-            return "invoke"
-        case "service":
-            return "nothing" if method == "HEAD" and route.name == "services/{w}" else "invoke"
-        case "api":
-            return _api_requirement(method, path)
-        case "server":
-            return SERVER_RULES.get(route.name, "admin")
-        case "page":
-            return "nothing" if web or route.name == "asset" or method == "HEAD" else "read"
-        case _:
-            assert_never(route.endpoint.kind)
-
-
-def _api_requirement(method: str, path: str) -> Requirement:
-    section, _, rest = path.strip("/").removeprefix("api").strip("/").partition("/")
-    rule = API_RULES.get(section, _ADMIN)
-    if (section, rest.rpartition("/")[2]) in _MUTATING_READS:
-        return rule.on_change
-    if method in ("GET", "HEAD") or (method == "POST" and rest.rpartition("/")[2] == "query"):
-        return rule.on_read
-    if method != "POST" or (rest and rule.on_post == "nothing"):  # Only the section's own path is public.
-        return rule.on_change
-    return rule.on_post
-
-
-def require_scope(need: Requirement, caller: Caller) -> None:
-    """Raise MissingScope if the caller lacks the scope."""
-    match need:
-        case "nothing" | "credential":
-            return
-        case scope:
-            if scope not in caller.scopes:
-                raise MissingScope(scope)

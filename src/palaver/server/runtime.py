@@ -12,13 +12,14 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from palaver.discovery.registry import Registry
+from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Admission, Engine, utc_now
 from palaver.engine.files import FileFetcher
 from palaver.engine.heartbeat import Heartbeat, new_process_id
 from palaver.engine.queue import RunQueue
 from palaver.engine.recorder import Recorder
 from palaver.engine.retention import RetentionTask
-from palaver.engine.run_reader import AbandonedRuns, RunReader
+from palaver.engine.run_reader import RunReader
 from palaver.engine.tracing import RunTracer
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync

@@ -26,9 +26,30 @@ from palaver.errors import (
 from palaver.protocols import history
 from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.responses import adapter as responses
-from palaver.protocols.responses import store
+from palaver.protocols.responses.conversations import (
+    ConversationInput,
+    conversation_response,
+    deleted_conversation_response,
+    parse_added_items,
+    parse_create,
+    parse_metadata_update,
+)
 from palaver.protocols.responses.request import ResponsesRequest
-from palaver.protocols.responses.store import ConversationInput, StoredItem
+from palaver.protocols.responses.store import (
+    StoredItem,
+    all_items_response,
+    deleted_response,
+    find_item,
+    item_response,
+    message_items,
+    page_response,
+    parse_page_query,
+    parse_query,
+    resumed_encoder,
+    run_of_response,
+    stored_response,
+    without_item,
+)
 from palaver.server import file_references
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
@@ -57,7 +78,7 @@ class StoredResponses:
     async def response(self, exchange: Exchange, request: HttpRequest) -> HttpResponse | None:
         """GET and DELETE /responses/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
-        query = store.parse_query(request) if request.method != "DELETE" else None
+        query = parse_query(request) if request.method != "DELETE" else None
         stored = await self._get_stored(project, name, request.workflow)
         if query is None:
             return await self._delete(project, stored)
@@ -65,7 +86,7 @@ class StoredResponses:
             return _response_answer(stored, await self._run_reader.read_log_of(stored.row))
         protocol_request, started = _decode_reading(stored), _run_started(stored)
         batches = self._run_reader.follow(project, stored.row.id)
-        encode = store.resumed_encoder(protocol_request, query.after)
+        encode = resumed_encoder(protocol_request, query.after)
         encode = pad_deltas(encode) if self._settings.obfuscate else encode
         await replay_events(
             exchange, responses.stream_head(started), encode, batches, stall=self._settings.stream_stall
@@ -85,17 +106,17 @@ class StoredResponses:
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET /responses/{id}/input_items."""
-        query = store.parse_page_query(request)
+        query = parse_page_query(request)
         project, name = exchange.caller.project, request.parameters["id"]
         stored = await self._get_stored(project, name, request.workflow)
         messages = await self._database.read(run_log.messages_seen_by, project, stored)
         if messages is None:
             raise ResponseNotFound(name)  # A previous response was deleted.
-        return store.page_response(store.message_items(messages, name), query)
+        return page_response(message_items(messages, name), query)
 
     async def _get_stored(self, project: str, name: str, workflow: str | None) -> StoredRun:
         try:
-            stored = await self._run_reader.get_run(project, store.run_of_response(name))
+            stored = await self._run_reader.get_run(project, run_of_response(name))
         except RunNotFound:
             raise ResponseNotFound(name) from None
         if not stored.row.stored or workflow not in (None, stored.row.workflow):
@@ -106,13 +127,13 @@ class StoredResponses:
         if stored.row.is_alive:
             raise StillRunning("The response has not ended: cancel it first.")
         await self._database.write(runs.delete_runs, project, [stored.row.id])
-        return store.deleted_response(stored.row.id)
+        return deleted_response(stored.row.id)
 
     # Conversations
 
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /conversations."""
-        content = await self._with_files(exchange, request, store.parse_create(request))
+        content = await self._with_files(exchange, request, parse_create(request))
         validate_history(content.messages, system="keep", limits=self._settings.history_limits)  # As in _append_items.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=content.metadata
@@ -123,13 +144,13 @@ class StoredResponses:
     async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET, POST and DELETE /conversations/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
-        metadata = store.parse_metadata_update(request) if request.method == "POST" else None
+        metadata = parse_metadata_update(request) if request.method == "POST" else None
         stored = await self._thread(project, request)
         if metadata is not None:
             stored = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
         if request.method == "DELETE":
             await self._database.write(threads.delete_thread, project, name)
-            return store.deleted_conversation_response(name)
+            return deleted_conversation_response(name)
         return _conversation_answer(stored)
 
     async def items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
@@ -137,18 +158,16 @@ class StoredResponses:
         project, name = exchange.caller.project, request.parameters["id"]
         content: ConversationInput | None = None
         if request.method == "POST":
-            content = await self._with_files(exchange, request, store.parse_added_items(request))
-        query = store.parse_page_query(request) if content is None else None
+            content = await self._with_files(exchange, request, parse_added_items(request))
+        query = parse_page_query(request) if content is None else None
         await self._thread(project, request)
         if content is None:
             branch = await self._database.read(threads.get_branch, project, name)
             assert query is not None
-            return store.page_response(_branch_items(branch, name), query)
+            return page_response(_branch_items(branch, name), query)
         created, branch = await self._database.write(_append_items, project, name, content.messages, self._now())
         new = {node.id for node in created}
-        return store.all_items_response(
-            [item for item in _branch_items(branch, name) if branch[item.message].id in new]
-        )
+        return all_items_response([item for item in _branch_items(branch, name) if branch[item.message].id in new])
 
     async def item(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and DELETE /conversations/{id}/items/{item}."""
@@ -156,7 +175,7 @@ class StoredResponses:
         await self._thread(project, request)
         if request.method != "DELETE":
             branch = await self._database.read(threads.get_branch, project, name)
-            return store.item_response(store.find_item(_branch_items(branch, name), item_id))
+            return item_response(find_item(_branch_items(branch, name), item_id))
         await self._database.write(_remove_item, project, name, item_id, self._now())
         return _conversation_answer(await self._thread(project, request))
 
@@ -183,7 +202,7 @@ class StoredResponses:
 
 def _response_answer(stored: StoredRun, log: Sequence[Event]) -> HttpResponse:
     running = "queued" if stored.row.status == "queued" else "in_progress"
-    return store.stored_response(log, _decode_reading(stored), started=_run_started(stored), status_if_running=running)
+    return stored_response(log, _decode_reading(stored), started=_run_started(stored), status_if_running=running)
 
 
 def _decode_reading(stored: StoredRun) -> ResponsesRequest:
@@ -196,7 +215,7 @@ def _run_started(stored: StoredRun) -> RunStarted:
 
 
 def _conversation_answer(thread: Thread) -> HttpResponse:
-    return store.conversation_response(thread.id, thread.created_at, _text_metadata(thread.metadata))
+    return conversation_response(thread.id, thread.created_at, _text_metadata(thread.metadata))
 
 
 def _text_metadata(metadata: Mapping[str, Any]) -> Mapping[str, str]:
@@ -204,7 +223,7 @@ def _text_metadata(metadata: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _branch_items(branch: Sequence[Node], thread: str) -> list[StoredItem]:
-    return store.message_items([node.message for node in branch], thread)
+    return message_items([node.message for node in branch], thread)
 
 
 def _append_items(
@@ -227,10 +246,10 @@ def _remove_item(db: Connection, project: str, thread: str, item_id: str, at: da
     """
     branch = threads.get_branch(db, project, thread)
     items = _branch_items(branch, thread)
-    item = store.find_item(items, item_id)
+    item = find_item(items, item_id)
     for removed in (item, *_call_outputs(items, item)):
         node = branch[removed.message]
-        rest_message = store.without_item(node.message, removed)
+        rest_message = without_item(node.message, removed)
         if rest_message is None:
             threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:

@@ -25,7 +25,7 @@ from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
     from palaver.server.auth import Caller
-    from palaver.server.conversations import ResolvedCall
+    from palaver.server.conversation_resolver import ResolvedCall
 
 
 FIRST_FRAME_TIMEOUT_S = 10
@@ -140,7 +140,6 @@ class RunStream:
             self._writer.unwatch(self._on_disconnect)
 
     def _on_disconnect(self) -> None:
-        """Handle a disconnect."""
         self._is_disconnected, self._is_open = True, False
         run = self.run
         cancels = self.cancels_on_disconnect if run.on_disconnect is None else run.on_disconnect == "cancel"

@@ -214,7 +214,6 @@ ProjectKey = tuple[str, str]
 
 
 def board_run_note(concurrency: int) -> dict[str, int]:
-    """Return the note that is stored with the run of a cell."""
     return {"concurrency": concurrency}
 
 

@@ -84,7 +84,6 @@ def erase_labelled_data(db: Connection, project: str, label: Label, value: str, 
 
 
 def _delete_run_messages(db: Connection, project: str, thread: str, run: str, at: datetime) -> None:
-    """Delete the messages of a run from a thread that it shares with other runs."""
     query = select(nodes_table.c.id).where(
         nodes_table.c.project == project, nodes_table.c.thread == thread, nodes_table.c.run == run
     )

@@ -226,7 +226,6 @@ def add_references(db: Connection, project: str, holder: str, messages: Iterable
 
 
 def add_run_references(db: Connection, project: str, run: str, messages: Iterable[Message]) -> None:
-    """Reference the files in the messages of a run."""
     if has_files(messages):
         add_references(db, project, run, (("", message) for message in messages))
 

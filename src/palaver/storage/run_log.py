@@ -117,7 +117,6 @@ def _has_content(new: NewRun) -> bool:
 
 
 def _call_messages(new: NewRun) -> tuple[Message, ...]:
-    """Return the messages of the call that are stored with the run."""
     return new.call.messages if new.origin.stored_messages is None else new.origin.stored_messages
 
 
@@ -306,7 +305,6 @@ def messages_seen_by(db: Connection, project: str, run: StoredRun) -> list[Messa
 
 
 def chain_messages(db: Connection, project: str, chain: list[StoredRun]) -> list[Message]:
-    """Return the questions and answers of a chain of runs."""
     messages: list[Message] = []
     for run in chain:
         messages += _run_messages(db, project, run)
@@ -315,7 +313,6 @@ def chain_messages(db: Connection, project: str, chain: list[StoredRun]) -> list
 
 
 def find_threads_with_message(db: Connection, project: str, node: str) -> list[str]:
-    """Return the ids of threads that contain a message."""
     query = select(nodes.c.thread).where(nodes.c.project == project, nodes.c.id == node).limit(10)
     return list(db.scalars(query))
 

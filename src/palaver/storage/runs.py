@@ -191,7 +191,6 @@ def get_run(db: Connection, project: str, run: str) -> RunRow | None:
 
 
 def get_stored_run(db: Connection, project: str, run: str) -> StoredRun | None:
-    """Return a run with everything that is stored of it."""
     query = select(*_COLUMNS, _COLUMN.call, _COLUMN.reading, _COLUMN.reply)
     row = db.execute(_where_run(query, project, run)).mappings().one_or_none()
     if row is None:
@@ -215,14 +214,12 @@ def list_active_in_session(db: Connection, project: str, workflow: str, session:
 
 
 def request_cancel(db: Connection, project: str, run: str, at: datetime) -> None:
-    """Ask the process that runs it to cancel a run."""
     query = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
     db.execute(query.where(_COLUMN.cancel_asked_at.is_(None)).values(cancel_asked_at=at))
     notifications.notify(db, "cancel", [run])
 
 
 def list_cancel_requests(db: Connection, process: str) -> list[str]:
-    """List the runs that a process has to cancel."""
     query = select(_COLUMN.id).where(_COLUMN.ended_at.is_(None), _COLUMN.process == process)
     return list(db.scalars(query.where(_COLUMN.cancel_asked_at.is_not(None))))
 
@@ -247,7 +244,6 @@ def run_durations(db: Connection, project: str, ids: Collection[str]) -> dict[st
 
 
 def list_unfinished_runs(db: Connection, process_ids: Sequence[str]) -> list[RunRow]:
-    """List the active runs of these processes."""
     return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(process_ids)))
 
 

@@ -93,7 +93,6 @@ async def stage_column_changes(
     changes: ColumnChanges,
     limits: TestsetLimits,
 ) -> NewHashes:
-    """Stage the contents of all rows of a revision with changed columns."""
     entries = await database.read(read_entries, project, testset, base)
     every = list(dict.fromkeys(hashed for _, hashed in iter_entries(entries)))
     rehashed: dict[bytes, bytes] = {}

@@ -77,7 +77,6 @@ def call_from_span(span: Span) -> RecordedCall:
 
 
 def accept_answer(row: Mapping[str, Any], answer: RecordedCall, *, column: str = EXPECTED_COLUMN) -> RowData:
-    """The row with the given answer as its expected one."""
     expected = answer.value if answer.value is not UNSET else expected_value(answer.reply)
     if expected is UNSET:
         raise InvalidValue("The result has no answer that could be expected.", pointer="/source/result")

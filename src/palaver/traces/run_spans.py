@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import json, masking
+from palaver.core import json, secret_mask
 from palaver.core.dialects import gen_ai
 from palaver.core.events import (
     TERMINAL_EVENTS,
@@ -119,7 +119,7 @@ class SpanAttributes:
         return recorded if self._set_if_short(name, text) else ()
 
     def _clean(self, value: Any) -> Any:
-        return masking.mask_values(value, self._secrets) if self._secrets else value
+        return secret_mask.mask_values(value, self._secrets) if self._secrets else value
 
     def _set_if_short(self, name: str, text: bytes) -> bool:
         """Set the attribute if it is short enough; return whether the field may keep the value."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from palaver.core import masking
+from palaver.core import secret_mask
 from palaver.traces.model import Link, RawSpan, Span, SpanEvent
 from palaver.traces.otlp.common import InvalidSpan, check_size, is_pending_span, span_name, to_datetime
 from palaver.traces.otlp.limits import (
@@ -54,11 +54,11 @@ def to_run_span(raw: RawSpan, owner: SpanOwner) -> Span:
 def _mask_secrets(raw: RawSpan, secrets: Sequence[str]) -> RawSpan:
     return msgspec.structs.replace(
         raw,
-        name=masking.mask_values(raw.name, secrets),
-        status_message=masking.mask_values(raw.status_message, secrets),
-        attributes=masking.mask_values(raw.attributes, secrets),
+        name=secret_mask.mask_values(raw.name, secrets),
+        status_message=secret_mask.mask_values(raw.status_message, secrets),
+        attributes=secret_mask.mask_values(raw.attributes, secrets),
         events=tuple(
-            msgspec.structs.replace(event, attributes=masking.mask_values(event.attributes, secrets))
+            msgspec.structs.replace(event, attributes=secret_mask.mask_values(event.attributes, secrets))
             for event in raw.events
         ),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import masking
+from palaver.core import secret_mask
 from palaver.core.extraction import Prefer
 from palaver.core.messages import Message
 from palaver.core.steps import Step, StepDetails, StepError, StepKind
@@ -167,7 +167,7 @@ def _recorded_fault(error: BaseException | StepError | None, home: RunSpanContex
     secret_texts = [secret.reveal() for secret in home.call.secrets.values()]
     return StepError(
         _error_type(error),
-        truncate_text(masking.mask_values(message, secret_texts), "exception", losses, _MAX_ERROR_BYTES),
+        truncate_text(secret_mask.mask_values(message, secret_texts), "exception", losses, _MAX_ERROR_BYTES),
     )
 
 

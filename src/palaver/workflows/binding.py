@@ -68,7 +68,6 @@ def _bind_parameters(signature: Signature, parameters: Mapping[str, Any]) -> tup
 def _build_config(
     config: Argument, parameters: Mapping[str, Any], values: _Values, settings: _Values, faults: list[CallFault]
 ) -> None:
-    """Build the config model from the values of its fields."""
     assert config.model is not None
     fields = config.model.fields
     if not config.required and not any(field.name in parameters for field in fields):

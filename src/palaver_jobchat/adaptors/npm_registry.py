@@ -127,7 +127,6 @@ class _Metadata(msgspec.Struct, frozen=True, rename={"tags": "dist-tags"}):
 
 
 def parse_package(content: bytes) -> Package:
-    """Parse a registry's package document."""
     try:
         metadata = msgspec.json.decode(content, type=_Metadata)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

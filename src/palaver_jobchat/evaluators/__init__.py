@@ -41,7 +41,6 @@ def job_outside_untouched(case: Case) -> Score:
 
 
 def _rule(rule: str, description: str) -> Any:
-    """Return the evaluator of one rule."""
 
     async def score(case: Case) -> Score:
         from palaver_jobchat.evaluators import scores

@@ -131,7 +131,6 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rehearsal_step(request: RehearsalRequest) -> dict[str, Any]:
-    """Return the step that answers a request."""
     body = cast("dict[str, Any]", request.body)
     if body.get("tool_choice", {}).get("type") == "tool":
         return _step("", [])  # A correction: the first edits were right.

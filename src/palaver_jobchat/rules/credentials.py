@@ -42,7 +42,6 @@ def _check_no_credentials(job: Job) -> Iterator[Remark]:
 
 
 def _named_secret(name: Node | None, value: Node | None) -> str | None:
-    """Return the problem of a string that is assigned to a secret name."""
     if name is None or value is None:
         return None
     if name.kind in ("member_expression", "subscript_expression"):

@@ -80,7 +80,6 @@ class Operations(msgspec.Struct, frozen=True):
         return tuple(steps.values())
 
     def function(self, argument: Node) -> Node | None:
-        """Return the function that an argument is or names."""
         argument = unwrap(argument)
         if argument.kind == "identifier":
             return self.functions.get(argument.text)

@@ -60,7 +60,6 @@ def _is_count(value: object) -> bool:
 
 
 def _list_errors(value: object, where: str) -> Iterator[str]:
-    """Yield the errors of a value that should be a list of objects."""
     if not isinstance(value, list):
         yield f"{where}: Input should be a valid list"
         return

@@ -10,13 +10,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from palaver.core.extraction import (
-    dialect_of,
-    extract_chat_messages,
-    is_chat_messages,
-    preview,
-    read_conversation,
-)
+from palaver.core.extraction import dialect_of, extract_chat_messages, is_chat_messages, preview, read_conversation
 from palaver.core.json import encode
 from palaver.core.messages import Message
 from tests.core.extraction import near_misses

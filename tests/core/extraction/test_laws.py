@@ -5,13 +5,7 @@ from typing import Any
 
 from hypothesis import assume, given, settings
 
-from palaver.core.extraction import (
-    dialect_of,
-    extract_chat_messages,
-    is_chat_messages,
-    preview,
-    read_conversation,
-)
+from palaver.core.extraction import dialect_of, extract_chat_messages, is_chat_messages, preview, read_conversation
 from palaver.core.extraction.previews import ChatPreview
 from tests.core.extraction import near_misses, reference_search
 

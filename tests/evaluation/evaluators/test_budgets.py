@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, score_case, verdict
+from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
 USAGE = {"input_tokens": 100, "output_tokens": 50, "cost": 0.2}
 

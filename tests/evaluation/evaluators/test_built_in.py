@@ -14,7 +14,7 @@ from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import KEYS, MODULES, built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, score_records
+from tests.evaluation.evaluator_helpers import answer, score_records
 
 LEAST: dict[str, dict[str, Any]] = {
     "regex": {"pattern": "x"},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.dialects import write
-from tests.evaluation.scoring import answer, score_case, verdict
+from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
 
 def call(name: str, arguments: str, call_id: str = "a") -> dict[str, Any]:

@@ -8,8 +8,8 @@ import pytest
 
 from palaver.evaluation.case import Case
 from palaver.testsets.scripts import read_script
+from tests.evaluation.evaluator_helpers import answer
 from tests.evaluation.fake_services import completion, make_context, openai, score_in_context, service
-from tests.evaluation.scoring import answer
 
 TALK: list[dict[str, Any]] = [
     {"user": "Which adaptor?", "output": "The http adaptor."},

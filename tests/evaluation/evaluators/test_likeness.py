@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.evaluation.evaluators.text import ngram_similarity
-from tests.evaluation.scoring import answer, score_case, verdict
+from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
 from palaver.traces.prices import Price
+from tests.evaluation.evaluator_helpers import answer
 from tests.evaluation.fake_services import (
     KEY,
     ReceivedRequest,
@@ -20,7 +21,6 @@ from tests.evaluation.fake_services import (
     score_in_context,
     service,
 )
-from tests.evaluation.scoring import answer
 
 PARIS = answer("Paris.", expected="Paris", inputs={"city": "the capital of France"})
 GOOD = {"passed": True, "score": 0.9, "reason": "It says so."}

@@ -7,8 +7,8 @@ import pytest
 
 from palaver.errors import InvalidValue, PalaverError
 from palaver.evaluation.evaluators import built_in
+from tests.evaluation.evaluator_helpers import answer
 from tests.evaluation.fake_services import ENV, Reply, make_context, score_in_context, service
-from tests.evaluation.scoring import answer
 
 CASE = answer("Paris.", expected="Paris", inputs={"city": "France"}, usage={"input_tokens": 3}, latency=0.5)
 REACH = make_context(allow_private=True)

@@ -169,7 +169,6 @@ def _read_thought(fields: Object, text: str | None) -> Part | None:
 
 
 def _read_file_or_data(fields: Object, kind: Any) -> Part | None:
-    """Read files and our own data parts."""
     source = dict_or_empty(fields.get("source"))
     if kind in ("image", "document"):
         return _read_file(

@@ -123,7 +123,6 @@ def read_source(part: Object, kind: str) -> Annotation | None:
 
 
 def keep_raw(part: Any, kind: str) -> Data:
-    """Keep an unknown part as data."""
     return Data(f"{RAW}{kind or 'part'}", ensure_json(part))
 
 

@@ -116,7 +116,6 @@ def marker_pattern(marker: str) -> re.Pattern[str] | None:
 
 
 def find_citations(messages: Iterable[Message], style: CitationStyle, marker: re.Pattern[str]) -> list[Citation]:
-    """The citations in all assistant messages."""
     texts = [part for message in messages if message.role == "assistant" for part in message.parts]
     matches = (one for part in texts if isinstance(part, Text) for one in _citations_in_text(part, style, marker))
     return list(islice(matches, MAX_CITATIONS))

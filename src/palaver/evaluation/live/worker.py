@@ -56,7 +56,6 @@ _OWN_TRACES_EXCLUDED = (
 
 
 def trace_query(rule: LiveEvaluator) -> SpanQuery:
-    """The conditions of a rule on the root span of a trace."""
     filters = () if rule.filter is None else (parse_trace_filter(rule.filter),)
     return SpanQuery(filter=FilterGroup("and", (*filters, *_OWN_TRACES_EXCLUDED)))
 

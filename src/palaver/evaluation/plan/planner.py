@@ -21,12 +21,7 @@ from palaver.evaluation.plan.plan import (
     PlannedTestset,
     PlannedVariant,
 )
-from palaver.evaluation.plan.request import (
-    Limits,
-    NewEvaluation,
-    WantedEvaluator,
-    WantedVariant,
-)
+from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedEvaluator, WantedVariant
 from palaver.evaluation.plan.testset import RevisionSource, RevisionSummary, select_rows
 from palaver.storage.variants import ResolvedVariant
 from palaver.workflows.workflow import Workflow, find_parameter_faults

@@ -9,13 +9,8 @@ from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.plan.column_map import ColumnKinds
-from palaver.evaluation.plan.plan import (
-    ROW_BYTES,
-)
-from palaver.evaluation.plan.request import (
-    WantedRows,
-    WantedTestset,
-)
+from palaver.evaluation.plan.plan import ROW_BYTES
+from palaver.evaluation.plan.request import WantedRows, WantedTestset
 from palaver.storage.database import Database
 from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets

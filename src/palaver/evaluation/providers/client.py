@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from palaver.core import json, masking
+from palaver.core import json, secret_mask
 from palaver.core.events import RunFailed
 from palaver.core.messages import Usage
 from palaver.errors import PalaverError
@@ -91,7 +91,7 @@ class ProviderClient:
             return RunFailed(code="provider_failed", message=message, status=status)
         text = upstream.error_message(body)
         if text:
-            text = printable(masking.mask_secrets(text, [self._key] if self._key else []))
+            text = printable(secret_mask.mask_secrets(text, [self._key] if self._key else []))
         message = f"{self._name} answered {status}{f': {text}' if text else '.'}"
         details = upstream.RETRYABLE if status == _OVERLOADED_STATUS else upstream.retry_details(status, retry_after)
         return RunFailed(code="provider_failed", message=message, status=status, details=details)

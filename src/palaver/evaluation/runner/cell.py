@@ -233,7 +233,6 @@ class CellRunner:
         inputs: Mapping[str, Any],
         calls: CellCalls,
     ) -> WorkflowAnswer:
-        """Call the workflow in the session and trace of the cell."""
         project, evaluation = self.evaluation_key
         call = Call(
             workflow=workflow.description.name,

@@ -73,7 +73,6 @@ class EvaluationWorker:
             self._poller.wake()
 
     async def release_slices_of(self, dead: Sequence[str]) -> None:
-        """Release the slices of dead processes and of unknown ones."""
         if not dead and not await self._database.read(slices.has_lost_slices):
             return
         if count := await self._database.write(slices.requeue_lost_slices, dead, self._now()):

@@ -45,7 +45,6 @@ class Interrupt(NamedTuple):
     by_action: bool
 
     def answer(self, answers: Mapping[str, Mapping[str, Any]]) -> Any:
-        """Return what resumes the graph."""
         if not self.by_action:
             return answers[self.questions[0]["id"]]["approve"]
         return {"decisions": [_decision(answers[question["id"]]) for question in self.questions]}
@@ -251,7 +250,6 @@ def _resume_command(
 
 
 def _input_messages(thread: GraphThread, messages: Sequence[Message]) -> list[Any]:
-    """Return the messages that the graph gets."""
     input_messages = written(_since_last_answer(messages) if thread.exists else messages)
     known = {message.id: (message.type, message.content) for message in thread.messages}
     for message in input_messages:
@@ -377,7 +375,6 @@ _CONTEXT = {"ctx": _Argument(Context, required=True)}
 
 
 def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., Any]:
-    """Return a function that runs the runnable with a history."""
     if is_graph(runnable):
         return _graph_chat_function(runnable, name)
     variables = _prompt_variables(runnable)
@@ -500,7 +497,6 @@ def _end_of_chain(runnable: Any, end: str) -> Any:
 
 
 def _with_signature(function: Callable[..., Any], arguments: Mapping[str, _Argument]) -> Callable[..., Any]:
-    """Set the signature of a generated function."""
     declared: Any = function
     declared.__annotations__ = {name: argument.annotation for name, argument in arguments.items()}
     declared.__signature__ = Signature(

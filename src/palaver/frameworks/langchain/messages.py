@@ -401,7 +401,6 @@ class HistoryEcho:
             self._nameless.append(_comparison_key(message))
 
     def start_branch(self, branch: str = "") -> None:
-        """The next messages of this branch may be the history from its start."""
         self._reached[branch] = 0
 
     def repeats(self, message: Any, branch: str = "") -> bool:

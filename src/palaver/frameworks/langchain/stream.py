@@ -360,7 +360,6 @@ class MessageStream:
         return None
 
     def _complete(self, streamed: StreamedMessage, message: Any) -> None:
-        """Emit what a complete message adds to what was streamed."""
         streamed.is_complete = True
         if self._current.get(streamed.branch) is streamed:
             del self._current[streamed.branch]

@@ -14,13 +14,7 @@ from typing import Any, ClassVar
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.trace import NoOpTracerProvider
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import (
-    ApprovalRequired,
-    CallDeferred,
-    SkipToolExecution,
-    ToolFailedError,
-    ToolRetryError,
-)
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution, ToolFailedError, ToolRetryError
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
@@ -118,7 +112,6 @@ def _end(
 async def _run_step(
     step: Step | None, run: Callable[[], Awaitable[Any]], tell: Callable[[Any], DetailsProvider]
 ) -> Any:
-    """Run a step and end it with its result."""
     try:
         result = await run()
     except BaseException as error:

@@ -2,9 +2,10 @@
 
 One protocol with two profiles, chosen by the route.
 
-    adapter    the protocol's functions, and its stream of server-sent events
-    client     call another server's Responses API
-    output     output items and the response object
-    request    parse a request body into a Call and a ResponsesRequest
-    store      stored responses, lists of items, and the Conversations API
+    adapter        the protocol's functions, and its stream of server-sent events
+    client         call another server's Responses API
+    conversations  the Conversations API (/v1/conversations)
+    output         output items and the response object
+    request        parse a request body into a Call and a ResponsesRequest
+    store          stored responses and lists of items
 """

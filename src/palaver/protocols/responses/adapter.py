@@ -373,7 +373,6 @@ def response_head(started: RunStarted, request: ResponsesRequest) -> HttpRespons
 
 
 def stream_head(started: RunStarted) -> HttpResponse:
-    """Return the head of any stream of that run."""
     return HttpResponse(status=200, headers=(*_STREAM_HEADERS, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
 
 

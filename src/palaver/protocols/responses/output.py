@@ -396,7 +396,6 @@ class OutputCollector:
     # Items with a start and an end
 
     def start_item(self, event: TextStarted | ReasoningStarted | ToolStarted) -> int:
-        """Reserve the index of an item that starts."""
         if isinstance(event, ToolStarted):
             self._calls[event.item] = event
         return self._reserve(event.item)

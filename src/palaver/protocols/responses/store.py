@@ -5,8 +5,7 @@ a stable, unique id: its own, that of its tool call, or one derived from its mes
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
@@ -18,20 +17,12 @@ from palaver.core.events import TERMINAL_EVENTS, Event, RunStarted
 from palaver.core.ids import MAX_ID_LENGTH, truncate_id
 from palaver.core.linearize import linearize
 from palaver.core.messages import Message
-from palaver.errors import InvalidValue, ItemNotFound, PalaverError, ResponseNotFound
-from palaver.protocols import openai
+from palaver.errors import InvalidValue, ItemNotFound, ResponseNotFound
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, run_headers
-from palaver.protocols.openai import (
-    JsonFields,
-    MissingRequired,
-    PreviousResponseNotFound,
-    StringTooLong,
-    parse_integer,
-    parse_metadata,
-)
+from palaver.protocols.openai import PreviousResponseNotFound, StringTooLong, parse_integer
 from palaver.protocols.responses.adapter import ResumedStreamEncoder
 from palaver.protocols.responses.output import JSON_HEADER, OutputCollector, PendingStatus, ResponseObject, response_id
-from palaver.protocols.responses.request import ResponsesRequest, check_items, in_open_profile, item_references
+from palaver.protocols.responses.request import ResponsesRequest, in_open_profile
 
 _PREFIX = "resp_"
 _BOOLEANS = {"true": True, "false": False}
@@ -123,7 +114,7 @@ def resumed_encoder(request: ResponsesRequest, after: int = -1) -> EventEncoder:
 
 
 def deleted_response(run_id: str) -> HttpResponse:
-    return _json_response({"id": response_id(run_id), "object": "response", "deleted": True})
+    return json_response({"id": response_id(run_id), "object": "response", "deleted": True})
 
 
 # References
@@ -352,11 +343,11 @@ def all_items_response(items: Sequence[StoredItem]) -> HttpResponse:
 
 
 def item_response(item: StoredItem) -> HttpResponse:
-    return _json_response(_visible_item(item.item, encrypted=False))
+    return json_response(_visible_item(item.item, encrypted=False))
 
 
 def _list_response(items: Sequence[StoredItem], *, has_more: bool, encrypted: bool = False) -> HttpResponse:
-    return _json_response(
+    return json_response(
         {
             "object": "list",
             "data": [_visible_item(each.item, encrypted=encrypted) for each in items],
@@ -374,83 +365,5 @@ def _visible_item(item: Item, *, encrypted: bool) -> Item:
     return {name: value for name, value in item.items() if name != "encrypted_content"}
 
 
-def _json_response(document: Any) -> HttpResponse:
+def json_response(document: Any) -> HttpResponse:
     return HttpResponse(status=200, headers=(JSON_HEADER,), body=json.encode(document))
-
-
-_MAX_ITEMS = 20
-
-
-class ConversationInput(NamedTuple):
-    """Messages to append to a conversation, and metadata."""
-
-    messages: tuple[Message, ...] = ()
-    metadata: Mapping[str, str] = {}
-    places: tuple[str, ...] = ()
-    """The param of each message: `items[2]` …"""
-
-    def param(self, pointer: str) -> str:
-        """Convert a pointer into the messages (`/messages/3`) to a param of the body."""
-        first, _, index = pointer.removeprefix("/").partition("/")
-        if first != "messages":
-            return openai.pointer_to_param(pointer)
-        return self.places[int(index)] if index.isdecimal() and int(index) < len(self.places) else "items"
-
-
-def parse_create(request: HttpRequest) -> ConversationInput:
-    """Parse POST /conversations; the body is optional."""
-    fields = JsonFields.from_request(request) if request.body.strip() else JsonFields({})
-    messages, places = _parse_items(fields)
-    return ConversationInput(messages, parse_metadata(fields), places)
-
-
-def parse_metadata_update(request: HttpRequest) -> Mapping[str, str]:
-    """Parse POST /conversations/{id}."""
-    fields = JsonFields.from_request(request)
-    if "metadata" not in fields.body:
-        raise MissingRequired("metadata is required.", pointer="/metadata")
-    return parse_metadata(fields)
-
-
-def parse_added_items(request: HttpRequest) -> ConversationInput:
-    """Parse POST /conversations/{id}/items."""
-    fields = JsonFields.from_request(request)
-    if fields.body.get("items") is None:
-        raise MissingRequired("items is required: a list of items.", pointer="/items")
-    messages, places = _parse_items(fields)
-    return ConversationInput(messages, places=places)
-
-
-def conversation_response(conversation: str, created_at: datetime, metadata: Mapping[str, str]) -> HttpResponse:
-    """The response to POST and GET of a conversation, and to DELETE of one of its items."""
-    document = {
-        "id": conversation,
-        "object": "conversation",
-        "created_at": int(created_at.timestamp()),
-        "metadata": metadata,
-    }
-    return _json_response(document)
-
-
-def deleted_conversation_response(conversation: str) -> HttpResponse:
-    """The response to DELETE /conversations/{id}."""
-    return _json_response({"id": conversation, "object": "conversation.deleted", "deleted": True})
-
-
-def encode_conversation_error(
-    error: PalaverError, conversation: ConversationInput | None, *, status: int
-) -> HttpResponse:
-    return openai.error_response(
-        error, status=status, to_param=conversation.param if conversation else openai.pointer_to_param
-    )
-
-
-def _parse_items(fields: JsonFields) -> tuple[tuple[Message, ...], tuple[str, ...]]:
-    items = fields.items("items") or []
-    if len(items) > _MAX_ITEMS:
-        raise InvalidValue(f"There are {len(items)} items; at most {_MAX_ITEMS} are taken.", pointer="/items")
-    check_items(items, "items")
-    for index in item_references(items):
-        raise InvalidValue("A conversation takes items, no references to them.", pointer=f"/items/{index}")
-    indexed = dialect.read_indexed(items)
-    return tuple(message for message, _ in indexed), tuple(f"items[{index}]" for _, index in indexed)

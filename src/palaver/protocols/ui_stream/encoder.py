@@ -222,7 +222,6 @@ class UIStreamEncoder:
         return [self._input(complete_call), *self._approvals.pop(call.call_id)]
 
     def _client_call_id(self, call_id: str) -> str:
-        """Return the id under which the client knows a call."""
         return self._names.get(call_id, call_id)
 
     def _is_id_taken(self, call_id: str) -> bool:

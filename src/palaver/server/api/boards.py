@@ -41,7 +41,7 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Caller
-from palaver.server.conversations import merge_parameters, resolve_variant
+from palaver.server.conversation_resolver import merge_parameters, resolve_variant
 from palaver.server.settings import Settings
 from palaver.storage import boards
 from palaver.storage import queue as waiting
@@ -93,7 +93,6 @@ class BoardView(BoardListed, frozen=True, kw_only=True):
 
 
 def board_row(board: BoardSummary) -> BoardListed:
-    """A board as a row."""
     return BoardListed(
         id=board.id,
         name=board.name,
@@ -104,7 +103,6 @@ def board_row(board: BoardSummary) -> BoardListed:
 
 
 def board_view(board: Board) -> BoardView:
-    """A board as a whole."""
     grid = board.grid
     return BoardView(
         id=board.id,
@@ -359,7 +357,6 @@ def _requested_cells(board: Board, wanted: Which | list[tuple[str, str]]) -> lis
 def _cells_to_run(
     db: Connection, project: str, board: Board, wanted: Which | list[tuple[str, str]], named: Sequence[Cell]
 ) -> list[Cell]:
-    """Those of them that are to be run."""
     runs = {(cell.row, cell.column): cell.run for cell in board.cells if cell.run is not None}
     known = boards.run_statuses(db, project, list(runs.values()))
 

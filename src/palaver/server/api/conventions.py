@@ -82,7 +82,6 @@ def parse_timestamp(text: str | None, pointer: str) -> datetime | None:
 
 
 def utc_now() -> datetime:
-    """Now."""
     return datetime.now(UTC)
 
 
@@ -250,7 +249,6 @@ _CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415
 
 
 def handle_palaver_error(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
-    """An error of ours."""
     headers: dict[str, str] = {}
     if isinstance(error, MethodNotAllowed):
         headers["allow"] = ", ".join(error.allowed)

@@ -279,7 +279,6 @@ def _load_result(db: Connection, project: str, evaluation: str, named: str) -> R
 
 
 def _neighbour_ids(plan: Plan, cell: int, total: int) -> dict[str, Any]:
-    """The ids of the cells that one looks at next."""
     here, step = cell_position(plan, cell), len(plan.variants) * plan.repeats
     return {
         "repeats": [

@@ -325,7 +325,6 @@ def decode_plan(kept: Any) -> Plan:
 
 
 def evaluation_row(evaluation: Evaluation, plan: Plan) -> EvaluationRow:
-    """One as a row of the list."""
     return EvaluationRow(
         **_common(evaluation, plan),
         variants=[variant.name for variant in plan.variants],

@@ -73,7 +73,6 @@ class ChangeKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_row(key: ApiKey) -> KeyRow:
-    """A key as it is listed."""
     return KeyRow(**_fields(key))
 
 

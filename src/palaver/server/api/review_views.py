@@ -221,7 +221,6 @@ def decode_questions(review: Review) -> list[Question]:
 
 
 def review_row(review: Review) -> ReviewRow:
-    """One as a row of the list."""
     return ReviewRow(**_head_fields(review), questions=[question.key for question in decode_questions(review)])
 
 
@@ -272,12 +271,10 @@ def parse_item_id(text: str) -> int:
 
 
 def item_row(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer]) -> ItemRow:
-    """An item as a row of the list."""
     return ItemRow(**_item(review, item, said))
 
 
 def item_view(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer], content: ContentView | None) -> ItemView:
-    """An item as a whole."""
     there = item if content is not None else replace(item, gone=True)
     return ItemView(**_item(review, there, said), content=content)
 

@@ -160,7 +160,6 @@ class ReviewController(ApiController):
 
 
 def _default_name(run: str, items: int) -> str:
-    """What a review is called that was given no name."""
     return (f"Review of {run}" if run else f"Review of {items} traces")[:200]
 
 

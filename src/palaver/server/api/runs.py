@@ -100,7 +100,6 @@ _TIME_FIELDS = ("created_at", "started_at", "first_output_at", "ended_at")
 
 
 def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
-    """A run as it is now."""
     fields: dict[str, Any] = {name: getattr(row, name) for name in _COPIED_FIELDS}
     times = {name: getattr(row, name) for name in _TIME_FIELDS}
     fields["key"] = None if row.key is None else format_key_id(row.key)

@@ -286,12 +286,10 @@ class CaseView(RevisionView, frozen=True, kw_only=True):
 
 
 def testset_row(testset: TestSet) -> TestSetRow:
-    """A set as a row."""
     return TestSetRow(**_testset_fields(testset))
 
 
 def testset_view(testset: TestSet) -> TestSetView:
-    """A set as a whole."""
     return TestSetView(**_testset_fields(testset), columns=column_views(testset.columns))
 
 
@@ -314,7 +312,6 @@ def column_views(kept: list[dict[str, Any]]) -> list[ColumnView]:
 
 
 def revision_row(revision: Revision) -> RevisionRow:
-    """A revision as a row."""
     return RevisionRow(**_revision_fields(revision))
 
 
@@ -324,7 +321,6 @@ def revision_view(revision: Revision, *, is_new: bool = True) -> RevisionView:
 
 
 def revision_detail(revision: Revision) -> RevisionDetail:
-    """A revision as a whole."""
     return RevisionDetail(**_revision_fields(revision), kinds=column_views(revision.columns))
 
 
@@ -343,13 +339,11 @@ def _revision_fields(revision: Revision) -> dict[str, Any]:
 
 
 def row_view(found: StoredRow) -> RowView:
-    """A row of a page."""
     data, cut = shorten_cells(found.data)
     return RowView(id=found.id, hash=found.hash.hex(), place=found.position, data=data, cut=cut or UNSET)
 
 
 def whole_row(found: StoredRow, meta: Cells | None) -> WholeRow:
-    """A row as a whole."""
     return WholeRow(id=found.id, hash=found.hash.hex(), place=found.position, data=found.data, meta=meta)
 
 

@@ -47,8 +47,8 @@ from palaver.server.api.threads import (
     partial_nodes,
 )
 from palaver.server.calls import ThreadRunner, TurnOptions
-from palaver.server.conversations import HEAD as END
-from palaver.server.conversations import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
+from palaver.server.conversation_resolver import HEAD as END
+from palaver.server.conversation_resolver import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
 from palaver.server.error_responses import add_headers
 from palaver.server.idempotency import REPLAYED_HEADER, wait_for_run
 from palaver.server.rate_limit import RateLimits

@@ -136,12 +136,10 @@ class Said(msgspec.Struct, frozen=True):
 
 
 def thread_summary(found: ThreadListItem) -> ThreadSummary:
-    """A thread as a row."""
     return ThreadSummary(**_common(found.thread), match=UNSET if found.match is None else found.match)
 
 
 def thread_view(thread: Thread) -> ThreadView:
-    """A thread as a whole."""
     return ThreadView(**_common(thread), parameters=thread.parameters, inputs=thread.inputs, metadata=thread.metadata)
 
 
@@ -158,7 +156,6 @@ def node_view(
     feedback: Mapping[tuple[str, str], Counts],
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> NodeView:
-    """A node as it is shown."""
     message = node.message
     return NodeView(
         id=node.id,

@@ -161,27 +161,22 @@ def _to_view(row: msgspec.Struct, kind: type[T]) -> T:
 
 
 def span_row(row: SpanListItem) -> SpanRow:
-    """A span in a list."""
     return _to_view(row, SpanRow)
 
 
 def trace_row(row: TraceListItem) -> TraceRow:
-    """A trace in a list."""
     return _to_view(row, TraceRow)
 
 
 def branch_row(row: SpanTreeItem) -> BranchRow:
-    """A span in the tree."""
     return _to_view(row, BranchRow)
 
 
 def bone_row(row: SkeletonSpan) -> BoneRow:
-    """A span in the skeleton."""
     return _to_view(row, BoneRow)
 
 
 def session_row(row: SessionListItem) -> SessionRow:
-    """A session in the list."""
     return _to_view(row, SessionRow)
 
 

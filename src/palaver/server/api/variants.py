@@ -56,7 +56,7 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.conversations import store_default_variant
+from palaver.server.conversation_resolver import store_default_variant
 from palaver.server.settings import Settings
 from palaver.storage import variants
 from palaver.storage.database import Database
@@ -142,7 +142,6 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def variant_row(variant: Variant) -> VariantRow:
-    """A variant as a row."""
     return VariantRow(**_variant_fields(variant))
 
 
@@ -152,7 +151,6 @@ def _variant_fields(variant: Variant) -> dict[str, Any]:
 
 
 def version_row(version: Version) -> VersionRow:
-    """A version as a row."""
     return VersionRow(**_version_fields(version))
 
 
@@ -179,7 +177,6 @@ class VariantViews:
         self._registry = registry
 
     def view(self, current: VariantHead) -> VariantView:
-        """A variant as a whole."""
         variant, head = current
         faults = self.faults(variant.workflow, head.parameters)
         return VariantView(**_variant_fields(variant), parameters=head.parameters, fits=not faults, faults=faults)

@@ -25,7 +25,7 @@ from palaver.server.api.conventions import (
 from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync
-from palaver.server.conversations import store_default_variant
+from palaver.server.conversation_resolver import store_default_variant
 from palaver.server.settings import Settings
 from palaver.server.snippets import Snippet, snippets
 from palaver.storage import variants
@@ -82,7 +82,6 @@ class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
 
 
 def workflow_row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
-    """A workflow as a row."""
     return WorkflowRow(**_common(workflow, default))
 
 
@@ -114,7 +113,6 @@ def base_url(request: ApiRequest, settings: Settings) -> str:
 
 
 async def requires_key(settings: Settings, callers: Authenticator) -> bool:
-    """Do callers need a key?"""
     return not settings.is_loopback or await callers.has_keys()
 
 

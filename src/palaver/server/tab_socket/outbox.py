@@ -73,7 +73,6 @@ class ResponseQueue:
         self._outbox.add(self)
 
     def drop(self) -> None:
-        """Discard the response."""
         self._dropped = True
         self._head = self._end_message = None
         self._clear()

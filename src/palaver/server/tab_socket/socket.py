@@ -11,11 +11,13 @@ from typing import Any
 
 from palaver.errors import NotFound, PalaverError, RateLimited, ShuttingDown
 from palaver.protocols.base import HttpResponse
-from palaver.server import routing, security
+from palaver.server import security
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.notifications import ChangeFeed
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Asgi, Exchange, Receive, Scope, Send
+from palaver.server.routing import resolve_path
+from palaver.server.scopes import require_scope, required_scope
 from palaver.server.settings import Settings
 from palaver.server.tab_socket import envelopes
 from palaver.server.tab_socket.envelopes import MalformedRequest, SocketRequest
@@ -75,13 +77,13 @@ class TabSockets:
     async def _admit(self, exchange: Exchange) -> Caller:
         """Return the caller, and count the socket as one more of theirs."""
         settings = self.settings
-        resolved = routing.resolve_path(settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
+        resolved = resolve_path(settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
         security.check_request(exchange, settings)
         security.check_origin(exchange, settings)  # Any page can open a WebSocket, and do more on it than read.
         caller = await self.authenticator.resolve(exchange)
         if resolved.is_unnormalized or resolved.path.rstrip("/") != SOCKET_PATH:
             raise NotFound(f"There is no socket at {resolved.path[:80]}.")
-        routing.require_scope(routing.required_scope(resolved.route, exchange.method, resolved.path), caller)
+        require_scope(required_scope(resolved.route, exchange.method, resolved.path), caller)
         self._rate_limits.count_request(caller)
         await self.change_feed.start()
         self._rate_limits.sockets.acquire(caller)
@@ -257,7 +259,6 @@ class TabSocket:
         self._abort_connection(after=_CLOSE_TIMEOUT_S)
 
     def _abort_connection(self, after: float = 0) -> None:
-        """Abort the connection."""
         if self._connection is not None:
             asyncio.get_running_loop().call_later(after, self._connection.abort)
         if self._read_task is not None:

@@ -119,7 +119,6 @@ def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime,
 
 
 def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
-    """Delete a live evaluator with its cases and scores."""
     lock_live_evaluator(db, project, rule)
     for dependent in (cases, scores):
         db.execute(delete(dependent).where(dependent.c.project == project, dependent.c.rule == rule))

@@ -172,7 +172,6 @@ def update_review(
 
 
 def delete_review(db: Connection, project: str, review: str) -> None:
-    """Delete a review with its items and answers."""
     lock_review(db, project, review)
     for dependent in REVIEW_TABLES[1:]:
         db.execute(delete(dependent).where(dependent.c.project == project, dependent.c.review == review))

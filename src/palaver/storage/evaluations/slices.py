@@ -196,7 +196,6 @@ def holds_slice(db: Connection, process: str, one: Slice) -> bool:
 
 
 def reset_attempts(db: Connection, one: Slice) -> None:
-    """Reset the attempts of a slice that made progress."""
     if one.attempts:
         _update_slice(db, one, attempts=0)
 

@@ -119,7 +119,6 @@ def list_spans(
 def list_traces(
     db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE
 ) -> Page[TraceListItem]:
-    """List traces whose head matches the query."""
     is_head = spans.c.head == IS_HEAD
     return to_traces(db, project, _list_rows(db, project, query, window, _cursor_filters("traces", query), is_head))
 
@@ -219,7 +218,6 @@ def _row_to_totals(row: Row[*tuple[Any, ...]]) -> TraceTotals:
 
 
 def to_trace(row: SpanListItem, total: TraceTotals) -> TraceListItem:
-    """Combine a head with the totals of its trace."""
     fields = msgspec.structs.asdict(row)
     totals = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens, "cost": total.cost}
     fields |= {name: value for name, value in totals.items() if value is not None}

@@ -242,7 +242,6 @@ def get_span_body(db: Connection, project: str, trace: str, span: str) -> bytes 
 
 
 def iter_span_bodies(db: Connection, project: str, trace: str, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the ids and bodies of some spans of a trace."""
     query = select(span_bodies.c.span_id, span_bodies.c.body).where(
         span_bodies.c.project == project, span_bodies.c.trace_id == trace, span_bodies.c.span_id.in_(ids)
     )

@@ -298,7 +298,6 @@ def _choose_heads(
 
 
 def find_head_candidate(db: Connection, project: str, trace: str) -> _StoredSpan | None:
-    """Return the span that should be the head of a trace."""
     query = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.trace_id == trace)
     row = db.execute(query.order_by(spans.c.parent_id.is_not(None), spans.c.start, spans.c.span_id).limit(1)).first()
     return None if row is None else _StoredSpan(*row)

@@ -139,13 +139,9 @@ class RowReader(Protocol):
 
     report: FileReport
 
-    def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        """Return the rows that are complete."""
-        ...
+    def feed(self, chunk: bytes) -> Sequence[FileRow]: ...
 
-    def end(self) -> Iterable[FileRow]:
-        """Return the remaining rows."""
-        ...
+    def end(self) -> Iterable[FileRow]: ...
 
 
 def line_error(line: int, message: str) -> InvalidValue:

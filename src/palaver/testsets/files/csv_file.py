@@ -128,7 +128,6 @@ class CsvRecordParser:
             csv.field_size_limit(max_chars)
 
     def feed(self, text: str, *, is_last: bool = False) -> list[CsvRecord]:
-        """Return the records that are complete."""
         self._pending.append(text)
         self._size += len(text)
         if self._size < self._parse_at and not is_last:

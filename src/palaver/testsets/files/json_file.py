@@ -70,7 +70,6 @@ class ArrayParser:
         self._started = self._is_last = False
 
     def feed(self, chunk: bytes) -> list[ArrayElement]:
-        """Return the elements that are complete."""
         self._chunks.append(chunk)
         self._size += len(chunk)
         return self._parse() if self._size >= self._parse_at else []

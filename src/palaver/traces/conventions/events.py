@@ -42,7 +42,6 @@ def read_fields(raw: RawSpan) -> SpanFields:
 
 
 def _content_messages(events: list[SpanEvent], side: Prefer) -> tuple[Message, ...]:
-    """Return the messages of one side from a single event."""
     for event in events:
         name, event_side = _CONTENT_EVENTS.get(event.name, ("", "input"))
         if name and event_side == side and (messages := parse_messages(event.attributes.get(name), side)):

@@ -33,7 +33,6 @@ def read_fields(raw: RawSpan) -> SpanFields:
 
 
 def read_attributes(attributes: Attributes) -> SpanFields:
-    """Read attributes of a span or of an event."""
     reader = AttributeReader(attributes)
     kind = _kind(reader, attributes)
     messages_in, messages_out = _conversation(attributes)

@@ -408,7 +408,6 @@ def event_message(name: str, body: Object) -> tuple[Prefer, Object] | None:
 
 
 def split_events(events: Iterable[tuple[str, Object]]) -> tuple[list[Object], list[Object]]:
-    """Split message events into input and output."""
     sides: dict[Prefer, list[Object]] = {"input": [], "output": []}
     for name, body in events:
         if (message := event_message(name, body)) is not None:

@@ -11,13 +11,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, cast
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.common.v1.common_pb2 import (
-    AnyValue,
-    ArrayValue,
-    InstrumentationScope,
-    KeyValue,
-    KeyValueList,
-)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
@@ -217,7 +211,6 @@ _MAX_UINT32 = (1 << 32) - 1
 
 
 def encode_protobuf_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
-    """Build an ExportTraceServiceRequest from encoded spans and their sources."""
     groups: list[bytes] = []
     for (resource, scope), members in groupby(spans, key=lambda one: one[0]):
         resource_bytes = Resource(attributes=_key_values(dict(resource))).SerializeToString()

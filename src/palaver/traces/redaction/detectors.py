@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palaver.core import masking
+from palaver.core import secret_mask
 from palaver.traces.redaction.rules import Action, Rule
 
 Replace: TypeAlias = Callable[[str], str]
@@ -69,8 +69,10 @@ class DetectorContext:
 def replace_secrets(text: str, context: DetectorContext) -> tuple[str, int]:
     """Mask keys, tokens and passwords in the shapes that `core.masking` recognizes. The rule's action is ignored."""
     context.tick()
-    masked = masking.mask_secrets(text)
-    return (text, 0) if masked == text else (masked, max(1, masked.count(masking.MASK) - text.count(masking.MASK)))
+    masked = secret_mask.mask_secrets(text)
+    return (
+        (text, 0) if masked == text else (masked, max(1, masked.count(secret_mask.MASK) - text.count(secret_mask.MASK)))
+    )
 
 
 def replace_emails(text: str, context: DetectorContext) -> tuple[str, int]:
@@ -259,7 +261,7 @@ class TextRedactor:
 
     def redact(self, text: str) -> tuple[str, Findings]:
         """Redact a text. If a detector fails or exceeds its time, the whole text is masked."""
-        if not masking.may_contain_secret(text) and not (self._has_rules and _CANDIDATE.search(text)):
+        if not secret_mask.may_contain_secret(text) and not (self._has_rules and _CANDIDATE.search(text)):
             return text, []
         findings: Findings = []
         for name, detector, replace in self._detectors:
@@ -296,7 +298,6 @@ def sensitive_name_rule(name: str) -> str | None:
 
 
 def may_hold_sensitive_name(text: str) -> bool:
-    """Whether a text may contain a sensitive name."""
     lower = text.lower()
     if "key" in lower and any(word in lower for word in _SENSITIVE_KEYS):
         return True

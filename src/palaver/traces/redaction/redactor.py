@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from palaver.core import masking
+from palaver.core import secret_mask
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -54,7 +54,7 @@ class Redactor:
         """Return the redacted record; the same object if nothing was removed."""
         if self._only_secrets:
             text = _encode(span).decode()
-            if not masking.may_contain_secret(text) and not may_hold_sensitive_name(text):
+            if not secret_mask.may_contain_secret(text) and not may_hold_sensitive_name(text):
                 return span
         try:
             return self._redact(span)
@@ -86,7 +86,6 @@ class Redactor:
         return msgspec.structs.replace(span, **fields, redactions=redactions)
 
     def value_redactor(self) -> ValueRedactor:
-        """Return a redactor for values of one record or run."""
         return ValueRedactor(self._paths, self._text_redactor)
 
     def redact_value(self, value: Any, field: str = "inputs") -> tuple[Any, tuple[Redaction, ...]]:
@@ -133,7 +132,6 @@ class ProjectRedactors:
         self._redactors: dict[str, Redactor] = {}
 
     def redact(self, span: Span) -> Span:
-        """Set the cost of a span and redact it."""
         return self.for_project(span.project).redact_span(add_cost(span, self._config.prices))
 
     def for_project(self, project: str) -> Redactor:

@@ -197,7 +197,6 @@ class ValueRedactor:
     # Path rules
 
     def _apply_rule(self, value: Any, pattern: str, action: Action) -> Any:
-        """Return the replacement for a value that a rule matches."""
         root, is_root = self.tally.at[0], len(self.tally.at) == 1
         self._removed_count = int(type(value) is bool)
         emptied = self._empty(value, pattern, action)
