@@ -165,6 +165,18 @@ class Exchange:
         encoded.append((b"x-request-id", self.id.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
+    async def send_chunk(self, body: bytes, stall: float, *, more: bool = True) -> None:
+        """Send a part of the body. Raises TimeoutError, and aborts, if the client reads nothing for `stall` seconds."""
+        if not body and more:
+            return
+        try:
+            async with asyncio.timeout(stall):
+                await self.send({"type": "http.response.body", "body": body, "more_body": more})
+        except TimeoutError:
+            if self.writer is not None:
+                self.writer.abort()
+            raise
+
     def respond_now(self, response: HttpResponse) -> Awaitable[None] | None:
         """Write a whole response to the socket; where that is not possible, return what to await."""
         if self.writer is not None:

@@ -367,18 +367,18 @@ async def _send_events(
     credential_ended: "asyncio.Future[None]",
 ) -> None:
     await exchange.start_response(head.status, head.headers)
-    await _send_chunk(exchange, opening, stall)
+    await exchange.send_chunk(opening, stall)
     open_items = OpenItems()
     async with aclosing(batches) as following:
         while batch := await _next_batch(following, exchange, head.keep_alive, stall, credential_ended):
             for body in _chunks(batch, encode, open_items):
-                await _send_chunk(exchange, body, stall)
+                await exchange.send_chunk(body, stall)
                 if credential_ended.done():
                     break
     last = b""
     if credential_ended.done() and not open_items.is_ended:
         last = escape_line_separators(b"".join(map(encode, rejection_events(open_items, CREDENTIAL_ENDED))))
-    await _send_chunk(exchange, last, stall, more=False)
+    await exchange.send_chunk(last, stall, more=False)
 
 
 async def _next_batch(
@@ -398,7 +398,7 @@ async def _next_batch(
             if read.done():
                 return read.result()
             if not done:
-                await _send_chunk(exchange, keep_alive, stall)
+                await exchange.send_chunk(keep_alive, stall)
         return ()
     finally:
         read.cancel()
@@ -421,16 +421,3 @@ def _chunks(batch: Sequence[Event], encode: EventEncoder, open_items: OpenItems)
             yield escape_line_separators(b"".join(chunk))
             chunk, size = [], 0
     yield escape_line_separators(b"".join(chunk))
-
-
-async def _send_chunk(exchange: Exchange, body: bytes, stall: float, *, more: bool = True) -> None:
-    if not body and more:
-        return
-    message: dict[str, Any] = {"type": "http.response.body", "body": body, "more_body": more}
-    try:
-        async with asyncio.timeout(stall):
-            await exchange.send(message)
-    except TimeoutError:
-        if exchange.writer is not None:
-            exchange.writer.abort()
-        raise

@@ -79,22 +79,10 @@ async def _send_all(
 ) -> None:
     await exchange.start_response(200, headers)
     async with aclosing(lines):
-        await _send_piece(exchange, first, stall)
+        await exchange.send_chunk(first, stall)
         async for piece in lines:
-            await _send_piece(exchange, piece, stall)
+            await exchange.send_chunk(piece, stall)
     await exchange.send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _send_piece(exchange: Exchange, body: bytes, stall: float) -> None:
-    if not body:
-        return
-    try:
-        async with asyncio.timeout(stall):
-            await exchange.send({"type": "http.response.body", "body": body, "more_body": True})
-    except TimeoutError:
-        if exchange.writer is not None:
-            exchange.writer.abort()
-        raise
 
 
 async def _wait_disconnect(exchange: Exchange) -> None:
