@@ -11,7 +11,7 @@ from palaver.server.settings import Settings
 from palaver.storage import variants
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.variants import VariantDraft
-from tests.server.api.evaluated import NOON, ROWS, answer_all, evaluation_dependencies, with_set
+from tests.server.api.evaluation_server import NOON, ROWS, answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 SETTINGS = Settings(eval_max_cells=30, eval_max_cost=2.5)

@@ -9,7 +9,7 @@ import pytest
 from palaver.server.api.evaluation_results import EvaluationResultController
 from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.api.evaluated import answer_all, evaluation_dependencies, with_set
+from tests.server.api.evaluation_server import answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 from palaver.testing import client
-from tests.server.api.evaluated import ROWS, shout, tutor
+from tests.server.api.evaluation_server import ROWS, shout, tutor
 
 STYLE = {"key": "style", "type": "score", "range": [1, 5]}
 LOOK = {"key": "human", "name": "look", "parameters": {"questions": [{"key": "kind"}, STYLE]}}

@@ -1,4 +1,4 @@
-"""An evaluation from POST to its last cell, through the door that everybody uses."""
+"""An evaluation from POST to its last cell, over HTTP."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from palaver.testing import client
-from tests.server.api.evaluated import ROWS, shout, tutor
+from tests.server.api.evaluation_server import ROWS, shout, tutor
 
 
 @pytest.fixture

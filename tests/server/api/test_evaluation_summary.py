@@ -1,4 +1,4 @@
-"""/api/evaluations/{id}/summary, /compare and /{id}/export: what an evaluation came to."""
+"""/api/evaluations/{id}/summary, /compare and /{id}/export."""
 
 import asyncio
 import subprocess
@@ -17,7 +17,7 @@ from palaver.server.api import evaluation_export, evaluation_results
 from palaver.server.api.evaluation_results import EvaluationFigureController, EvaluationResultController
 from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.api.evaluated import answer_all, evaluation_dependencies, with_set
+from tests.server.api.evaluation_server import answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""/api/online: rules over HTTP, and live runs that are scored by them; on every database."""
+"""/api/online: live evaluators over HTTP, and the runs that they score, on every database."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""POST /api/testsets/{id}/rows/from: what happened becomes a row, and what was answered is what is expected."""
+"""POST /api/testsets/{id}/rows/from: runs, traces and threads become rows; the answer becomes the expected value."""
 
 from collections.abc import AsyncIterator
 from typing import Any

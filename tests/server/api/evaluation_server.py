@@ -1,4 +1,4 @@
-"""What the tests of evaluations' routes stand on: a test set, a registry, planning, and results put there by hand."""
+"""A server with a test set, an evaluator registry and a planner, and helpers that insert results directly."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
