@@ -110,7 +110,7 @@ def never(*_: object) -> bool:
     return False
 
 
-def verbose_refusal(_: Server, error: Exception, *__: object) -> HttpResponse:
+def verbose_error(_: Server, error: Exception, *__: object) -> HttpResponse:
     trace = f'Traceback (most recent call last):\n  File "app.py", line 1\n{error}'
     return HttpResponse(status=400, body=trace.encode())
 
@@ -147,7 +147,7 @@ HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
         [(web, "_CONTENT_SECURITY_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")],
         names_in("page-headers"),
     ),
-    "errors that tell all": ([(Server, "refusal", verbose_refusal)], names_in("errors")),
+    "errors that tell all": ([(Server, "error_response", verbose_error)], names_in("errors")),
     "no look at keys": ([(auth.Authenticator, "resolve", anybody)], names_in("no-key wrong-key two-keys")),
     "a cookie for scripts": ([(keys, "session_cookie", plain_cookie)], names_in("cookie")),
     "no end of sessions": ([(auth.Authenticator, "end_session", no_end)], names_in("cookie")),

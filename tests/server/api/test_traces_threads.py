@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
@@ -12,6 +12,8 @@ from sqlalchemy import Connection
 
 from palaver.server.api import sessions, streaming, trace_export
 from palaver.server.api.traces import MAX_SHORTENED_TEXT_CHARS
+from palaver.server.auth import ANONYMOUS
+from palaver.server.request import Exchange
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat_span, send_spans, span, span_id, trace_id, traced_server
 
@@ -272,63 +274,49 @@ async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.
         assert (len(good.text.splitlines()), is_whole) == (3, False)
 
 
+def stalled_exchange() -> Exchange:
+    """The request of a client that neither reads the body of its response nor disconnects."""
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(60)
+
+    async def receive() -> dict[str, str]:
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    exchange = Exchange({"type": "http", "method": "GET", "path": "/", "headers": []}, receive, send)
+    exchange.caller = ANONYMOUS
+    return exchange
+
+
+async def second_line() -> AsyncGenerator[bytes]:
+    yield b"second"
+
+
 async def test_a_reader_who_takes_nothing_is_left() -> None:
-    class Stalled:
-        wire = None
-        callers = None
-        caller = None
-
-        async def open(self, *_: Any) -> None: ...
-
-        async def send(self, _: Any) -> None:
-            await asyncio.sleep(60)
-
-        async def receive(self) -> dict[str, str]:
-            await asyncio.sleep(60)
-            return {"type": "http.disconnect"}
-
-    async def lines() -> AsyncGenerator[bytes]:
-        yield b"second"
-
-    stalled: Any = Stalled()
     with pytest.raises(TimeoutError):
-        await streaming.send_pieces(stalled, b"first", lines(), 0.01, ())
+        await streaming.send_pieces(stalled_exchange(), b"first", second_line(), 0.01, ())
 
 
 async def test_one_who_may_read_no_more_is_cut_off() -> None:
-    cut: list[str] = []
+    aborted: list[str] = []
 
-    class Wire:
+    class Writer:
         def abort(self) -> None:
-            cut.append("off")
+            aborted.append("aborted")
 
-    class Callers:
+    class RevokedKeys:
         @contextmanager
-        def watched(self, _: Any, end: Callable[[], object]) -> Iterator[None]:
+        def watch(self, _: Any, end: Callable[[], object]) -> Iterator[None]:
             asyncio.get_running_loop().call_later(0.01, end)
             yield
 
-    class Reader:
-        wire = Wire()
-        callers = Callers()
-        caller = None
+    exchange, writer, authenticator = stalled_exchange(), cast("Any", Writer()), cast("Any", RevokedKeys())
+    exchange.writer, exchange.authenticator = writer, authenticator
+    await streaming.send_pieces(exchange, b"first", second_line(), 60, ())
 
-        async def open(self, *_: Any) -> None: ...
-
-        async def send(self, _: Any) -> None:
-            await asyncio.sleep(60)
-
-        async def receive(self) -> dict[str, str]:
-            await asyncio.sleep(60)
-            return {"type": "http.disconnect"}
-
-    async def lines() -> AsyncGenerator[bytes]:
-        yield b"second"
-
-    reader: Any = Reader()
-    await streaming.send_pieces(reader, b"first", lines(), 60, ())
-
-    assert cut == ["off"]
+    assert aborted == ["aborted"]
 
 
 async def test_nothing_more_is_read_for_one_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
