@@ -126,7 +126,7 @@ async def test_that_followers_cannot_be_told_is_no_harm(postgres_url: str, monke
         raise Overloaded("gone")
 
     async with serving(postgres_url) as (server, http):
-        monkeypatch.setattr(server.runtime.run_reader, "report_growth", fail)
+        monkeypatch.setattr(server.runtime.run_reader, "announce_growth", fail)
         body = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "a"}, {"sleep": 0.2}]}}
         async with http.stream("POST", "/scripted/invoke", json=body) as answer:
             server.runtime.notifications.dispatch(Notification("followed", [answer.headers["x-palaver-run-id"]]))
