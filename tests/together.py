@@ -1,66 +1,51 @@
-"""Run all tests with coverage in three parallel lanes: `python -m tests.together [options of pytest]`.
+"""Run all tests with coverage, three pytest sessions at a time: `python -m tests.together [options of pytest]`.
 
-Tests that start servers or browsers mostly wait; tests of pure functions use the processor. So servers, browsers and
-pure functions get a lane each, which keeps both cores of a small machine busy. The pure tests run at a lower priority,
-so that tests with timeouts don't have to wait for them, and some of them follow the browser tests. The order is random.
+Tests that start servers or browsers mostly wait; other tests use the processor. Three sessions at a time keep both
+cores of a small machine busy: the servers, the browsers, and one folder of the other tests after another. Those run at
+a lower priority, so that tests with timeouts don't have to wait for them. The order within a session is random.
 """
 
 import subprocess
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import IO
 
 TESTS = Path(__file__).parent
 
+SESSIONS = 3
 SERVER_TESTS = "benchmarks cli conformance engine examples faults packaging security".split()
 """Folders whose tests start processes or depend on the clock."""
 BROWSER_TESTS = ["e2e"]
-DEFERRED_TESTS = "evaluation storage testsets traces".split()
-"""Folders of pure tests that run after the browser tests."""
+LONG_TESTS = "server evaluation storage traces core protocols jobchat".split()
+"""Folders that start before the other ones, longest first, so that no session is left running alone at the end."""
 
+PYTEST = [sys.executable, "-m", "pytest"]
 COVERAGE_PYTEST = [sys.executable, "-m", "coverage", "run", "--parallel-mode", "-m", "pytest"]
 LOW_PRIORITY_PYTEST = ["nice", "--adjustment=10", *COVERAGE_PYTEST]
 
-Command = list[str]
 
-
-def lanes(options: list[str]) -> list[list[Command]]:
-    """Return the pytest commands of each lane, in order."""
-    entries = sorted({TESTS / path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")})
-
-    def arguments(*names: str) -> list[str]:
-        return [*options, *(str(entry) for entry in entries if entry.name in names)]
-
-    pure_tests = {entry.name for entry in entries} - {*SERVER_TESTS, *BROWSER_TESTS, *DEFERRED_TESTS}
-    # Without coverage: the code under test runs in other processes.
-    browser_command = [sys.executable, "-m", "pytest", *arguments(*BROWSER_TESTS)]
-    return [
-        [[*COVERAGE_PYTEST, *arguments(*SERVER_TESTS)]],
-        [browser_command, [*LOW_PRIORITY_PYTEST, *arguments(*DEFERRED_TESTS)]],
-        [[*LOW_PRIORITY_PYTEST, *arguments(*pure_tests)]],
-    ]
-
-
-def run_lane(lane: list[Command], output: IO[bytes] | None) -> int:
-    """Run all commands of a lane, even after a failure; return the first exit code that is not 0."""
-    codes = [subprocess.run(command, stdout=output, stderr=output, check=False).returncode for command in lane]
-    return next((code for code in codes if code), 0)
+def commands(options: list[str]) -> list[list[str]]:
+    """Return the pytest commands, in the order in which they start."""
+    names = {path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py") if "node_modules" not in path.parts}
+    others = sorted(names - {*SERVER_TESTS, *BROWSER_TESTS, *LONG_TESTS})
+    # The browser tests run without coverage: their server is another process.
+    sessions = [(COVERAGE_PYTEST, SERVER_TESTS), (PYTEST, BROWSER_TESTS)]
+    sessions += [(LOW_PRIORITY_PYTEST, [name]) for name in LONG_TESTS]
+    sessions += [(LOW_PRIORITY_PYTEST, others)]
+    return [[*pytest, *options, *(str(TESTS / name) for name in folders)] for pytest, folders in sessions]
 
 
 def main() -> int:
-    first, *background = lanes(sys.argv[1:])
-    with ThreadPoolExecutor() as threads, ExitStack() as stack:
-        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in background]
-        futures = [threads.submit(run_lane, lane, output) for lane, output in zip(background, outputs, strict=True)]
-        codes = [run_lane(first, None)]
-        for future, output in zip(futures, outputs, strict=True):
-            codes.append(future.result())
-            output.seek(0)
-            sys.stdout.flush()
-            sys.stdout.buffer.write(output.read())
+    codes: list[int] = []
+    with ThreadPoolExecutor(SESSIONS) as threads:
+        futures = [
+            threads.submit(subprocess.run, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            for command in commands(sys.argv[1:])
+        ]
+        for future in as_completed(futures):
+            session = future.result()
+            codes.append(session.returncode)
+            sys.stdout.buffer.write(session.stdout)
             sys.stdout.flush()
     return next((code for code in codes if code), 0)
 

@@ -316,12 +316,10 @@ async def test_debug_tells_what_went_wrong_inside() -> None:
 async def test_a_fault_of_our_own_is_a_500_with_an_id_and_a_log_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from palaver.server import routing
-
     def broken(*asked: object) -> None:
         raise ZeroDivisionError(asked)
 
-    monkeypatch.setattr(routing, "require_method", broken)
+    monkeypatch.setattr("palaver.server.app.require_method", broken)
     async with client(echo) as http:
         answer = await http.get("/health")
 
