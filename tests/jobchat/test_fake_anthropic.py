@@ -503,6 +503,7 @@ def test_a_port_that_is_taken_is_told(anybody: FakeAnthropic) -> None:
 
 def test_it_serves_until_it_is_interrupted() -> None:
     program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # Ignored in a background job.
         "from palaver_jobchat.testing import serve; serve([{'text': 'a'}], ready=lambda url: print(url, flush=True))"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

@@ -11,7 +11,7 @@ from palaver import Failure, Message, chat, workflow
 from palaver.core.messages import Data
 from palaver.discovery.registry import Registry
 from palaver.protocols.services.adapter import VERSION
-from palaver.server import routing, services
+from palaver.server import services
 from palaver.server.app import Server
 from palaver.server.settings import Settings
 from palaver.testing import client, in_process_transport, scripted
@@ -309,7 +309,7 @@ async def test_what_breaks_in_the_server_is_told_as_services_tell_it(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(routing, "require_method", broken)
+    monkeypatch.setattr("palaver.server.app.require_method", broken)
     answer = await http.post("/services/tutor", json={"content": "x"})
 
     message = f"Something broke ({answer.headers['x-request-id']})."
