@@ -1,4 +1,4 @@
-"""The Litestar application behind /api. Our dispatcher has guarded the request before it comes here."""
+"""The Litestar application behind /api. The dispatcher authenticates and checks requests before."""
 
 import time
 from collections.abc import Mapping
@@ -99,7 +99,6 @@ class ApiDependencies(NamedTuple):
 
 
 def create_api(dependencies: ApiDependencies) -> Litestar:
-    """Return the application, with its OpenAPI document."""
     provided = _controller_dependencies(dependencies)
     return Litestar(
         route_handlers=[bind(controller, provided) for controller in CONTROLLERS],

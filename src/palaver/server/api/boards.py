@@ -43,8 +43,7 @@ from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Caller
 from palaver.server.conversation_resolver import merge_parameters, resolve_variant
 from palaver.server.settings import Settings
-from palaver.storage import boards
-from palaver.storage import queue as waiting
+from palaver.storage import boards, queue
 from palaver.storage.boards import Board, BoardSummary
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
@@ -118,8 +117,8 @@ def board_view(board: Board) -> BoardView:
     )
 
 
-def board_etag_mark(board: Board) -> str:
-    """What of its ETag a person's own changes make: cells that are filled meanwhile do not make theirs stale."""
+def board_etag_prefix(board: Board) -> str:
+    """Return the version that `If-Match` compares: filling cells does not change it."""
     return str(board.version)
 
 
@@ -137,12 +136,12 @@ class BoardController(ApiController):
     @post(operation_id="create_board", summary="A new board", operation_class=operation_with_body(GivenBoard))
     async def create_board(self, request: ApiRequest) -> Response[BoardView]:
         raw, body = await read_body(request, self.settings, GivenBoard)
-        return await self._make(request, raw, check_board(_grid(body)))
+        return await self._create(request, raw, check_board(_grid(body)))
 
     @get("/{board:str}", operation_id="get_board", summary="One board, with its cells")
     async def get_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardView]:
         stored_board = await self.database.read(boards.get_board, caller_of(request).project, board)
-        return object_response(request, board_view(stored_board), mark=board_etag_mark(stored_board))
+        return object_response(request, board_view(stored_board), etag_prefix=board_etag_prefix(stored_board))
 
     @put(
         "/{board:str}",
@@ -152,21 +151,18 @@ class BoardController(ApiController):
     )
     async def replace_board(self, request: ApiRequest, board: FromPath[str]) -> Response[BoardView]:
         _, body = await read_body(request, self.settings, GivenBoard)
-        grid, project, fresh = (
-            check_board(_grid(body)),
-            caller_of(request).project,
-            if_match_check(request, board_view, board_etag_mark),
-        )
+        grid, project = check_board(_grid(body)), caller_of(request).project
+        check = if_match_check(request, board_view, board_etag_prefix)
         keep = None if body.cells is UNSET else {(cell.row, cell.column) for cell in body.cells}
         replaced = await self.database.write(
-            boards.replace_board, project, board, grid, keep=keep, at=utc_now(), check=fresh
+            boards.replace_board, project, board, grid, keep=keep, at=utc_now(), check=check
         )
-        return object_response(request, board_view(replaced), mark=board_etag_mark(replaced))
+        return object_response(request, board_view(replaced), etag_prefix=board_etag_prefix(replaced))
 
     @delete("/{board:str}", operation_id="delete_board", summary="Delete it; its threads stay")
     async def delete_board(self, request: ApiRequest, board: FromPath[str]) -> None:
-        fresh = if_match_check(request, board_view, board_etag_mark)
-        await self.database.write(boards.delete_board, caller_of(request).project, board, check=fresh)
+        check = if_match_check(request, board_view, board_etag_prefix)
+        await self.database.write(boards.delete_board, caller_of(request).project, board, check=check)
 
     @post(
         "/{board:str}/duplicate",
@@ -179,16 +175,17 @@ class BoardController(ApiController):
         body = decode_body(raw or b"{}", Copied, self.settings)
         stored_board = await self.database.read(boards.get_board, caller_of(request).project, board)
         name = f"{stored_board.grid.name[:193]} (copy)" if body.name is UNSET else body.name
-        return await self._make(request, raw, msgspec.structs.replace(stored_board.grid, name=name))
+        return await self._create(request, raw, msgspec.structs.replace(stored_board.grid, name=name))
 
-    async def _make(self, request: ApiRequest, raw: bytes, grid: Grid) -> Response[BoardView]:
+    async def _create(self, request: ApiRequest, raw: bytes, grid: Grid) -> Response[BoardView]:
         project, now = caller_of(request).project, utc_now()
-        made = Board(id=new_id("brd"), grid=grid, created_at=now, updated_at=now)
+        new_board = Board(id=new_id("brd"), grid=grid, created_at=now, updated_at=now)
 
         def work(db: Connection) -> HttpResponse:
-            boards.create_board(db, project, made)
-            place = f"{self.settings.root_path}/api/boards/{made.id}"
-            return encode_object(board_view(made), status=201, location=place, mark=board_etag_mark(made))
+            boards.create_board(db, project, new_board)
+            location = f"{self.settings.root_path}/api/boards/{new_board.id}"
+            prefix = board_etag_prefix(new_board)
+            return encode_object(board_view(new_board), status=201, location=location, etag_prefix=prefix)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -198,12 +195,10 @@ def _grid(body: GivenBoard) -> Grid:
 
 
 _PROTOCOL = "board"
-"""What such runs say that they were begun by."""
-_CANCEL_BATCH_SIZE = 100
-"""Runs that are ended in one transaction: others want to write, too."""
+_CANCEL_BATCH_SIZE = 100  # Per transaction, so that other writers are not blocked for long.
 
 Which = Literal["all", "empty", "failed"]
-"""All cells; those without a run; those whose run ended otherwise than by itself."""
+"""`empty`: cells without a run; `failed`: cells whose run failed, was cancelled or interrupted."""
 
 
 class RunBoard(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,11 +261,11 @@ class BoardRunController(ApiController):
         stored_board = await self.database.read(boards.get_board, caller.project, board)
         if stored_board.grid.mode != "single":
             raise InvalidValue("Only a board in single mode is run: in a chat, say something in its threads.")
-        named = _requested_cells(stored_board, body.cells)
+        requested = _requested_cells(stored_board, body.cells)
         columns = {
             column.id: await self._column(caller, column)
             for column in stored_board.grid.columns
-            if any(cell.column == column.id for cell in named)
+            if any(cell.column == column.id for cell in requested)
         }
         note = boards.board_run_note(body.concurrency)
         origin = Origin(
@@ -282,23 +277,23 @@ class BoardRunController(ApiController):
             board=board,
         )
         rows = {row.id: row for row in stored_board.grid.rows}
-        made = {
+        new_runs = {
             (cell.row, cell.column): _new_run(self.engine, columns[cell.column], rows[cell.row], origin, name)
-            for cell, name in zip(named, self.engine.new_run_ids(len(named)), strict=True)
+            for cell, name in zip(requested, self.engine.new_run_ids(len(requested)), strict=True)
         }
 
         def work(db: Connection) -> HttpResponse:
-            now = boards.lock_board(db, caller.project, board)
-            if now.version != stored_board.version:
+            current = boards.lock_board(db, caller.project, board)
+            if current.version != stored_board.version:
                 raise StaleBase("The board was changed at this moment: try again.")
-            chosen = _cells_to_run(db, caller.project, now, body.cells, named)
-            runs = [_require_files(db, made[cell.row, cell.column]) for cell in chosen]
+            to_run = _cells_to_run(db, caller.project, current, body.cells, requested)
+            runs = [_require_files(db, new_runs[cell.row, cell.column]) for cell in to_run]
             filled = [
                 Cell(row=cell.row, column=cell.column, run=run.started.run_id)
-                for cell, run in zip(chosen, runs, strict=True)
+                for cell, run in zip(to_run, runs, strict=True)
             ]
             if runs:
-                waiting.enqueue_runs(db, runs, utc_now())
+                queue.enqueue_runs(db, runs, utc_now())
                 boards.fill_cells(db, caller.project, board, filled)
             return encode_object(
                 Begun([CellRun(cell.row, cell.column, cell.run or "") for cell in filled]),
@@ -306,10 +301,10 @@ class BoardRunController(ApiController):
                 location=f"{self.settings.root_path}/api/runs?board={board}",
             )
 
-        answered = await run_idempotent(request, self.database, raw, work)
-        self.run_queue.start()  # Where nobody told us that we start.
+        response = await run_idempotent(request, self.database, raw, work)
+        self.run_queue.start()  # The server may run without lifespan events.
         self.run_queue.wake()
-        return answered
+        return response
 
     @post(
         "/{board:str}/cancel",
@@ -320,14 +315,14 @@ class BoardRunController(ApiController):
     async def cancel_board(self, request: ApiRequest, board: FromPath[str]) -> Response[Ended]:
         project = caller_of(request).project
         await self.database.read(boards.get_board, project, board)
-        ended: list[str] = []
-        while some := await self.database.write(
+        cancelled: list[str] = []
+        while batch := await self.database.write(
             boards.cancel_queued_board_runs, project, board, _CANCEL_BATCH_SIZE, utc_now()
         ):
-            ended += some
-        going = await self.database.read(boards.list_board_runs, project, board, "running")
-        await asyncio.gather(*(self.run_reader.cancel(project, run) for run in going))
-        return object_response(request, Ended([*ended, *going]))
+            cancelled += batch
+        running = await self.database.read(boards.list_board_runs, project, board, "running")
+        await asyncio.gather(*(self.run_reader.cancel(project, run) for run in running))
+        return object_response(request, Ended([*cancelled, *running]))
 
     async def _column(self, caller: Caller, column: BoardColumn) -> _Column:
         workflow = self.registry.workflow(column.workflow)
@@ -339,59 +334,52 @@ class BoardRunController(ApiController):
         return _Column(workflow, resolved, merge_parameters(resolved, column.parameters))
 
 
-# Which cells
-
-
-def _requested_cells(board: Board, wanted: Which | list[tuple[str, str]]) -> list[Cell]:
-    """The cells that were asked for, by name or all of them; each once."""
+def _requested_cells(board: Board, selection: Which | list[tuple[str, str]]) -> list[Cell]:
     rows, columns = [row.id for row in board.grid.rows], [column.id for column in board.grid.columns]
-    if isinstance(wanted, str):
+    if isinstance(selection, str):
         return [Cell(row=row, column=column) for row in rows for column in columns]
-    known = {(row, column) for row in rows for column in columns}
-    for place, cell in enumerate(wanted):
-        if cell not in known:
-            raise InvalidValue(f"The board has no cell {'.'.join(cell)[:80]!r}.", pointer=f"/cells/{place}")
-    return [Cell(row=row, column=column) for row, column in dict.fromkeys(wanted)]
+    cells = {(row, column) for row in rows for column in columns}
+    for index, cell in enumerate(selection):
+        if cell not in cells:
+            raise InvalidValue(f"The board has no cell {'.'.join(cell)[:80]!r}.", pointer=f"/cells/{index}")
+    return [Cell(row=row, column=column) for row, column in dict.fromkeys(selection)]
 
 
 def _cells_to_run(
-    db: Connection, project: str, board: Board, wanted: Which | list[tuple[str, str]], named: Sequence[Cell]
+    db: Connection, project: str, board: Board, selection: Which | list[tuple[str, str]], requested: Sequence[Cell]
 ) -> list[Cell]:
     runs = {(cell.row, cell.column): cell.run for cell in board.cells if cell.run is not None}
-    known = boards.run_statuses(db, project, list(runs.values()))
+    statuses = boards.run_statuses(db, project, list(runs.values()))
 
     def is_wanted(cell: Cell) -> bool:
-        status: RunStatus | None = known.get(runs.get((cell.row, cell.column), ""))
+        status: RunStatus | None = statuses.get(runs.get((cell.row, cell.column), ""))
         match status:
             case "queued" | "running":
                 return False
             case None:
-                return wanted != "failed"
+                return selection != "failed"
             case "finished":
-                return wanted not in ("failed", "empty")
+                return selection not in ("failed", "empty")
             case "failed" | "cancelled" | "interrupted":
-                return wanted != "empty"
+                return selection != "empty"
             case _:
                 assert_never(status)
 
-    return [cell for cell in named if is_wanted(cell)]
-
-
-# Their runs
+    return [cell for cell in requested if is_wanted(cell)]
 
 
 def _cell_call(column: _Column, row: BoardRow) -> Call:
-    """What a cell asks; what is wrong with it, its run will say."""
-    inputs, said = dict(row.inputs), ()
+    """Build the call of a cell. Invalid messages remain an input, so that the run reports them."""
+    inputs, messages = dict(row.inputs), ()
     if column.workflow.description.is_chat and "messages" in inputs:
         try:
-            said = file_references.resolve_file_urls(dialects.read(inputs["messages"]), host="", root_path="")
+            messages = file_references.resolve_file_urls(dialects.read(inputs["messages"]), host="", root_path="")
             del inputs["messages"]
         except PalaverError:
-            pass  # As an input it is none that the workflow can take.
+            pass
     return Call(
         workflow=column.workflow.description.name,
-        messages=said,
+        messages=messages,
         inputs=inputs,
         parameters=column.parameters,
         background=True,
@@ -399,7 +387,7 @@ def _cell_call(column: _Column, row: BoardRow) -> Call:
 
 
 def _require_files(db: Connection, run: NewRun) -> NewRun:
-    """The run with the files that its row names, which must be there."""
+    """Return the run with its file references resolved; raises if a file is missing."""
     if not has_files(run.call.messages):
         return run
     messages = file_references.require_files(db, run.origin.project, run.call.messages)

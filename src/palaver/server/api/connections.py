@@ -1,7 +1,7 @@
-"""/api/connections: services elsewhere, connected and let go over HTTP by an admin of the project `default`.
+"""/api/connections: connect and disconnect remote services. Needs an admin of the project `default`.
 
-A URL that comes this way passes the guard (outbound/ssrf.py), now and with every call. No header can be given: a
-secret that came over HTTP would have to be kept. A service that wants one is declared in the settings.
+URLs are checked by the SSRF guard (outbound/ssrf.py) when connecting and on every call. Headers are not accepted, so
+that no secrets have to be stored: services that need credentials are declared in the settings.
 """
 
 from typing import Annotated, Literal
@@ -56,7 +56,7 @@ from palaver.server.api.workflows import WorkflowView, base_url, requires_key, w
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync, SyncedConnection
 from palaver.server.settings import Settings
-from palaver.storage import connections as kept
+from palaver.storage import connections as connection_store
 from palaver.storage import queue, variants
 from palaver.storage.connections import ConnectionOptions, StoredConnection
 from palaver.storage.database import Database
@@ -127,44 +127,39 @@ class ConnectionController(ApiController):
     async def connect(self, request: ApiRequest) -> Response[WorkflowView]:
         require_default_project(request)
         raw, body = await read_body(request, self.settings, Connect)
-        before = await find_replay(request, self.database, raw)
-        if before is not None:
-            return before
+        if (replay := await find_replay(request, self.database, raw)) is not None:
+            return replay
         options = ConnectionOptions(
             is_chat=body.is_chat, dialect=body.dialect, model=body.model, timeout_seconds=body.timeout_seconds
         )
-        wanted = self.connection_sync.connection_config(_checked_url(body.url), options)
-        given = None if body.name is None else _free_name(body.name, self.registry)
-        found = await _discover(wanted, given)
-        name = given or _free_name(default_name(wanted.url, found.name), self.registry)
-        workflow, now = remote_workflow(wanted, name, to_remote_service(name, found)), utc_now()
-        base, keyed, variant = (
-            base_url(request, self.settings),
-            await requires_key(self.settings, self.authenticator),
-            new_id("var"),
-        )
+        config = self.connection_sync.connection_config(_checked_url(body.url), options)
+        requested_name = None if body.name is None else _free_name(body.name, self.registry)
+        discovery = await _discover(config, requested_name)
+        name = requested_name or _free_name(default_name(config.url, discovery.name), self.registry)
+        workflow, now = remote_workflow(config, name, to_remote_service(name, discovery)), utc_now()
+        base, keyed = base_url(request, self.settings), await requires_key(self.settings, self.authenticator)
+        variant_id = new_id("var")
 
-        def shown(known: list[variants.Variant]) -> WorkflowView:
-            return workflow_view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known)
+        def view(stored_variants: list[variants.Variant]) -> WorkflowView:
+            return workflow_view(workflow, default=self.registry.default, base=base, keyed=keyed, known=stored_variants)
 
         def work(db: Connection) -> HttpResponse:
             if body.dry_run:
-                return encode_object(shown([]))
-            _free_name(name, self.registry)  # Somebody may have been quicker while it was asked.
-            evidence = workflow.service
-            made = StoredConnection(
+                return encode_object(view([]))
+            _free_name(name, self.registry)  # May have been taken during discovery.
+            connection = StoredConnection(
                 name=name,
-                url=wanted.place,
+                url=config.place,
                 created_at=now,
                 checked_at=workflow.checked_at,
                 options=options,
-                evidence=evidence,
+                evidence=workflow.service,
             )
-            kept.insert_connection(db, DEFAULT_PROJECT, made)
+            connection_store.insert_connection(db, DEFAULT_PROJECT, connection)
             parameters = workflow.description.parameters
-            variants.sync_default(db, DEFAULT_PROJECT, name, parameters, id=variant, at=now)
-            known = variants.list_variants(db, DEFAULT_PROJECT, workflow=name, window=_ALL_VARIANTS).data
-            return encode_object(shown(known), status=201, location=f"{self.settings.root_path}/api/workflows/{name}")
+            variants.sync_default(db, DEFAULT_PROJECT, name, parameters, id=variant_id, at=now)
+            stored = variants.list_variants(db, DEFAULT_PROJECT, workflow=name, window=_ALL_VARIANTS).data
+            return encode_object(view(stored), status=201, location=f"{self.settings.root_path}/api/workflows/{name}")
 
         return await self.connection_sync.apply_change(lambda: run_idempotent(request, self.database, raw, work))
 
@@ -172,20 +167,17 @@ class ConnectionController(ApiController):
     async def disconnect(self, request: ApiRequest, name: FromPath[str]) -> None:
         require_default_project(request)
         if not await self.connection_sync.apply_change(
-            lambda: self.database.write(kept.delete_connection, DEFAULT_PROJECT, name)
+            lambda: self.database.write(connection_store.delete_connection, DEFAULT_PROJECT, name)
         ):
             raise _not_removed(request, name, self.registry, self.settings)
         if name not in self.registry:
-            why = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
-            while await self.database.write(queue.fail_queued_runs, name, why, utc_now()):
+            reason = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
+            while await self.database.write(queue.fail_queued_runs, name, reason, utc_now()):
                 pass
 
 
-# What is asked for
-
-
 def _checked_url(url: str) -> str:
-    """The URL without what is not used of it; one message for all that we do not connect to."""
+    """Return the normalized URL. All refusals have the same message, so that nothing about the network is revealed."""
     try:
         check_url(url)
         return ConnectionConfig(url=url).place
@@ -199,11 +191,11 @@ def _refused() -> UrlRefused:
     return url_refused()
 
 
-async def _discover(wanted: ConnectionConfig, name: str | None) -> Discovery:
+async def _discover(config: ConnectionConfig, name: str | None) -> Discovery:
     try:
-        return await discover_service(wanted)
+        return await discover_service(config)
     except DiscoveryRefused as error:
-        declared = toml_lines(name or default_name(wanted.url) or "service", wanted.url)
+        declared = toml_lines(name or default_name(config.url) or "service", config.url)
         message = (
             "The service wants credentials, and none can be given over HTTP:"
             " write the lines of details.settings into palaver.toml, and start again."
@@ -212,7 +204,6 @@ async def _discover(wanted: ConnectionConfig, name: str | None) -> Discovery:
 
 
 def _free_name(name: str, registry: Registry) -> str:
-    """The name, if it can be one and is nobody's."""
     try:
         check_workflow_name(name)
     except DeclarationError as error:
@@ -225,45 +216,42 @@ def _free_name(name: str, registry: Registry) -> str:
 def _not_removed(request: ApiRequest, name: str, registry: Registry, settings: Settings) -> Exception:
     if name not in registry or not isinstance(registry.workflow(name), RemoteWorkflow):
         return NotFound(f"There is no connection {name[:80]!r}.")
-    place = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"
-    reason = f"It is declared in {place}: remove it there."
+    where = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"
+    reason = f"It is declared in {where}: remove it there."
     return MethodNotAllowed("DELETE", request.scope["path"][:200], allowed=(), reason=reason)
 
 
-# What is shown
-
-
 def _sort_key(row: ConnectionRow) -> str:
-    """Where it stands in the list: one that is not served may have the name of one that is, and comes after it."""
+    """Sort a failed connection after a served workflow of the same name."""
     return f"{row.name} " if row.state == "failed" else row.name
 
 
-def _row(one: SyncedConnection) -> ConnectionRow:
-    far, mark = one.workflow, one.version
-    checked_at = mark.checked_at if far is None else far.checked_at
+def _row(connection: SyncedConnection) -> ConnectionRow:
+    workflow, version = connection.workflow, connection.version
+    checked_at = version.checked_at if workflow is None else workflow.checked_at
     return ConnectionRow(
-        name=mark.name,
-        url=mark.url,
+        name=version.name,
+        url=version.url,
         fixed=False,
         declared_in=None,
-        state="failed" if far is None else "ready" if far.reachable else "unreachable",
-        message=one.problem,
-        is_chat=far is not None and far.description.is_chat,
-        created_at=format_timestamp(mark.created_at),
+        state="failed" if workflow is None else "ready" if workflow.reachable else "unreachable",
+        message=connection.problem,
+        is_chat=workflow is not None and workflow.description.is_chat,
+        created_at=format_timestamp(version.created_at),
         checked_at=None if checked_at is None else format_timestamp(checked_at),
     )
 
 
-def _fixed_row(far: RemoteWorkflow, settings: Settings) -> ConnectionRow:
-    name = far.description.name
+def _fixed_row(workflow: RemoteWorkflow, settings: Settings) -> ConnectionRow:
+    name = workflow.description.name
     return ConnectionRow(
         name=name,
-        url=far.url,
+        url=workflow.url,
         fixed=True,
         declared_in="settings" if name in settings.connections else "code",
-        state="ready" if far.reachable else "unreachable",
+        state="ready" if workflow.reachable else "unreachable",
         message=None,
-        is_chat=far.description.is_chat,
+        is_chat=workflow.description.is_chat,
         created_at=None,
-        checked_at=None if far.checked_at is None else format_timestamp(far.checked_at),
+        checked_at=None if workflow.checked_at is None else format_timestamp(workflow.checked_at),
     )

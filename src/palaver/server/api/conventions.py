@@ -1,4 +1,4 @@
-"""What all controllers have in common: request bodies, timestamps, ids, ETags, idempotency and errors.
+"""Shared code of the controllers: request bodies, timestamps, ids, ETags, idempotency and errors.
 
 A handler reads its body with `read_body`, queries the database and returns `object_response(…)`. A POST that creates
 something goes through `run_idempotent`. Errors are `{"error": {"code", "message", "path"?, "details"?, "errors"?}}`.
@@ -41,12 +41,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ApiRequest = Request[Any, Any, Any]
-"""A request, as Litestar has it."""
 
-_INLINE_DECODE_BYTES = 64 * 1024
-"""Bytes of a body that is read at once."""
+_INLINE_DECODE_BYTES = 64 * 1024  # Larger bodies are decoded in a thread.
 CALLER = "palaver.caller"
-"""Where the dispatcher puts who is asking."""
+"""Scope key under which the dispatcher stores the caller."""
 
 _NO_NUL = r"^[^\x00]*$"
 Limit = Annotated[int, QueryParameter(ge=1, le=200, description="How many rows at most.")]
@@ -56,14 +54,13 @@ Search = Annotated[
     QueryParameter(pattern=_NO_NUL, max_length=200, description="A text to look for, taken literally."),
 ]
 Filter = Annotated[str | None, QueryParameter(pattern=_NO_NUL, max_length=200)]
-"""A name that rows must have."""
 FreeText = Annotated[str, msgspec.Meta(pattern=_NO_NUL, max_length=4_000)]
-"""A text that a person wrote. NUL is no letter, and not every database can hold it."""
+"""Text written by a user. PostgreSQL cannot store NUL."""
 Timestamp = Annotated[str, msgspec.Meta(description="RFC 3339, UTC, with microseconds.")]
 
 
 def caller_of(request: ApiRequest) -> "Caller":
-    """Who is asking, and in which project. The dispatcher knows; nothing of the request itself can say."""
+    """Return the caller that the dispatcher authenticated. Its project is never taken from the request."""
     return cast("Any", request.scope)[CALLER]
 
 
@@ -71,7 +68,7 @@ def caller_of(request: ApiRequest) -> "Caller":
 
 
 def parse_timestamp(text: str | None, pointer: str) -> datetime | None:
-    """Parse an RFC 3339 time of a query; one without a zone is UTC."""
+    """Parse an RFC 3339 query parameter; without a zone it is taken as UTC."""
     if text is None:
         return None
     try:
@@ -86,12 +83,12 @@ def utc_now() -> datetime:
 
 
 def format_timestamp(moment: datetime) -> str:
-    """A time, as it is shown: always with its microseconds, so that texts sort as times do."""
+    """Format as RFC 3339 in UTC, always with microseconds so that strings sort as times do."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def new_id(prefix: str) -> str:
-    """A new id, ordered by time: `new_id("var")` is `var_01k…`."""
+    """Return a new id that sorts by time: `new_id("var")` is `var_01k…`."""
     return f"{prefix}_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
@@ -99,22 +96,21 @@ def new_id(prefix: str) -> str:
 
 
 async def raw_body(request: ApiRequest, settings: Settings) -> bytes:
-    """The body, within its limit; it must be declared as JSON."""
+    """Return the body of a request whose content type must be JSON, up to the size limit."""
     exchange = exchange_of(request)
     security.check_json(exchange)
     return await exchange.body(settings)
 
 
 def exchange_of(request: ApiRequest) -> Exchange:
-    """The request as our own routes have it, to read a body that is no JSON."""
-    asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
+    asgi = cast("Any", request)  # Litestar has its own ASGI types.
     exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
     exchange.caller, exchange.authenticator = caller_of(request), asgi.scope.get("palaver.callers")
     return exchange
 
 
 async def read_body(request: ApiRequest, settings: Settings, kind: type[T]) -> tuple[bytes, T]:
-    """The body, and what it says. A large one is read in a thread: others are waiting for the loop."""
+    """Return the raw body and the decoded one. Large bodies are decoded in a thread."""
     raw = await raw_body(request, settings)
     if len(raw) <= _INLINE_DECODE_BYTES:
         return raw, decode_body(raw, kind, settings)
@@ -122,58 +118,57 @@ async def read_body(request: ApiRequest, settings: Settings, kind: type[T]) -> t
 
 
 def decode_body(raw: bytes, kind: type[T], settings: Settings) -> T:
-    """A body as one of our Structs, or the error that points at what does not fit. Unknown keys are ignored."""
+    """Decode a JSON body; errors point at the invalid value. Unknown keys are ignored."""
     return decode_struct(json.decode(raw, settings.json_limits), kind)
 
 
-# Answers and ETags
+# Responses and ETags
 
 
-def compute_etag(body: bytes, mark: str = "") -> str:
-    """The tag of an object as it is shown; in front the mark of what callers write of it, where that is not all."""
-    return f'"{mark}{"-" * bool(mark)}{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+def compute_etag(body: bytes, prefix: str = "") -> str:
+    return f'"{prefix}{"-" * bool(prefix)}{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
 
 
-def encode_object(shown: object, *, status: int = 200, location: str | None = None, mark: str = "") -> HttpResponse:
-    """One object and its ETag; `location` is where one that was just made can be found."""
-    body = json.encode(shown)
-    headers = (("content-type", "application/json"), ("etag", compute_etag(body, mark)))
+def encode_object(
+    value: object, *, status: int = 200, location: str | None = None, etag_prefix: str = ""
+) -> HttpResponse:
+    body = json.encode(value)
+    headers = (("content-type", "application/json"), ("etag", compute_etag(body, etag_prefix)))
     return HttpResponse(status=status, headers=(*headers, ("location", location)) if location else headers, body=body)
 
 
 def object_response(
-    request: ApiRequest, shown: T, *, status: int = 200, location: str | None = None, mark: str = ""
+    request: ApiRequest, value: T, *, status: int = 200, location: str | None = None, etag_prefix: str = ""
 ) -> Response[T]:
-    """The answer that shows one object; 304 to whom has it already."""
-    whole = encode_object(shown, status=status, location=location, mark=mark)
-    tag = dict(whole.headers)["etag"]
+    """Return the object with its ETag, or 304 if `If-None-Match` of a GET matches."""
+    response = encode_object(value, status=status, location=location, etag_prefix=etag_prefix)
+    tag = dict(response.headers)["etag"]
     if request.method == "GET" and _etag_matches(request.headers.get("if-none-match"), tag):
         return Response(cast("T", None), status_code=304, headers={"etag": tag})
-    return cast("Response[T]", litestar_response(whole))
+    return cast("Response[T]", litestar_response(response))
 
 
-def litestar_response(whole: HttpResponse) -> Response[Any]:
-    """An answer, as Litestar wants it."""
-    headers = dict(whole.headers)
-    kind = headers.pop("content-type", "application/json")
-    return Response(whole.body or None, status_code=whole.status, headers=headers, media_type=kind)
+def litestar_response(response: HttpResponse) -> Response[Any]:
+    headers = dict(response.headers)
+    media_type = headers.pop("content-type", "application/json")
+    return Response(response.body or None, status_code=response.status, headers=headers, media_type=media_type)
 
 
 def if_match_check(
-    request: ApiRequest, shown: Callable[[T], object], mark: Callable[[T], str] = lambda _: ""
+    request: ApiRequest, view: Callable[[T], object], etag_prefix: Callable[[T], str] = lambda _: ""
 ) -> Callable[[T], None]:
-    """What checks `If-Match`: a function of the object as it is in the transaction that is to change it.
+    """Return a check of `If-Match`, to be called with the stored object within the writing transaction.
 
-    Of an object whose tags have marks only the mark counts: what the server itself changed is in nobody's way.
+    If ETags have a prefix, only the prefix must match: changes made by the server itself don't count.
     """
-    wanted = request.headers.get("if-match")
+    if_match = request.headers.get("if-match")
 
     def check(value: T) -> None:
-        if wanted is None:
+        if if_match is None:
             return
-        own = mark(value)
-        tag = compute_etag(json.encode(shown(value)), own)
-        if not (_etag_matches(wanted, tag) or (own and f'"{own}-' in wanted)):
+        prefix = etag_prefix(value)
+        tag = compute_etag(json.encode(view(value)), prefix)
+        if not (_etag_matches(if_match, tag) or (prefix and f'"{prefix}-' in if_match)):
             raise StaleBase("It has changed since you read it.", by="etag", details={"etag": tag})
 
     return check
@@ -182,8 +177,8 @@ def if_match_check(
 def _etag_matches(header: str | None, tag: str) -> bool:
     if header is None:
         return False
-    # A proxy that compresses makes a tag weak; it is the same object.
-    return any(one.strip() == "*" or one.strip().removeprefix("W/") == tag for one in header.split(","))
+    # Compressing proxies turn ETags into weak ones.
+    return any(item.strip() == "*" or item.strip().removeprefix("W/") == tag for item in header.split(","))
 
 
 # OpenAPI
@@ -191,42 +186,41 @@ def _etag_matches(header: str | None, tag: str) -> bool:
 
 @dataclass
 class _RawSchema(Schema):
-    """A schema that is written already."""
-
-    given: dict[str, Any] = field(default_factory=dict[str, Any])
+    document: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def to_schema(self) -> dict[str, Any]:
-        return self.given
+        return self.document
 
 
 def operation_with_body(
     kind: Any, media_type: str = "application/json", *, streams: Any = None, status: str = "200"
 ) -> type[Operation]:
-    """For a route's `operation_class`: what OpenAPI says of a body that the route reads itself, and of its stream."""
+    """Return an `operation_class` that documents a body read by the handler itself, and its event stream."""
 
     @dataclass
-    class Taking(Operation):
+    class OperationWithBody(Operation):
         def __post_init__(self) -> None:
             if kind is not None:
                 self.request_body = RequestBody(content={media_type: _media_type_schema(kind)}, required=True)
             if streams is not None:
-                answers = dict(self.responses or {})
-                before = answers.get(status)
-                told = before if isinstance(before, OpenAPIResponse) else OpenAPIResponse(description="The stream.")
-                content = {**(told.content or {}), "text/event-stream": _media_type_schema(streams)}
-                self.responses = {**answers, status: replace(told, content=content)}
+                responses = dict(self.responses or {})
+                response = responses.get(status)
+                if not isinstance(response, OpenAPIResponse):
+                    response = OpenAPIResponse(description="The stream.")
+                content = {**(response.content or {}), "text/event-stream": _media_type_schema(streams)}
+                self.responses = {**responses, status: replace(response, content=content)}
 
-    return Taking
+    return OperationWithBody
 
 
 def operation_with_stream(kind: Any) -> type[Operation]:
-    """The same for a route that only answers: `data` of each server-sent event is one of these."""
+    """Like `operation_with_body`, for a route without a body; `kind` is the `data` of each server-sent event."""
     return operation_with_body(None, streams=kind)
 
 
 def _media_type_schema(kind: Any) -> OpenAPIMediaType:
     (schema,), definitions = msgspec.json.schema_components([kind])
-    return OpenAPIMediaType(schema=_RawSchema(given=_inline_references(schema, definitions)))
+    return OpenAPIMediaType(schema=_RawSchema(document=_inline_references(schema, definitions)))
 
 
 def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
@@ -234,7 +228,7 @@ def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
         case {"$ref": str(name)}:
             return _inline_references(definitions[name.rpartition("/")[2]], definitions)
         case dict():
-            # A discriminator's mapping would name definitions that are nowhere now; each branch's `enum` tells.
+            # A discriminator's mapping would refer to the removed definitions; the `enum` of each branch suffices.
             entries = cast("dict[str, Any]", schema).items()
             return {key: _inline_references(value, definitions) for key, value in entries if key != "discriminator"}
         case list():
@@ -244,8 +238,7 @@ def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
 
 
 log = logging.getLogger("palaver.server")
-_CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
-"""What Litestar finds by itself, by its status."""
+_HTTP_ERROR_CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
 
 
 def handle_palaver_error(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
@@ -257,7 +250,7 @@ def handle_palaver_error(_: "Request[Any, Any, Any]", error: PalaverError) -> "R
 
 
 def error_document(error: PalaverError) -> dict[str, Any]:
-    """The error, as the body has it; several faults of one body are listed after the first."""
+    """Return the `error` object of a response; all faults of a FaultyCall are listed in `errors`."""
     document = _error_fields(error) | ({"details": error.details} if error.details else {})
     if isinstance(error, FaultyCall):
         document["errors"] = [_error_fields(fault) for fault in error.faults]
@@ -270,28 +263,29 @@ def _error_fields(error: PalaverError) -> dict[str, Any]:
 
 
 def _handle_http_exception(request: "Request[Any, Any, Any]", error: HTTPException) -> "Response[Any]":
-    """An error of Litestar's: no such path or method, or a query that does not fit the handler's types."""
-    document: dict[str, Any] = {"code": _CODES.get(error.status_code, "internal"), "message": error.detail}
+    """Handle Litestar's own errors: unknown path or method, invalid query parameter."""
+    document: dict[str, Any] = {"code": _HTTP_ERROR_CODES.get(error.status_code, "internal"), "message": error.detail}
     match error.status_code, error.extra:
         case 404, _:
             document["message"] = f"There is nothing at {request.url.path[:80]}."
-        case 400, [{"key": str(name), "message": str(why), "source": "query"}, *_]:
-            asked = _query_name(request, name)
-            document |= {"message": f"{asked} does not fit: {why.replace('`', '')}.", "path": f"?{asked}"}
+        case 400, [{"key": str(name), "message": str(reason), "source": "query"}, *_]:
+            query_name = _query_name(request, name)
+            message = f"{query_name} does not fit: {reason.replace('`', '')}."
+            document |= {"message": message, "path": f"?{query_name}"}
         case _:
             pass
     return _error_response(error.status_code, document, dict(error.headers or {}))
 
 
 def _query_name(request: "Request[Any, Any, Any]", name: str) -> str:
-    """What the query calls it: Litestar tells the name of the handler's own parameter."""
-    given = request.route_handler.parsed_fn_signature.parameters.get(name)
-    alias = getattr(given.kwarg_definition, "name", None) if given is not None else None
+    """Return the query parameter's name; Litestar reports the handler's argument."""
+    argument = request.route_handler.parsed_fn_signature.parameters.get(name)
+    alias = getattr(argument.kwarg_definition, "name", None) if argument is not None else None
     return alias or name
 
 
 def _handle_disconnect(_: "Request[Any, Any, Any]", __: ClientDisconnected) -> "Response[Any]":
-    return Response(None, status_code=499)  # For the log: nobody is there to read it.
+    return Response(None, status_code=499)  # Only seen in the access log.
 
 
 def _error_response(status: int, error: dict[str, Any], headers: dict[str, str]) -> "Response[Any]":
@@ -299,7 +293,6 @@ def _error_response(status: int, error: dict[str, Any], headers: dict[str, str])
 
 
 def _handle_bug(request: "Request[Any, Any, Any]", error: Exception) -> "Response[Any]":
-    """A mistake of ours: for the log; the caller learns what to quote."""
     log.error("%s %s failed", request.method, request.url.path[:200], exc_info=error)
     return _error_response(500, {"code": "internal", "message": "Something broke: the log says what."}, {})
 
@@ -310,7 +303,6 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
     ClientDisconnected: _handle_disconnect,
     Exception: _handle_bug,
 }
-"""For Litestar's `exception_handlers`."""
 
 
 async def run_idempotent(
@@ -321,33 +313,34 @@ async def run_idempotent(
     *,
     now: Callable[[], datetime] = utc_now,
 ) -> Response[Any]:
-    """Do what a POST with that body asks for, in one transaction, and answer it; a second time only the latter."""
-    wanted = idempotent_request(request, raw, now())
-    if wanted is None:
+    """Run `work` in a transaction; a request with a known Idempotency-Key replays the stored response."""
+    claim = idempotent_request(request, raw, now())
+    if claim is None:
         return litestar_response(await database.write(work))
-    kept, again = await database.write(idempotency.run_once, wanted, lambda db: _stored_response(work(db)))
-    return _replayed_response(kept, again=again)
+    stored, is_replay = await database.write(idempotency.run_once, claim, lambda db: _stored_response(work(db)))
+    return _idempotent_response(stored, is_replay=is_replay)
 
 
 async def find_replay(
     request: ApiRequest, database: Database, raw: bytes, *, now: Callable[[], datetime] = utc_now
 ) -> Response[Any] | None:
-    """What the same was answered before: for who has to do much before they come to `once`."""
-    wanted = idempotent_request(request, raw, now())
-    kept = None if wanted is None else await database.read(idempotency.find_response, wanted)
-    return None if kept is None else _replayed_response(kept, again=True)
+    """Return the stored response of an earlier identical request, before expensive work for `run_idempotent`."""
+    claim = idempotent_request(request, raw, now())
+    stored = None if claim is None else await database.read(idempotency.find_response, claim)
+    return None if stored is None else _idempotent_response(stored, is_replay=True)
 
 
-def _replayed_response(kept: StoredResponse, *, again: bool) -> Response[Any]:
-    told = litestar_response(HttpResponse(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
-    if again:
+def _idempotent_response(stored: StoredResponse, *, is_replay: bool) -> Response[Any]:
+    http_response = HttpResponse(status=stored.status or 200, headers=tuple(stored.headers), body=stored.body)
+    response = litestar_response(http_response)
+    if is_replay:
         name, value = REPLAYED_HEADER
-        told.headers[name] = value
-    return told
+        response.headers[name] = value
+    return response
 
 
 def idempotent_request(request: ApiRequest, raw: bytes, now: datetime) -> IdempotentRequest | None:
-    """What is to be done once, if the request says so."""
+    """Return the claim of a request with an Idempotency-Key, else None."""
     key = request.headers.get(HEADER)
     if key is None:
         return None
@@ -357,5 +350,5 @@ def idempotent_request(request: ApiRequest, raw: bytes, now: datetime) -> Idempo
     return create_claim(caller_of(request), key, f"{request.method} {request.scope['path']}", digest, now)
 
 
-def _stored_response(answer: HttpResponse) -> StoredResponse:
-    return StoredResponse(status=answer.status, headers=answer.headers, body=answer.body)
+def _stored_response(response: HttpResponse) -> StoredResponse:
+    return StoredResponse(status=response.status, headers=response.headers, body=response.body)

@@ -6,7 +6,7 @@ event loop, so that at most one page is in memory.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, cast
 
 from litestar import Response, get
 from litestar.params import FromPath, QueryParameter
@@ -16,7 +16,7 @@ from palaver.evaluation.results.export.formats import EXPORT_FORMATS, ExportName
 from palaver.evaluation.results.export.html import CONTENT_SECURITY_POLICY
 from palaver.evaluation.results.export.report import Report
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary
-from palaver.server.api import evaluation_views as shown
+from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import ApiRequest, caller_of
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_results import VARIANT_DESCRIPTION, FigureCache, Margin
@@ -26,12 +26,11 @@ from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations import results as result_store
 from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.results import ResultDetail
 from palaver.storage.pagination import Window
 
-T = TypeVar("T")
 RunInLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 Cells = Callable[[], Iterator[ResultDetail]]
 
@@ -46,7 +45,6 @@ Format = Annotated[
     QueryParameter(name="format", description="For build servers, a comment, a spreadsheet, a program, or a reader."),
 ]
 PIECE_BYTES = 64 * 1024
-"""Bytes, about, that are sent at once."""
 _PAGE_SIZE = 200
 
 
@@ -75,56 +73,54 @@ class EvaluationExportController(ApiController):
         caller = caller_of(request)
         evaluation_record, stored_plan = await self.database.read(evaluations.get_plan, caller.project, evaluation)
         summary = await self.figures.summary(caller.project, evaluation, None)
-        beside = await self.figures.comparisons(caller.project, evaluation, base, margin)
-        make = _report_factory(evaluation_record, shown.decode_plan(stored_plan), summary, beside)
-        lines = export_pieces(self.database, caller.project, evaluation, form, make)
-        first = await anext(lines, b"")
+        comparisons = await self.figures.comparisons(caller.project, evaluation, base, margin)
+        make_report = _report_factory(evaluation_record, views.decode_plan(stored_plan), summary, comparisons)
+        pieces = export_pieces(self.database, caller.project, evaluation, form, make_report)
+        first = await anext(pieces, b"")
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await send_pieces(
-                    exchange, first, lines, self.settings.stream_stall, export_headers(evaluation_record.id, form)
+                    exchange, first, pieces, self.settings.stream_stall, export_headers(evaluation_record.id, form)
                 )
 
         return StreamingResponse(send)
 
 
 def _report_factory(
-    found: Evaluation, plan: Plan, summary: EvaluationSummary, comparisons: list[Comparison]
+    evaluation: Evaluation, plan: Plan, summary: EvaluationSummary, comparisons: list[Comparison]
 ) -> Callable[[Cells], Report]:
     from palaver.evaluation.results.load import make_report
 
-    return lambda cells: make_report(found, plan, summary=summary, comparisons=comparisons, cells=cells)
+    return lambda cells: make_report(evaluation, plan, summary=summary, comparisons=comparisons, cells=cells)
 
 
 class _ClientLeft(Exception):
-    """Nobody reads it any longer."""
+    """Raised in the writer's thread after the client has disconnected."""
 
 
 async def export_pieces(
-    database: Database, project: str, evaluation: str, form: ExportName, make: Callable[[Cells], Report]
+    database: Database, project: str, evaluation: str, form: ExportName, make_report: Callable[[Cells], Report]
 ) -> AsyncGenerator[bytes]:
-    """The file, piece by piece; `make` is given the cells, and makes the report."""
     loop = asyncio.get_running_loop()
-    is_left = False
+    client_left = False
 
-    def ask(question: Coroutine[Any, Any, Any]) -> Any:
-        """From the thread: what the loop finds."""
-        if is_left:
-            question.close()
+    def run_in_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        if client_left:
+            coroutine.close()
             raise _ClientLeft
-        return asyncio.run_coroutine_threadsafe(question, loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
     read = _detailed_results if form == "jsonl" else _results
-    lines = EXPORT_FORMATS[form].write(make(lambda: read(database, project, evaluation, ask)))
+    lines = EXPORT_FORMATS[form].write(make_report(lambda: read(database, project, evaluation, run_in_loop)))
     try:
         while True:
-            working = loop.run_in_executor(None, _next_piece, lines)
+            future = loop.run_in_executor(None, _next_piece, lines)
             try:
-                piece = await asyncio.shield(working)
+                piece = await asyncio.shield(future)
             except asyncio.CancelledError:
-                is_left = True
-                await asyncio.wait([working])  # It is at most one page away from seeing that.
+                client_left = True
+                await asyncio.wait([future])  # At most one page.
                 raise
             if not piece:
                 return
@@ -135,39 +131,38 @@ async def export_pieces(
 
 
 def export_headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], ...]:
-    """It is saved, not shown; and where it is shown, nothing in it acts."""
-    kind = EXPORT_FORMATS[form]
+    """Return headers that make browsers save the file, and sandbox it if they display it."""
+    export_format = EXPORT_FORMATS[form]
     policy = (("content-security-policy", f"{CONTENT_SECURITY_POLICY}; sandbox"),) if form == "html" else ()
     return (
-        ("content-type", kind.media_type),
-        ("content-disposition", f'attachment; filename="{evaluation}.{kind.extension}"'),
+        ("content-type", export_format.media_type),
+        ("content-disposition", f'attachment; filename="{evaluation}.{export_format.extension}"'),
         ("x-content-type-options", "nosniff"),
         *policy,
     )
 
 
 def _next_piece(lines: Iterator[bytes]) -> bytes:
-    """Some lines, none at the end."""
-    some: list[bytes] = []
+    """Return about PIECE_BYTES of lines; empty at the end."""
+    piece: list[bytes] = []
     size = 0
     try:
         for line in lines:
-            some.append(line)
+            piece.append(line)
             size += len(line)
             if size >= PIECE_BYTES:
                 break
     except _ClientLeft:
         return b""
-    return b"".join(some)
+    return b"".join(piece)
 
 
-def _results(database: Database, project: str, evaluation: str, ask: RunInLoop) -> Iterator[ResultDetail]:
-    """All cells, without their bodies."""
+def _results(database: Database, project: str, evaluation: str, run_in_loop: RunInLoop) -> Iterator[ResultDetail]:
     after: str | None = None
     while True:
         window = Window(_PAGE_SIZE, after)
-        page = ask(
-            database.read(evaluation_pages.list_results, project, evaluation, evaluation_pages.ALL_RESULTS, window)
+        page = run_in_loop(
+            database.read(result_store.list_results, project, evaluation, result_store.ALL_RESULTS, window)
         )
         yield from (ResultDetail(result, None) for result in page.data)
         after = page.next
@@ -175,11 +170,12 @@ def _results(database: Database, project: str, evaluation: str, ask: RunInLoop) 
             return
 
 
-def _detailed_results(database: Database, project: str, evaluation: str, ask: RunInLoop) -> Iterator[ResultDetail]:
-    """All cells, with their bodies."""
+def _detailed_results(
+    database: Database, project: str, evaluation: str, run_in_loop: RunInLoop
+) -> Iterator[ResultDetail]:
     after = -1
-    while some := cast(
-        "list[ResultDetail]", ask(database.read(evaluation_pages.list_result_details, project, evaluation, after))
+    while batch := cast(
+        "list[ResultDetail]", run_in_loop(database.read(result_store.list_result_details, project, evaluation, after))
     ):
-        yield from some
-        after = some[-1].result.cell
+        yield from batch
+        after = batch[-1].result.cell

@@ -17,13 +17,13 @@ from sqlalchemy import Connection
 from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.plan.plan import CellPosition, Plan, cell_number, cell_position, format_cell_id, parse_cell_id
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary
-from palaver.server.api import evaluation_views as shown
+from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import After, ApiRequest, Filter, Limit, Search, caller_of, object_response
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_views import ResultRow, ResultView
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations import results as result_store
 from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.results import ResultFilters
 from palaver.storage.pagination import Page, Window
@@ -35,13 +35,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_CACHED_FIGURES = 64
-"""Summaries and comparisons that are kept."""
-_MAX_CACHED_BYTES = 16 * 1024 * 1024
-"""Of columns that are kept: those of twenty runs of 10,000 cells with three scores each."""
+_MAX_CACHED_BYTES = 16 * 1024 * 1024  # Twenty evaluations of 10,000 cells with three scores each.
 
 
 class FigureCache:
-    """Reads figures, and keeps those of what has ended: they do not change until somebody runs it again."""
+    """Compute figures, and cache those of ended evaluations: they only change by a rerun."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -51,17 +49,17 @@ class FigureCache:
         self._is_loading = False
 
     def preload(self) -> None:
-        """Somebody looks at evaluations, and is likely to ask for figures next."""
+        """Import the statistics in the background, as figures are likely to be requested next."""
         if not self._is_loading:
             self._is_loading = True
             asyncio.get_running_loop().run_in_executor(None, _import_statistics)
 
     async def summary(self, project: str, evaluation: str, column: str | None) -> EvaluationSummary:
-        """The figures of one; those by the values of a column, too."""
+        """Return the figures of an evaluation, optionally also by the values of a column."""
         stored_evaluation = await self._database.read(evaluations.get_evaluation, project, evaluation)
         key = ("summary", project, *_version(stored_evaluation), column)
-        if (kept := self._figures.get(key)) is not None:
-            return kept
+        if (cached := self._figures.get(key)) is not None:
+            return cached
         await asyncio.to_thread(_import_statistics)
         from palaver.evaluation.results.load import read_column
         from palaver.evaluation.results.summary import slice_rows, summarize
@@ -70,115 +68,116 @@ class FigureCache:
         values = None
         if column is not None:
             values = await self._database.read(read_column, project, evaluation, column)
-        told = await asyncio.to_thread(lambda: summarize(results, None if values is None else slice_rows(values)))
-        return self._keep(key, told, stored_evaluation)
+        summary = await asyncio.to_thread(lambda: summarize(results, None if values is None else slice_rows(values)))
+        return self._cache(key, summary, stored_evaluation)
 
     async def comparison(self, project: str, base: str, candidate: str, margin: float) -> Comparison:
-        """One variant beside another."""
         await asyncio.to_thread(_import_statistics)
         from palaver.evaluation.results.compare import compare_variants
         from palaver.evaluation.results.load import compared_variant, split_variant_reference
 
-        (first, of_first), (second, of_second) = split_variant_reference(base), split_variant_reference(candidate)
-        one = await self._database.read(evaluations.get_evaluation, project, first)
-        other = one if first == second else await self._database.read(evaluations.get_evaluation, project, second)
-        key = ("compare", project, *_version(one), of_first, *_version(other), of_second, margin)
-        if (kept := self._figures.get(key)) is not None:
-            return kept
-        results = await self._results(project, one)
-        others = results if first == second else await self._results(project, other)
-        here, there = compared_variant(results, of_first, "?base"), compared_variant(others, of_second, "?candidate")
-        return self._keep(key, await asyncio.to_thread(compare_variants, here, there, margin), one, other)
+        first_id, first_variant = split_variant_reference(base)
+        second_id, second_variant = split_variant_reference(candidate)
+        is_same = first_id == second_id
+        first = await self._database.read(evaluations.get_evaluation, project, first_id)
+        second = first if is_same else await self._database.read(evaluations.get_evaluation, project, second_id)
+        key = ("compare", project, *_version(first), first_variant, *_version(second), second_variant, margin)
+        if (cached := self._figures.get(key)) is not None:
+            return cached
+        first_results = await self._results(project, first)
+        second_results = first_results if is_same else await self._results(project, second)
+        left = compared_variant(first_results, first_variant, "?base")
+        right = compared_variant(second_results, second_variant, "?candidate")
+        return self._cache(key, await asyncio.to_thread(compare_variants, left, right, margin), first, second)
 
     async def comparisons(self, project: str, evaluation: str, base: str | None, margin: float) -> list[Comparison]:
-        """All variants of one beside a base, or beside its own first."""
+        """Compare all variants of an evaluation with `base`, or with its own first variant."""
         await asyncio.to_thread(_import_statistics)
         from palaver.evaluation.results.load import compare_with_base, compared_variant, split_variant_reference
 
-        first, variant = (evaluation, None) if base is None else split_variant_reference(base)
-        results = await self._of(project, evaluation)
-        others = results if first == evaluation else await self._of(project, first)
-        beside = None if base is None else compared_variant(others, variant, "?base")
-        return await asyncio.to_thread(compare_with_base, results, beside, margin)
+        base_id, variant = (evaluation, None) if base is None else split_variant_reference(base)
+        results = await self._results_by_id(project, evaluation)
+        base_results = results if base_id == evaluation else await self._results_by_id(project, base_id)
+        base_variant = None if base is None else compared_variant(base_results, variant, "?base")
+        return await asyncio.to_thread(compare_with_base, results, base_variant, margin)
 
     async def cells(
         self, project: str, evaluation: str, *, evaluator: str | None, flaky: bool, base: str | None
     ) -> list[int]:
-        """The cells, in order, of rows that are flaky, or that passed in `base` and do not here.
+        """Return the cells, in order, of rows that are flaky, or that passed in `base` and do not here.
 
-        `base` is `ev_…:variant`; or `true`, which is the first variant of this evaluation.
+        `base` is `ev_…:variant`, or `true` for the first variant of this evaluation.
         """
         await asyncio.to_thread(_import_statistics)
         from palaver.evaluation.results.compare import ComparedVariant, find_cells
         from palaver.evaluation.results.load import compared_variant, split_variant_reference
 
-        results, before = await self._of(project, evaluation), None
+        results, base_variant = await self._results_by_id(project, evaluation), None
         if base == "true":
-            before = ComparedVariant(results, 0)
+            base_variant = ComparedVariant(results, 0)
         elif base is not None:
-            first, variant = split_variant_reference(base)
-            others = results if first == evaluation else await self._of(project, first)
-            before = compared_variant(others, variant, "?regression")
-        return await asyncio.to_thread(find_cells, results, evaluator=evaluator, flaky=flaky, base=before)
+            base_id, variant = split_variant_reference(base)
+            base_results = results if base_id == evaluation else await self._results_by_id(project, base_id)
+            base_variant = compared_variant(base_results, variant, "?regression")
+        return await asyncio.to_thread(find_cells, results, evaluator=evaluator, flaky=flaky, base=base_variant)
 
-    async def _of(self, project: str, evaluation: str) -> "ResultArrays":
+    async def _results_by_id(self, project: str, evaluation: str) -> "ResultArrays":
         return await self._results(project, await self._database.read(evaluations.get_evaluation, project, evaluation))
 
-    async def _results(self, project: str, found: Evaluation) -> "ResultArrays":
-        """What figures are made of. Who asks for the same while it is read waits for it."""
-        if found.ended_at is None:
-            return await self._read_all(project, found)
-        key = (project, *_version(found))
+    async def _results(self, project: str, evaluation: Evaluation) -> "ResultArrays":
+        """Return the results, cached once the evaluation has ended. Concurrent callers share one read."""
+        if evaluation.ended_at is None:
+            return await self._read_all(project, evaluation)
+        key = (project, *_version(evaluation))
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if (kept := self._arrays.get(key)) is not None:
-                return kept
-            results = await self._read_all(project, found)
-            self._arrays.keep(key, results, results.size)
+            if (cached := self._arrays.get(key)) is not None:
+                return cached
+            results = await self._read_all(project, evaluation)
+            self._arrays.put(key, results, results.size)
             return results
 
-    async def _read_all(self, project: str, found: Evaluation) -> "ResultArrays":
+    async def _read_all(self, project: str, evaluation: Evaluation) -> "ResultArrays":
         from palaver.evaluation.results.load import read_results
 
-        return await self._database.read(read_results, project, found.id)
+        return await self._database.read(read_results, project, evaluation.id)
 
-    def _keep(self, key: Hashable, told: T, *of: Evaluation) -> T:
-        if all(one.ended_at is not None for one in of):
-            self._figures.keep(key, told, 1)
-        return told
+    def _cache(self, key: Hashable, figures: T, *sources: Evaluation) -> T:
+        if all(evaluation.ended_at is not None for evaluation in sources):
+            self._figures.put(key, figures, 1)
+        return figures
 
 
 class _LruCache(Generic[T]):
-    """What was used last, as much of it as there is room for."""
+    """A least-recently-used cache with a maximum total size."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
         self._size = 0
         self._values = OrderedDict[Hashable, tuple[T, int]]()
 
     def get(self, key: Hashable) -> T | None:
-        """What is kept under a key."""
-        if (found := self._values.get(key)) is None:
+        if (entry := self._values.get(key)) is None:
             return None
         self._values.move_to_end(key)
-        return found[0]
+        return entry[0]
 
-    def keep(self, key: Hashable, value: T, size: int) -> None:
-        """Keep that, and let go of what nobody asked for longest. What is too large for all of it is not kept."""
-        if size > self._most:
+    def put(self, key: Hashable, value: T, size: int) -> None:
+        """Store a value and evict the least recently used. Values larger than the cache are not stored."""
+        if size > self._max_size:
             return
         self._size += size - self._values.pop(key, (None, 0))[1]
         self._values[key] = value, size
-        while self._size > self._most:
-            _, (_, gone) = self._values.popitem(last=False)
-            self._size -= gone
+        while self._size > self._max_size:
+            _, (_, evicted_size) = self._values.popitem(last=False)
+            self._size -= evicted_size
 
 
-def _version(found: Evaluation) -> tuple[str, int]:
-    return found.id, found.version
+def _version(evaluation: Evaluation) -> tuple[str, int]:
+    return evaluation.id, evaluation.version
 
 
 def _import_statistics() -> None:
-    """All that computes. It takes up to a second, the first time; it is for a thread."""
+    """Import numpy and the statistics: call it in a thread, as it takes up to a second."""
     from palaver.evaluation.results import summary  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
 
@@ -226,13 +225,13 @@ class EvaluationResultController(ApiController):
     ) -> Page[ResultRow]:
         project = caller_of(request).project
         _, stored_plan = await self.database.read(evaluations.get_plan, project, evaluation)
-        plan = shown.decode_plan(stored_plan)
+        plan = views.decode_plan(stored_plan)
         if of_status not in (None, *get_args(ResultStatus)):
             raise InvalidValue(f"status is one of {', '.join(get_args(ResultStatus))}.", pointer="?status")
         among: Sequence[int] | None = None
         if flaky or regression is not None:
             among = await self.figures.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
-        wanted = ResultFilters(
+        filters = ResultFilters(
             variant=_variant_index(plan, variant),
             status=None if of_status in (None, "error") else of_status,  # pyright: ignore[reportArgumentType]
             score_status="error" if of_status == "error" else None,
@@ -242,10 +241,8 @@ class EvaluationResultController(ApiController):
             search=search,
             among=among,
         )
-        page = await self.database.read(
-            evaluation_pages.list_results, project, evaluation, wanted, Window(limit, after)
-        )
-        return page.map(lambda one: shown.result_row(one, plan))
+        page = await self.database.read(result_store.list_results, project, evaluation, filters, Window(limit, after))
+        return page.map(lambda result: views.result_row(result, plan))
 
     @get(
         "/{evaluation:str}/results/{cell:str}",
@@ -269,25 +266,25 @@ def _variant_index(plan: Plan, name: str | None) -> int | None:
     return names.index(name)
 
 
-def _load_result(db: Connection, project: str, evaluation: str, named: str) -> ResultView:
+def _load_result(db: Connection, project: str, evaluation: str, cell_id: str) -> ResultView:
     evaluation_record, stored_plan = evaluations.get_plan(db, project, evaluation)
-    plan, cell = shown.decode_plan(stored_plan), parse_cell_id(named)
+    plan, cell = views.decode_plan(stored_plan), parse_cell_id(cell_id)
     if cell >= evaluation_record.total:
-        raise NotFound(f"The evaluation {evaluation[:80]!r} has no result {named[:80]!r}.")
-    whole = evaluation_pages.get_result(db, project, evaluation, cell)
-    return shown.result_view(whole, plan, **_neighbour_ids(plan, cell, evaluation_record.total))
+        raise NotFound(f"The evaluation {evaluation[:80]!r} has no result {cell_id[:80]!r}.")
+    detail = result_store.get_result(db, project, evaluation, cell)
+    return views.result_view(detail, plan, **_neighbour_ids(plan, cell, evaluation_record.total))
 
 
 def _neighbour_ids(plan: Plan, cell: int, total: int) -> dict[str, Any]:
-    here, step = cell_position(plan, cell), len(plan.variants) * plan.repeats
+    position, step = cell_position(plan, cell), len(plan.variants) * plan.repeats
     return {
         "repeats": [
-            format_cell_id(cell_number(plan, CellPosition(here.row, here.variant, repeat)))
+            format_cell_id(cell_number(plan, CellPosition(position.row, position.variant, repeat)))
             for repeat in range(plan.repeats)
         ],
         "others": {
-            variant.name: format_cell_id(cell_number(plan, CellPosition(here.row, place, here.repeat)))
-            for place, variant in enumerate(plan.variants)
+            variant.name: format_cell_id(cell_number(plan, CellPosition(position.row, index, position.repeat)))
+            for index, variant in enumerate(plan.variants)
         },
         "previous": format_cell_id(cell - step) if cell >= step else None,
         "next": format_cell_id(cell + step) if cell + step < total else None,

@@ -19,7 +19,7 @@ from palaver.storage.evaluations.results import ResultDetail, StoredResult, Stor
 
 EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]
 CellStatus = Literal["done", "failed"]
-"""Of a cell that is recorded; what is not there is pending, running or, in an evaluation that was ended, cancelled."""
+"""Status of a recorded cell; cells without a result are pending, running or cancelled."""
 ScoreStatus = Literal["scored", "skipped", "error"]
 EvaluatorOrigin = Literal["built_in", "author"]
 Which = Literal["failed", "errors", "all"]
@@ -261,7 +261,7 @@ class StateTold(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 EvaluationEvent = Progress | CellTold | StateTold
-"""What the stream of an evaluation tells; the name of each server-sent event is its `type`."""
+"""Events of an evaluation's stream; the name of each server-sent event is its `type`."""
 
 
 # Evaluators
@@ -319,23 +319,21 @@ class ImportedEvaluators(msgspec.Struct, frozen=True):
     data: list[ImportedView]
 
 
-def decode_plan(kept: Any) -> Plan:
-    """A plan, as it was made."""
-    return msgspec.convert(kept, Plan)
+def decode_plan(stored: Any) -> Plan:
+    return msgspec.convert(stored, Plan)
 
 
 def evaluation_row(evaluation: Evaluation, plan: Plan) -> EvaluationRow:
     return EvaluationRow(
-        **_common(evaluation, plan),
+        **_evaluation_fields(evaluation, plan),
         variants=[variant.name for variant in plan.variants],
         evaluators=[evaluator.name for evaluator in plan.evaluators],
     )
 
 
 def evaluation_view(evaluation: Evaluation, plan: Plan) -> EvaluationView:
-    """One as a whole."""
     return EvaluationView(
-        **_common(evaluation, plan),
+        **_evaluation_fields(evaluation, plan),
         variants=plan.variants,
         evaluators=plan.evaluators,
         rows=evaluation.total // max(len(plan.variants) * plan.repeats, 1),
@@ -348,16 +346,14 @@ def evaluation_view(evaluation: Evaluation, plan: Plan) -> EvaluationView:
 
 
 def state_event(evaluation: Evaluation) -> StateTold:
-    """How it goes, as its stream tells."""
     return StateTold(state=evaluation.state, reason=failure_view(evaluation.reason))
 
 
-def failure_view(kept: Any) -> FailureView | None:
-    """Why something ended as it did."""
-    return None if kept is None else msgspec.convert(kept, FailureView)
+def failure_view(stored: Any) -> FailureView | None:
+    return None if stored is None else msgspec.convert(stored, FailureView)
 
 
-def _common(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
+def _evaluation_fields(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
     return {
         "id": evaluation.id,
         "name": evaluation.name,
@@ -382,33 +378,31 @@ def _common(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
 
 
 def result_row(result: StoredResult, plan: Plan) -> ResultRow:
-    """A cell as a row of the table."""
-    return ResultRow(**result_fields(result, plan), scores=score_views(result.scores, whole=False))
+    return ResultRow(**_result_fields(result, plan), scores=_score_views(result.scores, with_details=False))
 
 
 def cell_event(result: StoredResult, plan: Plan) -> CellTold:
-    """A cell as the stream tells of it."""
     return CellTold(
         id=format_cell_id(result.cell),
         row=result.row,
         variant=plan.variants[result.variant].name,
         repeat=result.repeat,
         status=result.status,
-        scores=score_views(result.scores, whole=False),
+        scores=_score_views(result.scores, with_details=False),
     )
 
 
-def result_view(whole: ResultDetail, plan: Plan, **beside: Any) -> ResultView:
-    """A cell as a whole; `beside` are the ids of those that one looks at next."""
-    result, body = whole.result, cast("dict[str, Any]", whole.body)
+def result_view(detail: ResultDetail, plan: Plan, **neighbours: Any) -> ResultView:
+    """Return the full view of a cell; `neighbours` are its fields `repeats`, `others`, `previous` and `next`."""
+    result, body = detail.result, cast("dict[str, Any]", detail.body)
     variant = plan.variants[result.variant]
     return ResultView(
-        **result_fields(result, plan),
-        **beside,
-        scores=score_views(result.scores, whole=True),
+        **_result_fields(result, plan),
+        **neighbours,
+        scores=_score_views(result.scores, with_details=True),
         inputs=body.get("inputs", {}),
         expected=body.get("expected", UNSET),
-        history=body.get("history", ()),  # They are shown in the form in which they are kept.
+        history=body.get("history", ()),
         messages=body.get("messages", ()),
         value=body.get("value", UNSET),
         text=body.get("text", ""),
@@ -420,17 +414,17 @@ def result_view(whole: ResultDetail, plan: Plan, **beside: Any) -> ResultView:
     )
 
 
-def _turn_view(kept: dict[str, Any]) -> TurnView:
-    fields: dict[str, Any] = {name: kept[name] for name in TurnView.__struct_fields__ if name in kept}
-    return TurnView(**fields, latency_seconds=kept.get("latency"), first_output_seconds=kept.get("first_output"))
+def _turn_view(turn: dict[str, Any]) -> TurnView:
+    fields: dict[str, Any] = {name: turn[name] for name in TurnView.__struct_fields__ if name in turn}
+    return TurnView(**fields, latency_seconds=turn.get("latency"), first_output_seconds=turn.get("first_output"))
 
 
 def _single_turn_view(result: StoredResult, body: dict[str, Any]) -> TurnView:
-    """The turn of a case that is no script: it is not kept twice."""
+    """Return the only turn of a case without a script, which is not stored separately."""
     users = [message for message in body.get("history", ()) if message.get("role") == "user"]
-    same = {name: body[name] for name in ("messages", "text", "notes", "tool_calls", "value") if name in body}
+    shared = {name: body[name] for name in ("messages", "text", "notes", "tool_calls", "value") if name in body}
     return TurnView(
-        **same,
+        **shared,
         user=users[-1] if users else None,
         usage=_usage_dict(result.usage),
         latency_seconds=result.latency,
@@ -439,8 +433,7 @@ def _single_turn_view(result: StoredResult, body: dict[str, Any]) -> TurnView:
     )
 
 
-def score_views(kept: Sequence[StoredScore], *, whole: bool) -> list[ScoreView]:
-    """What evaluators thought; `whole`: with what they say in detail."""
+def _score_views(scores: Sequence[StoredScore], *, with_details: bool) -> list[ScoreView]:
     return [
         ScoreView(
             evaluator=score.name,
@@ -449,17 +442,16 @@ def score_views(kept: Sequence[StoredScore], *, whole: bool) -> list[ScoreView]:
             score=score.score,
             label=score.label,
             reason=score.reason,
-            details=(score.details or {}) if whole else {},
+            details=(score.details or {}) if with_details else {},
             seconds=score.seconds,
             usage=_usage_dict(score.usage),
             cost=score.cost,
         )
-        for score in kept
+        for score in scores
     ]
 
 
-def result_fields(result: StoredResult, plan: Plan) -> dict[str, Any]:
-    """What a row and the whole of a cell have in common, but for its scores."""
+def _result_fields(result: StoredResult, plan: Plan) -> dict[str, Any]:
     return {
         "id": format_cell_id(result.cell),
         "row": result.row,

@@ -21,7 +21,7 @@ from palaver.evaluation.plan.request import NewEvaluation
 from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
 from palaver.protocols import sse
 from palaver.protocols.base import HttpResponse
-from palaver.server.api import evaluation_views as shown
+from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import (
     After,
     ApiRequest,
@@ -57,13 +57,12 @@ from palaver.server.settings import Settings
 from palaver.server.streaming import KEEP_ALIVE_INTERVAL_S, escape_line_separators
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.evaluations import results as evaluation_pages
-from palaver.storage.evaluations import results as evaluation_results
+from palaver.storage.evaluations import results as result_store
 from palaver.storage.evaluations.repository import Evaluation, EvaluationFilters
 from palaver.storage.pagination import Page, Window
 
 InState = Annotated[str | None, QueryParameter(name="state", description="How it goes, or how it ended.")]
-"""Litestar has another use for a parameter that is called `state`, so it is checked here."""
+"""Litestar reserves the argument name `state`; the handler validates the value."""
 
 
 class EvaluationController(ApiController):
@@ -84,20 +83,20 @@ class EvaluationController(ApiController):
     async def create_evaluation(self, request: ApiRequest) -> Response[Begun]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewEvaluation)
-        if (before := await find_replay(request, self.database, raw)) is not None:
-            return before
-        planned = await self.planner.plan(caller.project, body)
-        made, now = new_evaluation(new_id("ev"), planned, key=caller.key), utc_now()
+        if (replay := await find_replay(request, self.database, raw)) is not None:
+            return replay
+        plan = await self.planner.plan(caller.project, body)
+        evaluation, now = new_evaluation(new_id("ev"), plan, key=caller.key), utc_now()
 
         def work(db: Connection) -> HttpResponse:
-            begun = evaluations.create_evaluation(db, caller.project, made, now)
-            told = Begun(id=begun.id, state=begun.state, total=begun.total)
-            return encode_object(told, status=202, location=f"{self.settings.root_path}/api/evaluations/{begun.id}")
+            stored = evaluations.create_evaluation(db, caller.project, evaluation, now)
+            created = Begun(id=stored.id, state=stored.state, total=stored.total)
+            return encode_object(created, status=202, location=f"{self.settings.root_path}/api/evaluations/{stored.id}")
 
-        told = await run_idempotent(request, self.database, raw, work)
+        response = await run_idempotent(request, self.database, raw, work)
         self.wake_runner()
         self.figures.preload()
-        return told
+        return response
 
     @get(operation_id="list_evaluations", summary="Newest first")
     async def list_evaluations(
@@ -135,9 +134,10 @@ class EvaluationController(ApiController):
         status_code=200,
     )
     async def cancel_evaluation(self, request: ApiRequest, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        found = await self.database.write(evaluations.cancel_evaluation, caller_project(request), evaluation, utc_now())
+        project = caller_project(request)
+        await self.database.write(evaluations.cancel_evaluation, project, evaluation, utc_now())
         self.wake_runner()
-        return object_response(request, await self._whole(request, found))
+        return object_response(request, _view(*await self.database.read(evaluations.get_plan, project, evaluation)))
 
     @post(
         "/{evaluation:str}/rerun",
@@ -158,31 +158,24 @@ class EvaluationController(ApiController):
         self.wake_runner()
         return response
 
-    async def _whole(self, request: ApiRequest, found: Evaluation) -> EvaluationView:
-        return _view(*await self.database.read(evaluations.get_plan, caller_project(request), found.id))
-
 
 def caller_project(request: ApiRequest) -> str:
-    """The project of whoever asks."""
     return caller_of(request).project
 
 
 def _list_rows(db: Connection, project: str, filters: EvaluationFilters, window: Window) -> Page[EvaluationRow]:
     page = evaluations.list_evaluations(db, project, filters, window)
-    plans = evaluations.get_plans(db, project, [one.id for one in page.data])
-    return page.map(lambda one: shown.evaluation_row(one, shown.decode_plan(plans[one.id])))
+    plans = evaluations.get_plans(db, project, [row.id for row in page.data])
+    return page.map(lambda row: views.evaluation_row(row, views.decode_plan(plans[row.id])))
 
 
-def _view(found: Evaluation, kept: Any) -> EvaluationView:
-    return shown.evaluation_view(found, shown.decode_plan(kept))
+def _view(evaluation: Evaluation, stored_plan: Any) -> EvaluationView:
+    return views.evaluation_view(evaluation, views.decode_plan(stored_plan))
 
 
-MIN_POLL_INTERVAL_S = 0.25
-"""Seconds until an evaluation that changes is looked at again,"""
+MIN_POLL_INTERVAL_S = 0.25  # While the evaluation changes; grows to the maximum while it does not.
 MAX_POLL_INTERVAL_S = 1.0
-"""and, at most, one that does not."""
 _RESULT_BATCH_SIZE = 200
-"""Results that are read at once."""
 
 AfterResult = Annotated[
     int | None,
@@ -209,63 +202,63 @@ class EvaluationEventController(ApiController):
     ) -> Response[Any]:
         caller = caller_of(request)
         evaluation_record, stored_plan = await self.database.read(evaluations.get_plan, caller.project, evaluation)
-        resumed = last_event_id(request)
-        if evaluation_record.ended_at is not None and resumed is not None and resumed >= evaluation_record.recorded:
-            return Response(None, status_code=204)  # An EventSource then stops.
-        seen = max(after or 0, resumed or 0)
-        following = evaluation_frames(
-            self.database, caller.project, evaluation_record, shown.decode_plan(stored_plan), seen, utc_now
+        last_id = last_event_id(request)
+        if evaluation_record.ended_at is not None and last_id is not None and last_id >= evaluation_record.recorded:
+            return Response(None, status_code=204)  # Makes an EventSource stop reconnecting.
+        last_seq = max(after or 0, last_id or 0)
+        frames = evaluation_frames(
+            self.database, caller.project, evaluation_record, views.decode_plan(stored_plan), last_seq, utc_now
         )
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await send_pieces(exchange, b"", following, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
+                await send_pieces(exchange, b"", frames, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
 
         return StreamingResponse(send)
 
 
 async def evaluation_frames(
-    database: Database, project: str, found: Evaluation, plan: Plan, seen: int, now: Callable[[], datetime]
+    database: Database, project: str, evaluation: Evaluation, plan: Plan, last_seq: int, now: Callable[[], datetime]
 ) -> AsyncGenerator[bytes]:
-    """The frames of what happens after a result, until the evaluation has ended."""
-    told: Evaluation | None = None
-    quiet, wait = 0.0, MIN_POLL_INTERVAL_S
+    """Yield the SSE frames after the result `last_seq`, until the evaluation has ended."""
+    previous: Evaluation | None = None
+    idle_s, wait_s = 0.0, MIN_POLL_INTERVAL_S
     while True:
-        if told is None or found.version != told.version:
-            if told is None or found.state != told.state:
-                yield _frame("state", seen, shown.state_event(found)) if found.ended_at is None else b""
-            while seen < found.recorded:
-                fresh = await database.read(
-                    evaluation_pages.list_results_since, project, found.id, seen, _RESULT_BATCH_SIZE
+        if previous is None or evaluation.version != previous.version:
+            if previous is None or evaluation.state != previous.state:
+                yield _frame("state", last_seq, views.state_event(evaluation)) if evaluation.ended_at is None else b""
+            while last_seq < evaluation.recorded:
+                batch = await database.read(
+                    result_store.list_results_since, project, evaluation.id, last_seq, _RESULT_BATCH_SIZE
                 )
-                seen = fresh[-1].seq if fresh else found.recorded  # What is run again has no result meanwhile.
-                yield b"".join([_frame("cell", result.seq, shown.cell_event(result, plan)) for result in fresh])
-            last = await database.read(evaluation_results.recent_pace, project, found.id)
-            yield _frame("progress", seen, _progress(found, estimate_progress(found, last, now())))
-            if found.ended_at is not None:
-                yield _frame("state", seen, shown.state_event(found))
+                last_seq = batch[-1].seq if batch else evaluation.recorded  # Results of a rerun are deleted first.
+                yield b"".join([_frame("cell", result.seq, views.cell_event(result, plan)) for result in batch])
+            pace = await database.read(result_store.recent_pace, project, evaluation.id)
+            yield _frame("progress", last_seq, _progress(evaluation, estimate_progress(evaluation, pace, now())))
+            if evaluation.ended_at is not None:
+                yield _frame("state", last_seq, views.state_event(evaluation))
                 return
-            told, quiet, wait = found, 0.0, MIN_POLL_INTERVAL_S
-        await asyncio.sleep(wait)
-        quiet, wait = quiet + wait, min(wait * 1.5, MAX_POLL_INTERVAL_S)
-        if quiet > KEEP_ALIVE_INTERVAL_S:
+            previous, idle_s, wait_s = evaluation, 0.0, MIN_POLL_INTERVAL_S
+        await asyncio.sleep(wait_s)
+        idle_s, wait_s = idle_s + wait_s, min(wait_s * 1.5, MAX_POLL_INTERVAL_S)
+        if idle_s > KEEP_ALIVE_INTERVAL_S:
             yield sse.KEEP_ALIVE
-            quiet = 0.0
+            idle_s = 0.0
         try:
-            found = await database.read(evaluations.get_evaluation, project, found.id)
+            evaluation = await database.read(evaluations.get_evaluation, project, evaluation.id)
         except NotFound:
-            return  # It was deleted: there is nothing left to tell.
+            return  # It was deleted.
 
 
-def _progress(found: Evaluation, pace: EvaluationProgress) -> Progress:
+def _progress(evaluation: Evaluation, pace: EvaluationProgress) -> Progress:
     return Progress(
-        done=found.done,
-        failed=found.failed,
-        errors=found.errors,
-        total=found.total,
+        done=evaluation.done,
+        failed=evaluation.failed,
+        errors=evaluation.errors,
+        total=evaluation.total,
         rate=pace.rate,
         eta_seconds=pace.eta_seconds,
-        cost=found.cost,
+        cost=evaluation.cost,
     )
 
 

@@ -1,6 +1,6 @@
-"""/api/evaluators: what can score an answer here, and a way to try one without an evaluation.
+"""/api/evaluators: list evaluators, try one without an evaluation, convert those of Agenta.
 
-No route takes code: an evaluator is named by its key, which is looked up.
+No route accepts code: evaluators are referenced by key.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from palaver.errors import NotFound, ShuttingDown
 from palaver.evaluation import agenta
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import Evaluator, Need
-from palaver.evaluation.registry import EvaluatorRegistry as Known
+from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.runner.manual_case import read_manual_case
 from palaver.evaluation.score import EvaluationAborted, ScoreRecord
 from palaver.server.api.conventions import (
@@ -51,16 +51,16 @@ class EvaluatorController(ApiController):
 
     settings: Settings
     evaluator_context: EvaluatorContext
-    evaluators: Known
+    evaluators: EvaluatorRegistry
 
     @get(operation_id="list_evaluators", summary="What can score an answer, built-in ones first")
     async def list_evaluators(self, request: ApiRequest) -> Response[Evaluators]:
-        return object_response(request, await asyncio.to_thread(self._listed))
+        return object_response(request, await asyncio.to_thread(self._list))
 
     @get("/{key:str}", operation_id="get_evaluator", summary="One evaluator")
     async def get_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[EvaluatorView]:
-        evaluator = await asyncio.to_thread(self._found, key)
-        return object_response(request, _evaluator_view(evaluator, {one.key for one in self.evaluators.declared()}))
+        evaluator = await asyncio.to_thread(self._require, key)
+        return object_response(request, _evaluator_view(evaluator, self._declared_keys()))
 
     @post(
         "/{key:str}/try",
@@ -70,7 +70,7 @@ class EvaluatorController(ApiController):
         operation_class=operation_with_body(TryRequest),
     )
     async def try_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[Tried]:
-        evaluator = await asyncio.to_thread(self._found, key)
+        evaluator = await asyncio.to_thread(self._require, key)
         _, body = await read_body(request, self.settings, _Trial)
         caller = caller_of(request)
         bound = await asyncio.to_thread(
@@ -78,10 +78,10 @@ class EvaluatorController(ApiController):
         )
         try:
             first, *more = await bound.score(read_manual_case(body.case))
-        except EvaluationAborted:  # It would have asked a workflow.
+        except EvaluationAborted:  # Raised by evaluators that call a workflow.
             raise ShuttingDown("The server is stopping: try again in a moment.") from None
         return object_response(
-            request, Tried(**_score_fields(first), more=[ScoreView(**_score_fields(one)) for one in more])
+            request, Tried(**_score_fields(first), more=[ScoreView(**_score_fields(score)) for score in more])
         )
 
     @post(
@@ -93,35 +93,40 @@ class EvaluatorController(ApiController):
     )
     async def import_evaluators(self, request: ApiRequest) -> Response[ImportedEvaluators]:
         document = json.decode(await raw_body(request, self.settings), self.settings.json_limits)
-        found = await asyncio.to_thread(agenta.import_evaluators, document)
-        return object_response(request, ImportedEvaluators([_imported_view(one) for one in found]))
+        imported = await asyncio.to_thread(agenta.import_evaluators, document)
+        return object_response(request, ImportedEvaluators([_imported_view(evaluator) for evaluator in imported]))
 
-    def _listed(self) -> Evaluators:
-        own = {evaluator.key for evaluator in self.evaluators.declared()}
-        return Evaluators([_evaluator_view(evaluator, own) for evaluator in self.evaluators.all()])
+    def _list(self) -> Evaluators:
+        declared_keys = self._declared_keys()
+        return Evaluators([_evaluator_view(evaluator, declared_keys) for evaluator in self.evaluators.all()])
 
-    def _found(self, key: str) -> Evaluator:
+    def _declared_keys(self) -> set[str]:
+        return {evaluator.key for evaluator in self.evaluators.declared()}
+
+    def _require(self, key: str) -> Evaluator:
         evaluator = self.evaluators.get(key)
         if evaluator is None:
             raise NotFound(f"There is no evaluator {key[:80]!r}.")
         return evaluator
 
 
-def _evaluator_view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
+def _evaluator_view(evaluator: Evaluator, declared_keys: set[str]) -> EvaluatorView:
     return EvaluatorView(
         key=evaluator.key,
         title=evaluator.title,
         description=evaluator.description,
         schema=evaluator.schema,
         needs=msgspec.convert(sorted(evaluator.needs), list[Need]),
-        origin="author" if evaluator.key in own else "built_in",
+        origin="author" if evaluator.key in declared_keys else "built_in",
     )
 
 
-def _imported_view(one: agenta.ImportedEvaluator) -> ImportedView:
-    return ImportedView(name=one.name, source=one.source, evaluator=one.evaluator, notes=list(one.notes), text=one.text)
+def _imported_view(item: agenta.ImportedEvaluator) -> ImportedView:
+    return ImportedView(
+        name=item.name, source=item.source, evaluator=item.evaluator, notes=list(item.notes), text=item.text
+    )
 
 
-def _score_fields(scored: ScoreRecord) -> dict[str, Any]:
-    usage = None if scored.usage is None else msgspec.to_builtins(scored.usage)
-    return {**msgspec.structs.asdict(scored), "usage": usage}
+def _score_fields(score: ScoreRecord) -> dict[str, Any]:
+    usage = None if score.usage is None else msgspec.to_builtins(score.usage)
+    return {**msgspec.structs.asdict(score), "usage": usage}

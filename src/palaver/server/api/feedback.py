@@ -1,4 +1,4 @@
-"""/api/runs/{run}/feedback and /api/feedback: what people thought of answers."""
+"""/api/runs/{run}/feedback and /api/feedback: ratings and comments on answers."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -34,8 +34,7 @@ from palaver.storage.schema import storable_text
 from palaver.storage.threads.message_tree import get_node, is_node_id
 
 From = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: not older than this.")]
-_SPELLINGS = ("chatcmpl-", "resp_", "run_")
-"""How protocols write the id of a run before its own characters."""
+_RUN_ID_PREFIXES = ("chatcmpl-", "resp_", "run_")
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,9 +105,7 @@ class FeedbackController(ApiController):
         limit: Limit = 50,
         after: After = None,
     ) -> Page[FeedbackRow]:
-        filters = FeedbackFilters(
-            rating=rating, workflow=workflow, since=None if since is None else _parse_moment(since)
-        )
+        filters = FeedbackFilters(rating=rating, workflow=workflow, since=None if since is None else _parse_time(since))
         page = await self.database.read(
             feedback.list_feedback, caller_of(request).project, filters, Window(limit, after)
         )
@@ -116,17 +113,17 @@ class FeedbackController(ApiController):
 
 
 def run_id(text: str) -> str:
-    """A run's own id, whichever protocol spells it."""
-    for prefix in _SPELLINGS:
+    """Return the run id of an id in any protocol's form."""
+    for prefix in _RUN_ID_PREFIXES:
         text = text.removeprefix(prefix)
     return f"run_{text}"
 
 
-def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: datetime) -> Rated:
+def _rate(db: Connection, project: str, run: str, body: Rate, key: str, now: datetime) -> Rated:
     stored_run = runs.get_run(db, project, run) if is_node_id(run) else None
     if stored_run is None:
         raise RunNotFound(f"There is no run {run[:80]!r}.")
-    message = given.message
+    message = body.message
     if message is None:
         message = feedback.find_answer_message(db, project, run)
     elif stored_run.thread is None:
@@ -139,12 +136,12 @@ def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: da
         run=run,
         message=message,
         key=key,
-        user=given.user,
-        rating=given.rating or "up",
-        comment=given.comment,
+        user=body.user,
+        rating=body.rating or "up",
+        comment=body.comment,
         created_at=now,
     )
-    if given.rating is None:
+    if body.rating is None:
         feedback.delete_feedback(db, project, opinion)
     else:
         opinion = feedback.save_feedback(db, project, opinion)
@@ -152,19 +149,19 @@ def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: da
     return Rated(
         run=run,
         message=message or None,
-        rating=given.rating,
-        comment=opinion.comment if given.rating else "",
+        rating=body.rating,
+        comment=opinion.comment if body.rating else "",
         user=opinion.user or None,
         feedback=counts,
     )
 
 
-def _row(given: FeedbackEntry) -> FeedbackRow:
-    opinion = given.feedback
-    if given.thread is not None:
-        source = {"kind": "conversation", "id": given.thread, "upto": opinion.message or None}
+def _row(entry: FeedbackEntry) -> FeedbackRow:
+    opinion = entry.feedback
+    if entry.thread is not None:
+        source = {"kind": "conversation", "id": entry.thread, "upto": opinion.message or None}
     else:
-        source = {"kind": "trace", "id": given.trace_id}
+        source = {"kind": "trace", "id": entry.trace_id}
     return FeedbackRow(
         run=opinion.run,
         message=opinion.message or None,
@@ -172,15 +169,15 @@ def _row(given: FeedbackEntry) -> FeedbackRow:
         comment=opinion.comment,
         user=opinion.user or None,
         key=format_key_id(opinion.key) if opinion.key else None,
-        workflow=given.workflow,
-        asked=given.preview_in,
-        answered=given.preview_out,
+        workflow=entry.workflow,
+        asked=entry.preview_in,
+        answered=entry.preview_out,
         source=source,
         created_at=format_timestamp(opinion.created_at),
     )
 
 
-def _parse_moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     try:
         return msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""/api/files: uploaded files; /api/extract: the conversation in a JSON value, and its preview."""
+"""/api/files: uploaded files; /api/extract: find the conversation in a JSON value."""
 
 import asyncio
 import re
@@ -41,7 +41,7 @@ from palaver.server.api.conventions import (
 from palaver.server.api.dependencies import ApiController
 from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
-from palaver.storage import files as kept
+from palaver.storage import files as file_store
 from palaver.storage.database import Database
 from palaver.storage.files import FileChunks, StoredFile
 from palaver.storage.pagination import Page, Window
@@ -52,7 +52,7 @@ FILE_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "private, max-age=3600",
 }
-"""With every file that is given back: whatever is in it, it is not a page of ours."""
+"""Headers of every download, so that no uploaded file can act as a page of this server."""
 
 INLINE_MEDIA_TYPES = frozenset(
     [
@@ -63,14 +63,14 @@ INLINE_MEDIA_TYPES = frozenset(
         "text/plain",
     ]
 )
-"""Media types that are told as they were declared; all others are just bytes."""
+"""Media types sent as declared; all others become application/octet-stream."""
 
-_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,99}/[a-z0-9!#$&^_.+-]{1,99}")
-_FORMS = ("multipart/", "application/x-www-form-urlencoded")
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,99}/[a-z0-9!#$&^_.+-]{1,99}")
+_FORM_TYPES = ("multipart/", "application/x-www-form-urlencoded")
 _MAX_NAME_CHARS = 255
 _PATH_NAME = re.compile(r"[/\\]|^\.{0,2}$")
 _UNSAFE_NAME_CHARS = re.compile('["\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]')
-"""Quotes, and what turns the direction of text around: `gpj.exe` would be shown as `exe.jpg`."""
+"""Quotes and bidirectional controls, which could display `gpj.exe` as `exe.jpg`."""
 
 
 class FileView(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,16 +88,13 @@ class FileView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class _Upload(Operation):
-    """What OpenAPI says of the body, which is the file."""
-
+class _UploadOperation(Operation):
     def __post_init__(self) -> None:
         schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
         self.request_body = RequestBody(content={"*/*": OpenAPIMediaType(schema=schema)}, required=True)
 
 
 def file_view(file: StoredFile) -> FileView:
-    """A file, as it is shown."""
     return FileView(
         id=file.id,
         media_type=file.media_type,
@@ -120,7 +117,7 @@ class FileController(ApiController):
     @post(
         operation_id="upload_file",
         summary="Keep a file: the body, its name in x-palaver-filename",
-        operation_class=_Upload,
+        operation_class=_UploadOperation,
     )
     async def upload_file(self, request: ApiRequest) -> Response[FileView]:
         exchange = exchange_of(request)
@@ -137,16 +134,16 @@ class FileController(ApiController):
             created_at=self.now(),
         )
 
-        def keep(db: Connection) -> HttpResponse:
-            kept.insert_file(db, file, pieces, max_total_bytes=self.settings.files_max)
+        def insert(db: Connection) -> HttpResponse:
+            file_store.insert_file(db, file, pieces, max_total_bytes=self.settings.files_max)
             return encode_object(file_view(file), status=201, location=f"{self.settings.root_path}/api/files/{file.id}")
 
         digest = f"{media_type}\n{filename}\n{sha256}".encode()
-        return await run_idempotent(request, self.database, digest, keep)
+        return await run_idempotent(request, self.database, digest, insert)
 
     @get(operation_id="list_files", summary="The project's files, newest first")
     async def list_files(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[FileView]:
-        page = await self.database.read(kept.list_files, caller_of(request).project, Window(limit, after))
+        page = await self.database.read(file_store.list_files, caller_of(request).project, Window(limit, after))
         return page.map(file_view)
 
     @get("/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
@@ -156,32 +153,32 @@ class FileController(ApiController):
         file_id: FromPath[str],
         meta: FromQuery[bool] = False,  # noqa: FBT002
     ) -> Response[Any]:
-        file = await self.database.read(kept.get_file, caller_of(request).project, file_id)
+        file = await self.database.read(file_store.get_file, caller_of(request).project, file_id)
         if file is None:
-            raise kept.file_not_found(file_id)
+            raise file_store.file_not_found(file_id)
         return object_response(request, file_view(file)) if meta else _file_response(request, self.database, file)
 
     @delete("/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
     async def delete_file(self, request: ApiRequest, file_id: FromPath[str]) -> None:
-        await self.database.write(_remove, caller_of(request).project, file_id, if_match_check(request, file_view))
+        await self.database.write(_delete, caller_of(request).project, file_id, if_match_check(request, file_view))
 
 
-def _remove(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
-    stored_file = kept.get_file(db, project, file)
+def _delete(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
+    stored_file = file_store.get_file(db, project, file)
     if stored_file is None:
-        raise kept.file_not_found(file)
+        raise file_store.file_not_found(file)
     check(stored_file)
-    kept.delete_file(db, project, file)
+    file_store.delete_file(db, project, file)
 
 
-# Taking one
+# Upload
 
 
 def _media_type(exchange: Exchange) -> str:
     declared = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if declared.startswith(_FORMS):
+    if declared.startswith(_FORM_TYPES):
         raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
-    if not _TYPE.fullmatch(declared):
+    if not _MEDIA_TYPE.fullmatch(declared):
         raise UnsupportedMediaType("Say what the file is by its content-type, such as image/png.")
     if exchange.headers.get("content-encoding", "identity") != "identity":
         raise UnsupportedMediaType("Send the file as it is, without a content-encoding.")
@@ -189,27 +186,27 @@ def _media_type(exchange: Exchange) -> str:
 
 
 def _filename(exchange: Exchange) -> str:
-    """The file's name: shown to people, and never a path of ours. Hence it need not look like one."""
-    given = exchange.headers.get("x-palaver-filename")
-    if given is None:
+    """Return the name to display. It is never used as a path."""
+    header = exchange.headers.get("x-palaver-filename")
+    if header is None:
         raise InvalidValue("The file has no name: send it, percent-encoded, in the header x-palaver-filename.")
     try:
-        name = unicodedata.normalize("NFC", unquote_to_bytes(given).decode()).strip()
+        name = unicodedata.normalize("NFC", unquote_to_bytes(header).decode()).strip()
     except UnicodeDecodeError:
         raise InvalidValue("x-palaver-filename must be percent-encoded UTF-8.", pointer="/filename") from None
     controls = any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
     if _PATH_NAME.search(name) or controls or len(name) > _MAX_NAME_CHARS:
-        told = f"x-palaver-filename must be a plain name of at most {_MAX_NAME_CHARS} characters, not a path."
-        raise InvalidValue(told, pointer="/filename")
+        message = f"x-palaver-filename must be a plain name of at most {_MAX_NAME_CHARS} characters, not a path."
+        raise InvalidValue(message, pointer="/filename")
     return name
 
 
 async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
-    """The body, or TooLarge as soon as it is."""
-    most = settings.max_file
+    """Read the body; raises TooLarge as soon as the limit is exceeded."""
+    max_bytes = settings.max_file
     length = exchange.headers.get("content-length", "")
-    if length.isdigit() and int(length) > most:
-        raise _too_large(most)
+    if length.isdigit() and int(length) > max_bytes:
+        raise _too_large(max_bytes)
     pieces = FileChunks()
     more = True
     while more:
@@ -221,8 +218,8 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
         data = message.get("body", b"")
-        if pieces.bytes + len(data) > most:
-            raise _too_large(most)
+        if pieces.bytes + len(data) > max_bytes:
+            raise _too_large(max_bytes)
         pieces.feed(data)
         more = message.get("more_body", False)
     if not pieces.bytes:
@@ -230,11 +227,11 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
     return pieces
 
 
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"The file is larger than {most} bytes.")
+def _too_large(max_bytes: int) -> TooLarge:
+    return TooLarge(f"The file is larger than {max_bytes} bytes.")
 
 
-# Giving it back
+# Download
 
 
 def _file_response(request: ApiRequest, database: Database, file: StoredFile) -> Response[Any]:
@@ -242,28 +239,27 @@ def _file_response(request: ApiRequest, database: Database, file: StoredFile) ->
     if headers["etag"] in request.headers.get("if-none-match", ""):
         return Response(None, status_code=304, headers=headers)
     headers["content-length"] = str(file.bytes)
-    kind = file.media_type if file.media_type in INLINE_MEDIA_TYPES else "application/octet-stream"
-    return Stream(_read_pieces(database, file), headers=headers, media_type=kind)
+    media_type = file.media_type if file.media_type in INLINE_MEDIA_TYPES else "application/octet-stream"
+    return Stream(_read_pieces(database, file), headers=headers, media_type=media_type)
 
 
 async def _read_pieces(database: Database, file: StoredFile) -> AsyncGenerator[bytes]:
-    for place in range(-(-file.bytes // kept.CHUNK_BYTES)):
-        piece = await database.read(kept.read_chunk, file.project, file.sha256, place)
+    for index in range(-(-file.bytes // file_store.CHUNK_BYTES)):
+        piece = await database.read(file_store.read_chunk, file.project, file.sha256, index)
         if piece is None:
-            # Headers are out: the connection is cut, and the client sees that bytes are missing.
-            raise kept.file_not_found(file.id)
+            # After the headers: cut the connection, so that the client sees that bytes are missing.
+            raise file_store.file_not_found(file.id)
         yield piece
 
 
 def content_disposition(filename: str) -> str:
-    """The header that makes a browser keep a file instead of showing it, under a name that says what it is."""
+    """Return the header that makes browsers save the file under its name."""
     name = _UNSAFE_NAME_CHARS.sub("", filename) or "file"
-    plain = re.sub(r"[^ !#$&+.\w-]", "_", name, flags=re.ASCII)
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+    ascii_name = re.sub(r"[^ !#$&+.\w-]", "_", name, flags=re.ASCII)
+    return f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
-_INLINE_BYTES = 64 * 1024
-"""Bytes of a body that is answered at once."""
+_INLINE_BYTES = 64 * 1024  # Larger bodies are processed in a thread.
 
 
 class Extracted(msgspec.Struct, frozen=True):
@@ -275,8 +271,6 @@ class Extracted(msgspec.Struct, frozen=True):
 
 @dataclass
 class _ExtractOperation(Operation):
-    """What OpenAPI says of the body, which the route reads itself."""
-
     def __post_init__(self) -> None:
         side = Schema(enum=["input", "output", None], description="The side that comes first, where there are several.")
         body = Schema(
@@ -299,16 +293,16 @@ class ExtractController(ApiController):
         operation_class=_ExtractOperation,
     )
     async def extract(self, request: "Request[Any, Any, Any]") -> Response[Extracted]:
-        asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
+        asgi = cast("Any", request)  # Litestar has its own ASGI types.
         exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
         security.check_json(exchange)
         body = await exchange.body(self.settings)
-        answer = (
+        encoded = (
             _extract(body, self.settings)
             if len(body) <= _INLINE_BYTES
             else await asyncio.to_thread(_extract, body, self.settings)
         )
-        return Response(cast("Extracted", answer), media_type="application/json")
+        return Response(cast("Extracted", encoded), media_type="application/json")
 
 
 def _extract(body: bytes, settings: Settings) -> bytes:
@@ -319,12 +313,12 @@ def _extract(body: bytes, settings: Settings) -> bytes:
 def _parse_request(body: object) -> tuple[object, Prefer | None]:
     if not isinstance(body, dict):
         raise InvalidBody('The body must be an object with a value: {"value": …}.')
-    known = cast("dict[str, Any]", body)
-    if "value" not in known:
+    fields = cast("dict[str, Any]", body)
+    if "value" not in fields:
         raise InvalidBody('The body has no value: {"value": …}.', pointer="/value")
-    match known.get("prefer"):
+    match fields.get("prefer"):
         case None | "input" | "output" as prefer:
-            return known["value"], prefer
+            return fields["value"], prefer
         case str() as other:
             raise InvalidValue(f"prefer must be input, output or null, not {other[:40]!r}.", pointer="/prefer")
         case _:

@@ -53,18 +53,16 @@ details.span > div { padding: .25rem 0 1rem 1.5rem; }
 svg { width: 100%; height: .5rem; background: #8882; fill: #46c; }
 details.error > summary svg { fill: currentColor; }
 """ + "".join(f".d{depth} {{ padding-left: {depth}rem; }}\n" for depth in range(1, 21))
-MAX_INDENT = 20
-"""Levels that stand further in than the one above: policy allows no style but that of the file."""
+MAX_INDENT = 20  # Levels with a class in _STYLE: the policy allows no inline styles.
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 PAGE_POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-uri 'none'; form-action 'none'"
-"""What a browser may do with the file: show it, with its own style and the pictures inside it."""
+"""Allows only the style above and embedded images."""
 
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def page_head(title: str, *, wide: bool = False) -> Iterator[str]:
-    """The lines that a page begins with."""
     escaped, body = escape(title), '<body class="wide">' if wide else "<body>"
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
@@ -78,109 +76,107 @@ PAGE_END = "</body></html>"
 
 
 def data_script(name: str, text: str) -> str:
-    """JSON for programs, in an element that it cannot end."""
     return f'<script type="application/json" id="{name}">{escape_script(text)}</script>'
 
 
 def escape_script(text: str) -> str:
-    """JSON that cannot end the element which holds it."""
+    """Escape JSON so that it cannot close the surrounding script element."""
     for character in ("<", ">", "&", "\u2028", "\u2029"):
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def message_article(message: Message, note: str = "", most: int | None = None) -> Iterator[str]:
-    """A message: who spoke, and all its parts; of each at most so many characters."""
+def message_article(message: Message, note: str = "", max_chars: int | None = None) -> Iterator[str]:
     name = f" ({escape(message.name)})" if message.name else ""
     yield f'<article class="{message.role}"><h2>{message.role}{name}{note}</h2>'
     for part in message.parts:
-        yield _part(part, most)
+        yield _part(part, max_chars)
     yield "</article>"
 
 
-def escape_text(value: object, most: int | None = None) -> str:
-    """A text, or any other value as JSON, escaped; what is left out of a long one is said."""
-    whole = value if isinstance(value, str) else json.encode(value).decode()
-    if most is None or len(whole) <= most:
-        return escape(whole)
-    return f'{escape(whole[:most])}<span class="note">… and {len(whole) - most:,} more characters</span>'
+def escape_text(value: object, max_chars: int | None = None) -> str:
+    """Escape a string, or any other value as JSON; long texts are cut with a note."""
+    text = value if isinstance(value, str) else json.encode(value).decode()
+    if max_chars is None or len(text) <= max_chars:
+        return escape(text)
+    return f'{escape(text[:max_chars])}<span class="note">… and {len(text) - max_chars:,} more characters</span>'
 
 
-def _part(part: Part, most: int | None) -> str:
+def _part(part: Part, max_chars: int | None) -> str:
     match part:
-        case Text(text=said):
-            return f'<p dir="auto">{escape_text(said, most)}</p>'
-        case Refusal(text=said):
-            return f'<p dir="auto"><em>{escape_text(said, most)}</em></p>'
-        case Reasoning(text=said):
-            return f"<details><summary>reasoning</summary><pre>{escape_text(said, most)}</pre></details>"
+        case Text(text=text):
+            return f'<p dir="auto">{escape_text(text, max_chars)}</p>'
+        case Refusal(text=text):
+            return f'<p dir="auto"><em>{escape_text(text, max_chars)}</em></p>'
+        case Reasoning(text=text):
+            return f"<details><summary>reasoning</summary><pre>{escape_text(text, max_chars)}</pre></details>"
         case ToolCall(name=name, arguments=arguments):
-            return f"<pre>{escape(name)}({escape_text(arguments, most)})</pre>"
+            return f"<pre>{escape(name)}({escape_text(arguments, max_chars)})</pre>"
         case ToolResult(output=output, is_error=is_error):
-            return f"<pre>{'error' if is_error else 'result'}: {escape_text(output, most)}</pre>"
+            return f"<pre>{'error' if is_error else 'result'}: {escape_text(output, max_chars)}</pre>"
         case File():
-            return _file(part, most)
+            return _file(part, max_chars)
         case Data(name=name, value=value):
-            return f"<pre>{escape(name)}: {escape_text(json.encode(value).decode(), most)}</pre>"
+            return f"<pre>{escape(name)}: {escape_text(json.encode(value).decode(), max_chars)}</pre>"
         case _:
             assert_never(part)
 
 
-def _file(part: File, most: int | None) -> str:
-    """A picture that is in the message is shown; any other file is named, and never fetched."""
-    kind, held = part.media_type, part.data
-    if held is None and part.url is not None and part.url.startswith("data:"):
-        kind, _, held = part.url.removeprefix("data:").partition(";base64,")
-    named = escape(part.filename or part.media_type)
-    if kind in _IMAGE_TYPES and held and (most is None or len(held) <= most) and _BASE64.fullmatch(held):
-        return f'<p><img alt="{named}" src="data:{kind};base64,{held}"></p>'
-    where = f" {escape(part.url)}" if part.url and not part.url.startswith("data:") else ""
-    return f'<p class="note">[{named}{where}]</p>'
+def _file(part: File, max_chars: int | None) -> str:
+    """Embed inline images; other files are only named, never fetched."""
+    media_type, data = part.media_type, part.data
+    if data is None and part.url is not None and part.url.startswith("data:"):
+        media_type, _, data = part.url.removeprefix("data:").partition(";base64,")
+    name = escape(part.filename or part.media_type)
+    if (
+        media_type in _IMAGE_TYPES
+        and data
+        and (max_chars is None or len(data) <= max_chars)
+        and _BASE64.fullmatch(data)
+    ):
+        return f'<p><img alt="{name}" src="data:{media_type};base64,{data}"></p>'
+    url = f" {escape(part.url)}" if part.url and not part.url.startswith("data:") else ""
+    return f'<p class="note">[{name}{url}]</p>'
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SPAN_BATCH_SIZE = 20
-"""Spans that are in memory."""
-MAX_TEXT_CHARS = 20_000
-"""Characters that a span shows of each text: the file has all of them at its end, as data."""
-MAX_SESSION_BYTES = 64 * 1024 * 1024
-"""Bytes of a session's traces that are read; what comes after is not in the file, which says so."""
+MAX_TEXT_CHARS = 20_000  # Per displayed text of a span; the data at the end of the file is complete.
+MAX_SESSION_BYTES = 64 * 1024 * 1024  # Later traces are left out, with a note.
 _TRACE_BATCH_SIZE = 5
 
 
 class ReadDatabase(Protocol):
-    """How the database is asked: as by `Database.read`."""
+    """The signature of `Database.read`."""
 
-    async def __call__(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that only looks gives."""
-        ...
+    async def __call__(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
 # A trace
 
 
 async def trace_page(read: ReadDatabase, project: str, trace: str) -> AsyncGenerator[bytes]:
-    """The page of a trace; a NotFound comes before anything else."""
-    summary, said = await read(span_trees.get_trace_overview, project, trace), await read(load_turn, project, trace)
-    if summary is None or said is None:
+    """Yield the page of a trace. Raises NotFound before the first piece."""
+    summary, turn = await read(span_trees.get_trace_overview, project, trace), await read(load_turn, project, trace)
+    if summary is None or turn is None:
         raise NotFound(f"There is no trace {trace[:80]!r}.")
-    places = await read(span_trees.load_outline, project, trace)
+    entries = await read(span_trees.load_outline, project, trace)
     yield _encode_lines([*page_head(summary.root.name, wide=True), *_facts(summary)])
-    yield _encode_lines([_heading("Conversation"), *_turn(said[1]), _heading("Spans")])
-    for some in _batches(places):
-        spans = {span.span_id: span for span in await read(load_spans, project, trace, _ids(some))}
+    yield _encode_lines([_heading("Conversation"), *_turn(turn[1]), _heading("Spans")])
+    for batch in _batches(entries):
+        spans = {span.span_id: span for span in await read(load_spans, project, trace, _ids(batch))}
         yield _encode_lines(
             line
-            for place in some
-            if place.span_id in spans
-            for line in _span(spans[place.span_id], place, summary.root)
+            for entry in batch
+            if entry.span_id in spans
+            for line in _span(spans[entry.span_id], entry, summary.root)
         )
     yield b'<script type="application/json" id="spans">['
     is_first = True
-    for some in _batches(places):
-        for body in await read(_bodies, project, trace, _ids(some)):
+    for batch in _batches(entries):
+        for body in await read(_bodies, project, trace, _ids(batch)):
             yield (b"\n" if is_first else b",\n") + escape_script(body.decode()).encode()
             is_first = False
     yield f"]</script>\n{PAGE_END}\n".encode()
@@ -190,12 +186,12 @@ def _bodies(db: Connection, project: str, trace: str, ids: list[str]) -> list[by
     return list(load_bodies(db, project, trace, ids))
 
 
-def _batches(places: Sequence[OutlineEntry]) -> Iterator[Sequence[OutlineEntry]]:
-    return (places[first : first + SPAN_BATCH_SIZE] for first in range(0, len(places), SPAN_BATCH_SIZE))
+def _batches(entries: Sequence[OutlineEntry]) -> Iterator[Sequence[OutlineEntry]]:
+    return (entries[first : first + SPAN_BATCH_SIZE] for first in range(0, len(entries), SPAN_BATCH_SIZE))
 
 
-def _ids(places: Sequence[OutlineEntry]) -> list[str]:
-    return [place.span_id for place in places]
+def _ids(entries: Sequence[OutlineEntry]) -> list[str]:
+    return [entry.span_id for entry in entries]
 
 
 def _facts(summary: TraceOverview) -> Iterator[str]:
@@ -217,10 +213,10 @@ def _facts(summary: TraceOverview) -> Iterator[str]:
     yield _fact_list(facts)
 
 
-def _span(span: Span, place: OutlineEntry, root: TraceListItem) -> Iterator[str]:
+def _span(span: Span, entry: OutlineEntry, root: TraceListItem) -> Iterator[str]:
     failed = "" if span.status == "ok" else " error"
-    notes = "".join(f' <span class="note">({note})</span>' for note in place.notes)
-    depth = f' class="d{min(place.depth, MAX_INDENT)}"' if place.depth else ""
+    notes = "".join(f' <span class="note">({note})</span>' for note in entry.notes)
+    depth = f' class="d{min(entry.depth, MAX_INDENT)}"' if entry.depth else ""
     yield f'<details class="span{failed}"><summary><span{depth}>{escape(span.name)}{notes}</span>'
     yield f"<span>{span.kind}</span><span>{_duration(span.duration_ms)}</span>{_time_bar(span, root)}</summary><div>"
     usage = span.usage
@@ -240,11 +236,11 @@ def _span(span: Span, place: OutlineEntry, root: TraceListItem) -> Iterator[str]
         "scope": span.scope,
         "parameters": span.parameters or None,
         "notes": ", ".join(span.notes),
-        "redacted": ", ".join(f"{one.path} by {one.by} ({one.count})" for one in span.redactions),
+        "redacted": ", ".join(f"{item.path} by {item.by} ({item.count})" for item in span.redactions),
     }
     yield _fact_list(facts)
     for message in (*span.messages_in, *span.messages_out):
-        yield from message_article(message, most=MAX_TEXT_CHARS)
+        yield from message_article(message, max_chars=MAX_TEXT_CHARS)
     for name, value in (("inputs", span.inputs), ("outputs", span.outputs)):
         if value is not None:
             yield f"<pre>{name}: {escape_text(value, MAX_TEXT_CHARS)}</pre>"
@@ -262,25 +258,25 @@ _NEW_LINE = "\n"
 
 
 def _time_bar(span: Span, root: TraceListItem) -> str:
-    """Where a span stands in the time of its trace: of a hundred, from where and how far."""
-    whole = max(root.duration_ms, 0.001)
-    begin = min(99.0, max(0.0, (span.start - root.start).total_seconds() * 100_000 / whole))
-    width = min(100.0 - begin, max(0.5, span.duration_ms * 100 / whole))
+    """Draw the span's share of the trace's duration, in percent."""
+    total_ms = max(root.duration_ms, 0.001)
+    start = min(99.0, max(0.0, (span.start - root.start).total_seconds() * 100_000 / total_ms))
+    width = min(100.0 - start, max(0.5, span.duration_ms * 100 / total_ms))
     box = 'viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true"'
-    return f'<svg {box}><rect x="{begin:.2f}" width="{width:.2f}" height="1"/></svg>'
+    return f'<svg {box}><rect x="{start:.2f}" width="{width:.2f}" height="1"/></svg>'
 
 
 # A session
 
 
 async def session_page(read: ReadDatabase, project: str, session: str) -> AsyncGenerator[bytes]:
-    """The page of a session's conversation; a NotFound comes before anything else."""
+    """Yield the page of a session's conversation. Raises NotFound before the first piece."""
     turns: list[Turn] = []
     after, size = None, 0
     while size < MAX_SESSION_BYTES:
-        page, some, more = await read(load_session_turns, project, session, Window(_TRACE_BATCH_SIZE, after))
-        turns += some
-        size += more
+        page, batch, batch_bytes = await read(load_session_turns, project, session, Window(_TRACE_BATCH_SIZE, after))
+        turns += batch
+        size += batch_bytes
         after = page.next
         if after is None:
             break
@@ -289,32 +285,29 @@ async def session_page(read: ReadDatabase, project: str, session: str) -> AsyncG
     count, tabs = len(turns), build_tabs(turns)
     del turns
     yield _encode_lines([*page_head(f"Session {session}"), _fact_list({"traces": f"{count:,}"})])
-    for place, tab in enumerate(tabs):
-        yield _encode_lines(_tab(tab, place))
+    for index, tab in enumerate(tabs):
+        yield _encode_lines(_tab(tab, index))
     if after is not None:
         yield b'<p class="note">The session goes on: it is too long for one file.</p>\n'
     yield f"{data_script('session', json.encode({'session': session, 'tabs': tabs}).decode())}\n".encode()
     yield f"{PAGE_END}\n".encode()
 
 
-def _tab(tab: Tab, place: int) -> Iterator[str]:
+def _tab(tab: Tab, index: int) -> Iterator[str]:
     if tab.origin is not None:
-        yield _heading(f"Branch {place + 1}, from step {tab.origin.steps} of branch {tab.origin.tab + 1}")
-    elif place:
-        yield _heading(f"Branch {place + 1}")
+        yield _heading(f"Branch {index + 1}, from step {tab.origin.steps} of branch {tab.origin.tab + 1}")
+    elif index:
+        yield _heading(f"Branch {index + 1}")
     for step in tab.steps:
         yield from _step(step)
 
 
-# Pieces
-
-
-def _turn(said: Turn) -> Iterator[str]:
-    for message in said.messages_in:
+def _turn(turn: Turn) -> Iterator[str]:
+    for message in turn.messages_in:
         yield from message_article(message)
-    for step in said.tools:
+    for step in turn.tools:
         yield from _step(step)
-    for message in said.messages_out:
+    for message in turn.messages_out:
         yield from message_article(message)
 
 
@@ -323,18 +316,18 @@ def _step(step: Step) -> Iterator[str]:
         case MessageStep(message=message):
             yield from message_article(message)
         case ToolStep(name=name, inputs=inputs, outputs=outputs, status=status):
-            given = "" if inputs is None else escape_text(inputs)
-            yield f'<article class="tool"><h2>tool</h2><pre>{escape(name)}({given})</pre>'
+            arguments = "" if inputs is None else escape_text(inputs)
+            yield f'<article class="tool"><h2>tool</h2><pre>{escape(name)}({arguments})</pre>'
             yield f"<pre>{'error' if status == 'error' else 'result'}: {escape_text(outputs)}</pre></article>"
 
 
 def _fact_list(facts: dict[str, Any]) -> str:
-    said = [f"{name}: {escape_text(value, MAX_TEXT_CHARS)}" for name, value in facts.items() if value not in (None, "")]
-    return f'<pre class="note">{_NEW_LINE.join(said)}</pre>'
+    rows = [f"{name}: {escape_text(value, MAX_TEXT_CHARS)}" for name, value in facts.items() if value not in (None, "")]
+    return f'<pre class="note">{_NEW_LINE.join(rows)}</pre>'
 
 
-def _heading(said: str) -> str:
-    return f'<h2 class="part">{escape(said)}</h2>'
+def _heading(text: str) -> str:
+    return f'<h2 class="part">{escape(text)}</h2>'
 
 
 def _encode_lines(lines: Iterator[str] | Sequence[str]) -> bytes:
@@ -350,17 +343,17 @@ def _time(at: datetime) -> str:
 
 
 def read_thread_page(db: Connection, project: str, thread: str) -> bytes:
-    """A thread as a page to read; made in the thread of the database, as the loop should not wait for a long one."""
-    stored_thread, everything = require_thread(db, project, thread), message_tree.list_nodes(db, project, thread)
-    return thread_page(stored_thread, branch_paths(everything, [stored_thread.head])[0], everything)
+    """Return the page of a thread. Rendered in the database's OS thread, off the event loop."""
+    stored_thread, nodes = require_thread(db, project, thread), message_tree.list_nodes(db, project, thread)
+    return thread_page(stored_thread, branch_paths(nodes, [stored_thread.head])[0], nodes)
 
 
-def thread_page(thread: Thread, branch: Sequence[Node], everything: Sequence[Node]) -> bytes:
-    """The file: one branch to be read, all of them as data."""
+def thread_page(thread: Thread, branch: Sequence[Node], nodes: Sequence[Node]) -> bytes:
+    """Render one branch; the data at the end has all nodes."""
     lines = [
         *page_head(thread.title or thread.id),
         *(line for node in branch for line in message_article(node.message, _note(node))),
-        data_script("thread", encode_thread(thread, list(everything)).decode().strip()),
+        data_script("thread", encode_thread(thread, list(nodes)).decode().strip()),
         PAGE_END,
     ]
     return ("\n".join(lines) + "\n").encode()

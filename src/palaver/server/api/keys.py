@@ -1,4 +1,4 @@
-"""/api/keys: API keys; /api/session: browser sessions, opened by sending a key and kept in an HttpOnly cookie."""
+"""/api/keys: API keys; /api/session: log in with a key, for a session in an HttpOnly cookie."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -30,7 +30,7 @@ from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Authenticator, Caller, session_cookie
 from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import KIB, Settings
-from palaver.storage import api_keys as kept
+from palaver.storage import api_keys as key_store
 from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
@@ -77,7 +77,6 @@ def key_row(key: ApiKey) -> KeyRow:
 
 
 def new_key_view(key: ApiKey, secret: str) -> NewKey:
-    """A key as its maker sees it, once."""
     return NewKey(**_fields(key), secret=secret)
 
 
@@ -90,13 +89,13 @@ class KeyController(ApiController):
 
     @get(operation_id="list_keys", summary="The project's keys, newest first")
     async def list_keys(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
-        page = await self.database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
+        page = await self.database.read(key_store.list_keys, caller_of(request).project, Window(limit, after))
         return page.map(key_row)
 
     @post(operation_id="make_key", summary="A new key", operation_class=operation_with_body(MakeKey))
     async def make_key(self, request: ApiRequest) -> Response[NewKey]:
         body, caller = decode_body(await raw_body(request, self.settings), MakeKey, self.settings), caller_of(request)
-        key, secret = kept.new_api_key(
+        key, secret = key_store.new_api_key(
             project=caller.project,
             name=api_keys.check_key_name(body.name, pointer="/name"),
             scopes=_parse_scopes(body.scopes, caller),
@@ -104,7 +103,7 @@ class KeyController(ApiController):
             expires_at=_check_future(body.expires_at, self.authenticator.now()),
             made_by=caller.key,
         )
-        await self.database.write(kept.insert_key, key)
+        await self.database.write(key_store.insert_key, key)
         self.authenticator.invalidate(key.id)
         location = f"{self.settings.root_path}/api/keys/{api_keys.format_key_id(key.id)}"
         return object_response(request, new_key_view(key, secret), status=201, location=location)
@@ -118,22 +117,20 @@ class KeyController(ApiController):
     async def change_key(self, request: ApiRequest, key_id: FromPath[str]) -> Response[KeyRow]:
         body = decode_body(await raw_body(request, self.settings), ChangeKey, self.settings)
         changes = _changes(body, self.authenticator.now())
-        changed = await self.database.write(
-            _if_fresh, if_match_check(request, key_row), caller_of(request).project, key_id, kept.update_key, changes
-        )
+        check, project = if_match_check(request, key_row), caller_of(request).project
+        changed = await self.database.write(_change_if_match, check, project, key_id, key_store.update_key, changes)
         self.authenticator.invalidate(changed.id)
         return object_response(request, key_row(changed))
 
     @delete("/{key_id:str}", operation_id="revoke_key", summary="Revoke it; its row stays")
     async def revoke_key(self, request: ApiRequest, key_id: FromPath[str]) -> None:
-        revoke = _revoked_at(self.authenticator.now())
-        changed = await self.database.write(
-            _if_fresh, if_match_check(request, key_row), caller_of(request).project, key_id, revoke
-        )
+        revoke = _revocation(self.authenticator.now())
+        check, project = if_match_check(request, key_row), caller_of(request).project
+        changed = await self.database.write(_change_if_match, check, project, key_id, revoke)
         self.authenticator.invalidate(changed.id)
 
 
-def _if_fresh(
+def _change_if_match(
     db: Connection,
     check: Callable[[ApiKey], None],
     project: str,
@@ -141,34 +138,34 @@ def _if_fresh(
     change: Callable[..., ApiKey | None],
     *args: Any,
 ) -> ApiKey:
-    """Change a key of the project, if it is there and the caller has seen it as it is."""
-    named = api_keys.parse_key_id(key_id)
-    key = kept.get_key(db, project, named) if named else None
+    """Apply `change` to a key. Raises NotFound, or StaleBase if `If-Match` fails."""
+    parsed_id = api_keys.parse_key_id(key_id)
+    key = key_store.get_key(db, project, parsed_id) if parsed_id else None
     if key is None:
         raise NotFound(f"There is no key {key_id[:40]!r}.")
     check(key)
     return change(db, project, key.id, *args) or key
 
 
-def _revoked_at(now: datetime) -> Callable[[Connection, str, str], ApiKey | None]:
-    return lambda db, project, key: kept.revoke_key(db, project, key, at=now)
+def _revocation(now: datetime) -> Callable[[Connection, str, str], ApiKey | None]:
+    return lambda db, project, key: key_store.revoke_key(db, project, key, at=now)
 
 
-def _parse_scopes(words: list[str], caller: Caller) -> frozenset[Scope]:
-    scopes = api_keys.parse_scopes(words, pointer="/scopes")
+def _parse_scopes(names: list[str], caller: Caller) -> frozenset[Scope]:
+    scopes = api_keys.parse_scopes(names, pointer="/scopes")
     for scope in api_keys.minimal_scopes(scopes - caller.scopes):
         raise MissingScope(scope, reason=f"You cannot give the scope {scope}, which you do not have.")
     return scopes
 
 
-def _changes(given: ChangeKey, now: datetime) -> dict[str, Any]:
-    if given.scopes is not UNSET:
+def _changes(body: ChangeKey, now: datetime) -> dict[str, Any]:
+    if body.scopes is not UNSET:
         raise InvalidValue("What a key may do never changes: make another, and revoke this one.", pointer="/scopes")
     changes: dict[str, Any] = {}
-    if given.name is not UNSET:
-        changes["name"] = api_keys.check_key_name(given.name, pointer="/name")
-    if given.expires_at is not UNSET:
-        changes["expires_at"] = _check_future(given.expires_at, now)
+    if body.name is not UNSET:
+        changes["name"] = api_keys.check_key_name(body.name, pointer="/name")
+    if body.expires_at is not UNSET:
+        changes["expires_at"] = _check_future(body.expires_at, now)
     return changes
 
 
@@ -194,7 +191,7 @@ def _format_optional(moment: datetime | None) -> str | None:
     return format_timestamp(moment) if moment else None
 
 
-_MAX_LOGIN_BYTES = 4 * KIB  # Anyone may send one.
+_MAX_LOGIN_BYTES = 4 * KIB  # Sent without authentication.
 
 
 class Login(msgspec.Struct, frozen=True):
@@ -226,28 +223,28 @@ class SessionController(ApiController):
         operation_class=operation_with_body(Login),
     )
     async def log_in(self, request: ApiRequest) -> Response[None]:
-        small = msgspec.structs.replace(self.settings, max_body=_MAX_LOGIN_BYTES)
-        body = decode_body(await raw_body(request, small), Login, small)
+        settings = msgspec.structs.replace(self.settings, max_body=_MAX_LOGIN_BYTES)
+        body = decode_body(await raw_body(request, settings), Login, settings)
         address = request.client.host if request.client else ""
         self.rate_limits.count_login(address)
         caller = await self.authenticator.caller_of_key(body.key.strip())
         if caller is None:
-            raise Unauthorized("This is not a valid key.")  # Unknown, expired or revoked: nobody is told.
+            raise Unauthorized("This is not a valid key.")  # Same for unknown, expired and revoked.
         self.rate_limits.uncount_login(address)
         self.rate_limits.count_request(caller)
         value, session = await self.authenticator.create_session(caller)
-        lasting = session.expires_at - session.created_at
-        return _with_cookie(request, self.settings, value, int(lasting.total_seconds()))
+        lifetime = session.expires_at - session.created_at
+        return _with_cookie(request, self.settings, value, int(lifetime.total_seconds()))
 
     @get(operation_id="get_session", summary="Who is asking")
     async def get_session(self, request: ApiRequest) -> SessionView:
         caller = caller_of(request)
-        ends = await self.authenticator.expires_at(caller)
+        expires_at = await self.authenticator.expires_at(caller)
         return SessionView(
             project=caller.project,
             scopes=api_keys.minimal_scopes(caller.scopes),
             key=api_keys.format_key_id(caller.key) if caller.key else None,
-            expires_at=format_timestamp(ends) if ends else None,
+            expires_at=_format_optional(expires_at),
         )
 
     @delete(operation_id="log_out", summary="End this session")

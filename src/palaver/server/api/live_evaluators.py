@@ -1,4 +1,4 @@
-"""/api/online: rules by which live traffic is scored, and their statistics."""
+"""/api/online: rules that score live traffic, and their statistics."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -38,14 +38,13 @@ from palaver.server.api.trace_views import Since, Until
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import live_evaluators
-from palaver.storage.evaluations import live_evaluators as online_scores
 from palaver.storage.evaluations.live_evaluators import LiveEvaluator, LiveScoreStats
 from palaver.storage.pagination import Page, Window
 from palaver.storage.spans.stats import TimeStep
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000)]
-Wanted = Annotated[tuple[WantedEvaluator, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
+EvaluatorList = Annotated[tuple[WantedEvaluator, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
 
 
 class NewRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +55,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True):
     """As traces are asked for; null: all of them."""
     sample: Sample = 0.1
     """The share of them that is scored: the same trace is always in, or always out."""
-    evaluators: Wanted
+    evaluators: EvaluatorList
     per_minute: PerMinute = 60
     """At most so many, over all processes."""
     session: bool = False
@@ -70,7 +69,7 @@ class RulePatch(msgspec.Struct, frozen=True, kw_only=True):
     name: DisplayName | UnsetType = UNSET
     filter: dict[str, Any] | UnsetType | None = UNSET
     sample: Sample | UnsetType = UNSET
-    evaluators: Wanted | UnsetType = UNSET
+    evaluators: EvaluatorList | UnsetType = UNSET
     per_minute: PerMinute | UnsetType = UNSET
     session: bool | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -139,12 +138,12 @@ class LiveEvaluatorController(ApiController):
         if body.filter is not None:
             parse_trace_filter(body.filter)
         now = utc_now()
-        made = LiveEvaluator(
+        rule = LiveEvaluator(
             id=new_id("on"),
             name=body.name,
             filter=body.filter,
             sample=body.sample,
-            evaluators=self._planned(request, body.evaluators),
+            evaluators=self._plan(request, body.evaluators),
             per_minute=body.per_minute,
             session=body.session,
             enabled=body.enabled,
@@ -154,9 +153,9 @@ class LiveEvaluatorController(ApiController):
         )
 
         def work(db: Connection) -> HttpResponse:
-            kept = live_evaluators.create_live_evaluator(db, caller.project, made)
+            stored = live_evaluators.create_live_evaluator(db, caller.project, rule)
             return encode_object(
-                _rule_view(kept), status=201, location=f"{self.settings.root_path}/api/online/{kept.id}"
+                _rule_view(stored), status=201, location=f"{self.settings.root_path}/api/online/{stored.id}"
             )
 
         response = await run_idempotent(request, self.database, raw, work)
@@ -189,7 +188,7 @@ class LiveEvaluatorController(ApiController):
         if fields.get("filter") is not None:
             parse_trace_filter(fields["filter"])
         if body.evaluators is not UNSET:
-            fields["evaluators"] = self._planned(request, body.evaluators)
+            fields["evaluators"] = self._plan(request, body.evaluators)
         changed = await self.database.write(
             live_evaluators.update_live_evaluator, caller_of(request).project, rule, utc_now(), **fields
         )
@@ -218,36 +217,36 @@ class LiveEvaluatorController(ApiController):
 
         def work(db: Connection, project: str) -> RuleStats:
             live_evaluators.get_live_evaluator(db, project, rule)
-            found = online_scores.score_stats(db, project, rule, by=by, **times)
-            counts = online_scores.count_cases(db, project, rule)
-            data = [_rule_stat(one) for one in found]
-            waiting = counts.waiting + counts.running
-            return RuleStats(waiting=waiting, done=counts.done, dropped=counts.dropped, data=data)
+            stats = live_evaluators.score_stats(db, project, rule, by=by, **times)
+            counts = live_evaluators.count_cases(db, project, rule)
+            data, pending = [_rule_stat(row) for row in stats], counts.waiting + counts.running
+            return RuleStats(waiting=pending, done=counts.done, dropped=counts.dropped, data=data)
 
         return await self.database.read(work, caller_of(request).project)
 
-    def _planned(self, request: ApiRequest, wanted: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
+    def _plan(self, request: ApiRequest, requested: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
         caller = caller_of(request)
-        return _plan_evaluators(wanted, self.evaluators, self.evaluator_context.for_project(caller.project, caller.key))
+        context = self.evaluator_context.for_project(caller.project, caller.key)
+        return _plan_evaluators(requested, self.evaluators, context)
 
 
 def _plan_evaluators(
-    wanted: Sequence[WantedEvaluator], known: EvaluatorRegistry, reach: EvaluatorContext
+    requested: Sequence[WantedEvaluator], registry: EvaluatorRegistry, context: EvaluatorContext
 ) -> list[dict[str, Any]]:
-    """The evaluators, checked: each by its name, with parameters that it takes."""
-    found: list[PlannedEvaluator] = []
-    for place, one in enumerate(wanted):
-        at = f"/evaluators/{place}"
+    """Validate the evaluators: known keys, valid parameters, unique names."""
+    planned: list[PlannedEvaluator] = []
+    for index, item in enumerate(requested):
+        pointer = f"/evaluators/{index}"
         try:
-            bound = known.find(one.key).bind(one.parameters, reach, name=one.name)
+            bound = registry.find(item.key).bind(item.parameters, context, name=item.name)
         except RequestError as error:
-            error.pointer = f"{at}{error.pointer or '/key'}"
+            error.pointer = f"{pointer}{error.pointer or '/key'}"
             raise
-        if any(bound.name == before.name for before in found):
-            told = f"Two evaluators are called {bound.name!r}: give one another name."
-            raise InvalidValue(told, pointer=f"{at}/name")
-        found.append(PlannedEvaluator(key=one.key, name=bound.name, parameters=one.parameters))
-    return msgspec.to_builtins(found)
+        if any(bound.name == other.name for other in planned):
+            message = f"Two evaluators are called {bound.name!r}: give one another name."
+            raise InvalidValue(message, pointer=f"{pointer}/name")
+        planned.append(PlannedEvaluator(key=item.key, name=bound.name, parameters=item.parameters))
+    return msgspec.to_builtins(planned)
 
 
 def _rule_view(rule: LiveEvaluator) -> RuleView:
@@ -266,15 +265,15 @@ def _rule_view(rule: LiveEvaluator) -> RuleView:
     )
 
 
-def _rule_stat(one: LiveScoreStats) -> RuleStat:
+def _rule_stat(row: LiveScoreStats) -> RuleStat:
     return RuleStat(
-        at=format_timestamp(one.at),
-        evaluator=one.evaluator,
-        n=one.n,
-        passed=one.passed,
-        pass_rate=one.passed / one.judged if one.judged else None,
-        mean=one.mean,
-        skipped=one.skipped,
-        errors=one.errors,
-        cost=one.cost,
+        at=format_timestamp(row.at),
+        evaluator=row.evaluator,
+        n=row.n,
+        passed=row.passed,
+        pass_rate=row.passed / row.judged if row.judged else None,
+        mean=row.mean,
+        skipped=row.skipped,
+        errors=row.errors,
+        cost=row.cost,
     )

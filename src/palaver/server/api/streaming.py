@@ -1,4 +1,4 @@
-"""Streamed responses of the REST API: pieces sent as fast as the client reads them."""
+"""Streamed responses of the REST API, sent as fast as the client reads."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -55,22 +55,23 @@ async def send_pieces(
 ) -> None:
     """Send `first` and `lines`, until the client disconnects, stalls, or its credential becomes invalid."""
     loop = asyncio.get_running_loop()
-    sending = loop.create_task(_send_all(exchange, first, lines, stall, headers))
-    leaving = loop.create_task(_wait_disconnect(exchange))
-    watched = exchange.authenticator.watch(exchange.caller, sending.cancel) if exchange.authenticator else nullcontext()
+    send_task = loop.create_task(_send_all(exchange, first, lines, stall, headers))
+    disconnect_task = loop.create_task(_wait_disconnect(exchange))
+    authenticator = exchange.authenticator
+    watch = authenticator.watch(exchange.caller, send_task.cancel) if authenticator else nullcontext()
     try:
-        with watched:
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
-        is_gone = leaving.done()
+        with watch:
+            await asyncio.wait([send_task, disconnect_task], return_when=asyncio.FIRST_COMPLETED)
+        is_disconnected = disconnect_task.done()
     finally:
-        for task in (sending, leaving):
+        for task in (send_task, disconnect_task):
             task.cancel()
-        await asyncio.wait([sending, leaving])
-    if not sending.cancelled():
-        sending.result()  # Raise its error.
-    elif not is_gone and exchange.writer is not None:
+        await asyncio.wait([send_task, disconnect_task])
+    if not send_task.cancelled():
+        send_task.result()  # Raise its error.
+    elif not is_disconnected and exchange.writer is not None:
         exchange.writer.abort()  # So that the client sees that it is incomplete.
-    elif not is_gone:
+    elif not is_disconnected:
         raise ClientDisconnected
 
 
