@@ -1,4 +1,4 @@
-"""The Litestar application behind /api. The dispatcher authenticates and checks requests before."""
+"""The Litestar application behind /api. Requests arrive authenticated and checked by the dispatcher."""
 
 import time
 from collections.abc import Mapping

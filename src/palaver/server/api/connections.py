@@ -112,10 +112,10 @@ class ConnectionController(ApiController):
         self, request: ApiRequest, after: After = None, limit: Limit = 50
     ) -> Page[ConnectionRow]:
         await self.connection_sync.sync()
-        added = [_row(one) for one in self.connection_sync.list_synced()]
+        added = [_row(connection) for connection in self.connection_sync.list_synced()]
         names = {row.name for row in added if row.state != "failed"}
-        remotes = [one for one in self.registry if isinstance(one, RemoteWorkflow)]
-        fixed = [_fixed_row(one, self.settings) for one in remotes if one.description.name not in names]
+        remotes = [workflow for workflow in self.registry if isinstance(workflow, RemoteWorkflow)]
+        fixed = [_fixed_row(remote, self.settings) for remote in remotes if remote.description.name not in names]
         window, project = Window(limit, after), caller_of(request).project
         return paginate_by_name([*fixed, *added], _sort_key, project=project, window=window)
 
@@ -132,10 +132,10 @@ class ConnectionController(ApiController):
         options = ConnectionOptions(
             is_chat=body.is_chat, dialect=body.dialect, model=body.model, timeout_seconds=body.timeout_seconds
         )
-        config = self.connection_sync.connection_config(_checked_url(body.url), options)
-        requested_name = None if body.name is None else _free_name(body.name, self.registry)
+        config = self.connection_sync.connection_config(_normalize_url(body.url), options)
+        requested_name = None if body.name is None else _check_free_name(body.name, self.registry)
         discovery = await _discover(config, requested_name)
-        name = requested_name or _free_name(default_name(config.url, discovery.name), self.registry)
+        name = requested_name or _check_free_name(default_name(config.url, discovery.name), self.registry)
         workflow, now = remote_workflow(config, name, to_remote_service(name, discovery)), utc_now()
         base, keyed = base_url(request, self.settings), await requires_key(self.settings, self.authenticator)
         variant_id = new_id("var")
@@ -146,7 +146,7 @@ class ConnectionController(ApiController):
         def work(db: Connection) -> HttpResponse:
             if body.dry_run:
                 return encode_object(view([]))
-            _free_name(name, self.registry)  # May have been taken during discovery.
+            _check_free_name(name, self.registry)  # May have been taken during discovery.
             connection = StoredConnection(
                 name=name,
                 url=config.place,
@@ -169,23 +169,23 @@ class ConnectionController(ApiController):
         if not await self.connection_sync.apply_change(
             lambda: self.database.write(connection_store.delete_connection, DEFAULT_PROJECT, name)
         ):
-            raise _not_removed(request, name, self.registry, self.settings)
+            raise _removal_error(request, name, self.registry, self.settings)
         if name not in self.registry:
             reason = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
             while await self.database.write(queue.fail_queued_runs, name, reason, utc_now()):
                 pass
 
 
-def _checked_url(url: str) -> str:
+def _normalize_url(url: str) -> str:
     """Return the normalized URL. All refusals have the same message, so that nothing about the network is revealed."""
     try:
         check_url(url)
         return ConnectionConfig(url=url).place
     except (UrlRefused, ValueError):
-        raise _refused() from None
+        raise _url_refused() from None
 
 
-def _refused() -> UrlRefused:
+def _url_refused() -> UrlRefused:
     from palaver.outbound.ssrf import url_refused
 
     return url_refused()
@@ -203,7 +203,7 @@ async def _discover(config: ConnectionConfig, name: str | None) -> Discovery:
         raise DiscoveryRefused(message, details={**error.details, "settings": declared}) from None
 
 
-def _free_name(name: str, registry: Registry) -> str:
+def _check_free_name(name: str, registry: Registry) -> str:
     try:
         check_workflow_name(name)
     except DeclarationError as error:
@@ -213,7 +213,7 @@ def _free_name(name: str, registry: Registry) -> str:
     return name
 
 
-def _not_removed(request: ApiRequest, name: str, registry: Registry, settings: Settings) -> Exception:
+def _removal_error(request: ApiRequest, name: str, registry: Registry, settings: Settings) -> Exception:
     if name not in registry or not isinstance(registry.workflow(name), RemoteWorkflow):
         return NotFound(f"There is no connection {name[:80]!r}.")
     where = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"

@@ -132,7 +132,7 @@ def _rate(db: Connection, project: str, run: str, body: Rate, key: str, now: dat
         node = get_node(db, project, stored_run.thread, message)
         if node is None or node.run != run:
             raise ItemNotFound(message, pointer="/message")
-    opinion = Feedback(
+    record = Feedback(
         run=run,
         message=message,
         key=key,
@@ -142,38 +142,38 @@ def _rate(db: Connection, project: str, run: str, body: Rate, key: str, now: dat
         created_at=now,
     )
     if body.rating is None:
-        feedback.delete_feedback(db, project, opinion)
+        feedback.delete_feedback(db, project, record)
     else:
-        opinion = feedback.save_feedback(db, project, opinion)
+        record = feedback.save_feedback(db, project, record)
     counts = feedback.count_feedback(db, project, [run], key=key).get((run, message), Counts())
     return Rated(
         run=run,
         message=message or None,
         rating=body.rating,
-        comment=opinion.comment if body.rating else "",
-        user=opinion.user or None,
+        comment=record.comment if body.rating else "",
+        user=record.user or None,
         feedback=counts,
     )
 
 
 def _row(entry: FeedbackEntry) -> FeedbackRow:
-    opinion = entry.feedback
+    record = entry.feedback
     if entry.thread is not None:
-        source = {"kind": "conversation", "id": entry.thread, "upto": opinion.message or None}
+        source = {"kind": "conversation", "id": entry.thread, "upto": record.message or None}
     else:
         source = {"kind": "trace", "id": entry.trace_id}
     return FeedbackRow(
-        run=opinion.run,
-        message=opinion.message or None,
-        rating=opinion.rating,
-        comment=opinion.comment,
-        user=opinion.user or None,
-        key=format_key_id(opinion.key) if opinion.key else None,
+        run=record.run,
+        message=record.message or None,
+        rating=record.rating,
+        comment=record.comment,
+        user=record.user or None,
+        key=format_key_id(record.key) if record.key else None,
         workflow=entry.workflow,
         asked=entry.preview_in,
         answered=entry.preview_out,
         source=source,
-        created_at=format_timestamp(opinion.created_at),
+        created_at=format_timestamp(record.created_at),
     )
 
 

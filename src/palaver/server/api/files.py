@@ -208,8 +208,8 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
     if length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)
     pieces = FileChunks()
-    more = True
-    while more:
+    has_more = True
+    while has_more:
         try:
             async with asyncio.timeout(settings.body_seconds):
                 message = await exchange.receive()
@@ -221,7 +221,7 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
         if pieces.bytes + len(data) > max_bytes:
             raise _too_large(max_bytes)
         pieces.feed(data)
-        more = message.get("more_body", False)
+        has_more = message.get("more_body", False)
     if not pieces.bytes:
         raise InvalidBody("The body is empty: it should be the file itself.")
     return pieces
