@@ -141,7 +141,9 @@ class ConnectionController(ApiController):
         variant_id = new_id("var")
 
         def view(stored_variants: list[variants.Variant]) -> WorkflowView:
-            return workflow_view(workflow, default=self.registry.default, base=base, keyed=keyed, known=stored_variants)
+            return workflow_view(
+                workflow, default=self.registry.default, base=base, keyed=keyed, stored_variants=stored_variants
+            )
 
         def work(db: Connection) -> HttpResponse:
             if body.dry_run:

@@ -1,4 +1,4 @@
-"""Projects over REST, for an admin of the project `default`; nobody else learns which there are."""
+"""/api/projects: list, create and erase projects; only for admins of the project `default`."""
 
 import asyncio
 import logging
@@ -29,8 +29,7 @@ from palaver.server.api.dependencies import ApiController
 from palaver.server.api.keys import NewKey, new_key_view
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.settings import Settings
-from palaver.storage import api_keys as kept_keys
-from palaver.storage import projects as kept
+from palaver.storage import api_keys, projects
 from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
@@ -70,10 +69,10 @@ class ProjectController(ApiController):
     @get(operation_id="list_projects", summary="All projects, by name")
     async def list_projects(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
         require_default_project(request)
-        page = await self.database.read(kept.list_projects, Window(limit, after))
-        first = await self.database.read(kept.get_project, DEFAULT_PROJECT) if after is None else None
-        rows = page.map(_row)
-        if after is None and first is None:  # Nobody made it: it is always there.
+        page = await self.database.read(projects.list_projects, Window(limit, after))
+        default = await self.database.read(projects.get_project, DEFAULT_PROJECT) if after is None else None
+        rows = page.map(_project_row)
+        if after is None and default is None:  # It exists without a row.
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows
 
@@ -83,26 +82,26 @@ class ProjectController(ApiController):
         body = decode_body(await raw_body(request, self.settings), MakeProject, self.settings)
         name, now = check_project(body.name, pointer="/name"), self.authenticator.now()
         project = Project(name=name, created_at=now)
-        key, secret = kept_keys.new_api_key(
+        key, secret = api_keys.new_api_key(
             project=name, name="the first key", scopes=ALL_SCOPES, now=now, made_by=caller.key
         )
         await self.database.write(_create_project, project, key)
         self.authenticator.invalidate(key.id)
-        made = NewProject(name=name, created_at=format_timestamp(now), key=new_key_view(key, secret))
-        return object_response(request, made, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
+        view = NewProject(name=name, created_at=format_timestamp(now), key=new_key_view(key, secret))
+        return object_response(request, view, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
 
     @delete("/{name:str}", operation_id="erase_project", summary="Erase all of it", status_code=202)
     async def erase_project(self, request: ApiRequest, name: FromPath[str], confirm: Confirm = None) -> None:
         require_default_project(request)
         for key in await self.database.write(_close_project, name, confirm):
             self.authenticator.invalidate(key)
-        task = asyncio.get_running_loop().create_task(_erase_later(self.database, name))
+        task = asyncio.get_running_loop().create_task(_erase_project_data(self.database, name))
         _erasure_tasks.add(task)
         task.add_done_callback(_erasure_tasks.discard)
 
 
 def require_default_project(request: ApiRequest) -> Caller:
-    """Who is asking, if it is the house's own project that they are in."""
+    """Return the caller. Raises MissingScope unless it belongs to the default project."""
     caller = caller_of(request)
     if caller.project != DEFAULT_PROJECT:
         raise MissingScope("admin", reason=f"This needs an admin of the project {DEFAULT_PROJECT}.")
@@ -110,33 +109,33 @@ def require_default_project(request: ApiRequest) -> Caller:
 
 
 def _create_project(db: Connection, project: Project, key: ApiKey) -> None:
-    if project.name == DEFAULT_PROJECT or not kept.insert_project(db, project):
+    if project.name == DEFAULT_PROJECT or not projects.insert_project(db, project):
         raise NameTaken(f"There is a project {project.name!r} already.", pointer="/name")
-    kept_keys.insert_key(db, key)
+    api_keys.insert_key(db, key)
 
 
 def _close_project(db: Connection, name: str, confirm: str | None) -> list[str]:
-    """Close the project, if it may be erased."""
+    """Revoke the project's keys and sessions if it may be erased; return the ids of the keys."""
     if name == DEFAULT_PROJECT:
         raise InvalidValue(f"The project {DEFAULT_PROJECT} cannot be erased.")
-    if kept.get_project(db, name) is None:
+    if projects.get_project(db, name) is None:
         raise NotFound(f"There is no project {name[:40]!r}.")
     if confirm != name:
         raise InvalidValue(f"All of it will be erased: say so with ?confirm={name}.")
-    if kept.has_active_runs(db, name):
+    if projects.has_active_runs(db, name):
         raise StillRunning(f"The project {name!r} has runs that have not ended.")
-    return kept.revoke_access(db, name)
+    return projects.revoke_access(db, name)
 
 
-async def _erase_later(database: Database, name: str) -> None:
-    # Other processes may take its keys for good a moment longer, and write.
+async def _erase_project_data(database: Database, name: str) -> None:
+    # Other processes may accept its keys, and write, until their caches expire.
     await asyncio.sleep(auth.CACHE_TTL_S + 1)
     try:
-        while await database.write(kept.delete_project_batch, name):
+        while await database.write(projects.delete_project_batch, name):
             pass
     except PalaverError as error:
         log.warning("The project %s is erased in part only, ask for it again: %s", name, error.message)
 
 
-def _row(project: Project) -> ProjectRow:
+def _project_row(project: Project) -> ProjectRow:
     return ProjectRow(name=project.name, created_at=format_timestamp(project.created_at))

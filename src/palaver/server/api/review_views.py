@@ -17,7 +17,7 @@ from palaver.evaluation.plan.plan import format_cell_id
 from palaver.evaluation.plan.request import NAME_PATTERN
 from palaver.evaluation.review_questions import Question, Questions
 from palaver.evaluation.reviews import Agreement, WantedItems
-from palaver.server.api import evaluation_views as shown
+from palaver.server.api import evaluation_views
 from palaver.server.api.conventions import FreeText, Timestamp, format_timestamp
 from palaver.server.api.evaluation_views import CaseCallView, ResultView, ScoreView, TurnView
 from palaver.storage.evaluations import repository as evaluations
@@ -26,7 +26,7 @@ from palaver.storage.evaluations.reviews import Review, ReviewAnswer, ReviewItem
 
 ReviewState = Literal["open", "closed"]
 ItemState = Literal["open", "done", "gone"]
-"""Somebody is still to be asked; as many have answered as are wanted; what it is about is no longer there."""
+"""`done`: enough reviewers have answered; `gone`: its result or trace was deleted."""
 Reviewer = Annotated[str, Meta(min_length=1, max_length=100, pattern=NAME_PATTERN)]
 Name = Annotated[str, Meta(max_length=200, pattern=NAME_PATTERN)]
 
@@ -212,11 +212,10 @@ class Agreements(msgspec.Struct, frozen=True):
     data: list[Agreement]
 
 
-_NOWHERE: dict[str, Any] = {"repeats": [], "others": {}, "previous": None, "next": None}
+_NO_RELATED_RESULTS: dict[str, Any] = {"repeats": [], "others": {}, "previous": None, "next": None}
 
 
 def decode_questions(review: Review) -> list[Question]:
-    """What is asked in it."""
     return msgspec.convert(review.questions, list[Question])
 
 
@@ -224,17 +223,18 @@ def review_row(review: Review) -> ReviewRow:
     return ReviewRow(**_head_fields(review), questions=[question.key for question in decode_questions(review)])
 
 
-def review_view(review: Review, done: ReviewProgress) -> ReviewView:
-    """One as a whole."""
+def review_view(review: Review, progress: ReviewProgress) -> ReviewView:
     return ReviewView(
-        **_head_fields(review), questions=decode_questions(review), source=review.source, progress=progress_view(done)
+        **_head_fields(review),
+        questions=decode_questions(review),
+        source=review.source,
+        progress=progress_view(progress),
     )
 
 
-def progress_view(done: ReviewProgress) -> ProgressView:
-    """How far one is."""
-    worked = [WorkedView(**msgspec.structs.asdict(one)) for one in done.reviewers]
-    fields: dict[str, Any] = {**msgspec.structs.asdict(done), "reviewers": worked}
+def progress_view(progress: ReviewProgress) -> ProgressView:
+    reviewers = [WorkedView(**msgspec.structs.asdict(reviewer)) for reviewer in progress.reviewers]
+    fields: dict[str, Any] = {**msgspec.structs.asdict(progress), "reviewers": reviewers}
     return ProgressView(**fields)
 
 
@@ -254,119 +254,113 @@ def _head_fields(review: Review) -> dict[str, Any]:
     }
 
 
-# Items
-
-
-def format_item_id(place: int) -> str:
-    """An item's place as others write it: `item_3`. It is one of its review, not of all."""
-    return f"item_{place}"
+def format_item_id(position: int) -> str:
+    """Format an id such as `item_3`, which is unique within its review only."""
+    return f"item_{position}"
 
 
 def parse_item_id(text: str) -> int:
-    """The place again; NotFound for what is none."""
+    """Parse an item id. Raises NotFound if it is malformed."""
     digits = text.removeprefix("item_")
     if not digits.isascii() or not digits.isdecimal() or len(digits) > 9 or (digits != "0" and digits[0] == "0"):
         raise NotFound(f"There is no item {text[:80]!r}.")
     return int(digits)
 
 
-def item_row(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer]) -> ItemRow:
-    return ItemRow(**_item(review, item, said))
+def item_row(review: Review, item: ReviewItem, answers: Sequence[ReviewAnswer]) -> ItemRow:
+    return ItemRow(**_item_fields(review, item, answers))
 
 
-def item_view(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer], content: ContentView | None) -> ItemView:
-    there = item if content is not None else replace(item, gone=True)
-    return ItemView(**_item(review, there, said), content=content)
+def item_view(
+    review: Review, item: ReviewItem, answers: Sequence[ReviewAnswer], content: ContentView | None
+) -> ItemView:
+    item = item if content is not None else replace(item, gone=True)
+    return ItemView(**_item_fields(review, item, answers), content=content)
 
 
-def asked(review: Review, item: ReviewItem, content: ContentView | None) -> ItemView:
-    """An item as somebody is asked about it: without what others said and, in a blind review, without ways to more."""
-    seen = replace(item, cell=None, trace=None) if review.blind else item
-    return item_view(review, seen, [], content)
+def reviewer_item_view(review: Review, item: ReviewItem, content: ContentView | None) -> ItemView:
+    """Return the item without others' answers and, in a blind review, without references to its source."""
+    item = replace(item, cell=None, trace=None) if review.blind else item
+    return item_view(review, item, [], content)
 
 
-def _item(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer]) -> dict[str, Any]:
+def _item_fields(review: Review, item: ReviewItem, answers: Sequence[ReviewAnswer]) -> dict[str, Any]:
     return {
         "id": format_item_id(item.place),
         "state": "gone" if item.gone else "done" if item.answered >= review.reviewers else "open",
         "result": None if item.cell is None else format_cell_id(item.cell),
         "trace_id": item.trace,
         "answered": item.answered,
-        "annotations": annotation_views(said),
+        "annotations": annotation_views(answers),
     }
 
 
-def annotation_views(said: Sequence[ReviewAnswer]) -> list[AnnotationView]:
-    """What was said of one item, in the order in which it was."""
-    last = {one.reviewer: one.number for one in said}
-    return [annotation_view(one, counts=last[one.reviewer] == one.number) for one in said]
+def annotation_views(answers: Sequence[ReviewAnswer]) -> list[AnnotationView]:
+    last = {answer.reviewer: answer.number for answer in answers}
+    return [annotation_view(answer, counts=last[answer.reviewer] == answer.number) for answer in answers]
 
 
-def annotation_view(one: ReviewAnswer, *, counts: bool) -> AnnotationView:
-    """What somebody said."""
+def annotation_view(answer: ReviewAnswer, *, counts: bool) -> AnnotationView:
     return AnnotationView(
-        number=one.number,
-        item=format_item_id(one.place),
-        reviewer=one.reviewer,
-        answers=one.answers,
-        comment=one.comment,
+        number=answer.number,
+        item=format_item_id(answer.place),
+        reviewer=answer.reviewer,
+        answers=answer.answers,
+        comment=answer.comment,
         counts=counts,
-        created_at=format_timestamp(one.created_at),
+        created_at=format_timestamp(answer.created_at),
     )
 
 
-# What they are about
-
-
 def content_view(db: Connection, project: str, review: Review, item: ReviewItem) -> ContentView | None:
-    """What an item is about, as far as the review shows it; None if it is gone."""
+    """Return what the review shows of an item; None if its result or trace is gone."""
     if item.gone:
         return None
     if review.evaluation is None:
         case = None if item.trace is None else read_trace_case(db, project, item.trace)
-        return None if case is None else _of_case(case, blind=review.blind)
-    seen = _result(db, project, review.evaluation, item)
-    if seen is None:
+        return None if case is None else _case_content(case, blind=review.blind)
+    result = _load_result(db, project, review.evaluation, item)
+    if result is None:
         return None
     return ContentView(
-        inputs=seen.inputs,
-        expected=UNSET if review.blind else seen.expected,
-        has_expected=seen.expected is not UNSET,
-        history=seen.history,
-        messages=seen.messages,
-        value=seen.value,
-        text=seen.text,
-        tool_calls=seen.tool_calls,
-        turns=[replace(turn, expect=None) for turn in seen.turns] if review.blind else seen.turns,
-        is_chat=seen.is_chat,
-        variant=None if review.blind else seen.variant,
-        scores=[] if review.blind else seen.scores,
+        inputs=result.inputs,
+        expected=UNSET if review.blind else result.expected,
+        has_expected=result.expected is not UNSET,
+        history=result.history,
+        messages=result.messages,
+        value=result.value,
+        text=result.text,
+        tool_calls=result.tool_calls,
+        turns=[replace(turn, expect=None) for turn in result.turns] if review.blind else result.turns,
+        is_chat=result.is_chat,
+        variant=None if review.blind else result.variant,
+        scores=[] if review.blind else result.scores,
     )
 
 
 def expected_view(db: Connection, project: str, review: Review, item: ReviewItem) -> ExpectedView:
-    """What was expected, in a blind review too; NotFound if what it is about is gone. Of a trace nobody said it."""
+    """Return the expected value, in a blind review too. Raises NotFound if the result is gone; traces have none."""
     if review.evaluation is None:
         return ExpectedView()
-    seen = None if item.gone else _result(db, project, review.evaluation, item)
-    if seen is None:
+    result = None if item.gone else _load_result(db, project, review.evaluation, item)
+    if result is None:
         raise NotFound(f"What {format_item_id(item.place)} is about is gone.")
-    return ExpectedView(expected=seen.expected)
+    return ExpectedView(expected=result.expected)
 
 
-def _result(db: Connection, project: str, evaluation: str, item: ReviewItem) -> ResultView | None:
-    """The result that an item is about; None if it is gone. One that was run again is another one."""
+def _load_result(db: Connection, project: str, evaluation: str, item: ReviewItem) -> ResultView | None:
+    """Return the item's result; None if it was deleted or rerun."""
     try:
         _, stored_plan = evaluations.get_plan(db, project, evaluation)
-        whole = evaluation_pages.get_result(db, project, evaluation, item.cell or 0)
+        stored = evaluation_pages.get_result(db, project, evaluation, item.cell or 0)
     except NotFound:
         return None
-    return (
-        None if whole.result.seq != item.seq else shown.result_view(whole, shown.decode_plan(stored_plan), **_NOWHERE)
-    )
+    if stored.result.seq != item.seq:
+        return None
+    return evaluation_views.result_view(stored, evaluation_views.decode_plan(stored_plan), **_NO_RELATED_RESULTS)
 
 
-def _of_case(case: Case, *, blind: bool) -> ContentView:
+def _case_content(case: Case, *, blind: bool) -> ContentView:
     return ContentView(
         inputs=case.inputs,
         has_expected=False,
@@ -374,25 +368,25 @@ def _of_case(case: Case, *, blind: bool) -> ContentView:
         messages=case.messages,
         value=case.value,
         text=case.text,
-        tool_calls=_calls(case),
-        turns=[_turn(turn) for turn in case.turns],
+        tool_calls=_call_views(case),
+        turns=[_turn_view(turn) for turn in case.turns],
         is_chat=case.flags.is_chat,
         variant=None if blind else case.variant or None,
         scores=[],
     )
 
 
-def _calls(holder: Case | Turn) -> list[CaseCallView]:
+def _call_views(holder: Case | Turn) -> list[CaseCallView]:
     return [CaseCallView(**msgspec.structs.asdict(call)) for call in holder.tool_calls]
 
 
-def _turn(turn: Turn) -> TurnView:
+def _turn_view(turn: Turn) -> TurnView:
     return TurnView(
         user=turn.user,
         messages=turn.messages,
         text=turn.text,
         notes=sorted(turn.notes),
-        tool_calls=_calls(turn),
+        tool_calls=_call_views(turn),
         value=turn.value,
         usage=None if turn.usage is None else msgspec.to_builtins(turn.usage),
         latency_seconds=turn.latency,

@@ -20,7 +20,7 @@ from palaver.evaluation.reviews import (
     store_review_score,
 )
 from palaver.protocols.base import HttpResponse
-from palaver.server.api import review_views as shown
+from palaver.server.api import review_views as views
 from palaver.server.api.conventions import (
     After,
     ApiRequest,
@@ -60,14 +60,13 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import reviews
-from palaver.storage.evaluations import reviews as review_items
-from palaver.storage.evaluations.reviews import Review, ReviewFilters
+from palaver.storage.evaluations.reviews import Review, ReviewFilters, ReviewItem
 from palaver.storage.pagination import Page, Window
 
 JUDGE = "llm_judge"
-"""The evaluator that reviewers are compared with."""
+"""The evaluator whose verdicts reviewers are compared with."""
 InState = Annotated[str | None, QueryParameter(name="state", description="`open` or `closed`.")]
-"""Litestar has another use for a parameter that is called `state`, so it is checked here."""
+"""Validated by the handler: Litestar reserves the parameter name `state`."""
 
 
 class ReviewController(ApiController):
@@ -85,21 +84,21 @@ class ReviewController(ApiController):
     async def create_review(self, request: ApiRequest) -> Response[ReviewView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewReview)
-        if (before := await find_replay(request, self.database, raw)) is not None:
-            return before
+        if (replay := await find_replay(request, self.database, raw)) is not None:
+            return replay
         check_questions(body.questions or (), "/questions")
-        found = await self.run_query(None, select_items, caller.project, body.items)
-        questions = body.questions or ([] if found.plan is None else human_questions(found.plan))
+        selection = await self.run_query(None, select_items, caller.project, body.items)
+        questions = body.questions or ([] if selection.plan is None else human_questions(selection.plan))
         if not questions:
             raise InvalidValue("Say what people are to be asked.", pointer="/questions")
         now = utc_now()
-        made = Review(
+        review = Review(
             id=new_id("rv"),
-            name=body.name or _default_name(found.plan.name if found.plan else "", len(found.items)),
-            evaluation=found.evaluation,
+            name=body.name or _default_name(selection.plan.name if selection.plan else "", len(selection.items)),
+            evaluation=selection.evaluation,
             reviewers=body.reviewers,
             blind=body.blind,
-            total=len(found.items),
+            total=len(selection.items),
             key=caller.key,
             created_at=now,
             updated_at=now,
@@ -108,9 +107,9 @@ class ReviewController(ApiController):
         )
 
         def work(db: Connection) -> HttpResponse:
-            reviews.create_review(db, caller.project, made, found.items)
-            place = f"{self.settings.root_path}/api/reviews/{made.id}"
-            return encode_object(_review_with_progress(db, caller.project, made), status=201, location=place)
+            reviews.create_review(db, caller.project, review, selection.items)
+            location = f"{self.settings.root_path}/api/reviews/{review.id}"
+            return encode_object(_review_with_progress(db, caller.project, review), status=201, location=location)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -128,7 +127,7 @@ class ReviewController(ApiController):
             raise InvalidValue("state is open or closed.", pointer="?state")
         filters = ReviewFilters(state=in_state, evaluation=run, search=search)
         page = await self.database.read(reviews.list_reviews, caller_of(request).project, filters, Window(limit, after))
-        return page.map(shown.review_row)
+        return page.map(views.review_row)
 
     @get("/{review:str}", operation_id="get_review", summary="One, and how far it is")
     async def get_review(self, request: ApiRequest, review: FromPath[str]) -> Response[ReviewView]:
@@ -156,7 +155,7 @@ class ReviewController(ApiController):
         summary="How much reviewers agree with each other, and with judges of the run",
     )
     async def get_review_agreement(self, request: ApiRequest, review: FromPath[str]) -> Response[Agreements]:
-        return object_response(request, await self.database.read(_agreement, caller_of(request).project, review))
+        return object_response(request, await self.database.read(_load_agreement, caller_of(request).project, review))
 
 
 def _default_name(run: str, items: int) -> str:
@@ -168,36 +167,36 @@ def _load_review(db: Connection, project: str, review: str) -> ReviewView:
 
 
 def _review_with_progress(db: Connection, project: str, review: Review) -> ReviewView:
-    return shown.review_view(review, reviews.get_progress(db, project, review))
+    return views.review_view(review, reviews.get_progress(db, project, review))
 
 
 def _change_review(db: Connection, project: str, review: str, body: ReviewPatch) -> ReviewView:
-    changed = reviews.update_review(db, project, review, utc_now(), name=body.name, state=body.state)
-    return _review_with_progress(db, project, changed)
+    updated = reviews.update_review(db, project, review, utc_now(), name=body.name, state=body.state)
+    return _review_with_progress(db, project, updated)
 
 
-def _agreement(db: Connection, project: str, review: str) -> Agreements:
+def _load_agreement(db: Connection, project: str, review: str) -> Agreements:
     stored_review = reviews.get_review(db, project, review)
-    said: dict[str, dict[int, dict[str, object]]] = {}
-    for (place, reviewer), one in review_items.latest_answers(db, project, review).items():
-        said.setdefault(reviewer, {})[place] = one.answers
+    answers: dict[str, dict[int, dict[str, object]]] = {}
+    for (position, reviewer), answer in reviews.latest_answers(db, project, review).items():
+        answers.setdefault(reviewer, {})[position] = answer.answers
     judges = (
         {}
         if stored_review.evaluation is None
-        else review_items.load_verdicts(db, project, stored_review, _judge_indexes(db, project, stored_review))
+        else reviews.load_verdicts(db, project, stored_review, _judge_indexes(db, project, stored_review))
     )
-    return Agreements(measure_agreement(shown.decode_questions(stored_review), said, judges))
+    return Agreements(measure_agreement(views.decode_questions(stored_review), answers, judges))
 
 
 def _judge_indexes(db: Connection, project: str, review: Review) -> list[int]:
-    """The places of those evaluators of the run that ask a model; none if the run is gone."""
+    """Return the indexes of the run's LLM judges; empty if the run was deleted."""
     stored_plans = evaluations.get_plans(db, project, [review.evaluation or ""])
     plans = [decode_plan(plan) for plan in stored_plans.values()]
-    return [place for plan in plans for place, one in enumerate(plan.evaluators) if one.key == JUDGE]
+    return [index for plan in plans for index, evaluator in enumerate(plan.evaluators) if evaluator.key == JUDGE]
 
 
 UNNAMED_REVIEWER = "somebody"
-"""Who answers where the server has no keys, and no name was given."""
+"""The reviewer of a server without keys, if the request names none."""
 ReviewerName = Annotated[
     str | None,
     QueryParameter(
@@ -266,10 +265,10 @@ class ReviewItemController(ApiController):
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
     ) -> Response[AnnotationView]:
         raw, body = await read_body(request, self.settings, NewAnnotation)
-        project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
+        project, reviewer = caller_of(request).project, reviewer_of(request, body.reviewer)
 
         def work(db: Connection) -> HttpResponse:
-            return encode_object(_save_answer(db, project, review, item, who, body), status=201)
+            return encode_object(_save_answer(db, project, review, item, reviewer, body), status=201)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -283,7 +282,7 @@ class ReviewItemController(ApiController):
     async def skip_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
     ) -> Response[ProgressView]:
-        return await self._let_go(request, review, item, review_items.skip_item)
+        return await self._end_lease(request, review, item, reviews.skip_item)
 
     @post(
         "/{review:str}/items/{item:str}/release",
@@ -295,83 +294,84 @@ class ReviewItemController(ApiController):
     async def release_review_item(
         self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
     ) -> Response[ProgressView]:
-        return await self._let_go(request, review, item, review_items.release_item)
+        return await self._end_lease(request, review, item, reviews.release_item)
 
-    async def _let_go(
-        self, request: ApiRequest, review: str, item: str, how: Callable[..., None]
+    async def _end_lease(
+        self, request: ApiRequest, review: str, item: str, end: Callable[..., None]
     ) -> Response[ProgressView]:
         _, body = await read_body(request, self.settings, ByWhom)
-        project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
+        project, reviewer = caller_of(request).project, reviewer_of(request, body.reviewer)
 
         def work(db: Connection) -> ProgressView:
-            found = reviews.lock_review(db, project, review)
-            how(db, project, found, shown.parse_item_id(item), who, utc_now())
-            return shown.progress_view(reviews.get_progress(db, project, found))
+            stored_review = reviews.lock_review(db, project, review)
+            end(db, project, stored_review, views.parse_item_id(item), reviewer, utc_now())
+            return views.progress_view(reviews.get_progress(db, project, stored_review))
 
         return object_response(request, await self.database.write(work))
 
 
-def reviewer_of(request: ApiRequest, named: str | None) -> str:
-    """Who is asking: their key, whatever they call themselves; where there is none, a name."""
+def reviewer_of(request: ApiRequest, name: str | None) -> str:
+    """Return the caller's key id; on a server without keys, the submitted name."""
     key = caller_of(request).key
-    return format_key_id(key) if key is not None else named or UNNAMED_REVIEWER
+    return format_key_id(key) if key is not None else name or UNNAMED_REVIEWER
 
 
-def _next_item(db: Connection, project: str, review: str, who: str) -> Next:
-    found, now = reviews.lock_review(db, project, review), utc_now()
+def _next_item(db: Connection, project: str, review: str, reviewer: str) -> Next:
+    stored_review, now = reviews.lock_review(db, project, review), utc_now()
     item: ItemView | None = None
-    while (held := review_items.lease_next_item(db, project, found, who, now)) is not None:
-        item = shown.asked(found, held.item, shown.content_view(db, project, found, held.item))
+    while (lease := reviews.lease_next_item(db, project, stored_review, reviewer, now)) is not None:
+        content = views.content_view(db, project, stored_review, lease.item)
+        item = views.reviewer_item_view(stored_review, lease.item, content)
         if item.content is not None:
             break
-        review_items.mark_item_gone(db, project, review, held.item.place)
+        reviews.mark_item_gone(db, project, review, lease.item.place)
     return Next(
-        item=None if held is None else item,
-        until=None if held is None else format_timestamp(held.until),
-        reviewer=who,
-        progress=shown.progress_view(reviews.get_progress(db, project, found)),
+        item=None if lease is None else item,
+        until=None if lease is None else format_timestamp(lease.until),
+        reviewer=reviewer,
+        progress=views.progress_view(reviews.get_progress(db, project, stored_review)),
     )
 
 
 def _list_items(db: Connection, project: str, review: str, window: Window) -> Page[ItemRow]:
     stored_review = reviews.get_review(db, project, review)
-    page = review_items.list_items(db, project, review, window)
-    said = review_items.list_answers(db, project, review, [item.place for item in page.data])
-    return page.map(lambda item: shown.item_row(stored_review, item, said[item.place]))
+    page = reviews.list_items(db, project, review, window)
+    answers = reviews.list_answers(db, project, review, [item.place for item in page.data])
+    return page.map(lambda item: views.item_row(stored_review, item, answers[item.place]))
 
 
-def _get_item(db: Connection, project: str, review: str, named: str) -> ItemView:
+def _get_item(db: Connection, project: str, review: str, item_id: str) -> ItemView:
     stored_review = reviews.get_review(db, project, review)
-    item = review_items.get_item(db, project, review, shown.parse_item_id(named))
-    said = review_items.list_answers(db, project, review, [item.place])[item.place]
-    return shown.item_view(stored_review, item, said, shown.content_view(db, project, stored_review, item))
+    item = reviews.get_item(db, project, review, views.parse_item_id(item_id))
+    answers = reviews.list_answers(db, project, review, [item.place])[item.place]
+    return views.item_view(stored_review, item, answers, views.content_view(db, project, stored_review, item))
 
 
-def _get_expected(db: Connection, project: str, review: str, named: str) -> ExpectedView:
+def _get_expected(db: Connection, project: str, review: str, item_id: str) -> ExpectedView:
     stored_review = reviews.get_review(db, project, review)
-    return shown.expected_view(
-        db, project, stored_review, review_items.get_item(db, project, review, shown.parse_item_id(named))
+    return views.expected_view(
+        db, project, stored_review, reviews.get_item(db, project, review, views.parse_item_id(item_id))
     )
 
 
 def _save_answer(
-    db: Connection, project: str, review: str, named: str, who: str, body: NewAnnotation
+    db: Connection, project: str, review: str, item_id: str, reviewer: str, body: NewAnnotation
 ) -> AnnotationView:
-    found, place, now = reviews.lock_review(db, project, review), shown.parse_item_id(named), utc_now()
-    item = review_items.get_item(db, project, review, place)
-    given = check_answers(shown.decode_questions(found), body.answers)
-    said = review_items.save_answer(db, project, found, place, who, given, comment=body.comment, at=now)
-    if found.evaluation is not None:
-        _fill(db, project, found, found.evaluation, item)
-    return shown.annotation_view(said, counts=True)
+    stored_review, position, now = reviews.lock_review(db, project, review), views.parse_item_id(item_id), utc_now()
+    item = reviews.get_item(db, project, review, position)
+    answers = check_answers(views.decode_questions(stored_review), body.answers)
+    answer = reviews.save_answer(db, project, stored_review, position, reviewer, answers, comment=body.comment, at=now)
+    if stored_review.evaluation is not None:
+        _update_human_score(db, project, stored_review, stored_review.evaluation, item)
+    return views.annotation_view(answer, counts=True)
 
 
-def _fill(db: Connection, project: str, review: Review, evaluation: str, item: review_items.ReviewItem) -> None:
-    """What people say is the score that a `human` evaluator of the run waits for."""
+def _update_human_score(db: Connection, project: str, review: Review, evaluation: str, item: ReviewItem) -> None:
+    """Store the answers as the score of the run's `human` evaluator."""
     try:
         plan = decode_plan(evaluations.get_plan(db, project, evaluation)[1])
     except NotFound:
-        return  # It is gone; what people said of it stays.
-    wanted = find_score_slots(plan, shown.decode_questions(review))
-    said = review_items.list_answers(db, project, review.id, [item.place])[item.place]
-    store_review_score(db, project, evaluation, item, wanted, said, utc_now())
+        return  # The run was deleted; the answers stay.
+    slots = find_score_slots(plan, views.decode_questions(review))
+    answers = reviews.list_answers(db, project, review.id, [item.place])[item.place]
+    store_review_score(db, project, evaluation, item, slots, answers, utc_now())

@@ -103,55 +103,50 @@ def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
     fields: dict[str, Any] = {name: getattr(row, name) for name in _COPIED_FIELDS}
     times = {name: getattr(row, name) for name in _TIME_FIELDS}
     fields["key"] = None if row.key is None else format_key_id(row.key)
-    alive = records.find_active(row.project, row.id)
-    fields["readers"] = 0 if alive is None else records.abandoned.count_readers(alive)
-    if alive is not None and row.is_alive:
-        fields["seq"] = max(len(alive.log) - 1, row.seq)
-        times["first_output_at"] = alive.first_output_at
-    fields |= {name: None if moment is None else format_timestamp(moment) for name, moment in times.items()}
+    active = records.find_active(row.project, row.id)
+    fields["readers"] = 0 if active is None else records.abandoned.count_readers(active)
+    if active is not None and row.is_alive:
+        fields["seq"] = max(len(active.log) - 1, row.seq)
+        times["first_output_at"] = active.first_output_at
+    fields |= {name: None if value is None else format_timestamp(value) for name, value in times.items()}
     return RunView(**fields, asked=row.preview_in, answered=row.preview_out, **more)
 
 
 def fold_unfinished(log: Sequence[Event]) -> Reply:
-    """What a run has come to; of one that goes on, also what it has not said to its end."""
-    whole = bool(log) and isinstance(log[-1], TERMINAL_EVENTS)
-    return fold(log if whole else [*log, *interruption_events(log, utc_now())])
+    """Fold a log; a run that is still active is folded as if it were interrupted now."""
+    is_finished = bool(log) and isinstance(log[-1], TERMINAL_EVENTS)
+    return fold(log if is_finished else [*log, *interruption_events(log, utc_now())])
 
 
 def partial_reply_finder(records: RunReader) -> FindPartialReply:
-    """For those who show a thread: what a run in it is saying."""
-
-    async def running(project: str, run: str) -> PartialReply | None:
+    async def find(project: str, run: str) -> PartialReply | None:
         try:
             row = await records.get_row(project, run)
         except RunNotFound:
-            return None  # It has not begun.
+            return None  # Not started yet.
         if not row.is_alive:
             return None
-        said = fold_unfinished(await records.read_log(project, run))
-        return PartialReply(row.answers, said.messages, row.created_at)
+        reply = fold_unfinished(await records.read_log(project, run))
+        return PartialReply(row.answers, reply.messages, row.created_at)
 
-    return running
-
-
-# Streams
+    return find
 
 
 def event_frames(after: int = -1) -> Callable[[Event], bytes]:
-    """The events after one of them, each under its number."""
+    """Return an encoder of server-sent events that skips those up to `after`."""
 
     def frame(event: Event) -> bytes:
         if event.seq > after:
             return b"id: %d\ndata: %b\n\n" % (event.seq, json.encode(event))
         if event.seq == NO_SEQ and isinstance(event, RunFailed):
-            return b"data: %b\n\n" % json.encode(event)  # No id: who comes back goes on after the last that has one.
+            return b"data: %b\n\n" % json.encode(event)  # No id: clients resume after the last stored event.
         return b""
 
     return frame
 
 
 _UNKNOWN_KEY = "-"
-"""No key has this id, so that nothing is found for a name that is none."""
+"""Matches no key, so that filtering by a malformed id finds nothing."""
 _INCLUDABLE = frozenset({"input", "reply"})
 
 Status = Annotated[RunStatus | None, QueryParameter(description="How it goes, or how it ended.")]
@@ -209,15 +204,15 @@ class RunController(ApiController):
 
     @get("/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
     async def get_run(self, request: ApiRequest, run: FromPath[str], include: Include = "") -> Response[RunView]:
-        wanted = {part.strip() for part in include.split(",") if part.strip()}
-        if not wanted <= _INCLUDABLE:
+        included = {part.strip() for part in include.split(",") if part.strip()}
+        if not included <= _INCLUDABLE:
             raise InvalidValue("include takes input and reply.", pointer="?include")
         project = caller_of(request).project
         stored_run = await self.run_reader.get_run(project, run)
         more: dict[str, Any] = {}
-        if "input" in wanted:
+        if "input" in included:
             more["input"] = await _run_input(self.database, project, stored_run)
-        if "reply" in wanted:
+        if "reply" in included:
             more["reply"] = await _run_reply(self.run_reader, project, stored_run)
         return object_response(request, run_view(stored_run.row, self.run_reader, **more))
 
@@ -232,15 +227,15 @@ class RunController(ApiController):
         caller = caller_of(request)
         row = await self.run_reader.get_row(caller.project, run)
         resumed = last_event_id(request)
-        seen = max(-1 if after is None else after, -1 if resumed is None else resumed)
-        if not row.is_alive and seen >= row.seq:
+        last_seen = max(-1 if after is None else after, -1 if resumed is None else resumed)
+        if not row.is_alive and last_seen >= row.seq:
             return Response(None, status_code=204)
-        following = self.run_reader.follow(caller.project, run, seen)
+        events = self.run_reader.follow(caller.project, run, last_seen)
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 await replay_events(
-                    exchange, EVENT_STREAM_HEAD, event_frames(seen), following, stall=self.settings.stream_stall
+                    exchange, EVENT_STREAM_HEAD, event_frames(last_seen), events, stall=self.settings.stream_stall
                 )
 
         return StreamingResponse(send)
@@ -257,20 +252,20 @@ class RunController(ApiController):
         )
 
 
-async def _run_input(database: Database, project: str, found: StoredRun) -> RunInput | None:
-    call = decode_call(found)
+async def _run_input(database: Database, project: str, stored_run: StoredRun) -> RunInput | None:
+    call = decode_call(stored_run)
     if call is None:
         return None
-    seen = await database.read(run_log.messages_seen_by, project, found)
-    messages = None if seen is None else [*call.messages[: call.preface], *seen]
+    history = await database.read(run_log.messages_seen_by, project, stored_run)
+    messages = None if history is None else [*call.messages[: call.preface], *history]
     return RunInput(messages=messages, inputs=call.inputs, parameters=call.parameters)
 
 
-async def _run_reply(records: RunReader, project: str, found: StoredRun) -> RunReply | None:
-    if found.row.is_alive:
-        reply = fold_unfinished(await records.read_log(project, found.row.id))
-    elif found.reply is None:
+async def _run_reply(records: RunReader, project: str, stored_run: StoredRun) -> RunReply | None:
+    if stored_run.row.is_alive:
+        reply = fold_unfinished(await records.read_log(project, stored_run.row.id))
+    elif stored_run.reply is None:
         return None
     else:
-        reply = found.reply
+        reply = stored_run.reply
     return RunReply(messages=reply.messages, value=reply.value)

@@ -34,7 +34,6 @@ from palaver.storage.pagination import Page, Window
 from palaver.storage.saved_views import SavedView
 
 MAX_VIEW_BYTES = 64 * 1024
-"""Bytes of what is kept of a view."""
 
 PageName = Literal["traces", "spans", "sessions"]
 OfPage = Annotated[PageName, QueryParameter(name="page", description="The page of the web that they are of.")]
@@ -82,13 +81,14 @@ class SavedViewController(ApiController):
     @post(operation_id="create_view", summary="Keep a view", operation_class=operation_with_body(NewView))
     async def create_view(self, request: ApiRequest) -> Response[ViewView]:
         raw, body = await read_body(request, self.settings, NewView)
-        project, now = caller_of(request).project, utc_now()
-        kept = _check_size(body)
-        made = SavedView(id=new_id("view"), page=body.page, name=body.name, body=kept, created_at=now, updated_at=now)
+        project, now, content = caller_of(request).project, utc_now(), _check_size(body)
+        view = SavedView(
+            id=new_id("view"), page=body.page, name=body.name, body=content, created_at=now, updated_at=now
+        )
 
         def work(db: Connection) -> HttpResponse:
-            saved_views.insert_view(db, project, made)
-            return encode_object(_view_of(made), status=201, location=f"{self.settings.root_path}/api/views/{made.id}")
+            saved_views.insert_view(db, project, view)
+            return encode_object(_view_of(view), status=201, location=f"{self.settings.root_path}/api/views/{view.id}")
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -100,9 +100,9 @@ class SavedViewController(ApiController):
     )
     async def replace_view(self, request: ApiRequest, view: FromPath[str]) -> Response[ViewView]:
         _, body = await read_body(request, self.settings, GivenView)
-        project, kept = caller_of(request).project, _check_size(body)
+        project, content = caller_of(request).project, _check_size(body)
         replaced = await self.database.write(
-            saved_views.replace_view, project, view, name=body.name, body=kept, at=utc_now()
+            saved_views.replace_view, project, view, name=body.name, body=content, at=utc_now()
         )
         return object_response(request, _view_of(replaced))
 

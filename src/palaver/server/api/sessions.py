@@ -1,4 +1,4 @@
-"""/api/sessions, and traces as conversations: what a session comes to, and what it takes to go on from a trace."""
+"""/api/sessions, and traces as conversations, to read or to continue in the playground."""
 
 from typing import Annotated
 
@@ -33,11 +33,11 @@ from palaver.traces.model import Span
 from palaver.traces.stored_spans import load_session_turns, load_turn
 
 DEFAULT_TURN_LIMIT = 5
-"""Traces of a session that are read at once."""
+"""Traces of a session read per query."""
 MAX_READ_BYTES = 8 * 1024 * 1024
-"""Bytes after which no more of them are: the rest is another page."""
+"""A page of a session ends once this much was read."""
 MAX_PART_BYTES = 256 * 1024
-"""Bytes of a trace's conversation that is shown as it is."""
+"""Texts of longer conversations are shortened."""
 
 SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The session's name.")]
 Turns = Annotated[int, QueryParameter(ge=1, le=200, description="How many traces at most.")]
@@ -102,7 +102,7 @@ class TraceSessionController(ApiController):
         self, request: ApiRequest, session: FromPath[str], limit: Turns = 50, after: After = None
     ) -> Response[SessionThread]:
         return object_response(
-            request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after))
+            request, await _load_thread(self.run_query, caller_of(request).project, session, Window(limit, after))
         )
 
     @get(
@@ -114,7 +114,7 @@ class TraceSessionController(ApiController):
         self, request: ApiRequest, session: SessionName, limit: Turns = 50, after: After = None
     ) -> Response[SessionThread]:
         return object_response(
-            request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after))
+            request, await _load_thread(self.run_query, caller_of(request).project, session, Window(limit, after))
         )
 
     @get(
@@ -128,10 +128,10 @@ class TraceSessionController(ApiController):
         trace: FromPath[str],
         whole: FromQuery[bool] = False,  # noqa: FBT002 -- a query parameter
     ) -> Response[TraceConversation]:
-        turn = await self.run_query(None, load_turn, caller_of(request).project, trace.lower())
-        if turn is None:
+        loaded = await self.run_query(None, load_turn, caller_of(request).project, trace.lower())
+        if loaded is None:
             raise missing_trace(trace)
-        return object_response(request, _conversation(turn[1], whole=whole))
+        return object_response(request, _conversation(loaded[1], whole=whole))
 
     @post(
         "/traces/{trace:str}/thread",
@@ -147,17 +147,14 @@ class TraceSessionController(ApiController):
         )
 
 
-# A session
-
-
-async def _thread(ask: TraceQueryRunner, project: str, session: str, window: Window) -> SessionThread:
+async def _load_thread(run_query: TraceQueryRunner, project: str, session: str, window: Window) -> SessionThread:
     turns: list[Turn] = []
     after, size = window.after, 0
     while len(turns) < window.limit and size < MAX_READ_BYTES:
-        some = Window(min(DEFAULT_TURN_LIMIT, window.limit - len(turns)), after)
-        page, read, more = await ask(None, load_session_turns, project, session, some)
-        turns += read
-        size += more
+        batch = Window(min(DEFAULT_TURN_LIMIT, window.limit - len(turns)), after)
+        page, batch_turns, batch_bytes = await run_query(None, load_session_turns, project, session, batch)
+        turns += batch_turns
+        size += batch_bytes
         after = page.next
         if after is None:
             break
@@ -166,36 +163,29 @@ async def _thread(ask: TraceQueryRunner, project: str, session: str, window: Win
     return SessionThread(session=session, traces=len(turns), tabs=build_tabs(turns), next=after)
 
 
-# A trace
-
-
-def _conversation(said: Turn, *, whole: bool) -> TraceConversation:
-    """A trace's steps in their order."""
-    here = {"trace_id": said.trace_id, "span_id": said.span_id}
-    steps: list[Step] = [MessageStep(**here, message=message) for message in said.messages_in]
-    steps += said.tools
-    steps += [MessageStep(**here, message=message) for message in said.messages_out]
+def _conversation(turn: Turn, *, whole: bool) -> TraceConversation:
+    ids = {"trace_id": turn.trace_id, "span_id": turn.span_id}
+    steps: list[Step] = [MessageStep(**ids, message=message) for message in turn.messages_in]
+    steps += turn.tools
+    steps += [MessageStep(**ids, message=message) for message in turn.messages_out]
     encoded, cut = msgspec.json.encode(steps), 0
     if len(encoded) > MAX_PART_BYTES and not whole:
         short = msgspec.json.encode(shorten_texts(msgspec.json.decode(encoded)))
         steps, cut = msgspec.json.decode(short, type=list[Step]), len(encoded.decode()) - len(short.decode())
-    return TraceConversation(trace_id=said.trace_id, span_id=said.span_id, steps=steps, cut=cut)
-
-
-# Going on
+    return TraceConversation(trace_id=turn.trace_id, span_id=turn.span_id, steps=steps, cut=cut)
 
 
 def _open_as_thread(db: Connection, project: str, trace: str, opening: Opening) -> Live:
-    turn = load_turn(db, project, trace.lower())
-    if turn is None:
+    loaded = load_turn(db, project, trace.lower())
+    if loaded is None:
         raise missing_trace(trace)
-    head, said = turn
+    head, turn = loaded
     if opening.span_id is None:
         source = None
-        if said.span_id != head.span_id:
-            body = span_trees.get_span_body(db, project, head.trace_id, said.span_id)
-            source = None if body is None else _thread_title(head, _decode_span(body))
-        return build_live(head, said, source, upto=opening.upto)
+        if turn.span_id != head.span_id:
+            body = span_trees.get_span_body(db, project, head.trace_id, turn.span_id)
+            source = None if body is None else _with_call_tools(head, _decode_span(body))
+        return build_live(head, turn, source, upto=opening.upto)
     body = span_trees.get_span_body(db, project, head.trace_id, opening.span_id.lower())
     if body is None:
         raise NotFound(f"There is no span {opening.span_id[:80]!r} in this trace.", pointer="/span_id")
@@ -203,6 +193,6 @@ def _open_as_thread(db: Connection, project: str, trace: str, opening: Opening) 
     return build_live(head, build_turn(source), source, upto=opening.upto)
 
 
-def _thread_title(head: Span, call: Span) -> Span:
-    """A call whose messages stand for the whole: what else was given is the head's, but for tools that it lacks."""
+def _with_call_tools(head: Span, call: Span) -> Span:
+    """Return the head span, with the tools of the call if it has none."""
     return msgspec.structs.replace(head, tools=head.tools or call.tools)

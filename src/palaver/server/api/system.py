@@ -1,4 +1,4 @@
-"""/api/bootstrap: what the page shows first, in one response; /api/about, /api/settings and /api/erase."""
+"""/api/bootstrap: all data of the page's first view; /api/about, /api/settings and /api/erase."""
 
 import platform
 import time
@@ -34,7 +34,6 @@ from palaver.server.auth import Caller
 from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import KIB, Settings, Source
 from palaver.storage import boards, erasure, queue, runs
-from palaver.storage import erasure as testset_origins
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.migrations import upgrade
@@ -51,7 +50,7 @@ _MASKS: Mapping[str, Callable[[Any], Any]] = {
     "redact": len,
     "otlp_headers": mask_headers,
 }
-"""Settings that may hold a password, or are long, and how they are shown."""
+"""How to show settings that may hold secrets or are long."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -120,7 +119,7 @@ class SystemController(ApiController):
 
     @get("/about", operation_id="about", summary="Version, database, processes and limits")
     async def about(self) -> About:
-        known = await self.database.read(queue.list_processes)
+        processes = await self.database.read(queue.list_processes)
         limits = {
             f.name: getattr(self.settings, f.name) for f in msgspec.structs.fields(Settings) if f.type in (int, float)
         }
@@ -129,8 +128,8 @@ class SystemController(ApiController):
             python=platform.python_version(),
             database=self.database.kind,
             schema=upgrade.SCHEMA_VERSION,
-            processes=max(1, sum(one.kind == "server" for one in known)),
-            workers=sum(one.kind == "worker" for one in known),
+            processes=max(1, sum(process.kind == "server" for process in processes)),
+            workers=sum(process.kind == "worker" for process in processes),
             extras=[name for name, module in _EXTRAS.items() if find_spec(module) is not None],
             uptime_seconds=round(time.monotonic() - self.started_at, 3),
             limits=limits,
@@ -153,16 +152,16 @@ class SystemController(ApiController):
         _, body = await read_body(request, self.settings, Erase)
         label, value = _label(body)
         project = caller_of(request).project
-        found = await self.database.read(erasure.count_labelled_data, project, label, value)
-        kept = await self.database.read(testset_origins.find_copied_rows, project, label, value)
+        counts = await self.database.read(erasure.count_labelled_data, project, label, value)
+        copies = await self.database.read(erasure.find_copied_rows, project, label, value)
         if not body.dry_run:
             while await self.database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
                 pass
-        return object_response(request, Erased(**msgspec.structs.asdict(found), kept=kept, dry_run=body.dry_run))
+        return object_response(request, Erased(**msgspec.structs.asdict(counts), kept=copies, dry_run=body.dry_run))
 
 
-def _label(asked: Erase) -> tuple[Label, str]:
-    match asked.user, asked.session:
+def _label(body: Erase) -> tuple[Label, str]:
+    match body.user, body.session:
         case [str(user), None] if user:
             return "user", user
         case [None, str(session)] if session:
@@ -172,17 +171,15 @@ def _label(asked: Erase) -> tuple[Label, str]:
 
 
 def _setting(settings: Settings, name: str, sources: Mapping[str, Source]) -> Setting:
-    view = _MASKS.get(name, lambda value: value)
-    return Setting(name, view(getattr(settings, name)), sources.get(name, "default"))
+    mask = _MASKS.get(name, lambda value: value)
+    return Setting(name, mask(getattr(settings, name)), sources.get(name, "default"))
 
 
 MAX_BOOTSTRAP_BYTES: Final = 64 * KIB
-"""Bytes of the whole answer."""
-_WORKFLOWS, _THREADS, _PINNED, _BOARD = 16 * KIB, 16 * KIB, 8 * KIB, 16 * KIB
-"""Bytes of each part, at most. The schemas have what is left."""
-_MOST_WORKFLOWS, _MOST_SCHEMAS, _MOST_THREADS, _MOST_RUNNING = 50, 20, 20, 50
+_WORKFLOWS_BYTES, _THREADS_BYTES, _PINNED_BYTES, _BOARD_BYTES = 16 * KIB, 16 * KIB, 8 * KIB, 16 * KIB
+"""Maximum size of each part; the schemas get the remaining bytes."""
+_MAX_WORKFLOWS, _MAX_SCHEMAS, _MAX_THREADS, _MAX_RUNNING = 50, 20, 20, 50
 _MAX_DESCRIPTION_CHARS = 1_000
-"""Characters of a workflow's description."""
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,8 +242,6 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Recent(NamedTuple):
-    """What of it is in the database."""
-
     board: Board | None
     board_id: str | None
     threads: Page[ThreadSummary]
@@ -265,17 +260,17 @@ class BootstrapController(ApiController):
     @get(operation_id="bootstrap", summary="All that the page needs for its first view")
     async def bootstrap(self, request: ApiRequest) -> Response[Bootstrap]:
         caller = caller_of(request)
-        kept = await self.database.read(_load_recent, caller.project)
-        view = object_response(request, _bootstrap_view(kept, self.registry, self.settings, caller, self.version))
+        recent = await self.database.read(_load_recent, caller.project)
+        view = object_response(request, _bootstrap_view(recent, self.registry, self.settings, caller, self.version))
         view.headers["cache-control"] = "private, no-cache"
         return view
 
 
-def _bootstrap_view(kept: _Recent, registry: Registry, settings: Settings, caller: Caller, version: str) -> Bootstrap:
-    """The whole, with as many schemas as there is room for."""
-    board = None if kept.board is None else board_routes.board_view(kept.board)
-    known = {workflow.description.name: workflow.description.schemas for workflow in registry}
-    first = Bootstrap(
+def _bootstrap_view(recent: _Recent, registry: Registry, settings: Settings, caller: Caller, version: str) -> Bootstrap:
+    """Return the response, with schemas for as many workflows as fit into MAX_BOOTSTRAP_BYTES."""
+    board = None if recent.board is None else board_routes.board_view(recent.board)
+    schemas_of = {workflow.description.name: workflow.description.schemas for workflow in registry}
+    view = Bootstrap(
         version=version,
         project=caller.project,
         credential=Credential(
@@ -283,37 +278,37 @@ def _bootstrap_view(kept: _Recent, registry: Registry, settings: Settings, calle
             scopes=api_keys.minimal_scopes(caller.scopes),
             key=api_keys.format_key_id(caller.key) if caller.key else None,
         ),
-        workflows=_workflows(registry, caller.project),
-        board=board if board is not None and _size(board) <= _BOARD else None,
-        board_id=kept.board_id,
-        threads=kept.threads,
-        pinned=kept.pinned,
-        running=kept.running,
+        workflows=_workflow_page(registry, caller.project),
+        board=board if board is not None and _size(board) <= _BOARD_BYTES else None,
+        board_id=recent.board_id,
+        threads=recent.threads,
+        pinned=recent.pinned,
+        running=recent.running,
         limits=Bounds(file=settings.max_file, body=settings.max_body, socket=settings.ws_max),
         features=Features(traces=True, evaluation=True, tour=settings.tour),
     )
-    room = MAX_BOOTSTRAP_BYTES - _size(first)
-    rows = list(first.workflows.data)
-    for place, row in enumerate(rows[:_MOST_SCHEMAS]):
-        schemas = FirstSchemas(known[row.name].inputs, known[row.name].parameters)
+    budget = MAX_BOOTSTRAP_BYTES - _size(view)
+    rows = list(view.workflows.data)
+    for index, row in enumerate(rows[:_MAX_SCHEMAS]):
+        schemas = FirstSchemas(schemas_of[row.name].inputs, schemas_of[row.name].parameters)
         size = _size(schemas) + len('"schemas":,')
-        if size <= room:
-            rows[place] = msgspec.structs.replace(row, schemas=schemas)
-            room -= size
-    return msgspec.structs.replace(first, workflows=Page(rows, first.workflows.next))
+        if size <= budget:
+            rows[index] = msgspec.structs.replace(row, schemas=schemas)
+            budget -= size
+    return msgspec.structs.replace(view, workflows=Page(rows, view.workflows.next))
 
 
-def _workflows(registry: Registry, project: str) -> Page[FirstWorkflow]:
-    """As many rows as there is room for; the cursor is one of the list's own."""
-    rows = [_row(workflow_routes.workflow_row(workflow, default=registry.default)) for workflow in registry]
+def _workflow_page(registry: Registry, project: str) -> Page[FirstWorkflow]:
+    """Return as many rows as fit; the cursor continues the list of /api/workflows."""
+    rows = [_first_workflow(workflow_routes.workflow_row(workflow, default=registry.default)) for workflow in registry]
     rows.sort(key=lambda row: row.name)
-    limit = max(_count_fitting(rows[:_MOST_WORKFLOWS], _WORKFLOWS), 1)
+    limit = max(_count_fitting(rows[:_MAX_WORKFLOWS], _WORKFLOWS_BYTES), 1)
     return paginate_by_name(
         rows, lambda row: row.name, project=project, window=Window(limit), filters=workflow_routes.NO_FILTER
     )
 
 
-def _row(row: WorkflowRow) -> FirstWorkflow:
+def _first_workflow(row: WorkflowRow) -> FirstWorkflow:
     fields = {name: getattr(row, name) for name in WorkflowRow.__struct_fields__}
     text = row.description
     if len(text) > _MAX_DESCRIPTION_CHARS:
@@ -321,55 +316,51 @@ def _row(row: WorkflowRow) -> FirstWorkflow:
     return FirstWorkflow(**fields)
 
 
-# The database
-
-
 def _load_recent(db: Connection, project: str) -> _Recent:
-    last = boards.get_last_saved(db, project, max_bytes=_BOARD)
-    listed = _newest(db, project)
+    last = boards.get_last_saved(db, project, max_bytes=_BOARD_BYTES)
     pinned = (
-        threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MOST_THREADS)).map(thread_summary).data
+        threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MAX_THREADS)).map(thread_summary).data
     )
-    view = _slim(pinned, _PINNED)
+    view = _drop_previews(pinned, _PINNED_BYTES)
     return _Recent(
         board=last.board,
         board_id=last.id,
-        threads=listed,
-        pinned=view[: _count_fitting(view, _PINNED)],
-        running=runs.list_active_ids(db, project, _MOST_RUNNING),
+        threads=_newest_threads(db, project),
+        pinned=view[: _count_fitting(view, _PINNED_BYTES)],
+        running=runs.list_active_ids(db, project, _MAX_RUNNING),
     )
 
 
-def _newest(db: Connection, project: str) -> Page[ThreadSummary]:
-    page = threads.list_threads(db, project, window=Window(_MOST_THREADS)).map(thread_summary)
-    view = _slim(page.data, _THREADS)
-    fitting = _count_fitting(view, _THREADS)
-    if fitting == len(view):
+def _newest_threads(db: Connection, project: str) -> Page[ThreadSummary]:
+    page = threads.list_threads(db, project, window=Window(_MAX_THREADS)).map(thread_summary)
+    view = _drop_previews(page.data, _THREADS_BYTES)
+    count = _count_fitting(view, _THREADS_BYTES)
+    if count == len(view):
         return Page(view, page.next)
-    shorter = threads.list_threads(db, project, window=Window(max(fitting, 1))).map(thread_summary)
+    shorter = threads.list_threads(db, project, window=Window(max(count, 1))).map(thread_summary)
     return Page(view[: len(shorter.data)], shorter.next)
 
 
-def _slim(rows: Sequence[ThreadSummary], room: int) -> list[ThreadSummary]:
-    """The rows; once there is no room for all of each, without what they show of their messages."""
-    bare = [msgspec.structs.replace(row, asked=None, answered=None) for row in rows]
-    room -= sum(map(_size, bare)) + len(bare)
-    shown: list[ThreadSummary] = []
-    for row, less in zip(rows, bare, strict=True):
-        more = _size(row) - _size(less)
-        shown.append(row if more <= room else less)
-        room -= more if more <= room else 0
-    return shown
+def _drop_previews(rows: Sequence[ThreadSummary], budget: int) -> list[ThreadSummary]:
+    """Drop the message previews of rows where they exceed `budget` bytes."""
+    shortened = [msgspec.structs.replace(row, asked=None, answered=None) for row in rows]
+    budget -= sum(map(_size, shortened)) + len(shortened)
+    result: list[ThreadSummary] = []
+    for row, short in zip(rows, shortened, strict=True):
+        extra = _size(row) - _size(short)
+        result.append(row if extra <= budget else short)
+        budget -= extra if extra <= budget else 0
+    return result
 
 
-def _count_fitting(rows: Sequence[object], room: int) -> int:
-    """How many of the rows, from the first on, there is room for."""
+def _count_fitting(rows: Sequence[object], budget: int) -> int:
+    """Return how many leading rows fit into `budget` bytes."""
     for count, row in enumerate(rows):
-        room -= _size(row) + 1
-        if room < 0:
+        budget -= _size(row) + 1
+        if budget < 0:
             return count
     return len(rows)
 
 
-def _size(shown: object) -> int:
-    return len(json.encode(shown))
+def _size(value: object) -> int:
+    return len(json.encode(value))

@@ -1,4 +1,4 @@
-"""Test sets as files: an import takes the body as it comes, an export is told as fast as it is taken."""
+"""Import and export of test sets as files, both streamed."""
 
 import asyncio
 import hashlib
@@ -52,12 +52,12 @@ Mode = Annotated[ImportMode, QueryParameter(description="After the rows that the
 Types = Annotated[CellTypes, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
 Delimiter = Annotated[str | None, QueryParameter(max_length=4, description="CSV: what stands between cells.")]
 Form = Annotated[Format, QueryParameter(name="format")]
-_FORMS = ("multipart/", "application/x-www-form-urlencoded")
+_FORM_MEDIA_TYPES = ("multipart/", "application/x-www-form-urlencoded")
 
 
 @dataclass
 class _Upload(Operation):
-    """What OpenAPI says of the body, which is the file."""
+    """OpenAPI: the request body is the file."""
 
     def __post_init__(self) -> None:
         schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
@@ -87,11 +87,13 @@ class TestSetFileController(ApiController):
         message: Line = "",
         description: Line = "",
     ) -> Response[ImportView]:
-        if "idempotency-key" not in request.headers:  # Else it may be ours: that is known once the file was read.
+        if "idempotency-key" not in request.headers:  # With a key it may be a replay, which is known after reading.
             await self.database.read(testsets.check_name_free, caller_of(request).project, name)
-        into = ImportTarget(testset=new_id("ts"), is_new=True)
-        made = TestSet(id=into.testset, name=name, description=description, created_at=utc_now(), updated_at=utc_now())
-        return await self._take(request, into, types, delimiter, message, made)
+        target = ImportTarget(testset=new_id("ts"), is_new=True)
+        new_testset = TestSet(
+            id=target.testset, name=name, description=description, created_at=utc_now(), updated_at=utc_now()
+        )
+        return await self._import(request, target, types, delimiter, message, new_testset)
 
     @post(
         "/{testset:str}/import",
@@ -110,27 +112,27 @@ class TestSetFileController(ApiController):
         message: Line = "",
     ) -> Response[ImportView]:
         await self.database.read(testsets.get_testset, caller_of(request).project, testset)
-        into = ImportTarget(testset=testset, mode=mode, key=key)
-        return await self._take(request, into, types, delimiter, message)
+        target = ImportTarget(testset=testset, mode=mode, key=key)
+        return await self._import(request, target, types, delimiter, message)
 
-    async def _take(
+    async def _import(
         self,
         request: ApiRequest,
-        into: ImportTarget,
+        target: ImportTarget,
         types: CellTypes,
         delimiter: str | None,
         message: str,
-        made: TestSet | None = None,
+        new_testset: TestSet | None = None,
     ) -> Response[ImportView]:
         caller, limits, exchange = caller_of(request), self.settings.testset_limits, exchange_of(request)
         reader = files.open_reader(_format(exchange), types=types, delimiter=delimiter, limits=limits)
         body = _Body(exchange, self.settings)
-        coming = import_file(self.database, caller.project, into, reader, body.chunks(), now=utc_now, limits=limits)
-        async with coming as found:
-            written = CommitInfo(message=message, key=caller.key, at=utc_now())
+        importer = import_file(self.database, caller.project, target, reader, body.chunks(), now=utc_now, limits=limits)
+        async with importer as imported:
+            info = CommitInfo(message=message, key=caller.key, at=utc_now())
 
             def work(db: Connection) -> HttpResponse:
-                return _commit_import(db, caller.project, into, found, written, made, self.settings.root_path)
+                return _commit_import(db, caller.project, target, imported, info, new_testset, self.settings.root_path)
 
             return await run_idempotent(request, self.database, body.digest(), work)
 
@@ -146,14 +148,14 @@ class TestSetFileController(ApiController):
         testset: FromPath[str],
         revision: FromPath[str],
         form: Form = "jsonl",
-        ids: FromQuery[bool] = False,  # noqa: FBT002 - of the query
+        ids: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
     ) -> Response[Any]:
         caller = caller_of(request)
-        called, found = await self.database.read(_find_export, caller.project, testset, revision)
-        pieces = export_revision(self.database, caller.project, found, form, ids=ids)
-        first = await anext(pieces, b"")  # So that what is wrong with the question is told as such.
-        attached = f'attachment; filename="{export_filename(called, found.number, form)}"'
-        headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", attached))
+        name, stored_revision = await self.database.read(_find_export, caller.project, testset, revision)
+        pieces = export_revision(self.database, caller.project, stored_revision, form, ids=ids)
+        first = await anext(pieces, b"")  # Raises errors before the response starts.
+        disposition = f'attachment; filename="{export_filename(name, stored_revision.number, form)}"'
+        headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", disposition))
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
@@ -169,41 +171,39 @@ def _find_export(db: Connection, project: str, testset: str, revision: str) -> t
 def _commit_import(
     db: Connection,
     project: str,
-    into: ImportTarget,
-    found: ImportedFile,
-    written: CommitInfo,
-    made: TestSet | None,
+    target: ImportTarget,
+    imported: ImportedFile,
+    info: CommitInfo,
+    new_testset: TestSet | None,
     root: str,
 ) -> HttpResponse:
-    if made is not None:
-        revision, is_new = commits.create_testset(db, project, made, found.prepared, written), True
+    if new_testset is not None:
+        revision, is_new = commits.create_testset(db, project, new_testset, imported.prepared, info), True
     else:
-        revision, is_new = commits.commit(db, project, into.testset, found.prepared, written)
-    counts = found.counts
+        revision, is_new = commits.commit(db, project, target.testset, imported.prepared, info)
+    counts = imported.counts
     report = ImportReport(
         rows=counts.rows,
         added=counts.added,
         changed=counts.changed,
         unchanged=counts.unchanged,
         removed=counts.removed,
-        wrapped=found.wrapped,
+        wrapped=imported.wrapped,
     )
     view = ImportView(
-        testset=testset_view(testsets.get_testset(db, project, into.testset)),
+        testset=testset_view(testsets.get_testset(db, project, target.testset)),
         revision=revision_view(revision, is_new=is_new),
         report=report,
     )
-    place = f"{root}/api/testsets/{into.testset}"
-    location = place if made is not None else f"{place}/revisions/{revision.number}"
+    location = f"{root}/api/testsets/{target.testset}"
+    if new_testset is None:
+        location += f"/revisions/{revision.number}"
     return encode_object(view, status=201, location=location) if is_new else encode_object(view)
-
-
-# The body
 
 
 def _format(exchange: Exchange) -> Format:
     declared = exchange.headers.get("content-type", "")
-    if declared.strip().lower().startswith(_FORMS):
+    if declared.strip().lower().startswith(_FORM_MEDIA_TYPES):
         raise UnsupportedMediaType("The file itself is the body, not a form: send it with its own content-type.")
     if exchange.headers.get("content-encoding", "identity") != "identity":
         raise UnsupportedMediaType("Send the file as it is, without a content-encoding.")
@@ -213,7 +213,7 @@ def _format(exchange: Exchange) -> Format:
 
 
 class _Body:
-    """The body as it comes, and at the end the digest that tells it from others."""
+    """The body as a stream of chunks, and its digest for the Idempotency-Key."""
 
     def __init__(self, exchange: Exchange, settings: Settings) -> None:
         self._exchange = exchange
@@ -222,23 +222,22 @@ class _Body:
         self._bytes = 0
 
     def digest(self) -> bytes:
-        """For an Idempotency-Key."""
         return self._hash.digest()
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """All of it, or TooLarge as soon as it is."""
-        exchange, most = self._exchange, self._settings.testset_max_file
+        """Yield the body. Raises TooLarge, RequestTimeout, ClientDisconnected, or InvalidBody if it is empty."""
+        exchange, max_bytes = self._exchange, self._settings.testset_max_file
         length = exchange.headers.get("content-length", "")
-        if length.isdigit() and int(length) > most:
-            raise TooLarge(f"The file is larger than {most} bytes.")
+        if length.isdigit() and int(length) > max_bytes:
+            raise TooLarge(f"The file is larger than {max_bytes} bytes.")
         more = True
         while more:
             try:
                 async with asyncio.timeout(self._settings.body_seconds):
                     message = await exchange.receive()
             except TimeoutError:
-                told = f"The body stopped coming for {self._settings.body_seconds:g} seconds."
-                raise RequestTimeout(told) from None
+                error = f"The body stopped coming for {self._settings.body_seconds:g} seconds."
+                raise RequestTimeout(error) from None
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
             data = message.get("body", b"")

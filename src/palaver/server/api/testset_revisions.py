@@ -60,12 +60,10 @@ from palaver.storage.evaluations import results as evaluation_pages
 from palaver.storage.pagination import Page, Window
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import traces as span_trees
-from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.repository import Revision
 from palaver.storage.threads import message_tree
-from palaver.storage.threads import repository as thread_rows
 from palaver.storage.threads import repository as threads
 from palaver.testsets import commits, diff, from_traces, row_pages
 from palaver.testsets.commits import CommitInfo, PreparedCommit, StagedImport, SubmittedRow
@@ -83,8 +81,8 @@ if TYPE_CHECKING:
 RevisionName = Annotated[
     str, QueryParameter(max_length=80, description="A number, a digest or the beginning of one, or head.")
 ]
-_FEW = 2_000
-"""Rows that are all changed in one transaction."""
+_MAX_TRANSACTION_ROWS = 2_000
+"""Changes of columns in larger test sets are staged in batches."""
 Since = Annotated[str, QueryParameter(name="from", max_length=80, description="The older one, likewise.")]
 
 
@@ -116,41 +114,43 @@ class TestSetRevisionController(ApiController):
     async def commit_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[RevisionView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewRevision)
-        if (before := await find_replay(request, self.database, raw)) is not None:
-            return before
+        if (replay := await find_replay(request, self.database, raw)) is not None:
+            return replay
         delta = None if body.delta is UNSET or not body.delta.changes_columns else body.delta
         if delta is not None:
             _check_form(body)
-            found = await self.database.read(commits.check_delta, caller.project, testset, delta, base=body.base)
-            if found.rows > _FEW:
-                return await self._recolumn(request, testset, raw, body, delta)
+            stored_testset = await self.database.read(
+                commits.check_delta, caller.project, testset, delta, base=body.base
+            )
+            if stored_testset.rows > _MAX_TRANSACTION_ROWS:
+                return await self._commit_column_changes(request, testset, raw, body, delta)
         prepared = await self.database.read(_prepare_commit, caller.project, testset, body, self.settings)
-        return await self._made(request, testset, raw, body, prepared)
+        return await self._commit(request, testset, raw, body, prepared)
 
-    async def _recolumn(
+    async def _commit_column_changes(
         self, request: ApiRequest, testset: str, raw: bytes, body: NewRevision, delta: Delta
     ) -> Response[RevisionView]:
-        """Every row changes, and they are many: they are brought in before, a batch at a time."""
+        """Commit a delta that changes every row, staging the rows in batches first."""
         project, limits = caller_of(request).project, self.settings.testset_limits
         async with StagedImport(self.database, project, testset, utc_now) as staging:
             rehashed = await commits.stage_column_changes(
                 self.database, staging, project, testset, body.base, delta.columns, limits
             )
-            known = {"rehashed": rehashed, "staged_by": staging.claim, "base": body.base, "limits": limits}
-            prepared = await self.database.read(partial(commits.prepare_delta, **known), project, testset, delta)
-            return await self._made(request, testset, raw, body, prepared)
+            options = {"rehashed": rehashed, "staged_by": staging.claim, "base": body.base, "limits": limits}
+            prepared = await self.database.read(partial(commits.prepare_delta, **options), project, testset, delta)
+            return await self._commit(request, testset, raw, body, prepared)
 
-    async def _made(
+    async def _commit(
         self, request: ApiRequest, testset: str, raw: bytes, body: NewRevision, prepared: PreparedCommit
     ) -> Response[RevisionView]:
         caller = caller_of(request)
-        written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
+        info = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
         def work(db: Connection) -> HttpResponse:
-            revision, is_new = commits.commit(db, caller.project, testset, prepared, written)
+            revision, is_new = commits.commit(db, caller.project, testset, prepared, info)
             view = revision_view(revision, is_new=is_new)
-            place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
-            return encode_object(view, status=201, location=place) if is_new else encode_object(view)
+            location = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
+            return encode_object(view, status=201, location=location) if is_new else encode_object(view)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -184,14 +184,14 @@ class TestSetRevisionController(ApiController):
 
 
 def find_revision(db: Connection, project: str, testset: str, revision: str) -> Revision:
-    """The revision of a set that somebody names."""
+    """Return a revision by number, digest or `head`. Raises NotFound."""
     stored_testset = testsets.get_testset(db, project, testset)
-    return testset_revisions.get_revision(db, project, testset, revision, stored_testset.head)
+    return testsets.get_revision(db, project, testset, revision, stored_testset.head)
 
 
 def _list_revisions(db: Connection, project: str, testset: str, window: Window) -> Page[Revision]:
     testsets.get_testset(db, project, testset)
-    return testset_revisions.list_revisions(db, project, testset, window)
+    return testsets.list_revisions(db, project, testset, window)
 
 
 def _prepare_commit(
@@ -200,7 +200,7 @@ def _prepare_commit(
     _check_form(body)
     limits = settings.testset_limits
     if body.rows is not UNSET:
-        rows = [SubmittedRow(one.data, one.id) for one in body.rows]
+        rows = [SubmittedRow(row.data, row.id) for row in body.rows]
         return commits.prepare_rows(db, project, testset, rows, base=body.base, limits=limits)
     if body.delta is not UNSET:
         return commits.prepare_delta(db, project, testset, body.delta, base=body.base, limits=limits)
@@ -209,10 +209,10 @@ def _prepare_commit(
 
 def _check_form(body: NewRevision) -> None:
     forms = {"rows": body.rows, "delta": body.delta, "restore": body.restore}
-    given = [name for name, form in forms.items() if form is not UNSET]
-    if len(given) != 1:
-        told = f"not {' and '.join(given)}" if given else "and it has none"
-        raise ConflictingFields(f"A commit has one of rows, delta and restore, {told}.")
+    names = [name for name, form in forms.items() if form is not UNSET]
+    if len(names) != 1:
+        problem = f"not {' and '.join(names)}" if names else "and it has none"
+        raise ConflictingFields(f"A commit has one of rows, delta and restore, {problem}.")
 
 
 def _compare_revisions(db: Connection, project: str, testset: str, since: str, to: str, window: Window) -> Difference:
@@ -220,27 +220,26 @@ def _compare_revisions(db: Connection, project: str, testset: str, since: str, t
     return diff.diff_revisions(db, project, before, after, window)
 
 
-def _diff_view(found: Difference) -> DiffView:
+def _diff_view(difference: Difference) -> DiffView:
     rows = [
-        RowDifference(id=row.id, change=row.change, moved=row.moved, cells=list(row.cells)) for row in found.rows.data
+        RowDifference(id=row.id, change=row.change, moved=row.moved, cells=list(row.cells))
+        for row in difference.rows.data
     ]
-    counts = RowCounts(**msgspec.structs.asdict(found.counts))
-    return DiffView(counts=counts, columns=found.columns, rows=rows, next=found.rows.next)
+    counts = RowCounts(**msgspec.structs.asdict(difference.counts))
+    return DiffView(counts=counts, columns=difference.columns, rows=rows, next=difference.rows.next)
 
 
 FindRedactor = Callable[[str, str | None], "RunRedactor | None"]
-"""What removes from a case of a project's workflow what is not to be kept."""
-_read_span = msgspec.json.Decoder(Span).decode
+"""`(project, workflow)`: the redactor for recorded calls of the workflow."""
+_decode_span = msgspec.json.Decoder(Span).decode
 
 
 class _PreparedCase(NamedTuple):
-    """A case, ready to be committed."""
-
     prepared: PreparedCommit
     row: str
     data: dict[str, Any]
     messages: Sequence[Message]
-    """What it was made of: they may name files."""
+    """The source messages, which may reference files."""
 
 
 class TestSetCaseController(ApiController):
@@ -259,67 +258,67 @@ class TestSetCaseController(ApiController):
     async def cut_testset_row(self, request: ApiRequest, testset: FromPath[str]) -> Response[CaseView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewCase)
-        if (before := await find_replay(request, self.database, raw)) is not None:
-            return before
-        found = await self.database.read(
+        if (replay := await find_replay(request, self.database, raw)) is not None:
+            return replay
+        case = await self.database.read(
             _prepare_case, caller.project, testset, body, self.redaction.case_redactor, self.settings
         )
-        written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
+        info = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
         def work(db: Connection) -> HttpResponse:
-            made, is_new = commits.commit(db, caller.project, testset, found.prepared, written)
-            files.add_references(db, caller.project, testset, ((found.row, message) for message in found.messages))
-            about = msgspec.structs.asdict(revision_view(made, is_new=is_new))
-            place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
-            view = CaseView(**about, row=found.row, data=found.data)
-            return encode_object(view, status=201, location=place) if is_new else encode_object(view)
+            revision, is_new = commits.commit(db, caller.project, testset, case.prepared, info)
+            files.add_references(db, caller.project, testset, ((case.row, message) for message in case.messages))
+            fields = msgspec.structs.asdict(revision_view(revision, is_new=is_new))
+            location = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
+            view = CaseView(**fields, row=case.row, data=case.data)
+            return encode_object(view, status=201, location=location) if is_new else encode_object(view)
 
         return await run_idempotent(request, self.database, raw, work)
 
 
 def _prepare_case(
-    db: Connection, project: str, testset: str, body: NewCase, cleaning: FindRedactor, settings: Settings
+    db: Connection, project: str, testset: str, body: NewCase, find_redactor: FindRedactor, settings: Settings
 ) -> _PreparedCase:
     commits.require_base(db, project, testset, body.base)
     limits = settings.testset_limits
     match body.source:
         case FromResult():
-            return _accept_result(db, project, testset, body, body.source, cleaning, settings)
+            return _accept_result(db, project, testset, body, body.source, find_redactor, settings)
         case FromConversation():
-            happened, workflow = _call_from_thread(db, project, body.source)
+            call, workflow = _call_from_thread(db, project, body.source)
         case FromTrace():
-            happened, workflow = _call_from_trace(db, project, body.source)
-    happened = _redact_call(happened, cleaning(project, workflow))
-    made = from_traces.make_row if body.as_ == "row" else from_traces.make_script_row
-    data = made(happened, body.columns)
+            call, workflow = _call_from_trace(db, project, body.source)
+    call = _redact_call(call, find_redactor(project, workflow))
+    make_row = from_traces.make_row if body.as_ == "row" else from_traces.make_script_row
+    data = make_row(call, body.columns)
     prepared = commits.prepare_delta(db, project, testset, Delta(add=[Added(data)]), base=body.base, limits=limits)
     return _PreparedCase(
-        _with_source(body, prepared), format_row_id(prepared.added[0]), data, [*happened.messages, *happened.reply]
+        _with_source(body, prepared),
+        format_row_id(prepared.added[0]),
+        data,
+        [*call.messages, *call.reply],
     )
 
 
 def _with_source(body: NewCase, prepared: PreparedCommit) -> PreparedCommit:
-    """The same, and beside the new row where it came from."""
+    """Record the source in the metadata of the new row."""
     metas = {packed: {"source": msgspec.to_builtins(body.source)} for packed in prepared.added}
     return msgspec.structs.replace(prepared, metas=metas)
 
 
-def _redact_call(happened: RecordedCall, redactor: "RunRedactor | None") -> RecordedCall:
+def _redact_call(call: RecordedCall, redactor: "RunRedactor | None") -> RecordedCall:
     if redactor is None:
-        return happened
+        return call
     return RecordedCall(
-        redactor.redact_messages(happened.messages),
-        redactor.redact_mapping(happened.inputs),
-        redactor.redact_messages(happened.reply, "messages_out"),
-        UNSET if happened.value is UNSET else redactor.redact_value(happened.value, "outputs"),
+        redactor.redact_messages(call.messages),
+        redactor.redact_mapping(call.inputs),
+        redactor.redact_messages(call.reply, "messages_out"),
+        UNSET if call.value is UNSET else redactor.redact_value(call.value, "outputs"),
     )
 
 
-# What happened
-
-
 def _call_from_thread(db: Connection, project: str, source: FromConversation) -> tuple[RecordedCall, str | None]:
-    thread = thread_rows.require_thread(db, project, source.id)
+    thread = threads.require_thread(db, project, source.id)
     branch = threads.get_branch(db, project, thread.id)
     if source.upto is not None and all(node.id != source.upto for node in branch):
         tree = message_tree.load_tree(db, project, thread.id)
@@ -327,17 +326,17 @@ def _call_from_thread(db: Connection, project: str, source: FromConversation) ->
             raise ItemNotFound(source.upto, pointer="/source/upto")
         branch = threads.get_branch(db, project, thread.id, tree.leaf(source.upto))
     messages = [msgspec.structs.replace(node.message, id=node.id) for node in branch]
-    happened = from_traces.call_from_conversation(messages, upto=source.upto)
-    said = {message.id for message in happened.reply}
-    run = next((node.run for node in branch if node.id in said and node.run is not None), None)
-    return happened._replace(inputs=_inputs(db, project, run, thread.inputs)), thread.workflow
+    call = from_traces.call_from_conversation(messages, upto=source.upto)
+    reply_ids = {message.id for message in call.reply}
+    run = next((node.run for node in branch if node.id in reply_ids and node.run is not None), None)
+    return call._replace(inputs=_run_inputs(db, project, run, thread.inputs)), thread.workflow
 
 
-def _inputs(db: Connection, project: str, run: str | None, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the run that answered was given; where nobody knows any more, what the conversation gives to all."""
-    whole = None if run is None else runs.get_stored_run(db, project, run)
-    call = None if whole is None else runs.decode_call(whole)
-    return otherwise if call is None else call.inputs
+def _run_inputs(db: Connection, project: str, run: str | None, default: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the inputs of the run; `default` if it is gone."""
+    stored_run = None if run is None else runs.get_stored_run(db, project, run)
+    call = None if stored_run is None else runs.decode_call(stored_run)
+    return default if call is None else call.inputs
 
 
 def _call_from_trace(db: Connection, project: str, source: FromTrace) -> tuple[RecordedCall, str | None]:
@@ -348,8 +347,8 @@ def _call_from_trace(db: Connection, project: str, source: FromTrace) -> tuple[R
     body = None if span is None else span_trees.get_span_body(db, project, trace, span.lower())
     if body is None:
         raise missing_trace(source.trace_id)
-    found = _read_span(body)
-    return from_traces.call_from_span(found), found.workflow
+    record = _decode_span(body)
+    return from_traces.call_from_span(record), record.workflow
 
 
 def _accept_result(
@@ -358,32 +357,32 @@ def _accept_result(
     testset: str,
     body: NewCase,
     source: FromResult,
-    cleaning: FindRedactor,
+    find_redactor: FindRedactor,
     settings: Settings,
 ) -> _PreparedCase:
-    """The case's row, which expects from now on what was answered."""
+    """Make the answer the expected value of the case's row; add the row if the test set lacks it."""
     if body.as_ == "script":
         raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
     evaluation, stored_plan = evaluations.get_plan(db, project, source.run)
-    whole = evaluation_pages.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
-    variant = msgspec.convert(stored_plan, Plan).variants[whole.result.variant]
-    answer = msgspec.convert(whole.body["messages"], list[Message])
-    happened = RecordedCall(reply=answer, value=whole.body.get("value", UNSET))
-    happened = _redact_call(happened, cleaning(project, variant.workflow))
-    revision = testset_revisions.get_revision(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
-    case = row_pages.get_row(db, project, revision, whole.result.row)
+    stored = evaluation_pages.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
+    variant = msgspec.convert(stored_plan, Plan).variants[stored.result.variant]
+    answer = msgspec.convert(stored.body["messages"], list[Message])
+    call = RecordedCall(reply=answer, value=stored.body.get("value", UNSET))
+    call = _redact_call(call, find_redactor(project, variant.workflow))
+    revision = testsets.get_revision(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
+    case = row_pages.get_row(db, project, revision, stored.result.row)
     column = body.columns.get(from_traces.EXPECTED_COLUMN) or variant.map.expected or from_traces.EXPECTED_COLUMN
-    data = from_traces.accept_answer(case.data, happened, column=column)
-    is_there = evaluation.testset == testset and _has_row(db, project, testset, body.base, case.id)
-    changes = Delta(replace=[Replaced(case.id, data)]) if is_there else Delta(add=[Added(data)])
+    data = from_traces.accept_answer(case.data, call, column=column)
+    has_row = evaluation.testset == testset and _has_row(db, project, testset, body.base, case.id)
+    changes = Delta(replace=[Replaced(case.id, data)]) if has_row else Delta(add=[Added(data)])
     prepared = commits.prepare_delta(db, project, testset, changes, base=body.base, limits=settings.testset_limits)
-    named = case.id if is_there else format_row_id(prepared.added[0])
-    return _PreparedCase(_with_source(body, prepared), named, data, happened.reply)
+    row = case.id if has_row else format_row_id(prepared.added[0])
+    return _PreparedCase(_with_source(body, prepared), row, data, call.reply)
 
 
 def _has_row(db: Connection, project: str, testset: str, base: int, row: str) -> bool:
     try:
-        row_pages.get_row(db, project, testset_revisions.get_revision(db, project, testset, base, base), row)
+        row_pages.get_row(db, project, testsets.get_revision(db, project, testset, base, base), row)
     except NotFound:
         return False
     return True
@@ -417,9 +416,9 @@ class TestSetRowController(ApiController):
         limit: Limit = 100,
         after: After = None,
     ) -> Page[RowView]:
-        wanted = RowFilter(search or None, parse_row_filter(filter_))
+        row_filter = RowFilter(search or None, parse_row_filter(filter_))
         project, window = caller_of(request).project, Window(limit, after)
-        return (await self.database.read(_page, project, testset, revision, wanted, window)).map(row_view)
+        return (await self.database.read(_list_rows, project, testset, revision, row_filter, window)).map(row_view)
 
     @get(
         "/{testset:str}/revisions/{revision:str}/rows/{row:str}",
@@ -430,17 +429,17 @@ class TestSetRowController(ApiController):
         self, request: ApiRequest, testset: FromPath[str], revision: FromPath[str], row: FromPath[str]
     ) -> Response[WholeRow]:
         return object_response(
-            request, await self.database.read(_row, caller_of(request).project, testset, revision, row)
+            request, await self.database.read(_get_row, caller_of(request).project, testset, revision, row)
         )
 
 
-def _page(
-    db: Connection, project: str, testset: str, revision: str, wanted: RowFilter, window: Window
+def _list_rows(
+    db: Connection, project: str, testset: str, revision: str, row_filter: RowFilter, window: Window
 ) -> Page[StoredRow]:
-    return row_pages.list_rows(db, project, find_revision(db, project, testset, revision), wanted, window)
+    return row_pages.list_rows(db, project, find_revision(db, project, testset, revision), row_filter, window)
 
 
-def _row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
+def _get_row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
     stored_row = row_pages.get_row(db, project, find_revision(db, project, testset, revision), row)
     packed = pack_row_id(row)
     return whole_row(stored_row, testset_rows.read_metas(db, project, testset, [packed]).get(packed))

@@ -43,11 +43,10 @@ from palaver.testsets.diff import CellChange, Change, ColumnNames
 from palaver.testsets.row_pages import StoredRow, shorten_cells
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""What people call a set: any line of text."""
 RowId = Annotated[str, Meta(pattern=r"^row_[0-9a-hjkmnp-tv-z]{26}$")]
 Kind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
 Cells = dict[str, Any]
-"""A row's data: any JSON, by the name of its column."""
+"""JSON values by column name."""
 
 
 class GivenRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,7 +214,7 @@ class DiffView(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-# Files, and what happened
+# Imports, and rows from recorded calls
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,9 +281,6 @@ class CaseView(RevisionView, frozen=True, kw_only=True):
     data: Cells
 
 
-# Showing them
-
-
 def testset_row(testset: TestSet) -> TestSetRow:
     return TestSetRow(**_testset_fields(testset))
 
@@ -306,9 +302,8 @@ def _testset_fields(testset: TestSet) -> dict[str, Any]:
     }
 
 
-def column_views(kept: list[dict[str, Any]]) -> list[ColumnView]:
-    """Columns, as they are kept."""
-    return msgspec.convert([{k: v for k, v in one.items() if v is not None} for one in kept], list[ColumnView])
+def column_views(columns: list[dict[str, Any]]) -> list[ColumnView]:
+    return msgspec.convert([{k: v for k, v in column.items() if v is not None} for column in columns], list[ColumnView])
 
 
 def revision_row(revision: Revision) -> RevisionRow:
@@ -316,7 +311,7 @@ def revision_row(revision: Revision) -> RevisionRow:
 
 
 def revision_view(revision: Revision, *, is_new: bool = True) -> RevisionView:
-    """A revision that was to be made; `is_new` is False where it was there already."""
+    """`is_new` is False if the newest revision already had the same rows."""
     return RevisionView(**_revision_fields(revision), unchanged=not is_new)
 
 
@@ -331,20 +326,20 @@ def _revision_fields(revision: Revision) -> dict[str, Any]:
         "parent": revision.parent,
         "digest": revision.digest,
         "rows": revision.rows,
-        "columns": [one["name"] for one in revision.columns],
+        "columns": [column["name"] for column in revision.columns],
         "message": revision.message,
         "author": format_key_id(revision.key) if revision.key else None,
         "created_at": format_timestamp(revision.created_at),
     }
 
 
-def row_view(found: StoredRow) -> RowView:
-    data, cut = shorten_cells(found.data)
-    return RowView(id=found.id, hash=found.hash.hex(), place=found.position, data=data, cut=cut or UNSET)
+def row_view(row: StoredRow) -> RowView:
+    data, cut = shorten_cells(row.data)
+    return RowView(id=row.id, hash=row.hash.hex(), place=row.position, data=data, cut=cut or UNSET)
 
 
-def whole_row(found: StoredRow, meta: Cells | None) -> WholeRow:
-    return WholeRow(id=found.id, hash=found.hash.hex(), place=found.position, data=found.data, meta=meta)
+def whole_row(row: StoredRow, meta: Cells | None) -> WholeRow:
+    return WholeRow(id=row.id, hash=row.hash.hex(), place=row.position, data=row.data, meta=meta)
 
 
 class TestSetController(ApiController):
@@ -358,7 +353,7 @@ class TestSetController(ApiController):
         self,
         request: ApiRequest,
         search: Search = None,
-        archived: FromQuery[bool] = False,  # noqa: FBT002 - of the query
+        archived: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
         limit: Limit = 50,
         after: After = None,
     ) -> Page[TestSetRow]:
@@ -376,19 +371,19 @@ class TestSetController(ApiController):
     async def create_testset(self, request: ApiRequest) -> Response[TestSetView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewTestSet)
-        given = [SubmittedRow(one.data, one.id) for one in body.rows]
+        rows = [SubmittedRow(row.data, row.id) for row in body.rows]
         prepared = await self.database.read(
-            commits.prepare_rows, caller.project, None, given, limits=self.settings.testset_limits
+            commits.prepare_rows, caller.project, None, rows, limits=self.settings.testset_limits
         )
         now = utc_now()
-        wanted = TestSet(id=new_id("ts"), name=body.name, description=body.description, created_at=now, updated_at=now)
-        written = CommitInfo(message=body.message, key=caller.key, at=now)
+        testset = TestSet(id=new_id("ts"), name=body.name, description=body.description, created_at=now, updated_at=now)
+        info = CommitInfo(message=body.message, key=caller.key, at=now)
 
         def work(db: Connection) -> HttpResponse:
-            commits.create_testset(db, caller.project, wanted, prepared, written)
-            made = testsets.get_testset(db, caller.project, wanted.id)
+            commits.create_testset(db, caller.project, testset, prepared, info)
+            created = testsets.get_testset(db, caller.project, testset.id)
             return encode_object(
-                testset_view(made), status=201, location=f"{self.settings.root_path}/api/testsets/{made.id}"
+                testset_view(created), status=201, location=f"{self.settings.root_path}/api/testsets/{created.id}"
             )
 
         return await run_idempotent(request, self.database, raw, work)
@@ -418,7 +413,7 @@ class TestSetController(ApiController):
         self,
         request: ApiRequest,
         testset: FromPath[str],
-        purge: FromQuery[bool] = False,  # noqa: FBT002 - of the query
+        purge: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
     ) -> None:
         if not purge:
             await self._change(request, testset, {"archived": True})
@@ -427,8 +422,8 @@ class TestSetController(ApiController):
         if "admin" not in caller.scopes:
             raise MissingScope("admin")
         check = if_match_check(request, testset_view)
-        left = await self.database.write(testsets.delete_testset, caller.project, testset, check=check, at=utc_now())
-        await sweep_import(self.database, left)
+        claim = await self.database.write(testsets.delete_testset, caller.project, testset, check=check, at=utc_now())
+        await sweep_import(self.database, claim)
 
     async def _change(self, request: ApiRequest, testset: str, fields: dict[str, Any]) -> TestSet:
         project, check = caller_of(request).project, if_match_check(request, testset_view)
@@ -437,5 +432,5 @@ class TestSetController(ApiController):
 
 def _changed_fields(body: TestSetPatch) -> dict[str, Any]:
     cleared: dict[str, Any] = {"description": "", "archived": False}
-    given = msgspec.structs.asdict(body)
-    return {name: cleared[name] if value is None else value for name, value in given.items() if value is not UNSET}
+    changes = msgspec.structs.asdict(body)
+    return {name: cleared[name] if value is None else value for name, value in changes.items() if value is not UNSET}

@@ -1,4 +1,4 @@
-"""Threads as files: all that was said, a line each; branches as test cases; one page to read. And back again."""
+"""Import and export of threads: NDJSON, test cases (`messages`) or an HTML page."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -97,8 +97,8 @@ class ThreadFileController(ApiController):
         project = caller_of(request).project
         filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
         first = await self.database.read(threads.list_threads, project, filters)
-        written = _export_lines(self.database, project, filters, first, format, branches)
-        return Stream(written, headers=_download_headers("threads.jsonl"), media_type=NDJSON)
+        lines = _export_lines(self.database, project, filters, first, format, branches)
+        return Stream(lines, headers=_download_headers("threads.jsonl"), media_type=NDJSON)
 
     @post(
         "/import",
@@ -115,10 +115,10 @@ class ThreadFileController(ApiController):
         files, faults = _parse_lines(raw, self.settings)
 
         def work(db: Connection) -> HttpResponse:
-            kept = [] if faults else files
-            made = [thread_files.import_thread(db, project, file, id=new_id("conv")) for file in kept]
-            names = [thread.id for thread in made if thread is not None]
-            return encode_object(ImportedThreads(len(names), len(made) - len(names), names, faults))
+            accepted = [] if faults else files
+            created = [thread_files.import_thread(db, project, file, id=new_id("conv")) for file in accepted]
+            ids = [thread.id for thread in created if thread is not None]
+            return encode_object(ImportedThreads(len(ids), len(created) - len(ids), ids, faults))
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -131,18 +131,18 @@ async def _export_lines(
     form: ExportFormat,
     branches: Branches,
 ) -> AsyncIterator[bytes]:
-    """A thread at a time is in memory; one that goes meanwhile is left out."""
+    """Yield one thread at a time, skipping those deleted meanwhile."""
     while True:
-        for found in page.data:
+        for item in page.data:
             with suppress(ThreadNotFound):
-                yield await database.read(thread_files.export_thread, project, found.thread.id, form, branches)
+                yield await database.read(thread_files.export_thread, project, item.thread.id, form, branches)
         if page.next is None:
             return
         page = await database.read(threads.list_threads, project, filters, Window(after=page.next))
 
 
 def _parse_lines(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[str, Any]]]:
-    """The threads that a body holds, and what is wrong with its lines."""
+    """Return the threads of the body, and the first 20 invalid lines."""
     files: list[ThreadFile] = []
     faults: list[dict[str, Any]] = []
     for number, text in enumerate(raw.split(b"\n"), 1):

@@ -47,8 +47,7 @@ from palaver.server.api.threads import (
     partial_nodes,
 )
 from palaver.server.calls import ThreadRunner, TurnOptions
-from palaver.server.conversation_resolver import HEAD as END
-from palaver.server.conversation_resolver import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
+from palaver.server.conversation_resolver import HEAD, ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
 from palaver.server.error_responses import add_headers
 from palaver.server.idempotency import REPLAYED_HEADER, wait_for_run
 from palaver.server.rate_limit import RateLimits
@@ -67,7 +66,6 @@ from palaver.storage.threads.message_tree import Leaf, Node
 from palaver.storage.threads.repository import Thread
 
 MAX_NEW_MESSAGES = 100
-"""That may be put into a thread at once."""
 _MAX_TREE_NODES = 5_000
 
 TreeLimit = Annotated[int, QueryParameter(ge=1, le=_MAX_TREE_NODES, description="How many nodes at most.")]
@@ -100,12 +98,13 @@ class ThreadMessageController(ApiController):
     settings: Settings
     partial_reply: FindPartialReply
 
-    async def _answering_in(self, project: str, thread: str) -> tuple[Thread, PartialReply | None]:
-        """The thread, and what is being said in it. What ended between two looks has joined it meanwhile."""
-        stored_thread = await self.database.read(threads.require_thread, project, thread)
-        return stored_thread, await self.partial_reply(
-            project, stored_thread.run
-        ) if stored_thread.run is not None else None
+    async def _load_thread(self, project: str, thread: str) -> tuple[Thread, PartialReply | None]:
+        """Return the thread and the partial reply of its active run.
+
+        A run that ends between both reads has stored its messages by then.
+        """
+        stored = await self.database.read(threads.require_thread, project, thread)
+        return stored, None if stored.run is None else await self.partial_reply(project, stored.run)
 
     @get(
         "/{thread:str}/messages",
@@ -116,22 +115,22 @@ class ThreadMessageController(ApiController):
         self, request: ApiRequest, thread: FromPath[str], at: At = "head", limit: Limit = 50, after: After = None
     ) -> Page[NodeView]:
         caller = caller_of(request)
-        found, answering = await self._answering_in(caller.project, thread)
-        made = partial_nodes(answering, found.run or "") if answering is not None and after is None else []
-        written = {node.id: place for place, node in enumerate(made, 1)}
+        stored_thread, partial = await self._load_thread(caller.project, thread)
+        nodes = partial_nodes(partial, stored_thread.run or "") if partial is not None and after is None else []
+        positions = {node.id: position for position, node in enumerate(nodes, 1)}
         end = at
-        if answering is not None and at in written:
-            end, made = answering.answers, made[: written[at]]
-        seen = await self.database.read(
+        if partial is not None and at in positions:
+            end, nodes = partial.answers, nodes[: positions[at]]
+        branch = await self.database.read(
             _load_branch_page, caller.project, thread, end, at, caller.key, Window(limit, after)
         )
-        last = seen.thread.head if end == "head" else end
-        if answering is not None and last != answering.answers:
-            made = []
-        here = {node.id for node in seen.page.data}
-        view = [*seen.page.data, *(node for node in made if node.id not in here)]
-        siblings = add_siblings(seen.siblings, made)
-        return Page([node_view(node, siblings, seen.feedback, seen.seconds) for node in view], seen.page.next)
+        last = branch.thread.head if end == "head" else end
+        if partial is not None and last != partial.answers:
+            nodes = []
+        stored_ids = {node.id for node in branch.page.data}
+        view = [*branch.page.data, *(node for node in nodes if node.id not in stored_ids)]
+        siblings = add_siblings(branch.siblings, nodes)
+        return Page([node_view(node, siblings, branch.feedback, branch.seconds) for node in view], branch.page.next)
 
     @get(
         "/{thread:str}/tree",
@@ -142,13 +141,13 @@ class ThreadMessageController(ApiController):
         self, request: ApiRequest, thread: FromPath[str], limit: TreeLimit = _MAX_TREE_NODES, after: After = None
     ) -> Page[Leaf]:
         project = caller_of(request).project
-        found, answering = await self._answering_in(project, thread)
+        stored_thread, partial = await self._load_thread(project, thread)
         page = await self.database.read(message_tree.list_leaves, project, thread, Window(limit, after))
-        if answering is None or page.next is not None:
+        if partial is None or page.next is not None:
             return page
-        here = {node.id for node in page.data}
-        made = partial_nodes(answering, found.run or "")
-        return Page([*page.data, *(node_leaf(node) for node in made if node.id not in here)])
+        stored_ids = {node.id for node in page.data}
+        nodes = partial_nodes(partial, stored_thread.run or "")
+        return Page([*page.data, *(node_leaf(node) for node in nodes if node.id not in stored_ids)])
 
     @post(
         "/{thread:str}/messages",
@@ -158,7 +157,7 @@ class ThreadMessageController(ApiController):
     )
     async def add_messages(self, request: ApiRequest, thread: FromPath[str]) -> Response[Said]:
         raw, body = await read_body(request, self.settings, Say)
-        messages = decode_messages(request, body.messages, self.settings, most=MAX_NEW_MESSAGES)
+        messages = decode_messages(request, body.messages, self.settings, limit=MAX_NEW_MESSAGES)
         if not messages:
             raise InvalidValue("There is no message to put into the thread.", pointer="/messages")
         if body.replaces is not None and body.parent is not UNSET:
@@ -167,13 +166,13 @@ class ThreadMessageController(ApiController):
 
         def work(db: Connection) -> HttpResponse:
             parent = _parent(db, project, thread, body)
-            told = attach_files(db, project, messages, raw)
-            _check_results(db, project, thread, parent, told)
-            created = threads.append_messages(db, project, thread, parent, told, origin="client", at=now)
-            beside = message_tree.list_children_ids(db, project, thread, [created[0].parent])
-            view = Said([node_view(node, dict(beside), {}) for node in created])
-            place = f"{self.settings.root_path}/api/threads/{thread}/messages?at={created[-1].id}"
-            return encode_object(view, status=201, location=place)
+            attached = attach_files(db, project, messages, raw)
+            _check_results(db, project, thread, parent, attached)
+            created = threads.append_messages(db, project, thread, parent, attached, origin="client", at=now)
+            siblings = message_tree.list_children_ids(db, project, thread, [created[0].parent])
+            view = Said([node_view(node, dict(siblings), {}) for node in created])
+            location = f"{self.settings.root_path}/api/threads/{thread}/messages?at={created[-1].id}"
+            return encode_object(view, status=201, location=location)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -194,30 +193,29 @@ class ThreadMessageController(ApiController):
 
 
 def _load_branch_page(
-    db: Connection, project: str, thread: str, end: str | None, asked: str, key: str | None, window: Window
+    db: Connection, project: str, thread: str, end: str | None, requested: str, key: str | None, window: Window
 ) -> _BranchPage:
-    """A page of a branch, and all that is shown beside it."""
     stored_thread = threads.require_thread(db, project, thread)
     end = stored_thread.head if end == "head" else end
-    page = message_tree.list_branch(db, project, thread, end, requested=asked, window=window)
+    page = message_tree.list_branch(db, project, thread, end, requested=requested, window=window)
     siblings = message_tree.list_children_ids(db, project, thread, {end, *(node.parent for node in page.data)})
-    said_by = {node.run for node in page.data if node.run is not None}
-    opinions = feedback.count_feedback(db, project, said_by, key=key)
-    return _BranchPage(stored_thread, page, siblings, opinions, runs.run_durations(db, project, said_by))
+    run_ids = {node.run for node in page.data if node.run is not None}
+    counts = feedback.count_feedback(db, project, run_ids, key=key)
+    return _BranchPage(stored_thread, page, siblings, counts, runs.run_durations(db, project, run_ids))
 
 
-def _parent(db: Connection, project: str, thread: str, given: Say) -> str | None:
+def _parent(db: Connection, project: str, thread: str, body: Say) -> str | None:
     stored_thread = threads.require_thread(db, project, thread)
-    if given.replaces is not None:
-        replaced = message_tree.get_node(db, project, thread, given.replaces)
+    if body.replaces is not None:
+        replaced = message_tree.get_node(db, project, thread, body.replaces)
         if replaced is None:
-            raise ItemNotFound(given.replaces, pointer="/replaces")
+            raise ItemNotFound(body.replaces, pointer="/replaces")
         return replaced.parent
-    return stored_thread.head if given.parent is UNSET or given.parent == "head" else given.parent
+    return stored_thread.head if body.parent is UNSET or body.parent == "head" else body.parent
 
 
 def _check_results(db: Connection, project: str, thread: str, parent: str | None, messages: Sequence[Message]) -> None:
-    """Raise for a tool's result that answers no open call of the branch: no run could be given it."""
+    """Raise UnknownCall for a tool result that answers no open call of the branch."""
     if not any(message.tool_results for message in messages):
         return
     before = [node.message for node in message_tree.load_branch(db, project, thread, parent)]
@@ -271,82 +269,77 @@ class TurnController(ApiController):
     )
     async def take_turn(self, request: ApiRequest, thread: FromPath[str]) -> Response[Taken]:
         raw, body = await read_body(request, self.settings, TakeTurn)
-        messages, caller = (
-            decode_messages(request, body.messages, self.settings, most=MAX_NEW_MESSAGES),
-            caller_of(request),
-        )
-        look = _plan_turn(body, messages, raw)
-        given = TurnOptions(
+        caller = caller_of(request)
+        messages = decode_messages(request, body.messages, self.settings, limit=MAX_NEW_MESSAGES)
+        plan = _plan_turn(body, messages, raw)
+        options = TurnOptions(
             variant=body.variant,
             parameters=body.parameters,
             inputs=body.inputs,
             background=body.background,
             trace_parent=valid_traceparent(request.headers.get("traceparent")),
         )
-        once, run = idempotent_request(request, raw, utc_now()), new_run_id()
-        if once is not None:
-            before = await self.database.write(idempotency.claim_for_run, once, run)
-            if before is not None:
-                return await self._given_again(request, once, before)
+        claim, run = idempotent_request(request, raw, utc_now()), new_run_id()
+        if claim is not None:
+            previous = await self.database.write(idempotency.claim_for_run, claim, run)
+            if previous is not None:
+                return await self._replay(request, claim, previous)
         try:
-            joined = await self.thread_runner.start_turn(caller, thread, look, given, run)
+            call = await self.thread_runner.start_turn(caller, thread, plan, options, run)
         except BaseException:
-            if once is not None:
-                await asyncio.shield(self.database.write(idempotency.release_claim, once, run))
+            if claim is not None:
+                await asyncio.shield(self.database.write(idempotency.release_claim, claim, run))
             raise
         row = await self.run_reader.get_row(caller.project, run)
-        named = run_headers(await self.run_reader.get_started_event(row))
-        whole = await self._taken(joined, row, named)
-        if once is not None:
-            stored = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
-            await self.database.write(idempotency.store_response, once, stored)
-        return self._stream(request, row, named) if _wants_stream(request) else litestar_response(whole)
+        headers = run_headers(await self.run_reader.get_started_event(row))
+        response = await self._turn_response(call, row, headers)
+        if claim is not None:
+            stored = StoredResponse(status=response.status, headers=response.headers, body=response.body, run=run)
+            await self.database.write(idempotency.store_response, claim, stored)
+        return self._stream(request, row, headers) if _wants_stream(request) else litestar_response(response)
 
-    async def _taken(self, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
-        """The run as it begins, and what was said."""
-        project, thread = joined.origin.project, joined.origin.thread
+    async def _turn_response(self, call: ResolvedCall, row: RunRow, headers: Headers) -> HttpResponse:
+        project, thread = call.origin.project, call.origin.thread
         assert thread is not None
-        beside: dict[str | None, list[str]] = {}
-        if joined.added_nodes:
-            beside = await self.database.read(
-                message_tree.list_children_ids, project, thread, [joined.added_nodes[0].parent]
+        siblings: dict[str | None, list[str]] = {}
+        if call.added_nodes:
+            siblings = await self.database.read(
+                message_tree.list_children_ids, project, thread, [call.added_nodes[0].parent]
             )
-        view = Taken(run_view(row, self.run_reader), [node_view(node, dict(beside), {}) for node in joined.added_nodes])
-        whole = encode_object(view, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
-        return add_headers(whole, *named)
+        view = Taken(run_view(row, self.run_reader), [node_view(node, dict(siblings), {}) for node in call.added_nodes])
+        response = encode_object(view, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
+        return add_headers(response, *headers)
 
-    def _stream(self, request: ApiRequest, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
+    def _stream(self, request: ApiRequest, row: RunRow, headers: Headers, *, replayed: bool = False) -> Response[Any]:
         caller = caller_of(request)
-        following = self.run_reader.follow(caller.project, row.id)
-        head = add_headers(EVENT_STREAM_HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
+        events = self.run_reader.follow(caller.project, row.id)
+        head = add_headers(EVENT_STREAM_HEAD, *headers, *((REPLAYED_HEADER,) if replayed else ()))
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await replay_events(exchange, head, event_frames(), following, stall=self.settings.stream_stall)
+                await replay_events(exchange, head, event_frames(), events, stall=self.settings.stream_stall)
 
         return StreamingResponse(send)
 
-    async def _given_again(self, request: ApiRequest, once: IdempotentRequest, before: StoredResponse) -> Response[Any]:
-        """What was answered before: the same, or the run's stream from its start."""
-        assert before.run is not None
-        row = await wait_for_run(self.run_reader, caller_of(request).project, before.run)
+    async def _replay(self, request: ApiRequest, claim: IdempotentRequest, previous: StoredResponse) -> Response[Any]:
+        """Return the stored response, or the events of its run from the start."""
+        assert previous.run is not None
+        row = await wait_for_run(self.run_reader, caller_of(request).project, previous.run)
         if _wants_stream(request):
             return self._stream(request, row, run_headers(await self.run_reader.get_started_event(row)), replayed=True)
 
         async def find() -> StoredResponse | None:
-            kept = await self.database.write(idempotency.claim_for_run, once, row.id)
-            return (
-                None if kept is None or kept.status is None else kept
-            )  # Else the first request is still being answered.
+            stored = await self.database.write(idempotency.claim_for_run, claim, row.id)
+            # Without a status the first request is still being answered.
+            return None if stored is None or stored.status is None else stored
 
         try:
-            kept = before if before.status is not None else await poll_until(find, timeout_s=_RESPONSE_TIMEOUT_S)
+            stored = previous if previous.status is not None else await poll_until(find, timeout_s=_RESPONSE_TIMEOUT_S)
         except TimeoutError:
             raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
-        assert kept.status is not None
-        return litestar_response(
-            HttpResponse(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body)
-        )
+        assert stored.status is not None
+        headers = (*stored.headers, REPLAYED_HEADER)
+        return litestar_response(HttpResponse(status=stored.status, headers=headers, body=stored.body))
 
 
 def _plan_turn(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
@@ -354,13 +347,13 @@ def _plan_turn(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
         if messages or body.parent is not UNSET:
             raise ConflictingFields("again says what is answered: leave out parent and messages.", pointer="/again")
         return plan_regenerate(body.again)
-    look = plan_append(END if body.parent is UNSET else body.parent, messages)
+    plan = plan_append(HEAD if body.parent is UNSET else body.parent, messages)
 
-    def checked(db: Connection, project: str, thread: str) -> ThreadTurn:
-        attach_files(db, project, messages, raw)  # Here it is known where they stand in the body.
-        return look(db, project, thread)
+    def plan_with_files(db: Connection, project: str, thread: str) -> ThreadTurn:
+        attach_files(db, project, messages, raw)  # Here errors can point into the body.
+        return plan(db, project, thread)
 
-    return checked
+    return plan_with_files
 
 
 def _wants_stream(request: ApiRequest) -> bool:

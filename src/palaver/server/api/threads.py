@@ -46,7 +46,7 @@ from palaver.storage import boards
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts
 from palaver.storage.pagination import Page, Window
-from palaver.storage.spans import retention as span_erasing
+from palaver.storage.spans import retention
 from palaver.storage.threads import copies as thread_copies
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.copies import Branches
@@ -74,7 +74,7 @@ class PartialReply(msgspec.Struct, frozen=True):
 
 
 FindPartialReply = Callable[[str, str], Awaitable[PartialReply | None]]
-"""`running(project, run)`: what a run is saying; None of one that has ended."""
+"""`(project, run)`: the reply so far; None if the run is not active."""
 
 
 class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,15 +135,17 @@ class Said(msgspec.Struct, frozen=True):
     messages: list[NodeView]
 
 
-def thread_summary(found: ThreadListItem) -> ThreadSummary:
-    return ThreadSummary(**_common(found.thread), match=UNSET if found.match is None else found.match)
+def thread_summary(item: ThreadListItem) -> ThreadSummary:
+    return ThreadSummary(**_row_fields(item.thread), match=UNSET if item.match is None else item.match)
 
 
 def thread_view(thread: Thread) -> ThreadView:
-    return ThreadView(**_common(thread), parameters=thread.parameters, inputs=thread.inputs, metadata=thread.metadata)
+    return ThreadView(
+        **_row_fields(thread), parameters=thread.parameters, inputs=thread.inputs, metadata=thread.metadata
+    )
 
 
-def _common(thread: ThreadRow) -> dict[str, Any]:
+def _row_fields(thread: ThreadRow) -> dict[str, Any]:
     fields: dict[str, Any] = {name: getattr(thread, name) for name in ThreadRow.__struct_fields__}
     fields["asked"], fields["answered"] = fields.pop("preview_in"), fields.pop("preview_out")
     times = {"created_at": format_timestamp(thread.created_at), "updated_at": format_timestamp(thread.updated_at)}
@@ -176,33 +178,29 @@ def node_view(
     )
 
 
-# What is being said
-
-
-def partial_nodes(answering: PartialReply, run: str, place: int = 0) -> list[Node]:
-    """The nodes that a run is writing, below what it answers. Those without an id are not to be named yet."""
-    made: list[Node] = []
-    for message in answering.messages:
+def partial_nodes(reply: PartialReply, run: str) -> list[Node]:
+    """Return the nodes that a run is writing, up to the first message without an id."""
+    nodes: list[Node] = []
+    for message in reply.messages:
         if message.id is None:
             break
-        parent = made[-1].id if made else answering.answers
-        made.append(
+        parent = nodes[-1].id if nodes else reply.answers
+        nodes.append(
             Node(
                 id=message.id,
                 parent=parent,
-                place=place,
+                place=0,
                 message=message,
                 origin="run",
                 run=run,
                 status="streaming",
-                created_at=answering.since,
+                created_at=reply.since,
             )
         )
-    return made
+    return nodes
 
 
 def node_leaf(node: Node) -> Leaf:
-    """A node as a tree shows it."""
     return Leaf(
         id=node.id,
         parent=node.parent,
@@ -214,14 +212,14 @@ def node_leaf(node: Node) -> Leaf:
 
 
 def add_siblings(
-    siblings: Mapping[str | None, Collection[str]], made: Sequence[Node]
+    siblings: Mapping[str | None, Collection[str]], nodes: Sequence[Node]
 ) -> dict[str | None, Sequence[str]]:
-    """The siblings, with those that are being written."""
-    known: dict[str | None, Sequence[str]] = {parent: list(children) for parent, children in siblings.items()}
-    for node in made:
-        beside = known.get(node.parent, ())
-        known[node.parent] = beside if node.id in beside else [*beside, node.id]
-    return known
+    """Add nodes that are not stored yet to the ids of their siblings."""
+    ids_by_parent: dict[str | None, Sequence[str]] = {parent: list(children) for parent, children in siblings.items()}
+    for node in nodes:
+        ids = ids_by_parent.get(node.parent, ())
+        ids_by_parent[node.parent] = ids if node.id in ids else [*ids, node.id]
+    return ids_by_parent
 
 
 Title = Annotated[str, Meta(max_length=MAX_TITLE_LENGTH)]
@@ -229,9 +227,8 @@ Workflow = Annotated[str, Meta(max_length=64)]
 Object = dict[str, Any]
 _Id = Annotated[str, Meta(max_length=64, pattern=r"^[^\x00]*$")]
 MAX_INITIAL_MESSAGES = 2_000
-"""That a thread may begin with."""
 _ERASE_BATCH_SIZE = 500
-"""Runs of which the traces are erased together."""
+"""Runs whose spans are deleted together."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -310,10 +307,10 @@ class ThreadController(ApiController):
         raw, body = await read_body(request, self.settings, MakeThread)
         self.registry.find(body.workflow)
         _check_variant(body.variant, body.parameters)
-        messages = decode_messages(request, body.messages, self.settings, most=MAX_INITIAL_MESSAGES)
+        messages = decode_messages(request, body.messages, self.settings, limit=MAX_INITIAL_MESSAGES)
         check_tool_results(messages, 0)
         project, name, now = caller_of(request).project, new_id("conv"), utc_now()
-        wanted = NewThread(
+        new_thread = NewThread(
             id=name,
             at=now,
             workflow=body.workflow,
@@ -325,10 +322,10 @@ class ThreadController(ApiController):
         )
 
         def work(db: Connection) -> HttpResponse:
-            created = threads.create_thread(db, project, wanted, attach_files(db, project, messages, raw))
+            created = threads.create_thread(db, project, new_thread, attach_files(db, project, messages, raw))
             if body.cell is not None:
-                filled = BoardCell(row=body.cell.row, column=body.cell.column, thread=name)
-                boards.fill_cells(db, project, body.cell.board, [filled])
+                cell = BoardCell(row=body.cell.row, column=body.cell.column, thread=name)
+                boards.fill_cells(db, project, body.cell.board, [cell])
             return _created_response(created, self.settings)
 
         return await run_idempotent(request, self.database, raw, work)
@@ -378,9 +375,9 @@ class ThreadController(ApiController):
             check(threads.require_thread(db, project, thread))
             return threads.delete_thread(db, project, thread)
 
-        of_runs = await self.database.write(work)
+        run_ids = await self.database.write(work)
         if traces:
-            await _erase_traces(self.database, project, thread, of_runs)
+            await _erase_traces(self.database, project, thread, run_ids)
 
     @post(
         "/{thread:str}/duplicate",
@@ -405,20 +402,20 @@ class ThreadController(ApiController):
         return await run_idempotent(request, self.database, raw, work)
 
 
-def decode_messages(request: ApiRequest, given: Any, settings: Settings, *, most: int) -> list[Message]:
-    """The messages of a body, in any dialect, within their limits."""
-    messages = dialects.read(given) if given else []
+def decode_messages(request: ApiRequest, value: Any, settings: Settings, *, limit: int) -> list[Message]:
+    """Decode messages of any dialect, and check the limits."""
+    messages = dialects.read(value) if value else []
     if has_files(messages):
         host = request.headers.get("host", "")
         messages = list(file_references.resolve_file_urls(messages, host=host, root_path=settings.root_path))
-    if len(messages) > most:
-        raise InvalidValue(f"There are {len(messages)} messages; at most {most} are taken.", pointer="/messages")
+    if len(messages) > limit:
+        raise InvalidValue(f"There are {len(messages)} messages; at most {limit} are taken.", pointer="/messages")
     check_history_limits(messages, settings.history_limits)
     return messages
 
 
 def attach_files(db: Connection, project: str, messages: list[Message], raw: bytes) -> list[Message]:
-    """The messages of a body with the files that they name; NotFound for one that the project does not have."""
+    """Resolve the files that messages name. Raises NotFound for a file that the project does not have."""
     return list(file_references.require_files(db, project, messages, raw)) if has_files(messages) else messages
 
 
@@ -426,17 +423,17 @@ _NO_LIMITS = HistoryLimits(messages=1 << 30, parts=1 << 30, files=1 << 30, file=
 
 
 def check_tool_results(messages: list[Message], new: int) -> None:
-    """Raise for a tool's result, among the messages from `new` on, that answers no call of those before it."""
+    """Raise for a tool result in `messages[new:]` that answers no earlier call."""
     if any(message.tool_results for message in messages[new:]):
         validate_history(messages, limits=_NO_LIMITS)
 
 
-async def _erase_traces(database: Database, project: str, thread: str, of_runs: list[str]) -> None:
-    """What a thread left in the traces: that of its runs, and what others sent that names it as its session."""
-    for first in range(0, len(of_runs), _ERASE_BATCH_SIZE):
-        while await database.write(span_erasing.delete_run_spans, project, of_runs[first : first + _ERASE_BATCH_SIZE]):
+async def _erase_traces(database: Database, project: str, thread: str, run_ids: list[str]) -> None:
+    """Delete the spans of the thread's runs, and all spans with the thread as their session."""
+    for first in range(0, len(run_ids), _ERASE_BATCH_SIZE):
+        while await database.write(retention.delete_run_spans, project, run_ids[first : first + _ERASE_BATCH_SIZE]):
             pass
-    while await database.write(span_erasing.delete_labelled, project, "session", thread):
+    while await database.write(retention.delete_labelled, project, "session", thread):
         pass
 
 
@@ -447,13 +444,13 @@ def _check_variant(variant: str | UnsetType | None, parameters: Object | UnsetTy
         check_parameters_size(parameters)
 
 
-def _changes(given: ChangeThread) -> ThreadChanges:
+def _changes(body: ChangeThread) -> ThreadChanges:
     cleared: dict[str, Any] = {"pinned": False, "parameters": {}, "inputs": {}}
-    given_title = given.title or None if given.title is not UNSET else UNSET  # No title is none, however it is said.
+    title = body.title or None if body.title is not UNSET else UNSET  # An empty title clears, too.
     names = [name for name in ChangeThread.__struct_fields__ if name not in ("head", "title")]
-    fields: dict[str, Any] = {name: getattr(given, name) for name in names}
+    fields: dict[str, Any] = {name: getattr(body, name) for name in names}
     fields = {name: cleared.get(name) if value is None else value for name, value in fields.items()}
-    return ThreadChanges(title=given_title, **fields)
+    return ThreadChanges(title=title, **fields)
 
 
 def _created_response(thread: Thread, settings: Settings) -> HttpResponse:

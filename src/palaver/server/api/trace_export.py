@@ -36,9 +36,7 @@ Format = Annotated[
 ]
 Trace = Annotated[str | None, QueryParameter(max_length=64, description="This trace only.")]
 TRACE_BATCH_SIZE = 50
-"""Traces that are looked up at once,"""
 SPAN_BATCH_SIZE = 50
-"""and spans that are read."""
 _NDJSON = "application/x-ndjson"
 _HEADERS: Headers = (("content-type", _NDJSON), ("content-disposition", 'attachment; filename="traces.jsonl"'))
 
@@ -72,7 +70,7 @@ class TraceExportController(ApiController):
             raise missing_trace(trace)
         else:
             lines = _export_trace(self.run_query, caller.project, trace.lower(), form)
-        first = await anext(lines, b"")  # So that what is wrong with the question is told as such.
+        first = await anext(lines, b"")  # Raises errors before the response starts.
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
@@ -81,27 +79,26 @@ class TraceExportController(ApiController):
         return StreamingResponse(send)
 
 
-# Reading
-
-
 async def _export_traces(
-    ask: TraceQueryRunner, project: str, query: SpanQuery, form: ExportFormat
+    run_query: TraceQueryRunner, project: str, query: SpanQuery, form: ExportFormat
 ) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
-        page = await ask(query, span_pages.list_traces, project, query, Window(TRACE_BATCH_SIZE, after))
+        page = await run_query(query, span_pages.list_traces, project, query, Window(TRACE_BATCH_SIZE, after))
         for row in page.data:
-            async for lines in _export_trace(ask, project, row.trace_id, form):
+            async for lines in _export_trace(run_query, project, row.trace_id, form):
                 yield lines
         after = page.next
         if after is None:
             return
 
 
-async def _export_trace(ask: TraceQueryRunner, project: str, trace: str, form: ExportFormat) -> AsyncGenerator[bytes]:
+async def _export_trace(
+    run_query: TraceQueryRunner, project: str, trace: str, form: ExportFormat
+) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
-        lines, after = await ask(None, export_page, project, trace, form, Window(SPAN_BATCH_SIZE, after))
+        lines, after = await run_query(None, export_page, project, trace, form, Window(SPAN_BATCH_SIZE, after))
         if lines:
             yield lines
         if after is None:
@@ -126,7 +123,7 @@ class TracePageController(ApiController):
         return await self.run_query(None, work, *args, **kwargs)
 
     async def _send_page(self, caller: Caller, page: AsyncGenerator[bytes], name: str) -> Response[Any]:
-        first = await anext(page)  # So that what is not there is told as such.
+        first = await anext(page)  # Raises errors before the response starts.
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
@@ -160,7 +157,7 @@ class TracePageController(ApiController):
 
 
 def _html_headers(name: str) -> tuple[tuple[str, str], ...]:
-    """It is saved, not shown; and where it is shown, nothing in it acts. The name is that of a trace that is there."""
+    """Make browsers save the file, or run no scripts where they show it. `name` is not escaped."""
     return (
         ("content-type", f"{_HTML}; charset=utf-8"),
         ("content-disposition", f'attachment; filename="{name}"'),

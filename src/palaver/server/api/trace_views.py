@@ -49,13 +49,12 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> SpanQuery:
-        """What is asked for; an InvalidValue points at what is not to be understood."""
-        read = None if self.filter is None else span_filters.parse_filter(self.filter)
-        return SpanQuery(filter=read, search=self.search, since=self.since, until=self.until)
+        """Raises InvalidValue for an invalid filter."""
+        parsed = None if self.filter is None else span_filters.parse_filter(self.filter)
+        return SpanQuery(filter=parsed, search=self.search, since=self.since, until=self.until)
 
     @property
     def window(self) -> Window:
-        """Which piece of it."""
         return Window(self.limit, self.after)
 
 
@@ -181,44 +180,39 @@ def session_row(row: SessionListItem) -> SessionRow:
 
 
 def stat_row(row: TraceStats) -> StatRow:
-    """A step of time."""
     return _to_view(row, StatRow)
 
 
-def trace_view(found: TraceOverview) -> TraceView:
-    """A trace, in short."""
-    root = trace_row(found.root)
+def trace_view(overview: TraceOverview) -> TraceView:
+    root = trace_row(overview.root)
     return TraceView(
         trace_id=root.trace_id,
         root=root,
         spans=root.spans,
         errors=root.errors,
-        kinds=found.kinds,
+        kinds=overview.kinds,
         input_tokens=root.input_tokens,
         output_tokens=root.output_tokens,
         cost=root.cost,
-        sessions=found.sessions,
+        sessions=overview.sessions,
     )
 
 
-# Asking
-
-
 def query_from_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> SpanQuery:
-    """The same as in a body, from a URL."""
-    read = None
+    """Raises InvalidValue for an invalid filter or timestamp."""
+    parsed = None
     if filter_ is not None:
         try:
-            read = span_filters.parse_filter(json.decode(filter_.encode()), "?filter")
+            parsed = span_filters.parse_filter(json.decode(filter_.encode()), "?filter")
         except InvalidJson as error:
             raise InvalidValue(f"filter is no JSON: {error.message}", pointer="?filter") from None
     return SpanQuery(
-        filter=read, search=search, since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to")
+        filter=parsed, search=search, since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to")
     )
 
 
 class TraceQueryRunner:
-    """Asks the database about traces, and never waits for too long."""
+    """Runs queries about traces with the time limit of the settings."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
@@ -232,17 +226,17 @@ class TraceQueryRunner:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What a function gives. A question that takes too long is told with what made it slow."""
+        """Run `work` in a read transaction. Raises QueryTimeout, which names unindexed fields of the filter."""
         try:
-            return await self._database.read(self._ask, partial(_call, work, args, kwargs))
+            return await self._database.read(self._run, partial(_call, work, args, kwargs))
         except QueryTimeout as error:
             slow = find_unindexed_names(query.filter) if query is not None and query.filter is not None else []
             if slow:
-                named = ", ".join(name[:80] for name in slow[:5])
-                raise QueryTimeout(f"{error.message} No index helps with {named}.") from None
+                names = ", ".join(name[:80] for name in slow[:5])
+                raise QueryTimeout(f"{error.message} No index helps with {names}.") from None
             raise
 
-    def _ask(self, db: Connection, work: Callable[[Connection], T]) -> T:
+    def _run(self, db: Connection, work: Callable[[Connection], T]) -> T:
         with query_timeout(db, self._seconds):
             return work(db)
 
@@ -252,5 +246,4 @@ def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any],
 
 
 def missing_trace(trace: str) -> NotFound:
-    """The answer to an unknown trace, and to another project's."""
     return NotFound(f"There is no trace {trace[:80]!r}.")

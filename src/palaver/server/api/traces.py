@@ -53,8 +53,7 @@ from palaver.server.api.trace_views import (
 from palaver.server.settings import Settings
 from palaver.storage import feedback
 from palaver.storage.database import Database
-from palaver.storage.evaluations import live_evaluators as online_scores
-from palaver.storage.evaluations import reviews as review_items
+from palaver.storage.evaluations import live_evaluators, reviews
 from palaver.storage.evaluations.live_evaluators import LiveScore
 from palaver.storage.evaluations.reviews import TraceReview
 from palaver.storage.feedback import Feedback
@@ -126,8 +125,8 @@ class TraceController(ApiController):
     ) -> Stats:
         query = query_from_url(filter_, search, since, until)
         project = caller_of(request).project
-        found = await self.run_query(query, _stats, project, by, group, query)
-        return Stats([stat_row(row) for row in found])
+        rows = await self.run_query(query, _stats, project, by, group, query)
+        return Stats([stat_row(row) for row in rows])
 
     @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
     async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[TraceView]:
@@ -147,8 +146,8 @@ class TraceController(ApiController):
         self, request: ApiRequest, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
     ) -> Page[BranchRow]:
         project, below = caller_of(request).project, parent if parent is None else parent.lower()
-        found = await self.run_query(None, _tree, project, trace, below, Window(limit, after))
-        return found.map(branch_row)
+        page = await self.run_query(None, _tree, project, trace, below, Window(limit, after))
+        return page.map(branch_row)
 
     @get(
         "/{trace:str}/skeleton",
@@ -158,8 +157,8 @@ class TraceController(ApiController):
     async def get_trace_skeleton(
         self, request: ApiRequest, trace: FromPath[str], limit: SkeletonLimit = 5_000, after: After = None
     ) -> Page[BoneRow]:
-        found = await self.run_query(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
-        return found.map(bone_row)
+        page = await self.run_query(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
+        return page.map(bone_row)
 
 
 def _stats(db: Connection, project: str, by: TimeStep, group: StatsGroup | None, query: SpanQuery) -> list[TraceStats]:
@@ -198,13 +197,11 @@ Part = Annotated[PartName | None, QueryParameter(description="A part that was cu
 Offset = Annotated[int, QueryParameter(ge=0, le=1 << 40, description="Characters of that text to leave out.")]
 
 MAX_INLINE_PART_BYTES = 64 * 1024
-"""Bytes of a part that is shown as it is."""
+"""Texts in longer parts are shortened."""
 MAX_SHORTENED_TEXT_CHARS = 8 * 1024
-"""Characters that are shown of each text in one that is longer,"""
 MAX_SHORTENED_PART_BYTES = 256 * 1024
-"""and bytes of all of it; else it is shown empty."""
+"""Parts that are longer even so are left empty."""
 PIECE_CHARS = 256 * 1024
-"""Characters of a piece of it."""
 _EMPTY: dict[str, Any] = {"attributes": {}, "parameters": {}, "inputs": None, "outputs": None, "exception": None}
 
 
@@ -273,8 +270,8 @@ def _record(db: Connection, project: str, trace: str, span: str) -> dict[str, ms
         if len(raw) > MAX_INLINE_PART_BYTES:
             parts[name] = _short_part(name, raw)
             cut[name] = len(bytes(raw).decode())
-    began = msgspec.json.decode(parts["start"], type=msgspec.structs.fields(Span)[_START].type)
-    parts["start"] = _raw(format_timestamp(began))
+    start = msgspec.json.decode(parts["start"], type=msgspec.structs.fields(Span)[_START].type)
+    parts["start"] = _raw(format_timestamp(start))
     return parts | {"cut": _raw(cut)} if cut else parts
 
 
@@ -284,7 +281,7 @@ def _short_part(name: str, raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def shorten_texts(value: Any) -> Any:
-    """A value with no more than the beginning of each text in it."""
+    """Cut each text in a JSON value to MAX_SHORTENED_TEXT_CHARS."""
     match value:
         case str():
             return value[:MAX_SHORTENED_TEXT_CHARS]
@@ -298,10 +295,10 @@ def shorten_texts(value: Any) -> Any:
 
 def _piece(db: Connection, project: str, trace: str, span: str, part: PartName, offset: int) -> Piece:
     parts = _parts(db, project, trace, span)
-    whole = bytes(parts.get(part, b"null")).decode()
+    text = bytes(parts.get(part, b"null")).decode()
     end = offset + PIECE_CHARS
-    more = end if end < len(whole) else None
-    return Piece(part=part, offset=offset, total=len(whole), text=whole[offset:end], next=more)
+    next_offset = end if end < len(text) else None
+    return Piece(part=part, offset=offset, total=len(text), text=text[offset:end], next=next_offset)
 
 
 def _raw(value: Any) -> msgspec.Raw:
@@ -360,65 +357,65 @@ class TraceScoreController(ApiController):
 
 
 def _scores(db: Connection, project: str, trace: str) -> list[Score]:
-    named = trace.lower()
-    if span_pages.get_head_span(db, project, named) is None:
+    trace_id = trace.lower()
+    if span_pages.get_head_span(db, project, trace_id) is None:
         raise missing_trace(trace)
-    said = [_feedback_score(opinion) for opinion in feedback.list_trace_feedback(db, project, named)]
-    for one in review_items.list_trace_reviews(db, project, named):
-        said += _review_scores(one)
-    return [*said, *(_live_score(one) for one in online_scores.list_trace_scores(db, project, named))]
+    scores = [_feedback_score(entry) for entry in feedback.list_trace_feedback(db, project, trace_id)]
+    for review in reviews.list_trace_reviews(db, project, trace_id):
+        scores += _review_scores(review)
+    return [*scores, *(_live_score(score) for score in live_evaluators.list_trace_scores(db, project, trace_id))]
 
 
-def _feedback_score(opinion: Feedback) -> Score:
+def _feedback_score(entry: Feedback) -> Score:
     return Score(
-        value=1.0 if opinion.rating == "up" else 0.0,
-        run=opinion.run,
-        message=opinion.message or None,
-        comment=opinion.comment,
-        user=opinion.user or None,
-        key=format_key_id(opinion.key) if opinion.key else None,
-        created_at=format_timestamp(opinion.created_at),
+        value=1.0 if entry.rating == "up" else 0.0,
+        run=entry.run,
+        message=entry.message or None,
+        comment=entry.comment,
+        user=entry.user or None,
+        key=format_key_id(entry.key) if entry.key else None,
+        created_at=format_timestamp(entry.created_at),
     )
 
 
-def _review_scores(one: TraceReview) -> Iterator[Score]:
-    for question in msgspec.convert(one.questions, list[Question]):
-        value: Any = one.answer.answers.get(question.key)
+def _review_scores(review: TraceReview) -> Iterator[Score]:
+    for question in msgspec.convert(review.questions, list[Question]):
+        value: Any = review.answer.answers.get(question.key)
         if value is None:
             continue
-        is_key = one.answer.reviewer.startswith("key_")
+        is_key = review.answer.reviewer.startswith("key_")
         yield Score(
             source="review",
             name=question.key,
             value=float(value) if question.type in ("boolean", "score") else None,
             passed=value if question.type == "boolean" else UNSET,
             label=value if question.type in ("choice", "text") else UNSET,
-            review=one.review,
-            reviewer=one.answer.reviewer,
+            review=review.review,
+            reviewer=review.answer.reviewer,
             run=None,
             message=None,
-            comment=one.answer.comment,
-            user=None if is_key else one.answer.reviewer,
-            key=one.answer.reviewer if is_key else None,
-            created_at=format_timestamp(one.answer.created_at),
+            comment=review.answer.comment,
+            user=None if is_key else review.answer.reviewer,
+            key=review.answer.reviewer if is_key else None,
+            created_at=format_timestamp(review.answer.created_at),
         )
 
 
-def _live_score(one: LiveScore) -> Score:
+def _live_score(score: LiveScore) -> Score:
     return Score(
         source="online",
-        name=one.name,
-        value=one.score,
-        passed=UNSET if one.passed is None else one.passed,
-        label=UNSET if one.label is None else one.label,
-        status=one.status,
-        reason=one.reason or UNSET,
-        rule=one.rule,
-        session=UNSET if one.session is None else one.session,
+        name=score.name,
+        value=score.score,
+        passed=UNSET if score.passed is None else score.passed,
+        label=UNSET if score.label is None else score.label,
+        status=score.status,
+        reason=score.reason or UNSET,
+        rule=score.rule,
+        session=UNSET if score.session is None else score.session,
         run=None,
         message=None,
         comment="",
         user=None,
         key=None,
-        created_at=format_timestamp(one.created_at),
+        created_at=format_timestamp(score.created_at),
     )

@@ -17,7 +17,6 @@ from palaver.core.variants import (
     NAME_PATTERN,
     Change,
     VariantFile,
-    VariantReference,
     check_parameters_size,
     decode_variant_file,
     diff_json,
@@ -155,7 +154,7 @@ def version_row(version: Version) -> VersionRow:
 
 
 def version_view(version: Version, *, is_new: bool = True) -> VersionView:
-    """A version as a whole; `is_new` is False where it was there already."""
+    """`is_new` is False if the newest version already had the same parameters."""
     unchanged = UNSET if is_new else True
     return VersionView(**_version_fields(version), parameters=version.parameters, unchanged=unchanged)
 
@@ -171,7 +170,7 @@ def _version_fields(version: Version) -> dict[str, Any]:
 
 
 class VariantViews:
-    """How variants look beside the workflows that are served now."""
+    """Views of variants, checked against the workflows that are served now."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -182,7 +181,7 @@ class VariantViews:
         return VariantView(**_variant_fields(variant), parameters=head.parameters, fits=not faults, faults=faults)
 
     def faults(self, workflow: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What the workflow, as it is now, cannot take."""
+        """Return what the current workflow rejects in the parameters."""
         try:
             parameter_faults = find_parameter_faults(self._registry.workflow(workflow), parameters)
         except WorkflowNotFound as error:
@@ -190,7 +189,7 @@ class VariantViews:
         return [error_document(fault) for fault in parameter_faults[: FaultyCall.MAX_FAULTS]]
 
     def check(self, workflow: str, parameters: Mapping[str, Any]) -> None:
-        """Raise for parameters that cannot be committed, with all that is wrong with them."""
+        """Raise FaultyCall with all faults of the parameters."""
         check_parameters_size(parameters)
         faults = find_parameter_faults(self._registry.workflow(workflow), parameters)
         if faults:
@@ -260,7 +259,7 @@ async def _export_lines(database: Database, project: str, workflow: str | None, 
 
 
 def _parse_lines(raw: bytes, registry: Registry, settings: Settings) -> tuple[list[VariantFile], list[dict[str, Any]]]:
-    """The variants that a body holds, and what is wrong with its lines."""
+    """Return the variants of the body, and the faults of its lines."""
     files: dict[tuple[str, str], VariantFile] = {}
     faults: list[dict[str, Any]] = []
     for number, text in enumerate(raw.split(b"\n"), 1):
@@ -268,13 +267,13 @@ def _parse_lines(raw: bytes, registry: Registry, settings: Settings) -> tuple[li
             continue
         try:
             file = decode_variant_file(text, settings.json_limits)
-            found: list[RequestError] = [*find_parameter_faults(registry.workflow(file.workflow), file.parameters)]
+            errors: list[RequestError] = [*find_parameter_faults(registry.workflow(file.workflow), file.parameters)]
         except RequestError as error:
             faults.append(_fault(number, error))
             continue
         if (file.workflow, file.name) in files:
             faults.append({"line": number, "code": "conflicting_fields", "message": "This variant is here twice."})
-        faults += [_fault(number, error) for error in found]
+        faults += [_fault(number, error) for error in errors]
         files[file.workflow, file.name] = file
     return list(files.values()), faults
 
@@ -318,7 +317,7 @@ class VariantController(ApiController):
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewVariant)
         self.variant_views.check(workflow, body.parameters)
-        wanted = VariantDraft(
+        draft = VariantDraft(
             workflow=workflow,
             name=body.name,
             description=body.description,
@@ -326,14 +325,13 @@ class VariantController(ApiController):
             message=body.message,
             key=caller.key,
         )
-        made_id, now = new_id("var"), utc_now()
+        variant_id, now = new_id("var"), utc_now()
 
         def work(db: Connection) -> HttpResponse:
-            variants.create_variant(db, caller.project, wanted, id=made_id, at=now)
-            made = variants.get_head(db, caller.project, made_id)
-            return encode_object(
-                self.variant_views.view(made), status=201, location=f"{self.settings.root_path}/api/variants/{made_id}"
-            )
+            variants.create_variant(db, caller.project, draft, id=variant_id, at=now)
+            created = variants.get_head(db, caller.project, variant_id)
+            location = f"{self.settings.root_path}/api/variants/{variant_id}"
+            return encode_object(self.variant_views.view(created), status=201, location=location)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -359,11 +357,11 @@ class VariantController(ApiController):
         await self._change(request, variant, {"archived": True})
 
     async def _change(self, request: ApiRequest, variant: str, fields: dict[str, Any]) -> VariantHead:
-        fits = if_match_check(request, self.variant_views.view)
+        check_etag = if_match_check(request, self.variant_views.view)
 
         def check(current: VariantHead) -> None:
             _check_editable(request, current.variant)
-            fits(current)
+            check_etag(current)
 
         project = caller_of(request).project
         return await self.database.write(variants.update_variant, project, variant, at=utc_now(), check=check, **fields)
@@ -388,7 +386,7 @@ class VariantController(ApiController):
         stored_variant = await self.database.read(variants.get_variant, caller.project, variant)
         _check_editable(request, stored_variant)
         self.variant_views.check(stored_variant.workflow, body.parameters)
-        wanted = VariantDraft(
+        draft = VariantDraft(
             workflow=stored_variant.workflow,
             name=stored_variant.name,
             parameters=body.parameters,
@@ -398,10 +396,10 @@ class VariantController(ApiController):
         now = utc_now()
 
         def work(db: Connection) -> HttpResponse:
-            made, is_new = variants.commit_version(db, caller.project, variant, wanted, base=body.base, at=now)
-            place = f"{self.settings.root_path}/api/variants/{variant}/versions/{made.number}"
-            view = version_view(made, is_new=is_new)
-            return encode_object(view, status=201, location=place) if is_new else encode_object(view)
+            version, is_new = variants.commit_version(db, caller.project, variant, draft, base=body.base, at=now)
+            location = f"{self.settings.root_path}/api/variants/{variant}/versions/{version.number}"
+            view = version_view(version, is_new=is_new)
+            return encode_object(view, status=201, location=location) if is_new else encode_object(view)
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -435,23 +433,23 @@ def _load_versions(db: Connection, project: str, variant: str, since: str, to: s
 
 
 def _find_version(db: Connection, project: str, variant: Variant, text: str) -> Version:
-    """The version that `3`, `other` or `other:3` names."""
+    """Return a version by its number, or by a reference such as `other` or `other:3`."""
     if text.isascii() and text.isdigit() and len(text) < 10:
         return variants.get_version(db, project, variant.id, int(text))
-    asked: VariantReference = parse_reference(text)
-    other = variants.find_variant(db, project, asked.workflow or variant.workflow, asked.name)
+    reference = parse_reference(text)
+    other = variants.find_variant(db, project, reference.workflow or variant.workflow, reference.name)
     if other is None:
         raise NotFound(f"There is no variant {text[:160]!r}.")
-    return variants.get_version(db, project, other.id, asked.version or other.head)
+    return variants.get_version(db, project, other.id, reference.version or other.head)
 
 
 def _changed_fields(body: VariantPatch) -> dict[str, Any]:
     cleared: dict[str, Any] = {"description": "", "archived": False}
-    given = msgspec.structs.asdict(body)
-    return {name: cleared[name] if value is None else value for name, value in given.items() if value is not UNSET}
+    changes = msgspec.structs.asdict(body)
+    return {name: cleared[name] if value is None else value for name, value in changes.items() if value is not UNSET}
 
 
 def _check_editable(request: ApiRequest, variant: Variant) -> None:
     if variant.name == DEFAULT_VARIANT:
-        why = "This variant is what the code says: change the code, or make another."
-        raise MethodNotAllowed(request.method, request.scope["path"], allowed=["GET"], reason=why)
+        reason = "This variant is what the code says: change the code, or make another."
+        raise MethodNotAllowed(request.method, request.scope["path"], allowed=["GET"], reason=reason)

@@ -1,4 +1,4 @@
-"""/api/workflows: what is served here, and how it is called."""
+"""/api/workflows: the workflows that are served, with code snippets that call them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
@@ -38,7 +38,7 @@ WorkflowOrigin = Literal["served", "connected"]
 State = Literal["ready", "unreachable"]
 _ALL_VARIANTS = Window(limit=200)
 NO_FILTER: Mapping[str, Any] = {"search": None}
-"""What cursors of the whole list are bound to."""
+"""The filters that cursors of the unfiltered list are bound to."""
 
 
 class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,19 +82,19 @@ class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
 
 
 def workflow_row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
-    return WorkflowRow(**_common(workflow, default))
+    return WorkflowRow(**_row_fields(workflow, default))
 
 
 def workflow_view(
-    workflow: Workflow, *, default: str | None, base: str, keyed: bool, known: list[Variant] | None = None
+    workflow: Workflow, *, default: str | None, base: str, keyed: bool, stored_variants: list[Variant] | None = None
 ) -> WorkflowView:
-    """A workflow as a whole, for who asked under that URL; `keyed`: they need a key."""
+    """`base` is the URL of this server; `keyed`: calls need an API key."""
     description = workflow.description
     return WorkflowView(
-        **_common(workflow, default),
+        **_row_fields(workflow, default),
         schemas=description.schemas,
         parameters=description.parameters,
-        variants=[VariantNamed(variant.id, variant.name, variant.head) for variant in known or ()],
+        variants=[VariantNamed(variant.id, variant.name, variant.head) for variant in stored_variants or ()],
         routes={name: base + path for name, path in paths.workflow_paths(description.name).items()},
         snippets=snippets(description, base, keyed=keyed),
         evidence=workflow.evidence if isinstance(workflow, RemoteWorkflow) else None,
@@ -104,11 +104,10 @@ def workflow_view(
 Origin = Annotated[WorkflowOrigin | None, QueryParameter(description="Served from here, or reached by URL.")]
 IsChat = Annotated[bool | None, QueryParameter(description="Chats only, or only what is none.")]
 InState = Annotated[str | None, QueryParameter(name="state", description="`ready` or `unreachable`.")]
-"""Litestar has another use for a parameter that is called `state`, so it is checked here."""
+"""Validated by the handler: Litestar reserves the parameter name `state`."""
 
 
 def base_url(request: ApiRequest, settings: Settings) -> str:
-    """The URL under which we were asked."""
     return f"{request.scope['scheme']}://{request.headers['host']}{settings.root_path}"
 
 
@@ -138,12 +137,12 @@ class WorkflowController(ApiController):
     ) -> Page[WorkflowRow]:
         if in_state not in (None, *get_args(State)):
             raise InvalidValue("state is ready or unreachable.", pointer="?state")
-        wanted = {"origin": origin, "is_chat": is_chat, "state": in_state}
-        exact = {name: value for name, value in wanted.items() if value is not None}
+        filters = {"origin": origin, "is_chat": is_chat, "state": in_state}
+        exact = {name: value for name, value in filters.items() if value is not None}
         rows = [workflow_row(workflow, default=self.registry.default) for workflow in self.registry]
         return paginate_by_name(
-            [one for one in rows if _matches(one, search) and all(getattr(one, name) == exact[name] for name in exact)],
-            lambda one: one.name,
+            [row for row in rows if _matches(row, search) and all(getattr(row, name) == exact[name] for name in exact)],
+            lambda row: row.name,
             project=caller_of(request).project,
             window=Window(limit, after),
             filters={**NO_FILTER, "search": search, **exact},
@@ -151,7 +150,7 @@ class WorkflowController(ApiController):
 
     @get("/{name:str}", operation_id="get_workflow", summary="One workflow, and programs that call it")
     async def get_workflow(self, request: ApiRequest, name: FromPath[str]) -> Response[WorkflowView]:
-        return object_response(request, await self._whole(request, self.registry.workflow(name)))
+        return object_response(request, await self._load_view(request, self.registry.workflow(name)))
 
     @post(
         "/{name:str}/refresh",
@@ -163,29 +162,29 @@ class WorkflowController(ApiController):
         workflow = self.registry.workflow(name)
         if isinstance(workflow, RemoteWorkflow):
             await self.connection_sync.refresh(workflow)
-        return object_response(request, await self._whole(request, workflow))
+        return object_response(request, await self._load_view(request, workflow))
 
-    async def _whole(self, request: ApiRequest, workflow: Workflow) -> WorkflowView:
+    async def _load_view(self, request: ApiRequest, workflow: Workflow) -> WorkflowView:
         project, name = caller_of(request).project, workflow.description.name
         await store_default_variant(self.database, project, workflow)
-        known = await self.database.read(variants.list_variants, project, workflow=name, window=_ALL_VARIANTS)
+        page = await self.database.read(variants.list_variants, project, workflow=name, window=_ALL_VARIANTS)
         keyed, base = await requires_key(self.settings, self.authenticator), base_url(request, self.settings)
-        return workflow_view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known.data)
+        return workflow_view(workflow, default=self.registry.default, base=base, keyed=keyed, stored_variants=page.data)
 
 
-def _matches(one: WorkflowRow, search: str | None) -> bool:
+def _matches(row: WorkflowRow, search: str | None) -> bool:
     needle = (search or "").casefold()
-    return needle in one.name.casefold() or needle in one.description.casefold()
+    return needle in row.name.casefold() or needle in row.description.casefold()
 
 
-def _common(workflow: Workflow, default: str | None) -> dict[str, Any]:
+def _row_fields(workflow: Workflow, default: str | None) -> dict[str, Any]:
     description, options = workflow.description, workflow.options
-    far = workflow if isinstance(workflow, RemoteWorkflow) else None
+    remote = workflow if isinstance(workflow, RemoteWorkflow) else None
     return {
         "name": description.name,
         "description": description.description,
         "origin": "connected" if description.remote else "served",
-        "state": "ready" if far is None or far.reachable else "unreachable",
+        "state": "ready" if remote is None or remote.reachable else "unreachable",
         "default": description.name == default,
         "is_chat": description.is_chat,
         "is_chat_source": description.is_chat_source,
@@ -193,5 +192,5 @@ def _common(workflow: Workflow, default: str | None) -> dict[str, Any]:
         "streams": description.streams,
         "turns": options.turns,
         "on_disconnect": options.on_disconnect,
-        "checked_at": None if far is None or far.checked_at is None else format_timestamp(far.checked_at),
+        "checked_at": None if remote is None or remote.checked_at is None else format_timestamp(remote.checked_at),
     }
