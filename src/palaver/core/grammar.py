@@ -1,8 +1,8 @@
 """Turn the output of a workflow into a valid stream of events.
 
 A sync state machine, fed one value at a time; it uses no clock, socket or store. It numbers events, assigns ids (the
-same ones on every replay), opens and closes items, and raises BadStream for values that have no place in the stream.
-Events that were returned are never retracted.
+same ones on every replay), opens and closes items, and raises BadStream for values that are invalid at their position.
+Returned events are never retracted.
 
 A producer that names its items may interleave them. Unnamed text, reasoning and calls continue the current item; a
 value of another kind ends it, except data, files and usage.
@@ -62,14 +62,14 @@ class _Item:
 
 
 class TextItem(_Item):
-    word: ClassVar = "text"
+    label: ClassVar = "text"
     prefix: ClassVar = "msg"
     delta: ClassVar = TextDelta
     annotations: tuple[Annotation, ...] = ()
 
 
 class ReasoningItem(_Item):
-    word: ClassVar = "reasoning"
+    label: ClassVar = "reasoning"
     prefix: ClassVar = "rs"
     delta: ClassVar = ReasoningDelta
     encrypted: str | None = None
@@ -78,7 +78,7 @@ class ReasoningItem(_Item):
 class ToolItem(_Item):
     """A tool call; its pieces are pieces of its arguments."""
 
-    word: ClassVar = "tool"
+    label: ClassVar = "tool"
     prefix: ClassVar = "fc"
     delta: ClassVar = ToolDelta
     call_id: str = ""
@@ -118,7 +118,7 @@ def is_valid_delta(delta: TextDelta | ReasoningDelta | ToolDelta) -> bool:
 
 
 def part_events(part: Part, message: str = "") -> Sequence[Event]:
-    """Return the events of a whole part. They name no item, so each end belongs to the start before it."""
+    """Return the events of a complete part. They name no item: each end belongs to the preceding start."""
     match part:
         case Text(text=text, annotations=annotations):
             return TextStarted(message=message), TextEnded(text=text, annotations=annotations)
@@ -140,8 +140,8 @@ OutputValue = Event | Part | Message | Usage
 _Kind = TypeVar("_Kind", bound=Item)
 
 
-class _Misplaced(Exception):
-    """A value that has no place in the stream; `feed` adds the position."""
+class _InvalidOutput(Exception):
+    """A value that is invalid at this position; `feed` adds the position."""
 
 
 class Grammar:
@@ -151,13 +151,13 @@ class Grammar:
         self.size = 0
         """Bytes of output so far."""
         self.ending: TerminalEvent | None = None
-        """The terminal event, if the producer gave one or broke the stream."""
+        """The terminal event, if the producer sent one or broke the stream."""
         self._seq = -1
         self._pending: list[Event] = []  # Not returned yet.
         self._fault: BadStream | None = None
         self._ids = IdAllocator(run_id)
         self._open: dict[str, Item] = {}
-        self._closed: dict[str, str] = {}  # Closed items with their whole text.
+        self._closed: dict[str, str] = {}  # Closed items with their complete text.
         self._current: Item | None = None  # Continued by pieces that name no item.
         self._current_text: TextItem | None = None  # The current item if it is a started text.
         self._calls: dict[str, Literal["asked", "made", "answered"]] = {}  # By call id.
@@ -170,7 +170,6 @@ class Grammar:
 
     @property
     def count(self) -> int:
-        """The number of events so far."""
         return self._seq + 1
 
     def start(self, value: RunStarted) -> Sequence[Event]:
@@ -194,15 +193,15 @@ class Grammar:
         return (TextDelta(seq, item.id, delta),)
 
     def feed(self, value: OutputValue) -> Sequence[Event]:
-        """Return the events for one value. Raises BadStream, with the position, if it has no place in the stream.
+        """Return the events for one value. Raises BadStream, with the position, if it is invalid there.
 
         A broken stream stays broken. Events produced before the fault are returned by `end`.
         """
         if self._fault is not None:
             raise self._fault
         try:
-            self._take(value)
-        except _Misplaced as why:
+            self._handle(value)
+        except _InvalidOutput as why:
             raise self._break_stream(value, str(why)) from None
         except json.NotJson as what:
             raise self._break_stream(value, f"it is {what}") from None
@@ -214,7 +213,7 @@ class Grammar:
             for item in list(self._open.values()):
                 self._close(item)
         if isinstance(terminal, RunFailed):
-            terminal = _readable_failure(terminal)
+            terminal = _encodable_failure(terminal)
         elif isinstance(terminal, RunFinished) and terminal.finish == "stop" and "made" in self._calls.values():
             terminal = msgspec.structs.replace(terminal, finish="tool-calls")
         self._seq += 1
@@ -231,33 +230,33 @@ class Grammar:
 
     # Input
 
-    def _take(self, value: OutputValue) -> None:
+    def _handle(self, value: OutputValue) -> None:
         if self.ending is not None:
-            raise _Misplaced("the workflow had already ended its run")
+            raise _InvalidOutput("the workflow had already ended its run")
         match value:
             case TextDelta() | ReasoningDelta() | ToolDelta():
-                self._take_event(value if is_valid_delta(value) else json.round_trip(value))
+                self._handle_event(value if is_valid_delta(value) else json.round_trip(value))
             case Message():
-                self._take_message(json.round_trip(value))
+                self._handle_message(json.round_trip(value))
             case Usage():
-                self._take_event(json.round_trip(UsageAdded(usage=value)))
+                self._handle_event(json.round_trip(UsageAdded(usage=value)))
             case Text() | Reasoning() | File() | ToolCall() | ToolResult() | Refusal() | Data():
                 for event in part_events(json.round_trip(value)):
-                    self._take_event(event)
+                    self._handle_event(event)
             case _:
-                self._take_event(json.round_trip(value))
+                self._handle_event(json.round_trip(value))
 
-    def _take_message(self, message: Message) -> None:
-        """Take a whole message; values before and after it belong to other messages."""
+    def _handle_message(self, message: Message) -> None:
+        """Handle a complete message; values before and after it belong to other messages."""
         self._end_current_item()
         self._ids.end_message()
         for part in message.parts:
             for event in part_events(part, message.id or ""):
-                self._take_event(event)
+                self._handle_event(event)
         self._end_current_item()
         self._ids.end_message()
 
-    def _take_event(self, value: Event) -> None:
+    def _handle_event(self, value: Event) -> None:
         match value:
             case TextDelta():
                 self._append(TextItem, value.item, value.delta)
@@ -312,7 +311,7 @@ class Grammar:
                 prefix = "msg"
                 self._end_current_item()
             case None:
-                raise _Misplaced("it holds no file, refusal or data")
+                raise _InvalidOutput("it holds no file, refusal or data")
         message = self._ids.message_for(value.message)
         item = self._claim_item_id(value.item or self._ids.new(prefix))
         self._closed[item] = ""
@@ -328,15 +327,15 @@ class Grammar:
             case "asked" | "made":
                 self._calls[call_id] = "answered"
             case "answered":
-                raise _Misplaced(f"call {call_id!r} already has a result")
+                raise _InvalidOutput(f"call {call_id!r} already has a result")
             case None:
-                raise _Misplaced(f"no call {call_id!r} was made")
+                raise _InvalidOutput(f"no call {call_id!r} was made")
         item = self._ids.claim_item(f"fco_{call_id}") or self._claim_item_id(self._ids.new("fco"))
         self._closed[item] = ""
-        for silent in [other for other in self._open.values() if not other.started]:
+        for unstarted in [other for other in self._open.values() if not other.started]:
             # It would start after this result in an earlier message, so it is reopened when it continues.
-            del self._open[silent.id]
-            self._ids.release_item(silent.id)
+            del self._open[unstarted.id]
+            self._ids.release_item(unstarted.id)
         message = self._ids.result_message(value.message)
         self._count(value.output)
         self._emit(msgspec.structs.replace(value, item=item, message=message, call_id=call_id))
@@ -362,7 +361,7 @@ class Grammar:
         call_id = truncate_id(value.call_id) or self._ids.new("call")
         item = self._ids.claim_call_item(call_id, given=value.item)
         if item is None:
-            raise _Misplaced(f"call {call_id!r} was already made")
+            raise _InvalidOutput(f"call {call_id!r} was already made")
         call = ToolItem(item, self._ids.message_for(value.message))
         call.call_id, call.name = call_id, value.name
         self._count(value.name)
@@ -390,14 +389,14 @@ class Grammar:
 
     def _find(self, kind: type[_Kind], name: str) -> _Kind:
         """Return the open item that a piece belongs to, opening one if necessary."""
-        at_hand = self._current
-        if at_hand is not None and not isinstance(at_hand, kind):
+        current = self._current
+        if current is not None and not isinstance(current, kind):
             self._end_current_item()
         if not name:
-            if isinstance(at_hand, kind):
-                return at_hand
+            if isinstance(current, kind):
+                return current
             if kind is ToolItem:
-                raise _Misplaced("no call is open")
+                raise _InvalidOutput("no call is open")
             return self._open_item(kind, "", "")
         key = self._key(kind, name)
         item = self._open.get(key)
@@ -406,21 +405,21 @@ class Grammar:
         if item is None and key not in self._closed and kind is not ToolItem:
             return self._open_item(kind, name, "")
         state = "is closed" if key in self._closed else "was never opened as such"
-        raise _Misplaced(f"{kind.word} item {name!r} {state}")
+        raise _InvalidOutput(f"{kind.label} item {name!r} {state}")
 
     def _finish_item(self, kind: type[_Kind], name: str, text: str) -> _Kind | None:
-        """Return the item that ends, extended by the rest of `whole`; None if there is nothing to end."""
+        """Return the item that ends, extended by the rest of `text`; None if there is nothing to end."""
         closed = self._closed.get(self._key(kind, name)) if name else None
         if closed is not None:
             if text and text != closed:
-                raise _Misplaced("its end contradicts what was streamed")
+                raise _InvalidOutput("its end contradicts what was streamed")
             return None  # Already ended by another event.
         if not name and not text and not isinstance(self._current, kind):
             return None
         item = self._find(kind, name)
         sent = "".join(item.pieces)
         if text and not text.startswith(sent):
-            raise _Misplaced("its end contradicts what was streamed")
+            raise _InvalidOutput("its end contradicts what was streamed")
         if remaining := text[len(sent) :]:
             self._add(item, remaining)
         return item
@@ -448,7 +447,7 @@ class Grammar:
     def _claim_item_id(self, name: str) -> str:
         item = self._ids.claim_item(name)
         if item is None:
-            raise _Misplaced(f"item {name!r} was already opened")
+            raise _InvalidOutput(f"item {name!r} was already opened")
         return item
 
     # Events
@@ -480,8 +479,7 @@ class Grammar:
         return text
 
 
-def _readable_failure(terminal: RunFailed) -> RunFailed:
-    """Return the failure with encodable details; an author's may hold anything."""
+def _encodable_failure(terminal: RunFailed) -> RunFailed:
     try:
         return json.round_trip(terminal)
     except json.NotJson as why:

@@ -1,4 +1,4 @@
-"""Validate the message history that a client sent. It is untrusted in every protocol (security contract, section 5)."""
+"""Validate the message history of a client, which is untrusted (security contract, section 5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeGuard
@@ -35,7 +35,7 @@ def validate_history(
     """Return the messages that a workflow may receive, and warnings about what was dropped.
 
     A result must answer an earlier call without one. Calls without a result are dropped, since models reject them.
-    System messages from a client are marked, dropped or rejected, as the author declared in `system`.
+    System messages are marked, dropped or rejected, according to `system`.
     """
     if len(messages) <= limits.messages and all(map(_is_plain, messages)):
         return messages if isinstance(messages, tuple) else tuple(messages), []
@@ -65,7 +65,7 @@ def validate_history(
 
 
 def _is_plain(message: Message) -> bool:
-    """Whether it is a single text of the user or assistant without an id, which needs no checks."""
+    """Whether the message is one user or assistant text without an id, which needs no checks."""
     parts = message.parts
     return len(parts) == 1 and type(parts[0]) is Text and message.id is None and message.role in ("user", "assistant")
 
@@ -75,48 +75,47 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
 
     An id may be reused once it has its result: some models number their calls per turn.
     """
-    waiting: dict[str, tuple[int, int]] = {}
+    pending: dict[str, tuple[int, int]] = {}
     unanswered: dict[int, dict[int, str]] = {}
-    answered: set[str] = set()
+    answered_ids: set[str] = set()
     for index, message in messages.items():
         for part_index, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
-                if part.call_id in waiting:
-                    _add_unanswered(unanswered, part.call_id, waiting[part.call_id])
-                waiting[part.call_id] = index, part_index
+                if part.call_id in pending:
+                    _add_unanswered(unanswered, part.call_id, pending[part.call_id])
+                pending[part.call_id] = index, part_index
             elif isinstance(part, ToolResult):
-                if waiting.pop(part.call_id, None) is None:
-                    is_repeated = part.call_id in answered
+                if pending.pop(part.call_id, None) is None:
+                    is_repeated = part.call_id in answered_ids
                     raise UnknownCall(
                         f"Message {index} answers call {part.call_id!r}, which "
                         f"{'already has a result' if is_repeated else 'no message before it makes'}.",
                         pointer=f"/messages/{index}",
                     )
-                answered.add(part.call_id)
-    approved = _approvals(messages.values()) if waiting else ()
-    for call_id, location in waiting.items():
+                answered_ids.add(part.call_id)
+    approved = _approved_call_ids(messages.values()) if pending else ()
+    for call_id, location in pending.items():
         if call_id not in approved:
             _add_unanswered(unanswered, call_id, location)
     return unanswered
 
 
-def _approvals(messages: Iterable[Message]) -> set[str]:
+def _approved_call_ids(messages: Iterable[Message]) -> set[str]:
     """Return the ids of calls that a user approved or rejected; their results are still to come."""
-    answers = (part.value for message in messages for part in message.parts if _is_approval(part))
-    return {value["id"] for value in answers if isinstance(value, dict) and isinstance(value.get("id"), str)}  # pyright: ignore[reportUnknownMemberType]  # JSON
+    responses = (part.value for message in messages for part in message.parts if _is_approval(part))
+    return {value["id"] for value in responses if isinstance(value, dict) and isinstance(value.get("id"), str)}  # pyright: ignore[reportUnknownMemberType]  # JSON
 
 
 def _is_approval(part: Part) -> TypeGuard[Data]:
     return isinstance(part, Data) and part.name == APPROVAL_RESPONSE
 
 
-def _add_unanswered(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]) -> None:
-    index, place = where
-    calls.setdefault(index, {})[place] = call_id
+def _add_unanswered(calls: dict[int, dict[int, str]], call_id: str, location: tuple[int, int]) -> None:
+    index, part_index = location
+    calls.setdefault(index, {})[part_index] = call_id
 
 
 def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DEFAULT_HISTORY_LIMITS) -> None:
-    """Raise if the messages exceed the limits."""
     if len(messages) > limits.messages:
         raise InvalidValue(
             f"There are {len(messages)} messages; at most {limits.messages} are taken.", pointer="/messages"
@@ -128,7 +127,7 @@ def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DE
             raise InvalidValue(
                 f"Message {index} has {len(message.parts)} parts; at most {limits.parts} are taken.", pointer=pointer
             )
-        if any(len(identifier) > MAX_ID_LENGTH for identifier in _ids(message)):
+        if any(len(identifier) > MAX_ID_LENGTH for identifier in _iter_ids(message)):
             raise InvalidValue(f"An id in message {index} is longer than {MAX_ID_LENGTH} characters.", pointer=pointer)
         for part in message.parts:
             if isinstance(part, File):
@@ -138,20 +137,20 @@ def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DE
         raise TooLarge(f"There are {files} files; at most {limits.files} are taken.", pointer="/messages")
 
 
-def _ids(message: Message) -> Iterable[str]:
+def _iter_ids(message: Message) -> Iterable[str]:
     if message.id is not None:
         yield message.id
     for part in message.parts:
         match part:
-            case ToolCall(call_id=given) | ToolResult(call_id=given) | File(file_id=str(given)):
-                yield given
+            case ToolCall(call_id=value) | ToolResult(call_id=value) | File(file_id=str(value)):
+                yield value
             case _:
                 pass
 
 
-def _check_file(file: File, index: int, bounds: HistoryLimits) -> None:
+def _check_file(file: File, index: int, limits: HistoryLimits) -> None:
     pointer = f"/messages/{index}"
     if file.url is not None and not file.url.lower().startswith(_FILE_SCHEMES):
         raise InvalidValue(f"A file of message {index} has a URL that is not https, http or data.", pointer=pointer)
-    if len(file.data or "") * 3 // 4 > bounds.file:
-        raise TooLarge(f"A file of message {index} is larger than {bounds.file} bytes.", pointer=pointer)
+    if len(file.data or "") * 3 // 4 > limits.file:
+        raise TooLarge(f"A file of message {index} is larger than {limits.file} bytes.", pointer=pointer)

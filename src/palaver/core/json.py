@@ -23,9 +23,9 @@ MAX_STRING_BYTES = 4 * 1024 * 1024
 
 _SCALARS = (str, int, float, bool, type(None))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_MAY_BE_CONTROL = re.compile(rb"[\\\x7f]|\xc2[\x80-\x9f]")  # In JSON's text: escaped, or as it is.
+_MAY_BE_CONTROL = re.compile(rb"[\\\x7f]|\xc2[\x80-\x9f]")  # In encoded JSON: escaped or literal.
 _MAX_ENCODED_DEPTH = 256
-"""Maximum depth of a value that we encode; the encoder recurses and must not hit the recursion limit."""
+"""Maximum depth of an encoded value: the encoder recurses."""
 
 
 class JsonLimits(msgspec.Struct, frozen=True):
@@ -47,7 +47,6 @@ class NotJson(ValueError):
 
 
 def encode(value: Any) -> bytes:
-    """Encode a plain value as compact JSON."""
     return _encode(value)
 
 
@@ -91,12 +90,12 @@ def decode(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> Any:
     ):
         for depth, level in enumerate(_levels(value)):
             for item in level:
-                _check(item, depth, limits)
+                _check_limits(item, depth, limits)
     return value
 
 
-def _too_deep_error(bounds: JsonLimits) -> TooDeep:
-    return TooDeep(f"The JSON is nested deeper than {bounds.depth} levels.")
+def _too_deep_error(limits: JsonLimits) -> TooDeep:
+    return TooDeep(f"The JSON is nested deeper than {limits.depth} levels.")
 
 
 def _decode_error_text(error: Exception) -> str:
@@ -107,56 +106,56 @@ def _decode_error_text(error: Exception) -> str:
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """Yield the values level by level, from the root down, without recursion."""
+    """Yield the values breadth-first, level by level."""
     level: list[Any] = [value]
     while level:
         yield level
-        below: list[Any] = []
+        children: list[Any] = []
         for item in level:
             if type(item) is list:
-                below += cast("list[Any]", item)
+                children += cast("list[Any]", item)
             elif type(item) is dict:
-                below += cast("dict[str, Any]", item).values()
-        level = below
+                children += cast("dict[str, Any]", item).values()
+        level = children
 
 
-def _is_deeper(value: Any, brackets: int, deepest: int) -> bool:
-    """Whether the nesting exceeds `deepest`; a text with few `brackets` needs no walk."""
-    if brackets <= deepest:
+def _is_deeper(value: Any, brackets: int, max_depth: int) -> bool:
+    """Whether the nesting exceeds `max_depth`; a text with few `brackets` needs no walk."""
+    if brackets <= max_depth:
         return False
     for depth, level in enumerate(_levels(value)):
-        if depth == deepest:
+        if depth == max_depth:
             return any(type(item) is list or type(item) is dict for item in level)
     return False
 
 
-def _check(item: Any, depth: int, bounds: JsonLimits) -> None:
-    if depth >= bounds.depth and isinstance(item, list | dict):
-        raise _too_deep_error(bounds)
+def _check_limits(item: Any, depth: int, limits: JsonLimits) -> None:
+    if depth >= limits.depth and isinstance(item, list | dict):
+        raise _too_deep_error(limits)
     if type(item) is str:
-        _check_strings((item,), bounds)
+        _check_strings((item,), limits)
     elif type(item) is list:
-        if len(cast("list[Any]", item)) > bounds.items:
-            raise InvalidValue(f"A list has more than {bounds.items} items.")
+        if len(cast("list[Any]", item)) > limits.items:
+            raise InvalidValue(f"A list has more than {limits.items} items.")
     elif type(item) is dict:
         keys = cast("dict[str, Any]", item).keys()
-        if len(keys) > bounds.keys:
-            raise InvalidValue(f"An object has more than {bounds.keys} keys.")
-        _check_strings(keys, bounds)
+        if len(keys) > limits.keys:
+            raise InvalidValue(f"An object has more than {limits.keys} keys.")
+        _check_strings(keys, limits)
         if any(not key.isprintable() and _CONTROL.search(key) for key in keys):
             raise InvalidJson("A key holds a control character.")
 
 
-def _check_strings(texts: Collection[str], bounds: JsonLimits) -> None:
+def _check_strings(texts: Collection[str], limits: JsonLimits) -> None:
     for text in texts:
-        if len(text) * 4 > bounds.string and len(text.encode()) > bounds.string:
-            raise TooLarge(f"A string is longer than {bounds.string} bytes.", part="string")
+        if len(text) * 4 > limits.string and len(text.encode()) > limits.string:
+            raise TooLarge(f"A string is longer than {limits.string} bytes.", part="string")
 
 
 def to_builtins(value: Any) -> Any:
-    """Convert an author's value to plain JSON values; models and dates become what they are in JSON.
+    """Convert a value from workflow code, including models and dates, to plain JSON values. Raises NotJson.
 
-    Containers are copied, so later changes by the author have no effect. Raises NotJson.
+    Containers are copied, so later changes by the workflow have no effect.
     """
     try:
         try:
@@ -193,7 +192,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def round_trip(value: _T) -> _T:
-    """Encode and decode one of our structs, as a reader will see it. Raises NotJson if a field does not fit."""
+    """Encode and decode a Struct. Raises NotJson if a field does not match its type."""
     try:
         return msgspec.convert(to_builtins(value), type(value))
     except msgspec.ValidationError as error:
@@ -212,7 +211,6 @@ def replace_surrogates(text: str) -> str:
 
 
 def _encode_hook(value: Any) -> Any:
-    """Convert values that msgspec cannot encode."""
     match value:
         case str():  # Subclasses, here and below. NumPy's float64 is a float.
             return str.__str__(value)
@@ -251,11 +249,11 @@ Object = dict[str, Any]
 dict_get = Object.get
 """`dict_get(object, key)`, bypassing methods of subclasses."""
 
-_copied, _pairs = list[Any].copy, Object.items
+_copy_list, _dict_items = list[Any].copy, Object.items
 
 
 def is_object(value: object) -> TypeGuard[Object]:
-    """Whether the value is a dict or a subclass, by its real type: a mock that only claims to be one does not count."""
+    """Whether the value is a dict or a subclass, by its real type: `__class__` of a mock is ignored."""
     return type(value) is dict or issubclass(type(value), dict)
 
 
@@ -269,14 +267,14 @@ def is_text(value: object) -> TypeGuard[str]:
 
 def list_items(value: list[Any]) -> list[Any]:
     """Return the list, or a plain copy of a subclass."""
-    return value if type(value) is list else _copied(value)
+    return value if type(value) is list else _copy_list(value)
 
 
 def as_dict(value: object) -> Object | None:
     """Return the value as a plain dict, or None if it is not one."""
     if type(value) is dict:
         return value  # pyright: ignore[reportUnknownVariableType]  # JSON
-    return dict(_pairs(value)) if is_object(value) else None
+    return dict(_dict_items(value)) if is_object(value) else None
 
 
 def as_str(value: object) -> str | None:
@@ -293,9 +291,9 @@ def plain_copy(value: object) -> Any:
         item, holder, key = pending.pop()
         copy = copies.get(id(item))
         if copy is None:
-            copy, inside = _copy(item)
+            copy, contents = _copy(item)
             copies[id(item)] = copy
-            pending += [(inner, copy, place) for place, inner in inside]
+            pending += [(inner, copy, inner_key) for inner_key, inner in contents]
         holder[key] = copy
     return root[0]
 
@@ -303,25 +301,25 @@ def plain_copy(value: object) -> Any:
 def _copy(item: object) -> tuple[Any, Iterable[tuple[Any, object]]]:
     """Return an empty copy and the values to fill in."""
     if is_object(item):
-        return {}, [(name, inner) for key, inner in _pairs(item) if (name := as_str(key)) is not None]
+        return {}, [(name, inner) for key, inner in _dict_items(item) if (name := as_str(key)) is not None]
     if is_list(item):
         values = list_items(item)
         return [None] * len(values), enumerate(values)
     if is_text(item):
         return as_str(item), ()
     try:
-        claims = isinstance(item, dict | list | str)
+        is_lookalike = isinstance(item, dict | list | str)
     except Exception:
-        claims = True
-    return (None if claims else item), ()
+        is_lookalike = True
+    return (None if is_lookalike else item), ()
 
 
 T = TypeVar("T")
 
-_MISSING = re.compile(r"Object missing required field `(.*)`")
-_TYPE = re.compile(r"Expected `(.*)`, got `(.*)`")
+_MISSING_FIELD = re.compile(r"Object missing required field `(.*)`")
+_TYPE_MISMATCH = re.compile(r"Expected `(.*)`, got `(.*)`")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
-_WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 def decode_struct(value: Any, kind: type[T]) -> T:
@@ -336,18 +334,20 @@ def decode_struct(value: Any, kind: type[T]) -> T:
 
 def validation_error(text: str) -> RequestError:
     """Convert the text of a msgspec.ValidationError to a RequestError with a JSON pointer."""
-    why, _, place = text.partition(" - at `")
+    why, _, location = text.partition(" - at `")
     # msgspec does not name the keys of a mapping (`[...]`): the pointer then ends at the mapping.
-    known = place.removesuffix("`").removeprefix("$").partition("[...]")[0]
-    pointer = "".join(f"/{escape_pointer(name or number)}" for name, number in _STEP.findall(known))
-    if missing := _MISSING.fullmatch(why):
+    path = location.removesuffix("`").removeprefix("$").partition("[...]")[0]
+    pointer = "".join(f"/{escape_pointer(name or number)}" for name, number in _STEP.findall(path))
+    if missing := _MISSING_FIELD.fullmatch(why):
         pointer = f"{pointer}/{escape_pointer(missing[1])}"
         return InvalidBody(f"{pointer} is missing.", pointer=pointer)
-    named = pointer or "The body"
-    if mismatch := _TYPE.fullmatch(why):
-        expected, actual = (re.sub(r"\w+", lambda word: _WORDS.get(word[0], word[0]), one) for one in mismatch.groups())
-        return InvalidType(f"{named} must be {expected.replace(' | ', ' or ')}, not {actual}.", pointer=pointer or None)
-    return InvalidValue(f"{named} does not fit: {why.replace('`', '')}.", pointer=pointer or None)
+    field = pointer or "The body"
+    if mismatch := _TYPE_MISMATCH.fullmatch(why):
+        expected, actual = (
+            re.sub(r"\w+", lambda word: _NAMES.get(word[0], word[0]), kind) for kind in mismatch.groups()
+        )
+        return InvalidType(f"{field} must be {expected.replace(' | ', ' or ')}, not {actual}.", pointer=pointer or None)
+    return InvalidValue(f"{field} does not fit: {why.replace('`', '')}.", pointer=pointer or None)
 
 
 _OBJECT = (dict,)
@@ -396,7 +396,7 @@ def dict_or_empty(value: Any) -> Object:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list as it is, None as an empty list, any other value in a list."""
+    """Return a list unchanged, None as an empty list, any other value in a list."""
     if is_list(value):
         return list_items(value)
     return [] if value is None else [value]
@@ -425,32 +425,32 @@ def json_kind(value: Any) -> JsonKind:
             return "object"
 
 
-def json_equal(one: Any, other: Any, *, tolerance: float = 0) -> bool:
+def json_equal(left: Any, right: Any, *, tolerance: float = 0) -> bool:
     """Whether two values are equal: 1 equals 1.0, true is not 1. Numbers may differ by `tolerance`."""
-    kind = json_kind(one)
-    if kind != json_kind(other):
+    kind = json_kind(left)
+    if kind != json_kind(right):
         return False
     match kind:
         case "number":
-            return _numbers_equal(one, other, tolerance)
+            return _numbers_equal(left, right, tolerance)
         case "array":
-            some, others = cast("Sequence[Any]", one), cast("Sequence[Any]", other)
-            return len(some) == len(others) and all(
-                json_equal(mine, yours, tolerance=tolerance) for mine, yours in zip(some, others, strict=True)
+            lefts, rights = cast("Sequence[Any]", left), cast("Sequence[Any]", right)
+            return len(lefts) == len(rights) and all(
+                json_equal(one, other, tolerance=tolerance) for one, other in zip(lefts, rights, strict=True)
             )
         case "object":
-            mine, yours = cast("Mapping[str, Any]", one), cast("Mapping[str, Any]", other)
-            return mine.keys() == yours.keys() and all(
-                json_equal(mine[key], yours[key], tolerance=tolerance) for key in mine
+            left_fields, right_fields = cast("Mapping[str, Any]", left), cast("Mapping[str, Any]", right)
+            return left_fields.keys() == right_fields.keys() and all(
+                json_equal(left_fields[key], right_fields[key], tolerance=tolerance) for key in left_fields
             )
         case _:
-            return one == other
+            return left == right
 
 
-def _numbers_equal(one: float, other: float, tolerance: float) -> bool:
-    if one == other:
+def _numbers_equal(left: float, right: float, tolerance: float) -> bool:
+    if left == right:
         return True
     try:
-        return tolerance > 0 and abs(one - other) <= tolerance
+        return tolerance > 0 and abs(left - right) <= tolerance
     except OverflowError:  # An integer that no float can hold.
         return False

@@ -1,7 +1,7 @@
 """The message tree of a thread and its branches. Pure functions; storage/threads holds the nodes.
 
-Each node has its parent and the child that was last on the current branch. So a branch is found by descending, and
-switching branches only changes the nodes where they diverge.
+Each node has its parent and the child that was last on the current branch, so switching branches only changes the
+nodes where they diverge.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,20 +51,20 @@ class ThreadTree:
 
     def descendants(self, node: str) -> list[str]:
         ids = [node]
-        for parent in ids:  # `found` grows during iteration (breadth-first).
+        for parent in ids:  # `ids` grows during iteration (breadth-first).
             ids += [child.id for child in self.children(parent)]
         return ids
 
     def leaf(self, node: str) -> str:
         """Return the end of the last current branch below a node, or of the newest one."""
         while True:
-            here = self._links[node]
-            healthy = [child.id for child in self.children(node) if child.status != "failed"]
-            if not healthy:
+            current = self._links[node]
+            candidates = [child.id for child in self.children(node) if child.status != "failed"]
+            if not candidates:
                 return node
-            node = here.last_child if here.last_child in healthy else healthy[-1]
+            node = current.last_child if current.last_child in candidates else candidates[-1]
 
 
 def changed_last_children(path: Sequence[ThreadNode]) -> Mapping[str, str]:
-    """Return the new `last_child` of each node on the path, from the root, that has another one."""
+    """Return the new `last_child` of each node on the path from the root where it changes."""
     return {upper.id: lower.id for upper, lower in pairwise(path) if upper.last_child != lower.id}

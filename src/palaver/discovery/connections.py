@@ -25,7 +25,7 @@ log = logging.getLogger("palaver.discovery")
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionConfig:
-    """The URL of a service, and what its user declares about it."""
+    """The URL of a service, and declared facts about it."""
 
     url: str
     is_chat: bool | None = None
@@ -68,7 +68,7 @@ def connect(
 
 
 def remote_workflow(config: ConnectionConfig, name: str, service: RemoteService | None = None) -> RemoteWorkflow:
-    """Return the service as a workflow, without contacting it: what is unknown is discovered when it is called."""
+    """Return the service as a workflow without contacting it; it is discovered on the first call."""
     return RemoteWorkflow(
         service,
         unknown=Description(
@@ -116,9 +116,8 @@ def _require_callable(config: ConnectionConfig, discovery: Discovery) -> Discove
 
 
 def to_remote_service(name: str, discovery: Discovery) -> RemoteService:
-    """Convert a discovery to a service that can be called."""
-    assert discovery.dialect is not None  # `require_callable` ensures
-    assert discovery.call is not None  # both.
+    assert discovery.dialect is not None  # Ensured by `require_callable`, like `call`.
+    assert discovery.call is not None
     schemas: dict[str, Any] = {
         key: discovery.schemas[key] for key in Schemas.__struct_fields__ if key in discovery.schemas
     }
@@ -133,9 +132,9 @@ def to_remote_service(name: str, discovery: Discovery) -> RemoteService:
         streams=discovery.dialect in ("responses", "chat-completions") or bool(discovery.streams),
         remote=True,
     )
-    where = discovery.call.partition(" ")[2]
+    url = discovery.call.partition(" ")[2]
     return RemoteService(
-        url=where,
+        url=url,
         dialect=discovery.dialect,
         description=description,
         model=discovery.model,

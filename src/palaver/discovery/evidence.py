@@ -1,7 +1,7 @@
 """Read the documents that a remote service publishes (discovery.md §4).
 
-Pure functions. A document is untrusted: the readers never raise, and what they keep is bounded in depth and size. Local
-`$ref`s are resolved, remote ones never. probe.py decides which documents are fetched, and which one counts.
+Pure functions. Documents are untrusted: the readers never raise, and bound the depth and size of the result. Local
+`$ref`s are resolved, remote ones never. probe.py decides which documents are fetched.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,9 +19,7 @@ Confidence = Literal["declared", "marked", "guessed", "assumed"]
 Dialect = Literal["invoke", "run", "responses", "chat-completions"]
 
 MAX_SCHEMA_DEPTH = 32
-"""Maximum nesting of a schema."""
 MAX_SCHEMA_CHARACTERS = 64 * 1024
-"""Maximum size of a schema."""
 
 # Endpoints, the best evidence first, and the dialect of each.
 _OPERATIONS: dict[str, Dialect | None] = {"/invoke": "invoke", "/run": "run", "/test": "run", "/generate": None}
@@ -35,7 +33,7 @@ _SCHEMAS = (
     ("request", "interface", "schemas"),
 )
 _PARAMETERS = (("revision", "data", "parameters"), ("request", "data", "parameters"))
-# Keywords that say nothing about the value.
+# Keywords that do not describe the value.
 _REFERENCE_KEYWORDS = {"$ref", "allOf", "anyOf", "oneOf", "title", "description"}
 # Limits against hostile documents.
 _MAX_VARIANTS = 16
@@ -86,9 +84,9 @@ class Discovery(DiscoveryReport, frozen=True, kw_only=True):
 
 
 class DocumentFacts(Struct, frozen=True, kw_only=True):
-    """What one document says about a service."""
+    """The contents of one document."""
 
-    found: str
+    summary: str
     is_chat: bool | None = None
     """As declared."""
     marked: str | None = None
@@ -127,7 +125,7 @@ def read_inspect(document: object) -> DocumentFacts:
     streams = _get_path(document, "meta", "palaver", "streams")
     endpoint = "/invoke" if declared or published else None  # Some servers answer any path with a JSON object.
     return DocumentFacts(
-        found=_flag_text(declared) if declared else "no flags.is_chat",
+        summary=_flag_text(declared) if declared else "no flags.is_chat",
         is_chat=declared[1] if declared else None,
         marked=_marked_property([inputs], inputs),
         takes_messages=None if properties is None else "messages" in properties,
@@ -154,7 +152,7 @@ def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
     body_schemas = next((body for body in bodies if _has_messages(body, document)), bodies[0] if bodies else [])
     endpoint = next(iter(operations), None)
     return DocumentFacts(
-        found=_flag_text(declared)
+        summary=_flag_text(declared)
         if declared
         else f"no x-agenta.flags.is_chat of POST {', '.join(flags or _OPERATIONS)}",
         is_chat=declared[1] if declared else None,
@@ -174,9 +172,9 @@ def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
 def read_agent_info(document: object) -> DocumentFacts:
     """Read MLflow's `/agent/info`."""
     if _get_path(document, "agent_api") != "responses":
-        return DocumentFacts(found='no agent_api = "responses"')
+        return DocumentFacts(summary='no agent_api = "responses"')
     return DocumentFacts(
-        found='agent_api = "responses"',
+        summary='agent_api = "responses"',
         is_chat=True,
         dialect="responses",
         name=_text(_get_path(document, "name")),
@@ -184,14 +182,14 @@ def read_agent_info(document: object) -> DocumentFacts:
 
 
 def read_models(document: object) -> DocumentFacts:
-    """Read OpenAI's list of models. It does not say whether they are chats."""
+    """Read OpenAI's list of models, which may not be chats."""
     ids = [_get_path(entry, "id") for entry in _list(_get_path(document, "data"))]
-    # Names are shown and sent as they are, so those that are not printable are left out.
+    # Names are displayed and sent unchanged, so unprintable ones are left out.
     models = tuple(dict.fromkeys(name for name in ids if isinstance(name, str) and name and printable(name) == name))
     if not models:
-        return DocumentFacts(found="no models")
+        return DocumentFacts(summary="no models")
     return DocumentFacts(
-        found=f"{len(models)} model{'s' if len(models) > 1 else ''}",
+        summary=f"{len(models)} model{'s' if len(models) > 1 else ''}",
         dialect="chat-completions",
         models=models,
     )
@@ -203,16 +201,16 @@ def read_models(document: object) -> DocumentFacts:
 def _declared_flag(flags: Iterable[tuple[str, object]], warnings: list[str]) -> tuple[str, bool] | None:
     """Return the first flag that is a boolean, with its path."""
     first: tuple[str, bool] | None = None
-    for where, value in flags:
+    for path, value in flags:
         if value is UNSET:
             continue
         if not isinstance(value, bool):
             # The value is not shown: it may be nested too deeply to print.
-            warnings.append(f"{where} is not a boolean: it counts for nothing.")
+            warnings.append(f"{path} is not a boolean: it counts for nothing.")
         elif first is None:
-            first = (where, value)
+            first = (path, value)
         elif first[1] != value:
-            warnings.append(f"{_flag_text(first)}, but {_flag_text((where, value))}: the first is taken.")
+            warnings.append(f"{_flag_text(first)}, but {_flag_text((path, value))}: the first is taken.")
     return first
 
 
@@ -250,7 +248,7 @@ def _body_schemas(operation: object, document: object) -> list[object]:
         return []  # Absent, or only a reference that is not followed.
     properties = _properties(body, document) or {}
     data = _properties(properties.get("data"), document) or {}
-    return [body, *(place["inputs"] for place in (properties, data) if _is_object(place.get("inputs")))]
+    return [body, *(fields["inputs"] for fields in (properties, data) if _is_object(fields.get("inputs")))]
 
 
 def _has_messages(schemas: Iterable[object], document: object) -> bool:
@@ -269,8 +267,8 @@ def _input_schema(schemas: list[object], document: object) -> dict[str, object]:
 
 
 def _marked_property(schemas: Iterable[object], root: object) -> str | None:
-    for holder in schemas:
-        for name, schema in (_properties(holder, root) or {}).items():
+    for container in schemas:
+        for name, schema in (_properties(container, root) or {}).items():
             if any(
                 variant.get("x-ag-type-ref") in ("messages", "message") for variant in _schema_variants(schema, root)
             ):
@@ -279,7 +277,6 @@ def _marked_property(schemas: Iterable[object], root: object) -> str | None:
 
 
 def _properties(schema: object, root: object) -> dict[str, object] | None:
-    """Return the properties of a schema, or None."""
     property_sets = [
         _object(variant["properties"])
         for variant in _schema_variants(schema, root)
@@ -320,33 +317,33 @@ class _TooLarge(Exception):
 
 
 class _BoundedCopy:
-    """Copies schemas within limits."""
-
     def __init__(self, document: object) -> None:
         self.document = document
-        self.room = MAX_SCHEMA_CHARACTERS
-        self.remote = False
+        self.remaining_chars = MAX_SCHEMA_CHARACTERS
+        self.has_remote_ref = False
 
-    def of(self, value: object, depth: int = 0, inside: tuple[str, ...] = ()) -> object:
-        self.room -= 1 + (len(value) if isinstance(value, str) else sum(map(len, _object(value))))
-        if self.room < 0 or depth > MAX_SCHEMA_DEPTH:
+    def copy(self, value: object, depth: int = 0, outer_refs: tuple[str, ...] = ()) -> object:
+        self.remaining_chars -= 1 + (len(value) if isinstance(value, str) else sum(map(len, _object(value))))
+        if self.remaining_chars < 0 or depth > MAX_SCHEMA_DEPTH:
             raise _TooLarge
         if isinstance(value, list):
-            return [self.of(member, depth + 1, inside) for member in _list(cast("object", value))]
+            return [self.copy(member, depth + 1, outer_refs) for member in _list(cast("object", value))]
         if not _is_object(value):
             return value
         ref, entries = value.get("$ref"), value
         if isinstance(ref, str):
             entries = {key: entry for key, entry in value.items() if key != "$ref"}
-            if ref in inside:  # A recursive schema: allow anything here.
+            if ref in outer_refs:  # A recursive schema: allow anything here.
                 return {}
             if not ref.startswith("#"):
-                self.remote = True
+                self.has_remote_ref = True
             elif self.document is UNSET:
                 entries["$ref"] = ref
             else:
-                return self.of({**_object(_resolve_ref(ref, self.document)), **entries}, depth + 1, (*inside, ref))
-        return {key: self.of(entry, depth + 1, inside) for key, entry in entries.items()}
+                return self.copy(
+                    {**_object(_resolve_ref(ref, self.document)), **entries}, depth + 1, (*outer_refs, ref)
+                )
+        return {key: self.copy(entry, depth + 1, outer_refs) for key, entry in entries.items()}
 
 
 def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: object = UNSET) -> dict[str, object]:
@@ -358,12 +355,12 @@ def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: 
     for key, schema in schemas.items():
         if not _is_object(schema):
             continue
-        copy = _BoundedCopy(document)
+        bounded_copy = _BoundedCopy(document)
         try:
-            copies[key] = copy.of(schema)
+            copies[key] = bounded_copy.copy(schema)
         except _TooLarge:
             warnings.append(f"What it says of {key} is larger or deeper than we keep, and was left out.")
-        if copy.remote:
+        if bounded_copy.has_remote_ref:
             warnings.append(f"What it says of {key} has a $ref to another document, which is not followed.")
     return copies
 
@@ -379,7 +376,6 @@ def _get_path(value: object, *path: str) -> object:
 
 
 def _first_object(document: object, paths: Iterable[tuple[str, ...]]) -> dict[str, object]:
-    """Return the first non-empty object at one of the paths."""
     return next((entries for path in paths if (entries := _object(_get_path(document, *path)))), _object(None))
 
 

@@ -1,7 +1,7 @@
-"""Find out what a URL serves: is it a chat, how do we know, how is it called (discovery.md §4).
+"""Discover what a URL serves: whether it is a chat, by which evidence, and how to call it (discovery.md §4).
 
-`discover` never raises for what the service does: errors are part of the result. `require_callable` raises if the
-result is not enough to call the service. evidence.py reads the documents; frameworks/remote.py calls the service.
+`discover` reports errors of the service in its result. `require_callable` raises if the result is not enough to call
+the service. evidence.py reads the documents; frameworks/remote.py calls the service.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _ENDPOINTS: dict[str, Dialect | None] = {
 }
 _GATEWAY_STATUSES = (502, 503, 504)
 _MAX_MODELS_SHOWN = 20
-_NO_FACTS = DocumentFacts(found="")
+_NO_FACTS = DocumentFacts(summary="")
 
 
 class _Address(Struct, frozen=True):
@@ -58,11 +58,11 @@ class _Verdict(Struct, frozen=True):
     evidence: Evidence
     is_chat: bool | None = None
     confidence: Confidence | None = None
-    known: DocumentFacts = _NO_FACTS
+    facts: DocumentFacts = _NO_FACTS
 
 
 class _CredentialsRequired(Exception):
-    """Ends the search."""
+    pass
 
 
 async def discover(
@@ -87,21 +87,19 @@ async def discover(
             verdict = await _search_evidence(search, address)
         except _CredentialsRequired:
             verdict, refused = _Verdict("none"), True
-    facts = verdict.known
+    facts = verdict.facts
     chosen_model = model or (facts.models[0] if len(facts.models) == 1 else None)
-    spoken_dialect = facts.dialect
+    dialect = facts.dialect
     if verdict.evidence == "openai.models" and address.endpoint and _ENDPOINTS[address.endpoint] == "responses":
-        spoken_dialect = "responses"  # Such servers support both; the URL tells which one is meant.
-    unreachable = all(tried.status in (None, *_GATEWAY_STATUSES) for tried in search.tried if tried.request)
+        dialect = "responses"  # Such servers support both; the URL decides.
+    unreachable = all(step.status in (None, *_GATEWAY_STATUSES) for step in search.tried if step.request)
     return Discovery(
         url=address.base,
         is_chat=verdict.is_chat,
         evidence=verdict.evidence,
         confidence=verdict.confidence,
-        dialect=spoken_dialect,
-        call=_call_request(
-            address.base, spoken_dialect, facts.endpoint, named=address.endpoint, evidence=verdict.evidence
-        ),
+        dialect=dialect,
+        call=_call_request(address.base, dialect, facts.endpoint, suffix=address.endpoint, evidence=verdict.evidence),
         streams=facts.streams,
         schemas=facts.schemas,
         warnings=tuple(dict.fromkeys(_warnings(address, search, verdict, model, unreachable=unreachable))),
@@ -126,8 +124,8 @@ def require_callable(
     """
     if dialect is not None and dialect not in get_args(Dialect):
         raise InvalidOption(f"No dialect '{dialect}'. Known: {', '.join(get_args(Dialect))}.")
-    implied = True if dialect in ("responses", "chat-completions") else None
-    chat = next((value for value in (is_chat, discovery.is_chat, implied) if value is not None), None)
+    implied_is_chat = True if dialect in ("responses", "chat-completions") else None
+    chat = next((value for value in (is_chat, discovery.is_chat, implied_is_chat) if value is not None), None)
     spoken_dialect, chosen_model = dialect or discovery.dialect, model or discovery.model
     if chat is None or spoken_dialect is None:
         raise _not_discovered(discovery)
@@ -149,7 +147,7 @@ def require_callable(
         dialect=spoken_dialect,
         call=discovery.call
         if is_same_dialect
-        else _call_request(discovery.url, spoken_dialect, None, named=discovery.endpoint, evidence=discovery.evidence),
+        else _call_request(discovery.url, spoken_dialect, None, suffix=discovery.endpoint, evidence=discovery.evidence),
         model=chosen_model,
         warnings=tuple(warnings),
     )
@@ -159,29 +157,29 @@ def require_callable(
 
 
 async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
-    inspected = await search.ask("inspect.flags", "POST /inspect", read_inspect)
+    inspection = await search.fetch("inspect.flags", "POST /inspect", read_inspect)
     if search.tried[-1].status in (404, 405):
-        inspected = await search.ask("inspect.flags", "GET /inspect", read_inspect)
-    if inspected and inspected.is_chat is not None:
-        return _Verdict("inspect.flags", inspected.is_chat, "declared", inspected)
-    described = await search.ask("openapi.flags", "GET /openapi.json", lambda it: read_openapi(it, address.path))
-    facts = next((document for document in search.read if document.endpoint), _NO_FACTS)
-    if described and described.is_chat is not None:
-        return _Verdict("openapi.flags", described.is_chat, "declared", facts)
-    if marked := next((document.marked for document in search.read if document.marked), None):
-        search.tried.append(ProbeStep("schema.marker", None, None, f"the input {marked} is marked as messages"))
+        inspection = await search.fetch("inspect.flags", "GET /inspect", read_inspect)
+    if inspection and inspection.is_chat is not None:
+        return _Verdict("inspect.flags", inspection.is_chat, "declared", inspection)
+    openapi = await search.fetch("openapi.flags", "GET /openapi.json", lambda body: read_openapi(body, address.path))
+    facts = next((document for document in search.documents if document.endpoint), _NO_FACTS)
+    if openapi and openapi.is_chat is not None:
+        return _Verdict("openapi.flags", openapi.is_chat, "declared", facts)
+    if marked_input := next((document.marked for document in search.documents if document.marked), None):
+        search.tried.append(ProbeStep("schema.marker", None, None, f"the input {marked_input} is marked as messages"))
         return _Verdict("schema.marker", True, "marked", facts)
     takes_messages = next(
-        (document.takes_messages for document in search.read if document.takes_messages is not None), None
+        (document.takes_messages for document in search.documents if document.takes_messages is not None), None
     )
     if takes_messages is not None:
         text = f"the input schema has {'a' if takes_messages else 'no'} property messages"
         search.tried.append(ProbeStep("schema.messages", None, None, text))
         return _Verdict("schema.messages", takes_messages, "guessed", facts)
-    info = await search.ask("mlflow.info", "GET /agent/info", read_agent_info)
+    info = await search.fetch("mlflow.info", "GET /agent/info", read_agent_info)
     if info and info.is_chat:
         return _Verdict("mlflow.info", True, "declared", info)
-    models = await search.ask("openai.models", f"GET {_v1_prefix(address.base)}/models", read_models)
+    models = await search.fetch("openai.models", f"GET {_v1_prefix(address.base)}/models", read_models)
     if models and models.models:
         return _Verdict("openai.models", True, "assumed", models)
     return _Verdict("none")
@@ -189,33 +187,32 @@ async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
 
 @dataclass
 class _Search:
-    """The requests of one discovery, and their results."""
-
     http: "httpx.AsyncClient"
     base: str
     seconds: float
     deadline: float
     tried: list[ProbeStep] = field(default_factory=list[ProbeStep])
-    read: list[DocumentFacts] = field(default_factory=list[DocumentFacts])
-    missed: list[str] = field(default_factory=list[str])
+    documents: list[DocumentFacts] = field(default_factory=list[DocumentFacts])
+    failures: list[str] = field(default_factory=list[str])
 
-    async def ask(self, step: Evidence, request: str, read: Callable[[object], DocumentFacts]) -> DocumentFacts | None:
-        """Fetch and read a document; None if there is none."""
-        status, answer = await self._fetch(*request.split(" ", 1))
-        document = _decode_object(answer) if isinstance(answer, bytes) else answer
+    async def fetch(
+        self, step: Evidence, request: str, read: Callable[[object], DocumentFacts]
+    ) -> DocumentFacts | None:
+        status, body = await self._send(*request.split(" ", 1))
+        document = _decode_object(body) if isinstance(body, bytes) else body
         if isinstance(document, str):
             self.tried.append(ProbeStep(step, request, status, document))
             if status in (401, 403):
                 raise _CredentialsRequired
             if status not in (404, 405, 410):
-                self.missed.append(f"{request}: {document}")
+                self.failures.append(f"{request}: {document}")
             return None
         facts = read(document)
-        self.tried.append(ProbeStep(step, request, status, facts.found))
-        self.read.append(facts)
+        self.tried.append(ProbeStep(step, request, status, facts.summary))
+        self.documents.append(facts)
         return facts
 
-    async def _fetch(self, method: str, path: str) -> tuple[int | None, bytes | str]:
+    async def _send(self, method: str, path: str) -> tuple[int | None, bytes | str]:
         """Return status and body, or a line that says why there is no body."""
         import httpx
 
@@ -274,34 +271,34 @@ def _warnings(
     address: _Address, search: _Search, verdict: _Verdict, model: str | None, *, unreachable: bool
 ) -> Iterator[str]:
     yield from address.notes
-    for document in search.read:
+    for document in search.documents:
         yield from document.warnings
-    messages = any(document.marked or document.takes_messages for document in search.read)
+    messages = any(document.marked or document.takes_messages for document in search.documents)
     if verdict.is_chat is False and verdict.confidence == "declared" and messages:
         yield f"{verdict.evidence} says is_chat = false beside a schema with messages: the declaration is taken."
     if search.tried[-1].status in (401, 403):
         yield f"{_path(search.tried[-1])} wants credentials: pass headers=."
-    if verdict.is_chat is not None and verdict.known.dialect is None:
-        yield f"We do not speak what is spoken at {verdict.known.endpoint}: pass dialect=."
-    if model and verdict.known.models and model not in verdict.known.models:
+    if verdict.is_chat is not None and verdict.facts.dialect is None:
+        yield f"We do not speak what is spoken at {verdict.facts.endpoint}: pass dialect=."
+    if model and verdict.facts.models and model not in verdict.facts.models:
         yield f"The model '{printable(model)}' is not among those that are listed."
     if unreachable:
         yield f"{address.base} cannot be reached."
         return
     strength = "Evidence" if verdict.evidence == "none" else "Stronger evidence"
-    yield from (f"{strength} could not be read: {missed}." for missed in search.missed)
+    yield from (f"{strength} could not be read: {failure}." for failure in search.failures)
 
 
 def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:
     details = {"tried": msgspec.to_builtins(discovery.tried)}
     if discovery.refused:
         return DiscoveryRefused(f"{_path(discovery.tried[-1])} wants credentials: pass headers=", details=details)
-    what = "cannot be reached" if discovery.unreachable else "does not say what it is"
+    problem = "cannot be reached" if discovery.unreachable else "does not say what it is"
     if discovery.evidence != "none":
-        what = "speaks no dialect of ours"
+        problem = "speaks no dialect of ours"
     tried = "; ".join(f"{step.request or step.step}: {step.found}" for step in discovery.tried)
     return NotDiscovered(
-        f"{discovery.url} {what}. Tried: {tried}. If you know, pass dialect= and is_chat=.", details=details
+        f"{discovery.url} {problem}. Tried: {tried}. If you know, pass dialect= and is_chat=.", details=details
     )
 
 
@@ -325,8 +322,8 @@ def _parse_address(url: str) -> _Address:
     base, notes = str(without_query).rstrip("/"), list[str]()
     if parsed.query:
         notes.append("The query of the URL is not used.")
-    path = without_query.raw_path.decode().rstrip("/")  # Not the whole URL: a host may be called "test".
-    endpoint = next((ending for ending in _ENDPOINTS if path.endswith(ending)), None)
+    path = without_query.raw_path.decode().rstrip("/")  # Without the host, which may be called "test".
+    endpoint = next((suffix for suffix in _ENDPOINTS if path.endswith(suffix)), None)
     if endpoint:
         base = base.removesuffix(endpoint).rstrip("/")
         notes.append(f"The URL ended in {endpoint}: its base {base} is asked.")
@@ -334,7 +331,7 @@ def _parse_address(url: str) -> _Address:
 
 
 def _call_request(
-    base: str, dialect: Dialect | None, endpoint: str | None, *, named: str | None, evidence: Evidence
+    base: str, dialect: Dialect | None, endpoint: str | None, *, suffix: str | None, evidence: Evidence
 ) -> str | None:
     """Return the request that calls the service: by its document, else by the given URL, else the default."""
     match dialect:
@@ -347,8 +344,8 @@ def _call_request(
             default_path = "/invocations" if evidence == "mlflow.info" else f"{_v1_prefix(base)}/responses"
         case "chat-completions":
             default_path = f"{_v1_prefix(base)}/chat/completions"
-    named = named if named and _ENDPOINTS[named] == dialect else None
-    return f"POST {base}{endpoint or named or default_path}"
+    suffix = suffix if suffix and _ENDPOINTS[suffix] == dialect else None
+    return f"POST {base}{endpoint or suffix or default_path}"
 
 
 def _path(step: ProbeStep) -> str:

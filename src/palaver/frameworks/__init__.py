@@ -4,7 +4,7 @@
     openai_agents  an agent of the OpenAI Agents SDK
     pydantic_ai    an agent of Pydantic AI
     remote         a service that is reached by URL
-    base           what the adapters share, and the installation of step listeners
+    base           shared code, and the installation of step listeners
 
 How to add one: docs/adding-a-framework.md.
 """

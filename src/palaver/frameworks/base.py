@@ -1,4 +1,4 @@
-"""Shared by the adapters: the workflow that wraps a framework's object, step listeners, usage, visible parameters."""
+"""Code shared by the adapters: the wrapping workflow, step listeners, usage, visible parameters."""
 
 import logging
 import sys
@@ -13,7 +13,7 @@ from palaver.workflows.workflow import FunctionWorkflow, Options, Producer
 
 
 class AdoptedWorkflow(FunctionWorkflow):
-    """A graph, an agent or a runnable, served as it is."""
+    """A workflow that wraps a graph, an agent or a runnable."""
 
     resolves_file_ids = False
 
@@ -36,14 +36,14 @@ class AdoptedWorkflow(FunctionWorkflow):
 
     @property
     def place(self) -> str:
-        """Its framework and its own name: an object has no file and line."""
+        """The framework and the name of the object, which has no file and line."""
         return self._place
 
     def bind(self, call: Call) -> Producer:
         """Raises NotImplementedYet for an approval if the framework's run cannot be resumed."""
-        last = call.messages[-1].parts if call.messages else ()
-        approves = any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last)
-        if approves and not self._resumes:
+        last_parts = call.messages[-1].parts if call.messages else ()
+        is_approval = any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last_parts)
+        if is_approval and not self._resumes:
             raise NotImplementedYet(f"{self.description.name} cannot go on after an approval: its run was not kept.")
         return super().bind(call)
 
@@ -76,34 +76,32 @@ _VISIBLE_PARAMETERS = frozenset(
 
 def visible_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the known parameters that are JSON. Others may be credentials or objects of a client."""
-    known = {name: value for name, value in parameters.items() if name in _VISIBLE_PARAMETERS and value is not None}
-    return {name: value for name, value in known.items() if isinstance(value, str | int | float | bool | list | dict)}
+    visible = {name: value for name, value in parameters.items() if name in _VISIBLE_PARAMETERS and value is not None}
+    return {name: value for name, value in visible.items() if isinstance(value, str | int | float | bool | list | dict)}
 
 
 log = logging.getLogger("palaver.frameworks")
 
-_pending = {
+_listener_modules = {
     "langchain_core.callbacks.manager": "palaver.frameworks.langchain.steps",
     "agents.tracing": "palaver.frameworks.openai_agents.steps",
 }
-"""A module of a framework to our module with its listener; removed once it is installed."""
+"""The module with the listener for each framework module; removed once it is installed."""
 
 
 def install_step_listeners() -> None:
     """Install the listeners of all frameworks that have been loaded."""
-    for theirs in [theirs for theirs in _pending if theirs in sys.modules]:
-        ours = _pending.pop(theirs)
+    for framework in [module for module in _listener_modules if module in sys.modules]:
+        listener = _listener_modules.pop(framework)
         try:
-            import_module(ours).install_listener()
+            import_module(listener).install_listener()
         except Exception:  # An incompatible version of a framework must not break a run.
-            log.warning("The steps of %s cannot be heard", theirs.partition(".")[0], exc_info=True)
+            log.warning("The steps of %s cannot be heard", framework.partition(".")[0], exc_info=True)
 
 
 def usage_difference(total: Usage, reported: Usage) -> Usage:
-    """Return what a total adds to the usage that was already reported."""
-
-    def difference(one: int | None, other: int | None) -> int | None:
-        return (one or 0) - (other or 0) or None
+    def difference(left: int | None, right: int | None) -> int | None:
+        return (left or 0) - (right or 0) or None
 
     return Usage(
         input_tokens=total.input_tokens - reported.input_tokens,

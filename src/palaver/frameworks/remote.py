@@ -1,7 +1,4 @@
-"""A remote service as a workflow, called through the client of its protocol. Its replies are untrusted data.
-
-palaver.discovery finds out what a URL serves; here it is only called.
-"""
+"""Call a remote service as a workflow. Replies are untrusted; palaver.discovery detects the protocol of a URL."""
 
 import asyncio
 import logging
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     import httpx
 
 CALL_TIMEOUT_S = 600.0
-"""Maximum duration of one call."""
 MAX_REPLY_BYTES = 10 * 1024 * 1024
 """Maximum size of a reply that is not streamed."""
 RETRY_INTERVAL_S = 30.0
@@ -93,7 +89,7 @@ class RemoteService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteWorkflow:
-    """A workflow of another server. `look` discovers it: at once, or later if the service was down."""
+    """A workflow of another server, discovered at once, or later if the service was down."""
 
     def __init__(
         self,
@@ -109,7 +105,7 @@ class RemoteWorkflow:
         self.options = Options()
         self.url = url
         self._service = service
-        self._unknown = unknown
+        self._placeholder = unknown
         self._discover = discover
         self._headers = headers
         self._timeout = timeout
@@ -125,8 +121,8 @@ class RemoteWorkflow:
 
     @property
     def description(self) -> Description:
-        """Its own description, or a placeholder while it is unreachable."""
-        return self._service.description if self._service else self._unknown
+        """The service's description, or a placeholder while it is unreachable."""
+        return self._service.description if self._service else self._placeholder
 
     @property
     def service(self) -> RemoteService | None:
@@ -153,7 +149,7 @@ class RemoteWorkflow:
             self._service, self.reachable, self.checked_at = service or self._service, service is not None, _now()
 
     def set_service(self, service: RemoteService, checked_at: datetime) -> None:
-        """Take over what another process has discovered."""
+        """Set the result of a discovery by another process."""
         self._service, self.reachable, self.checked_at = service, True, checked_at
 
     @property
@@ -167,15 +163,17 @@ class RemoteWorkflow:
         """Nothing is checked: the service validates its inputs."""
         return lambda context: self._produce(call, context, self.description)
 
-    async def _produce(self, call: Call, context: Context, read_as: Description) -> AsyncGenerator[object, None]:
+    async def _produce(
+        self, call: Call, context: Context, call_description: Description
+    ) -> AsyncGenerator[object, None]:
         service = self._service or await self._discover_again()
         protocol, description = CLIENTS[service.dialect], service.description
         call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
         if has_stored_files(call.messages):
             call = msgspec.structs.replace(call, messages=await inline_files(call.messages, context))
-        # A chat that was down was not called as one: then all its messages are the value.
-        is_value = not read_as.is_chat and not protocol.has_values
-        stream = description.streams and description.is_chat == read_as.is_chat and not is_value
+        # If the placeholder was not a chat but the service is, its messages are the value.
+        is_value = not call_description.is_chat and not protocol.has_values
+        stream = description.streams and description.is_chat == call_description.is_chat and not is_value
         values: list[object] = []
         request = protocol.request(call, is_chat=description.is_chat, stream=stream, model=service.model)
         deadline = asyncio.get_running_loop().time() + CALL_TIMEOUT_S
@@ -190,26 +188,25 @@ class RemoteWorkflow:
                 await self._check(response, body)
                 self.reachable = True
                 replies = protocol.replies(response.headers.get("content-type", ""))
-                while (piece := await body.next()) is not None:
+                while (chunk := await body.next()) is not None:
                     if body.size > MAX_REPLY_BYTES and (is_value or not replies.streamed):
                         raise UpstreamFailed(f"The reply of {description.name} is larger than {MAX_REPLY_BYTES} bytes.")
-                    for value in replies.feed(piece):
+                    for value in replies.feed(chunk):
                         if is_value:
                             values.append(value)
                             continue
                         yield self._printable_failure(value)
                         if isinstance(value, TERMINAL_EVENTS):
-                            return  # Do not wait for what a remote sends after its terminal event.
+                            return  # Ignore anything after the terminal event.
                 values += replies.end()
-                passes = replies.streamed and not is_value
+                is_streamed = replies.streamed and not is_value
                 for value in _reply_value(values, description, call.messages) if is_value else values:
-                    yield self._printable_failure(value) if passes or isinstance(value, Event) else Returned(value)
+                    yield self._printable_failure(value) if is_streamed or isinstance(value, Event) else Returned(value)
         except (httpx.HTTPError, TimeoutError) as error:
             raise self._public_error(error) from None
 
     async def _discover_again(self) -> RemoteService:
-        """Discover a service that was down, but not too often."""
-        name = self._unknown.name
+        name = self._placeholder.name
         async with self._discovery_lock:  # Concurrent callers wait for the same result.
             if self._service is not None:
                 return self._service
@@ -258,8 +255,8 @@ class RemoteWorkflow:
                 return UpstreamTimeout(f"{name} took longer than {CALL_TIMEOUT_S:g} seconds.")
             case _:
                 log.warning("%r: %s: %s", self, type(error).__name__, printable(str(error)))
-                away = isinstance(error, httpx.ConnectError)
-                message = f"{name} {'could not be reached' if away else 'broke off its answer'}."
+                is_unreachable = isinstance(error, httpx.ConnectError)
+                message = f"{name} {'could not be reached' if is_unreachable else 'broke off its answer'}."
                 return UpstreamFailed(message, details=upstream.RETRYABLE)
 
     def _printable_failure(self, value: object) -> object:
@@ -279,29 +276,26 @@ class _ReplyBody:
 
     def __init__(self, response: "httpx.Response", deadline: float) -> None:
         self.size = 0
-        self._pieces = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
+        self._chunks = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
         self._deadline = deadline
 
     async def next(self) -> bytes | None:
-        """Return the next chunk, None after the last."""
         async with asyncio.timeout_at(self._deadline):
-            piece = await anext(self._pieces, None)
-        self.size += len(piece or b"")
-        return piece
+            chunk = await anext(self._chunks, None)
+        self.size += len(chunk or b"")
+        return chunk
 
     async def read_start(self) -> bytes:
-        """Return as much as an error document needs."""
         body = b""
-        while len(body) < _MAX_ERROR_BYTES and (piece := await self.next()) is not None:
-            body += piece
+        while len(body) < _MAX_ERROR_BYTES and (chunk := await self.next()) is not None:
+            body += chunk
         return body
 
     async def aclose(self) -> None:
-        await self._pieces.aclose()
+        await self._chunks.aclose()
 
 
 async def _send(http: "httpx.AsyncClient", url: str, request: HttpRequest, deadline: float) -> "httpx.Response":
-    """Send the request and return the head of the reply; its body is not read yet."""
     http_request = http.build_request("POST", url, content=request.body, headers=dict(request.headers))
     async with asyncio.timeout_at(deadline):
         return await http.send(http_request, stream=True)
@@ -311,12 +305,12 @@ def _reply_value(values: Sequence[object], description: Description, history: Se
     """Return the value in a reply that consists of messages: their data part `output`, or the messages."""
     grammar = Grammar("", history=history)
     log = [*grammar.start(RunStarted())]
-    for one in values:
-        if isinstance(one, RunFailed | RunCancelled):
-            return [one]
-        if not isinstance(one, Event):
-            return [one]  # Not an event: then that is the value.
-        log += grammar.end(one) if isinstance(one, RunFinished) else grammar.feed(one)
+    for value in values:
+        if isinstance(value, RunFailed | RunCancelled):
+            return [value]
+        if not isinstance(value, Event):
+            return [value]  # The value itself.
+        log += grammar.end(value) if isinstance(value, RunFinished) else grammar.feed(value)
     reply = fold(log)
     usage = [UsageAdded(usage=reply.usage)] if reply.usage is not None else []
     if description.is_chat:

@@ -1,7 +1,4 @@
-"""Example programs that call a workflow, one per client, complete and with valid inputs.
-
-They never contain a key, only the variable that holds it, and not even that where no key is needed.
-"""
+"""Complete example programs that call a workflow, one per client. They read the API key from a variable, if needed."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -28,8 +25,6 @@ class Snippet(msgspec.Struct, frozen=True):
 
 
 class _SnippetContext(NamedTuple):
-    """What all programs are made from."""
-
     name: str
     url: str
     is_chat: bool
@@ -38,7 +33,6 @@ class _SnippetContext(NamedTuple):
 
 
 def snippets(description: Description, base: str, *, keyed: bool) -> list[Snippet]:
-    """All programs, for a server at `base`."""
     context = _snippet_context(description, base, keyed=keyed)
     return [Snippet(client, language, write(context)) for client, language, write in _CLIENTS]
 
@@ -127,10 +121,10 @@ def _langchain(context: _SnippetContext) -> str:
     key = 'SecretStr(os.environ["PALAVER_KEY"])' if context.keyed else 'SecretStr("none")'
     options = [f"model={_json(context.name)}", f"base_url={_json(f'{context.url}/v1')}", f"api_key={key}"]
     options += ["use_responses_api=True", *_extra_body(context)]
-    listed = "".join(f"    {option},\n" for option in options)
+    lines = "".join(f"    {option},\n" for option in options)
     return (
         f"{_imports(context)}from langchain_openai import ChatOpenAI\nfrom pydantic import SecretStr\n\n"
-        f"model = ChatOpenAI(\n{listed})\n\n"
+        f"model = ChatOpenAI(\n{lines})\n\n"
         f"print(model.invoke({_json(_EXAMPLE_TEXT if context.is_chat else '')}).text)\n"
     )
 
@@ -153,7 +147,7 @@ _CLIENTS: tuple[tuple[Client, Language, Callable[[_SnippetContext], str]], ...] 
 
 
 def _json(value: Any) -> str:
-    """JSON, which is also a JavaScript value, and for strings a Python literal."""
+    """Encode as JSON, which is also valid JavaScript, and for strings valid Python."""
     return json.encode(value).decode()
 
 
@@ -163,9 +157,9 @@ def _python(value: Any) -> str:
             return str(value)
         case dict():
             pairs = cast("dict[str, Any]", value).items()
-            return f"{{{', '.join(f'{_json(key)}: {_python(one)}' for key, one in pairs)}}}"
+            return f"{{{', '.join(f'{_json(key)}: {_python(item)}' for key, item in pairs)}}}"
         case list():
-            return f"[{', '.join(_python(one) for one in cast('list[Any]', value))}]"
+            return f"[{', '.join(_python(item) for item in cast('list[Any]', value))}]"
         case _:
             return _json(value)
 
@@ -174,47 +168,46 @@ def _python(value: Any) -> str:
 
 
 def example_inputs(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs for a schema: its first example, or else a value for each required field."""
-    given = schema.get("examples")
-    first: Any = cast("list[Any]", given)[0] if isinstance(given, list) and given else None
+    """Return the first example of a schema, else a value for each required field."""
+    examples = schema.get("examples")
+    first: Any = cast("list[Any]", examples)[0] if isinstance(examples, list) and examples else None
     if isinstance(first, dict):
         return {name: value for name, value in cast("dict[str, Any]", first).items() if name != "messages"}
-    made = _object(schema, schema, 0)
-    made.pop("messages", None)
-    return {"text": _EXAMPLE_TEXT} if not schema.get("required") and schema.get("additionalProperties") else made
+    inputs = _example_object(schema, schema, 0)
+    inputs.pop("messages", None)
+    return {"text": _EXAMPLE_TEXT} if not schema.get("required") and schema.get("additionalProperties") else inputs
 
 
-def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:
+def _example_object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return {}
     fields = cast("Mapping[str, Any]", properties)
     names = [name for name in cast("list[Any]", required)[:_MAX_FIELDS] if isinstance(name, str)]
-    return {name: _value(fields.get(name), root, depth + 1) for name in names}
+    return {name: _example_value(fields.get(name), root, depth + 1) for name in names}
 
 
-def _value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """A value of a type; a text for an unknown one."""
+def _example_value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return None
     match schema:
         case {"examples": [first, *_]} | {"enum": [first, *_]} | {"const": first} | {"default": first}:
             return first
         case {"$ref": str(reference)}:
-            named = root.get("$defs")
-            known = cast("Mapping[str, Any]", named) if isinstance(named, Mapping) else _NONE
-            return _value(known.get(reference.removeprefix("#/$defs/")), root, depth + 1)
+            definitions = root.get("$defs")
+            by_name = cast("Mapping[str, Any]", definitions) if isinstance(definitions, Mapping) else _NONE
+            return _example_value(by_name.get(reference.removeprefix("#/$defs/")), root, depth + 1)
         case {"anyOf": [first, *_]} | {"oneOf": [first, *_]} | {"type": [first, *_]}:
-            return _value({"type": first} if isinstance(first, str) else first, root, depth + 1)
+            return _example_value({"type": first} if isinstance(first, str) else first, root, depth + 1)
         case {"type": "integer" | "number"}:
-            least: Any = cast("dict[str, Any]", schema).get("minimum")
-            return least if isinstance(least, int) else 1
+            minimum: Any = cast("dict[str, Any]", schema).get("minimum")
+            return minimum if isinstance(minimum, int) else 1
         case {"type": "boolean"}:
             return True
         case {"type": "array"}:
             return []
         case {"type": "object"}:
-            return _object(cast("dict[str, Any]", schema), root, depth)
+            return _example_object(cast("dict[str, Any]", schema), root, depth)
         case {"type": "null"}:
             return None
         case _:

@@ -1,7 +1,7 @@
 """Anthropic Messages: `{"role": "assistant", "content": [{"type": "tool_use", …}]}`.
 
 Tool results are in a user message, before the user's text: reading splits them off, writing merges them back. Unknown
-blocks, such as those of a provider's own tools, are kept raw. Our own addition is the block `palaver:data`.
+blocks, such as those of server-side tools, are kept raw. The block `palaver:data` is a Palaver extension.
 """
 
 from base64 import b64decode, b64encode
@@ -57,7 +57,7 @@ LOSSES: Sequence[str] = (
 _RAW = "anthropic:"
 _TEXTS = ("text", "input_text", "output_text")
 _OBJECT, _LIST = (dict,), (list,)
-_THOUGHTS = ("thinking", "reasoning")
+_REASONING_TYPES = ("thinking", "reasoning")
 _WEB_CITATIONS = ("web_search_result_location", "search_result_location")
 _FILE_CITATIONS = ("char_location", "page_location", "content_block_location")
 _RESULT_BLOCKS = frozenset("text image document search_result tool_reference".split())
@@ -72,26 +72,26 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Return dicts as the Anthropic SDKs send them; results and the user's text after them are one message."""
-    written: list[Any] = []
+    """Return dicts as the Anthropic SDKs send them; results and the user text after them share a message."""
+    elements: list[Any] = []
     open_results: list[Any] | None = None
     for role, parts in (run for message in messages for run in _group_by_role(message)):
         blocks = [block for part in parts if (block := _write_part(part)) is not None]
         if open_results is not None and blocks and role in ("tool", "user"):
             open_results += blocks
         else:
-            written.append({"role": "user" if role == "tool" else role, "content": _content(blocks)})
+            elements.append({"role": "user" if role == "tool" else role, "content": _content(blocks)})
             open_results = blocks
         if role != "tool":
             open_results = None
-    return written
+    return elements
 
 
 # Reading
 
 
 def _read_messages(element: Object, index: int) -> list[Message]:
-    role_text, name, own_id = element.get("role"), optional_str(element.get("name")), optional_str(element.get("id"))
+    role_text, name, id_ = element.get("role"), optional_str(element.get("name")), optional_str(element.get("id"))
     role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     if role is None:
         role, role_name = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
@@ -101,15 +101,15 @@ def _read_messages(element: Object, index: int) -> list[Message]:
     if ToolResult not in map(type, parts):
         if role == "tool":
             parts = [ToolResult(optional_str(element.get("tool_call_id")) or "", _read_output(content))]
-        return [Message(role, tuple(parts), own_id, name)]
+        return [Message(role, tuple(parts), id_, name)]
     messages = _split_results(parts, "user" if role == "tool" else role, name)
-    if own_id is not None:
-        messages[0] = msgspec.structs.replace(messages[0], id=own_id)
+    if id_ is not None:
+        messages[0] = msgspec.structs.replace(messages[0], id=id_)
     return messages
 
 
 def _split_results(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
-    """Split at results, each of which becomes a message."""
+    """Make each result a message, and the parts between results."""
     messages: list[Message] = []
     for are_results, run in groupby(parts, lambda part: type(part) is ToolResult):
         if are_results:
@@ -120,7 +120,7 @@ def _split_results(parts: Sequence[Part], role: Role, name: str | None) -> list[
 
 
 def _read_parts(element: Object, content: Any, index: int) -> list[Part]:
-    """Return the parts of the content, and calls next to it as in Chat Completions, without duplicates."""
+    """Return the parts of the content and the calls in Chat Completions fields, without duplicates."""
     parts: list[Part] = []
     calls: dict[str, ToolCall] = {}
     for position, item in enumerate(as_list(content)):
@@ -134,7 +134,7 @@ def _read_parts(element: Object, content: Any, index: int) -> list[Part]:
     return parts
 
 
-def _read_part(item: Any, index: int, place: int) -> Part | None:
+def _read_part(item: Any, index: int, position: int) -> Part | None:
     fields = {} if type(item) is str else dict_or_empty(item)
     if not fields:
         text = optional_str(item)
@@ -145,13 +145,13 @@ def _read_part(item: Any, index: int, place: int) -> Part | None:
         return Text(text, notes) if text else None
     if kind == "tool_use":
         call_id, name = optional_str(fields.get("id")), optional_str(fields.get("name"))
-        call_id = f"call_{index}_{place}" if call_id is None else call_id
+        call_id = f"call_{index}_{position}" if call_id is None else call_id
         return ToolCall(call_id, name or "", argument_text(fields.get("input")))
     if kind == "tool_result":
         failed = fields.get("is_error") is True
         return ToolResult(optional_str(fields.get("tool_use_id")) or "", _read_output(fields.get("content")), failed)
-    if kind in _THOUGHTS:
-        return _read_thought(fields, text if kind == "reasoning" else optional_str(fields.get("thinking")))
+    if kind in _REASONING_TYPES:
+        return _read_reasoning(fields, text if kind == "reasoning" else optional_str(fields.get("thinking")))
     if kind == "redacted_thinking" and (data := optional_str(fields.get("data"))) is not None:
         return Reasoning("", data) if data else None
     return _read_file_or_data(fields, kind) or _keep_raw(item)
@@ -161,7 +161,7 @@ def _keep_raw(item: Any) -> Data:
     return Data(f"{_RAW}{optional_str(dict_or_empty(item).get('type')) or 'part'}", ensure_json(item))
 
 
-def _read_thought(fields: Object, text: str | None) -> Part | None:
+def _read_reasoning(fields: Object, text: str | None) -> Part | None:
     if text is None:
         return _keep_raw(fields)
     signature = optional_str(fields.get("signature")) or None
@@ -219,27 +219,26 @@ def _read_output(content: Any) -> Any:
     return texts[0] if len(texts) == 1 else "".join(texts)
 
 
-def _read_file(source: Object, title: str | None, unknown: str) -> File | None:
-    """Read a file from its source, or None for an unknown source type; `unknown` is the default media type."""
+def _read_file(source: Object, title: str | None, default_type: str) -> File | None:
+    """Read a file from its source, or None for an unknown source type; `default_type` is the default media type."""
     kind = source.get("type")
     if kind == "url":
         url = optional_str(source.get("url"))
-        media_type = unknown if unknown == "image/*" else "application/pdf"  # The only document type allowed by URL.
+        media_type = default_type if default_type == "image/*" else "application/pdf"  # The only type allowed by URL.
         if url is None or url[:5] != "data:":
             return None if url is None else File(media_type, url, None, None, title)
         return file_from_url(url, media_type, filename=title)
     if kind == "file" and (file_id := optional_str(source.get("file_id"))) is not None:
-        return File(unknown, file_id=file_id, filename=title)
+        return File(default_type, file_id=file_id, filename=title)
     data, media_type = optional_str(source.get("data")), optional_str(source.get("media_type"))
     if kind == "base64" and data is not None:
-        return File(media_type or unknown, data=data, filename=title)
+        return File(media_type or default_type, data=data, filename=title)
     if kind == "text" and data is not None:
         return File(media_type or "text/plain", data=_encode_text(data), filename=title)
     return None
 
 
 def _encode_text(text: str) -> str:
-    """Encode the text of a document as file content."""
     return b64encode(text.encode(errors="replace")).decode()
 
 
@@ -247,7 +246,6 @@ def _encode_text(text: str) -> str:
 
 
 def _group_by_role(message: Message) -> Iterable[tuple[Role, Sequence[Part]]]:
-    """Yield runs of parts by role: results belong to a tool message."""
     if message.role == "tool":
         if message.tool_results:
             yield "tool", message.tool_results
@@ -260,7 +258,6 @@ def _group_by_role(message: Message) -> Iterable[tuple[Role, Sequence[Part]]]:
 
 
 def _content(blocks: list[Any]) -> str | list[Any]:
-    """Return a string for a single text or no blocks, else the blocks."""
     match blocks:
         case []:
             return ""
@@ -329,7 +326,7 @@ def _decode_text(data: str) -> str | None:
 
 
 def _is_raw(part: Data) -> bool:
-    """Whether the value would be read as this very part, and not for example as a call."""
+    """Whether reading the value yields this part again, not for example a call."""
     kind = dict_or_empty(part.value).get("type")
     if part.name != f"{_RAW}{kind}" or kind in ("tool_use", "tool_result"):
         return False

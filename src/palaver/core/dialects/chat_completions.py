@@ -1,7 +1,7 @@
 """Chat Completions: `{"role": "user", "content": "…"}`, the most common dialect.
 
-Also read: `text`, `message` or `parts` in place of `content`, other names for roles, OpenInference's wrappers. Our own
-additions, which others ignore: `reasoning_content`, and `palaver` with data parts and a result's `is_error`.
+Also read: `text`, `message` or `parts` in place of `content`, role aliases, OpenInference's wrappers. Extensions, which
+other clients ignore: `reasoning_content`, and `palaver` with data parts and a result's `is_error`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -66,13 +66,13 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return dicts as the OpenAI SDKs send and expect them."""
-    return [written for message in messages for written in _write_messages(message)]
+    return [element for message in messages for element in _write_messages(message)]
 
 
 def read_tool_calls(element: Object, index: int) -> list[ToolCall]:
     """Return the tool calls that an element of another dialect has in this dialect's fields."""
-    has_some = "tool_calls" in element or "function_call" in element or "additional_kwargs" in element
-    return _calls(element, index, {}) if has_some else []
+    has_calls = "tool_calls" in element or "function_call" in element or "additional_kwargs" in element
+    return _read_calls(element, index, {}) if has_calls else []
 
 
 # Reading
@@ -87,17 +87,17 @@ def _read_messages(element: Object, index: int, open_functions: dict[str, str]) 
     elif name is not None and not isinstance(name, str):
         name = None
     content = content_of(element)
-    results = _results(content)
+    results = _read_results(content)
     if role == "tool":
-        results = results or [_result(element, content, _answered_call_id(element, name, open_functions))]
+        results = results or [_read_result(element, content, _answered_call_id(element, name, open_functions))]
         return [Message("tool", (result,), None, name) for result in results]
     parts: list[Part] = ([Text(content)] if content else []) if type(content) is str else _read_parts(content)
     if len(element) > 2 or "content" not in element:  # More than role and content.
         parts = _add_sibling_fields(element, parts)
-        parts += unique_calls(_calls(element, index, open_functions))
-        parts += _data(element)
-    own_id = element.get("id")
-    message = Message(role, tuple(parts), own_id if isinstance(own_id, str) else None, name)
+        parts += unique_calls(_read_calls(element, index, open_functions))
+        parts += _read_data(element)
+    message_id = element.get("id")
+    message = Message(role, tuple(parts), message_id if isinstance(message_id, str) else None, name)
     return [message, *(Message("tool", (result,)) for result in results)] if results else [message]
 
 
@@ -111,7 +111,7 @@ def _add_sibling_fields(element: Object, parts: list[Part]) -> list[Part]:
     reasoning, refusal = element.get("reasoning_content"), element.get("refusal")
     notes = element.get("annotations")
     if notes:
-        parts = _annotated(parts, notes)
+        parts = _annotate_first_text(parts, notes)
     if reasoning and isinstance(reasoning, str):
         parts.insert(0, Reasoning(reasoning))
     if refusal and isinstance(refusal, str):
@@ -125,30 +125,30 @@ def _read_parts(content: Any) -> list[Part]:
         if type(item) is str:
             if item:
                 parts.append(Text(item))
-        elif (part := _part(item)) is not None and not isinstance(part, ToolResult):
+        elif (part := _read_part(item)) is not None and not isinstance(part, ToolResult):
             parts.append(part)
     return parts
 
 
-def _results(content: Any) -> list[ToolResult]:
+def _read_results(content: Any) -> list[ToolResult]:
     """Return the results among the parts, as in the AI SDK's model messages."""
     if not isinstance(content, list):
         return []
     items = [item for item in cast("list[Any]", content) if dict_or_empty(item).get("type") == "tool-result"]
-    return [_model_result(item) for item in items]
+    return [_read_sdk_result(item) for item in items]
 
 
-def _model_result(item: Object) -> ToolResult:
+def _read_sdk_result(item: Object) -> ToolResult:
     """Read a typed output; before version 5 of the AI SDK it was under `result`."""
     output: Any = item.get("output", item.get("result"))
-    told, failed = dict_or_empty(output), item.get("isError") is True
-    kind = told.get("type")
-    if isinstance(kind, str) and "value" in told:
-        output, failed = told["value"], kind.startswith("error-")
+    typed, failed = dict_or_empty(output), item.get("isError") is True
+    kind = typed.get("type")
+    if isinstance(kind, str) and "value" in typed:
+        output, failed = typed["value"], kind.startswith("error-")
     return ToolResult(optional_str(item.get("toolCallId")) or "", ensure_json(output), failed)
 
 
-def _part(item: Any) -> Part | None:
+def _read_part(item: Any) -> Part | None:
     fields = dict_or_empty(item)
     kind = fields.get("type")
     text = fields.get("text")
@@ -167,18 +167,18 @@ def _part(item: Any) -> Part | None:
                 return File(media_type=f"audio/{form}", data=data)
         case "file":
             if isinstance(fields.get("file"), dict):
-                return _attached(fields["file"])
-            if (file := _model_file(fields, fields.get("data"), UNKNOWN_MEDIA_TYPE)) is not None:
+                return _read_attachment(fields["file"])
+            if (file := _read_sdk_file(fields, fields.get("data"), UNKNOWN_MEDIA_TYPE)) is not None:
                 return file
         case "image":
-            if (file := _model_file(fields, fields.get("image"), "image/*")) is not None:
+            if (file := _read_sdk_file(fields, fields.get("image"), "image/*")) is not None:
                 return file
         case "tool-call":
             if isinstance(name := fields.get("toolName"), str):
-                given = fields.get("input", fields.get("args"))
-                return ToolCall(optional_str(fields.get("toolCallId")) or "", name, argument_text(given))
+                arguments = fields.get("input", fields.get("args"))
+                return ToolCall(optional_str(fields.get("toolCallId")) or "", name, argument_text(arguments))
         case "tool-result":
-            return _model_result(fields)
+            return _read_sdk_result(fields)
         case "refusal":
             if isinstance(refusal := fields.get("refusal"), str):
                 return Refusal(refusal)
@@ -190,18 +190,18 @@ def _part(item: Any) -> Part | None:
     return Data(f"chat-completions:{optional_str(kind) or 'part'}", ensure_json(item))
 
 
-def _model_file(part: Object, place: Any, otherwise: str) -> File | None:
+def _read_sdk_file(part: Object, source: Any, default_type: str) -> File | None:
     """Read a file of the AI SDK's model messages: a URL, or base64."""
-    if not isinstance(place, str):
+    if not isinstance(source, str):
         return None
-    told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
-    if place.startswith(("data:", "https:", "http:")):
-        file = file_from_url(place, told or otherwise, filename=optional_str(part.get("filename")))
-        return msgspec.structs.replace(file, media_type=told) if told else file
-    return File(media_type=told or otherwise, data=place, filename=optional_str(part.get("filename")))
+    media_type = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
+    if source.startswith(("data:", "https:", "http:")):
+        file = file_from_url(source, media_type or default_type, filename=optional_str(part.get("filename")))
+        return msgspec.structs.replace(file, media_type=media_type) if media_type else file
+    return File(media_type=media_type or default_type, data=source, filename=optional_str(part.get("filename")))
 
 
-def _attached(file: Object) -> File:
+def _read_attachment(file: Object) -> File:
     data, file_id, filename = file.get("file_data"), file.get("file_id"), file.get("filename")
     name = filename if isinstance(filename, str) else None
     if isinstance(data, str):
@@ -211,22 +211,22 @@ def _attached(file: Object) -> File:
     return File(media_type=UNKNOWN_MEDIA_TYPE, file_id=file_id if isinstance(file_id, str) else None, filename=name)
 
 
-def _calls(element: Object, index: int, open_functions: dict[str, str]) -> list[ToolCall]:
+def _read_calls(element: Object, index: int, open_functions: dict[str, str]) -> list[ToolCall]:
     items, extra, function = element.get("tool_calls"), element.get("additional_kwargs"), element.get("function_call")
     if not items and isinstance(extra, dict):
         items = cast("Object", extra).get("tool_calls")
     calls: list[ToolCall] = []
     if isinstance(items, list):
         listing = enumerate(cast("list[Any]", items))
-        calls += [_call(cast("Object", item), index, number) for number, item in listing if isinstance(item, dict)]
+        calls += [_read_call(cast("Object", item), index, number) for number, item in listing if isinstance(item, dict)]
     if isinstance(function, dict):
-        call = _call({"function": function}, index)
+        call = _read_call({"function": function}, index)
         open_functions[call.name] = call.call_id
         calls.append(call)
     return calls
 
 
-def _call(item: Object, index: int, number: int | None = None) -> ToolCall:
+def _read_call(item: Object, index: int, number: int | None = None) -> ToolCall:
     """Read `function.{name, arguments}` or `{name, args}`, also inside OpenInference's `{"tool_call": {…}}`."""
     inner = item.get("tool_call")
     call = cast("Object", inner) if isinstance(inner, dict) else item
@@ -239,13 +239,13 @@ def _call(item: Object, index: int, number: int | None = None) -> ToolCall:
     return ToolCall(call_id, name if isinstance(name, str) else "", argument_text(arguments))
 
 
-def _result(element: Object, content: Any, call_id: str) -> ToolResult:
-    ours = element.get("palaver")
-    failed = ours is not None and dict_or_empty(ours).get("is_error") is True
-    return ToolResult(call_id, content if type(content) is str else _output(content), failed)
+def _read_result(element: Object, content: Any, call_id: str) -> ToolResult:
+    extension = element.get("palaver")
+    failed = extension is not None and dict_or_empty(extension).get("is_error") is True
+    return ToolResult(call_id, content if type(content) is str else _read_output(content), failed)
 
 
-def _output(content: Any) -> Any:
+def _read_output(content: Any) -> Any:
     """Read a tool's result; a list of only texts is joined."""
     if isinstance(content, list):
         parts = _read_parts(cast("Any", content))
@@ -255,9 +255,9 @@ def _output(content: Any) -> Any:
     return ensure_json(content)
 
 
-def _data(element: Object) -> Iterable[Data]:
-    ours = element.get("palaver")
-    items = dict_or_empty(ours).get("data") if ours is not None else None
+def _read_data(element: Object) -> Iterable[Data]:
+    extension = element.get("palaver")
+    items = dict_or_empty(extension).get("data") if extension is not None else None
     return [
         Data(item["name"], ensure_json(item.get("value")))
         for item in (cast("list[Any]", items) if isinstance(items, list) else [])
@@ -265,8 +265,7 @@ def _data(element: Object) -> Iterable[Data]:
     ]
 
 
-def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
-    """Return the parts with the annotations on the first text."""
+def _annotate_first_text(parts: list[Part], annotations: Any) -> list[Part]:
     notes = tuple(note for item in as_list(annotations) if (note := _read_annotation(item)) is not None)
     for index, part in enumerate(parts):
         if notes and isinstance(part, Text):
@@ -277,8 +276,8 @@ def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
 def _read_annotation(item: Any) -> Annotation | None:
     match item:
         case {"url_citation": {"url": str(url)} as citation}:
-            told = cast("Object", citation)
-            title, start, end = told.get("title"), told.get("start_index"), told.get("end_index")
+            fields = cast("Object", citation)
+            title, start, end = fields.get("title"), fields.get("start_index"), fields.get("end_index")
             return Annotation(
                 kind="url",
                 url=url,
@@ -307,12 +306,12 @@ def _write_messages(message: Message) -> Iterable[dict[str, Any]]:
 
 
 def _write_result(result: ToolResult, name: str | None = None) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result.output)}
+    element: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result.output)}
     if name is not None:
-        written["name"] = name
+        element["name"] = name
     if result.is_error:
-        written["palaver"] = {"is_error": True}
-    return written
+        element["palaver"] = {"is_error": True}
+    return element
 
 
 def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
@@ -320,31 +319,30 @@ def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
     refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
     calls = [part for part in parts if isinstance(part, ToolCall)]
     data = [{"name": part.name, "value": part.value} for part in parts if isinstance(part, Data)]
-    written: dict[str, Any] = {"role": message.role, "content": _content(parts)}
+    element: dict[str, Any] = {"role": message.role, "content": _content(parts)}
     if message.name is not None:
-        written["name"] = message.name
+        element["name"] = message.name
     if message.role == "assistant":
-        if written["content"] == "" and (calls or refusal):
-            written["content"] = None
+        if element["content"] == "" and (calls or refusal):
+            element["content"] = None
         reasoning = "".join(part.text for part in parts if isinstance(part, Reasoning))
         if reasoning:
-            written["reasoning_content"] = reasoning
+            element["reasoning_content"] = reasoning
         if refusal:
-            written["refusal"] = refusal
+            element["refusal"] = refusal
         if notes := [_note(note) for note in (texts[0].annotations if texts else ()) if note.kind == "url"]:
-            written["annotations"] = notes
+            element["annotations"] = notes
         if calls:
-            written["tool_calls"] = [
+            element["tool_calls"] = [
                 {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in calls
             ]
     if data:
-        written["palaver"] = {"data": data}
-    return written
+        element["palaver"] = {"data": data}
+    return element
 
 
 def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    """Return a string, or a list of parts if there is a file."""
     content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, File):

@@ -64,14 +64,14 @@ _LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", 
 
 _DISTINCTIVE_KEYS = frozenset(("type", "parts", "content"))
 _COMMON = ("text", "image_url")
-_OF_RESPONSES = ("input_text", "output_text")
+_RESPONSES_TEXTS = ("input_text", "output_text")
 _NO_TYPE = (None,)
 _LANGCHAIN: "Detection" = ("langchain", True)
 _RESPONSES: "Detection" = ("responses", True)
 _GEMINI: "Detection" = ("gemini", True)
 _UI_MESSAGE: "Detection" = ("ui-message", True)
 _GEN_AI: "Detection" = ("gen-ai", True)
-_PLAIN: dict[bool, tuple[Dialect, bool]] = {known: ("chat-completions", known) for known in (True, False)}
+_PLAIN: dict[bool, tuple[Dialect, bool]] = {flag: ("chat-completions", flag) for flag in (True, False)}
 
 
 def speaker_role(element: Object) -> str | None:
@@ -123,7 +123,7 @@ def is_message(value: Object) -> bool:
 
 
 def has_gemini_part(value: Object) -> bool:
-    """Whether it has a part without a type that has one of Gemini's fields."""
+    """Whether a part without a type has one of Gemini's fields."""
     parts = dict_get(value, "parts")
     return any(map(_is_gemini, _objects(parts))) if is_list(parts) else False
 
@@ -142,7 +142,7 @@ def detect_plain_element(element: Any) -> Detection | None:
     if type(role) is not str or role not in KNOWN_ROLES:
         return None
     if "type" in element:
-        return _RESPONSES if _kind(element) == "message" and _starts_with(content, _OF_RESPONSES) else None
+        return _RESPONSES if _kind(element) == "message" and _starts_with(content, _RESPONSES_TEXTS) else None
     parts = element.get("parts")
     if parts is None:
         return _PLAIN[True] if type(content) is str or (content and has_common_parts(content)) else None
@@ -167,7 +167,7 @@ def has_common_parts(parts: Any) -> bool:
 
 
 def _starts_with(parts: Any, kinds: tuple[str | None, ...]) -> bool:
-    """Whether it is a list of objects, the first of one of these types."""
+    """Whether `parts` is a list of objects, the first of which has one of these types."""
     if type(parts) not in _LIST or not parts:
         return False
     for part in parts:
@@ -201,35 +201,35 @@ def detect_element(element: Object | None) -> Detection | None:
     parts = element.get("parts")
     if role is not None and type(content) is str and parts is None and "type" not in element:
         return _PLAIN[is_known_role(role)]  # By far the most common.
-    known = role is not None and is_known_role(role)
-    if known and has_content(element):
-        return _detect_message(element, known=True)
+    known_role = role is not None and is_known_role(role)
+    if known_role and has_content(element):
+        return _detect_message(element, known_role=True)
     item = _detect_item(element, has_actor=role is not None)
-    return item or (_detect_message(element, known=False) if role is not None and has_content(element) else None)
+    return item or (_detect_message(element, known_role=False) if role is not None and has_content(element) else None)
 
 
-def _detect_message(element: Object, *, known: bool) -> Detection:
+def _detect_message(element: Object, *, known_role: bool) -> Detection:
     parts, content = element.get("parts"), element.get("content")
-    listed = list_items(parts) if is_list(parts) else None
-    of_anthropic, of_responses = _detect_content(content) if not listed else (False, False)
+    part_list = list_items(parts) if is_list(parts) else None
+    is_anthropic, is_responses = _detect_content(content) if not part_list else (False, False)
     if _kind(element) == "message":
-        of_anthropic = of_anthropic or "stop_reason" in element
-        of_responses = of_responses or (known and not of_anthropic)
-    if of_responses:
+        is_anthropic = is_anthropic or "stop_reason" in element
+        is_responses = is_responses or (known_role and not is_anthropic)
+    if is_responses:
         return "responses", True
-    by_parts = _detect_parts(listed) if listed or (listed is not None and "content" not in element) else None
-    return by_parts or ("anthropic" if of_anthropic else "chat-completions"), known
+    by_parts = _detect_parts(part_list) if part_list or (part_list is not None and "content" not in element) else None
+    return by_parts or ("anthropic" if is_anthropic else "chat-completions"), known_role
 
 
 def _detect_content(content: object) -> tuple[bool, bool]:
-    """Return whether it has parts that only Anthropic has, and parts that only Responses has."""
-    of_anthropic = of_responses = False
+    """Return whether there are parts only Anthropic has, and parts only Responses has."""
+    is_anthropic = is_responses = False
     if type(content) is not str:
         for part in _objects(content):
             dialect = _CONTENT_PARTS.get(_kind(part))
-            of_responses = of_responses or dialect == "responses"
-            of_anthropic = of_anthropic or dialect == "anthropic" or is_object(dict_get(part, "source"))
-    return of_anthropic, of_responses
+            is_responses = is_responses or dialect == "responses"
+            is_anthropic = is_anthropic or dialect == "anthropic" or is_object(dict_get(part, "source"))
+    return is_anthropic, is_responses
 
 
 def unwrap_message(element: Object | None) -> Object | None:
@@ -238,31 +238,31 @@ def unwrap_message(element: Object | None) -> Object | None:
 
 
 def _detect_parts(parts: list[Any]) -> Dialect | None:
-    """Detect the dialect by the parts; None if they are of no dialect, and the content decides."""
-    typed = all_ours = True
-    one_ours = of_gemini = of_gen_ai = False
+    """Detect the dialect by the parts; None if only the content can tell."""
+    all_typed = all_palaver = True
+    has_palaver = has_gemini = has_gen_ai = False
     for item in parts:
         part = item if type(item) in _DICT else as_dict(item)
         if part is None:
-            typed = False
+            all_typed = False
             continue
         kind = _kind(part)
         if not kind:
-            typed = False
-            of_gemini = of_gemini or _is_gemini(part)
+            all_typed = False
+            has_gemini = has_gemini or _is_gemini(part)
         elif kind == "text" and len(part) == 2 and "text" in part:
             pass  # The most common part, in several dialects.
         else:
-            all_ours = all_ours and kind in _PALAVER_PARTS
-            one_ours = one_ours or _is_palaver(part, kind)
-            of_gen_ai = of_gen_ai or _is_gen_ai(part, kind)
-    if typed and all_ours and one_ours:
+            all_palaver = all_palaver and kind in _PALAVER_PARTS
+            has_palaver = has_palaver or _is_palaver(part, kind)
+            has_gen_ai = has_gen_ai or _is_gen_ai(part, kind)
+    if all_typed and all_palaver and has_palaver:
         return "palaver"
-    if of_gemini:
+    if has_gemini:
         return "gemini"
-    if of_gen_ai:
+    if has_gen_ai:
         return "gen-ai"
-    return "ui-message" if typed else None  # Also our own dialect with only text and reasoning: both are read alike.
+    return "ui-message" if all_typed else None  # Palaver messages with only text and reasoning are read alike.
 
 
 def _is_gemini(part: Object) -> bool:
@@ -276,9 +276,8 @@ def _is_palaver(part: Object, kind: str) -> bool:
         case "data":
             return "name" in part  # A null value is omitted.
         case "file":
-            return "media_type" in part or (
-                "file_id" in part and "modality" not in part
-            )  # A modality marks OpenTelemetry's.
+            # A modality marks OpenTelemetry's.
+            return "media_type" in part or ("file_id" in part and "modality" not in part)
         case _:
             return "call_id" in part or "encrypted" in part or "media_type" in part or "file_id" in part
 
@@ -290,7 +289,6 @@ def _is_gen_ai(part: Object, kind: str) -> bool:
 
 
 def _detect_item(element: Object, *, has_actor: bool) -> Detection | None:
-    """Detect an item of Responses, or one of LangChain's formats."""
     kind = _kind(element)
     langchain = None if has_actor else _detect_langchain(element, kind)
     if langchain is not None:
@@ -318,11 +316,11 @@ def _detect_langchain(element: Object, kind: str) -> bool | None:
 def _is_serialised(element: Object) -> bool:
     version, path, kwargs = element["lc"], element.get("id"), element.get("kwargs")
     last = list_items(path)[-1:] if is_list(path) else []
-    named = bool(last) and is_text(last[0]) and str.endswith(last[0], ("Message", "MessageChunk"))
+    is_message = bool(last) and is_text(last[0]) and str.endswith(last[0], ("Message", "MessageChunk"))
     return (
         type(version) is int
         and version == 1
-        and named
+        and is_message
         and is_object(kwargs)
         and _is_text_or_list(dict_get(kwargs, "content"))
     )
@@ -348,12 +346,11 @@ def _detect_response_item(element: Object, kind: str) -> bool | None:
         case "palaver:data" | "palaver:file":
             return True if has_text("name") or has_text("media_type") else None
         case _:
-            other = kind == "item_reference" or kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
-            return False if other and has_text("id") else None
+            is_other = kind == "item_reference" or kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
+            return False if is_other and has_text("id") else None
 
 
 def _kind(value: Object) -> str:
-    """Return its `type`, or an empty string."""
     kind = dict_get(value, "type")
     return kind if type(kind) is str else as_str(kind) or ""
 
@@ -406,7 +403,7 @@ def is_chat_messages(value: object) -> bool:
 
 
 def _are_messages(elements: list[Any]) -> bool:
-    known = False
+    has_known_role = False
     for element in elements:
         fields = element if type(element) in _DICT else as_dict(element)
         if fields is None:
@@ -415,8 +412,8 @@ def _are_messages(elements: list[Any]) -> bool:
         role_name = role if type(role) is str and role else speaker_role(fields)
         if role_name is None or not (type(fields.get("content")) is str or has_content(fields)):
             return False
-        known = known or is_known_role(role_name)
-    return known
+        has_known_role = has_known_role or is_known_role(role_name)
+    return has_known_role
 
 
 def dialect_of(value: object) -> Dialect | None:
@@ -452,7 +449,7 @@ def split_by_dialect(value: object) -> list[Segment] | None:
 
 
 def _is_ambiguous(element: Any) -> bool:
-    """Whether it is like `{role: admin, content}` or `{type: system, content}`, which may be a row of a log."""
+    """Whether the element could be a log row, such as `{role: admin, content}` or `{type: system, content}`."""
     if type(element) not in _DICT or type(element.get("content")) is not str or "parts" in element:
         return False
     role = element.get("role")
@@ -490,7 +487,7 @@ def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
 
 
 def _unwrap(element: Any) -> Any:
-    """Return the message of an element that is nothing but `{"message": {…}}`; others are returned as they are."""
+    """Unwrap an element that is only `{"message": {…}}`; return others unchanged."""
     inner = element.get("message") if type(element) in _DICT and len(element) == 1 else None
     return inner if type(inner) in _DICT else element
 

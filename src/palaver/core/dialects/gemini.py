@@ -1,8 +1,8 @@
 """Gemini contents: `{"role": "model", "parts": [{"text": "…"}]}`; a part has no type but one distinctive field.
 
 Keys are read in camel and in snake case, and a null field counts as absent: Google's SDKs write both. Results are in a
-user message and need no id. A signature on anything but a thought becomes a separate reasoning part before it. Our own
-additions, which others ignore, are under a part's `partMetadata.palaver`.
+user message and need no id. A signature on anything but a thought becomes a separate reasoning part before it. Palaver
+extensions, which other clients ignore, are under a part's `partMetadata.palaver`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -90,18 +90,16 @@ def write(messages: Sequence[Message]) -> list[Any]:
     contents = _ContentsWriter()
     for message in messages:
         contents.add(message)
-    return contents.written
+    return contents.elements
 
 
 # Reading
 
 
 class _NamedCalls(Struct, gc=False):
-    """The calls with one name in one message."""
-
     index: int
     ids: list[str]
-    passed: int = 0
+    answered_count: int = 0
     """Number of calls that have a result."""
 
 
@@ -111,79 +109,81 @@ class _CallMatcher(Struct):
     Most results come in the order of the last message's calls; only if one does not are calls indexed by name.
     """
 
-    waits: dict[str, bool] = {}
-    """By call id, whether the result is missing."""
+    pending: dict[str, bool] = {}
+    """By call id, whether its result is still missing."""
     _index: int = -1
     _last: list[tuple[str, str]] = []
     """Ids and names of the calls in message `_index`."""
-    _passed: int = 0
+    _answered_count: int = 0
     """Number of them that were answered in order."""
-    _older: list[tuple[int, list[tuple[str, str]]]] = []
+    _unanswered: list[tuple[int, list[tuple[str, str]]]] = []
     """Unanswered calls of earlier messages."""
-    _turns: dict[str, list[_NamedCalls]] = {}
+    _by_name: dict[str, list[_NamedCalls]] = {}
     """Indexed calls by name."""
-    _sorted: int = -1
+    _indexed_message: int = -1
     """Index of the last message whose calls are indexed."""
 
     def add(self, call_id: str, name: str, index: int) -> None:
-        self.waits[call_id] = True
+        self.pending[call_id] = True
         if index != self._index:
-            if self._passed < len(self._last):
-                self._leave()
-            self._index, self._last, self._passed = index, [(call_id, name)], 0
-        elif index != self._sorted:
+            if self._answered_count < len(self._last):
+                self._retire_last()
+            self._index, self._last, self._answered_count = index, [(call_id, name)], 0
+        elif index != self._indexed_message:
             self._last.append((call_id, name))
         else:
-            self._sort(call_id, name, index)
+            self._add_to_index(call_id, name, index)
 
     def answer(self, call_id: str | None, name: str) -> tuple[str, str | None]:
-        """Return the id of the answered call: the first open one in the last message with such calls.
+        """Return the id of the answered call, the first open one in the last message with such calls.
 
-        Also return the name if the call is unknown; otherwise the call has it.
+        The name is returned only if the call is unknown.
         """
         if not call_id:
-            call_id, called = self._last[self._passed] if self._passed < len(self._last) else ("", None)
-            if called == name and self.waits[call_id]:
-                self._passed += 1
+            call_id, call_name = (
+                self._last[self._answered_count] if self._answered_count < len(self._last) else ("", None)
+            )
+            if call_name == name and self.pending[call_id]:
+                self._answered_count += 1
             else:
-                call_id = self._out_of_order(name)
-        if call_id not in self.waits:
+                call_id = self._match_by_name(name)
+        if call_id not in self.pending:
             return call_id, name or None
-        self.waits[call_id] = False
+        self.pending[call_id] = False
         return call_id, None
 
-    def _out_of_order(self, name: str) -> str:
+    def _match_by_name(self, name: str) -> str:
         if self._last:
-            self._leave()
-        for index, made in self._older:
-            for call_id, called in made:
-                self._sort(call_id, called, index)
-        self._older, self._sorted = [], self._index
-        return self._first_open(self._turns.get(name))
+            self._retire_last()
+        for index, calls in self._unanswered:
+            for call_id, call_name in calls:
+                self._add_to_index(call_id, call_name, index)
+        self._unanswered, self._indexed_message = [], self._index
+        return self._first_open(self._by_name.get(name))
 
-    def _leave(self) -> None:
+    def _retire_last(self) -> None:
         """Keep calls that were not answered in order; their results may still come."""
-        self._older.append((self._index, self._last[self._passed :]))
-        self._last, self._passed = [], 0
+        self._unanswered.append((self._index, self._last[self._answered_count :]))
+        self._last, self._answered_count = [], 0
 
-    def _sort(self, call_id: str, name: str, index: int) -> None:
-        turns = self._turns.get(name)
-        if not turns:
-            self._turns[name] = [_NamedCalls(index, [call_id])]
-        elif turns[-1].index == index:
-            turns[-1].ids.append(call_id)
+    def _add_to_index(self, call_id: str, name: str, index: int) -> None:
+        groups = self._by_name.get(name)
+        if not groups:
+            self._by_name[name] = [_NamedCalls(index, [call_id])]
+        elif groups[-1].index == index:
+            groups[-1].ids.append(call_id)
         else:
-            turns.append(_NamedCalls(index, [call_id]))
+            groups.append(_NamedCalls(index, [call_id]))
 
-    def _first_open(self, turns: list[_NamedCalls] | None) -> str:
-        while turns:
-            turn = turns[-1]
-            while turn.passed < len(turn.ids):
-                call_id = turn.ids[turn.passed]
-                turn.passed += 1
-                if self.waits[call_id]:
+    def _first_open(self, groups: list[_NamedCalls] | None) -> str:
+        while groups:
+            group = groups[-1]
+            while group.answered_count < len(group.ids):
+                call_id = group.ids[group.answered_count]
+                group.answered_count += 1
+                if self.pending[call_id]:
                     return call_id
-            turns.pop()
+            groups.pop()
         return ""
 
 
@@ -228,11 +228,11 @@ def _read_run(
 def _read_parts(run: list[tuple[int, Any]], index: int, calls: _CallMatcher) -> list[Part]:
     parts: list[Part] = []
     call_ids: set[str] = set()
-    for place, item in run:
-        part = _read_part(item, index, place)
+    for position, item in run:
+        part = _read_part(item, index, position)
         kind = type(part)
         if kind is not Reasoning and kind is not Data and (signature := _field(item, "thoughtSignature")):
-            parts += [Reasoning("", signed)] if (signed := optional_str(signature)) else []
+            parts += [Reasoning("", encrypted)] if (encrypted := optional_str(signature)) else []
         if type(part) is ToolCall:
             if part.call_id in call_ids:
                 continue
@@ -244,7 +244,7 @@ def _read_parts(run: list[tuple[int, Any]], index: int, calls: _CallMatcher) -> 
     return parts
 
 
-def _read_part(item: Any, index: int, place: int) -> Part:
+def _read_part(item: Any, index: int, position: int) -> Part:
     fields = dict_or_empty(item)
     text = optional_str(fields.get("text") if fields else item)
     if text is not None:
@@ -252,33 +252,32 @@ def _read_part(item: Any, index: int, place: int) -> Part:
     call = _field(fields, "functionCall")
     if call is not None and is_object(call):
         call_fields = dict_or_empty(call)
-        call_id = optional_str(call_fields.get("id")) or f"call_{index}_{place}"
+        call_id = optional_str(call_fields.get("id")) or f"call_{index}_{position}"
         return ToolCall(call_id, optional_str(call_fields.get("name")) or "", argument_text(call_fields.get("args")))
     return _read_file(fields) or Data(_RAW + _kind(fields), ensure_json(item))
 
 
 def _read_text(item: Object, text: str) -> Part:
-    """Read a part with a text, including our own additions."""
     kind = item.get("type")
     if item.get("thought") is True or kind == "reasoning":
         return Reasoning(text, optional_str(_field(item, "thoughtSignature")))
     if kind not in (None, "text", "input_text", "output_text"):
         return Data(_RAW + _kind(item), ensure_json(item))
-    ours = dict_or_empty(dict_or_empty(_field(item, "partMetadata")).get("palaver"))
-    if ours.get("refusal") is True:
+    extension = dict_or_empty(dict_or_empty(_field(item, "partMetadata")).get("palaver"))
+    if extension.get("refusal") is True:
         return Refusal(text)
-    data = dict_or_empty(ours.get("data"))
+    data = dict_or_empty(extension.get("data"))
     name = optional_str(data.get("name"))
     return Text(text) if name is None else Data(name, ensure_json(data.get("value")))
 
 
 def _read_file(item: Object) -> File | None:
-    inline, elsewhere = dict_or_empty(_field(item, "inlineData")), dict_or_empty(_field(item, "fileData"))
-    source = inline or elsewhere
+    inline, remote = dict_or_empty(_field(item, "inlineData")), dict_or_empty(_field(item, "fileData"))
+    source = inline or remote
     if not source:
         return None
     media_type, filename = optional_str(_field(source, "mimeType")), optional_str(_field(source, "displayName"))
-    data, uri = optional_str(inline.get("data")), optional_str(_field(elsewhere, "fileUri"))
+    data, uri = optional_str(inline.get("data")), optional_str(_field(remote, "fileUri"))
     if data is not None:
         return File(media_type or UNKNOWN_MEDIA_TYPE, data=data, filename=filename)
     return None if uri is None else _remote_file(uri, media_type, filename)
@@ -289,8 +288,8 @@ def _kind(fields: Object) -> str:
     for name in _KIND_FIELDS:
         if _field(fields, name) is not None:
             return name
-    named = next((key for key in fields if fields[key] is not None and key not in _METADATA_FIELDS), None)
-    return optional_str(fields.get("type")) or optional_str(named) or "part"
+    field = next((key for key in fields if fields[key] is not None and key not in _METADATA_FIELDS), None)
+    return optional_str(fields.get("type")) or optional_str(field) or "part"
 
 
 def _function_response(item: Any) -> Object | None:
@@ -318,11 +317,11 @@ def _remote_file(uri: str, media_type: str | None, filename: str | None) -> File
 
 
 def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: _CallMatcher) -> Message:
-    call_id, named = calls.answer(call_id, name)
+    call_id, message_name = calls.answer(call_id, name)
     fields, failed = dict_or_empty(output), False
     if len(fields) == 1:
         output, failed = _outcome(fields)
-    return Message("tool", (ToolResult(call_id, ensure_json(output), failed), *files), None, named)
+    return Message("tool", (ToolResult(call_id, ensure_json(output), failed), *files), None, message_name)
 
 
 def _outcome(fields: Object) -> tuple[Any, bool]:
@@ -333,7 +332,6 @@ def _outcome(fields: Object) -> tuple[Any, bool]:
 
 
 def _field(item: Any, name: str) -> Any:
-    """Return the field in camel or snake case."""
     fields = item if type(item) in _OBJECT else dict_or_empty(item)
     value = fields.get(name)
     return fields.get(_SNAKE[name]) if value is None and name in _SNAKE else value
@@ -343,10 +341,10 @@ def _field(item: Any, name: str) -> Any:
 
 
 class _ContentsWriter:
-    """Writer for messages, one by one; a result has the name of its call."""
+    """Writes messages one by one; a result gets the name of its call."""
 
     def __init__(self) -> None:
-        self.written: list[Any] = []
+        self.elements: list[Any] = []
         self._names: dict[str, str] = {}
         self._results: list[dict[str, Any]] | None = None
         """The parts of the last content if they are results; the next result is added to them."""
@@ -354,7 +352,7 @@ class _ContentsWriter:
     def add(self, message: Message) -> None:
         if message.role == "tool":
             for result in message.tool_results:
-                self._answer(result, message.name)
+                self._add_result(result, message.name)
             return
         if not message.parts:
             self._add_content(message.role, ())
@@ -362,7 +360,7 @@ class _ContentsWriter:
             if are_results:
                 for part in parts:
                     if isinstance(part, ToolResult):
-                        self._answer(part, None)
+                        self._add_result(part, None)
             else:
                 self._add_content(message.role, parts)
 
@@ -375,35 +373,34 @@ class _ContentsWriter:
                 continue
             if isinstance(part, ToolCall):
                 self._names[part.call_id] = part.name
-            signs = without_none(thoughtSignature=signature)
+            signature_field = without_none(thoughtSignature=signature)
             if signature is not None and not isinstance(part, Text | ToolCall | File):
-                parts.append({"text": "", "thought": True, **signs})
-                signs = {}
+                parts.append({"text": "", "thought": True, **signature_field})
+                signature_field = {}
             signature = _encrypted(part) if isinstance(part, Reasoning) and not part.text else None
             if signature is None:
-                parts.append(_write_part(part) | signs)
+                parts.append(_write_part(part) | signature_field)
         if signature is not None:
             parts.append({"text": "", "thought": True, "thoughtSignature": signature})
         role_name = {"assistant": "model", "developer": "system"}.get(role, role)
-        self.written.append({"role": role_name, "parts": parts or [{"text": ""}]})
+        self.elements.append({"role": role_name, "parts": parts or [{"text": ""}]})
         self._results = None
 
-    def _answer(self, result: ToolResult, name: str | None) -> None:
+    def _add_result(self, result: ToolResult, name: str | None) -> None:
         if self._results is None:
             self._results = []
-            self.written.append({"role": "user", "parts": self._results})
-        named = {**without_none(id=result.call_id or None), "name": self._names.get(result.call_id, name or "")}
-        self._results.append({"functionResponse": {**named, "response": _response_object(result)}})
+            self.elements.append({"role": "user", "parts": self._results})
+        fields = {**without_none(id=result.call_id or None), "name": self._names.get(result.call_id, name or "")}
+        self._results.append({"functionResponse": {**fields, "response": _response_object(result)}})
 
 
-def _response_object(answer: ToolResult) -> Object:
-    """Return the output as an object, which a response must be."""
-    output = answer.output
-    if answer.is_error:
+def _response_object(result: ToolResult) -> Object:
+    output = result.output
+    if result.is_error:
         return {"error": output}
     fields = dict_or_empty(output)
-    is_told = len(fields) == 1 and ("output" in fields or "error" in fields)
-    return {"output": output} if is_told or not isinstance(output, dict) else fields
+    has_reserved_key = len(fields) == 1 and ("output" in fields or "error" in fields)
+    return {"output": output} if has_reserved_key or not isinstance(output, dict) else fields
 
 
 def _encrypted(part: Part) -> str | None:
@@ -435,7 +432,7 @@ def _write_part(part: Part) -> dict[str, Any]:
 
 
 def _is_raw(part: Data) -> bool:
-    """Whether the value would be detected and read as this very part."""
+    """Whether the value would be detected as Gemini and read as this part again."""
     value = dict_or_empty(part.value)
     has_content = any(_field(value, name) is not None for name in _CONTENT_FIELDS)
     return (

@@ -1,8 +1,8 @@
 """OpenTelemetry's gen_ai messages: `{"role": "user", "parts": [{"type": "text", "content": "…"}]}`.
 
-Instrumentations put them into the attributes `gen_ai.input.messages` and `gen_ai.output.messages`. Our own additions,
-which others ignore, are under a part's `palaver`; a data part is an empty text with such an addition. Unknown parts,
-and tools that the provider ran itself, are kept in a data part `gen-ai:<type>` and written back unchanged.
+Instrumentations put them into the attributes `gen_ai.input.messages` and `gen_ai.output.messages`. Palaver extensions,
+which other clients ignore, are under a part's `palaver`; a data part is an empty text with an extension. Unknown parts
+and server-side tools are kept in a data part `gen-ai:<type>` and written back unchanged.
 """
 
 from collections import deque
@@ -67,7 +67,7 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
         if message is not None:
             messages.append(message)
         else:
-            messages += _settle_calls(_read_message(fields, index), index, unnamed)
+            messages += _assign_call_ids(_read_message(fields, index), index, unnamed)
     return messages
 
 
@@ -119,7 +119,6 @@ def _read_message(element: Object, index: int) -> Message:
 
 
 def _tool_output(parts: list[Part], element: Object) -> Any:
-    """Return a tool's output: the text if there are only texts."""
     texts = [part.text for part in parts if type(part) is Text]
     return "".join(texts) if len(texts) == len(parts) else ensure_json(content_of(element))
 
@@ -134,79 +133,79 @@ def _read_known_part(item: Any) -> Part | None:
     """Read a part of a known type; None for an unknown or malformed one."""
     text = _text_of(item)
     if text is not None:
-        return _text(text, _ours(item))
+        return _make_text(text, _extension(item))
     part = dict_or_empty(item)
     kind = part.get("type")
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     return reader(part) if reader is not None else None
 
 
-def _reasoning(part: Object) -> Reasoning | None:
+def _read_reasoning(part: Object) -> Reasoning | None:
     for key in ("content", "text", "thinking"):
         if isinstance(thought := part.get(key), str):
-            return Reasoning(thought, optional_str(_ours(part).get("encrypted")))
+            return Reasoning(thought, optional_str(_extension(part).get("encrypted")))
     return None
 
 
-def _call(part: Object) -> ToolCall | None:
+def _read_call(part: Object) -> ToolCall | None:
     name = part.get("name")
     if not isinstance(name, str):
         return None
     return ToolCall(optional_str(part.get("id")) or "", name, argument_text(part.get("arguments")))
 
 
-def _result(part: Object) -> ToolResult:
-    output = _output(part.get("response"), part.get("result"))
-    return ToolResult(optional_str(part.get("id")) or "", output, _ours(part).get("is_error") is True)
+def _read_result(part: Object) -> ToolResult:
+    output = _read_output(part.get("response"), part.get("result"))
+    return ToolResult(optional_str(part.get("id")) or "", output, _extension(part).get("is_error") is True)
 
 
-def _blob(part: Object) -> File | None:
+def _read_blob(part: Object) -> File | None:
     data = part.get("content")
-    return File(_media_type(part) or UNKNOWN_MEDIA_TYPE, data=data, **_about(part)) if isinstance(data, str) else None
+    return File(_media_type(part) or UNKNOWN_MEDIA_TYPE, data=data, **_details(part)) if isinstance(data, str) else None
 
 
-def _uri(part: Object) -> File | None:
+def _read_uri(part: Object) -> File | None:
     uri = part.get("uri")
-    return _file_of(uri, _media_type(part), **_about(part)) if isinstance(uri, str) else None
+    return _file_from_uri(uri, _media_type(part), **_details(part)) if isinstance(uri, str) else None
 
 
-def _stored(part: Object) -> File | None:
+def _read_stored_file(part: Object) -> File | None:
     file_id = part.get("file_id")
     return (
-        File(_media_type(part) or UNKNOWN_MEDIA_TYPE, file_id=file_id, **_about(part))
+        File(_media_type(part) or UNKNOWN_MEDIA_TYPE, file_id=file_id, **_details(part))
         if isinstance(file_id, str)
         else None
     )
 
 
 _READERS: Mapping[str, Callable[[Object], Part | None]] = {
-    "reasoning": _reasoning,
-    "thinking": _reasoning,
-    "tool_call": _call,
-    "tool_call_response": _result,
-    "blob": _blob,
-    "uri": _uri,
-    "file": _stored,
+    "reasoning": _read_reasoning,
+    "thinking": _read_reasoning,
+    "tool_call": _read_call,
+    "tool_call_response": _read_result,
+    "blob": _read_blob,
+    "uri": _read_uri,
+    "file": _read_stored_file,
 }
 
 
-def _ours(part: Any) -> Object:
+def _extension(part: Any) -> Object:
     return dict_or_empty(dict_or_empty(part).get("palaver"))
 
 
-def _text(words: str, ours: Object) -> Text | Refusal | Data:
-    if not ours:
-        return Text(words)
-    data = dict_or_empty(ours.get("data"))
+def _make_text(text: str, extension: Object) -> Text | Refusal | Data:
+    if not extension:
+        return Text(text)
+    data = dict_or_empty(extension.get("data"))
     name = data.get("name")
-    if isinstance(name, str) and not words:
+    if isinstance(name, str) and not text:
         return Data(name, ensure_json(data.get("value")))
-    if ours.get("refusal") is True:
-        return Refusal(words)
-    return Text(words, _annotations(ours["annotations"]) if "annotations" in ours else ())
+    if extension.get("refusal") is True:
+        return Refusal(text)
+    return Text(text, _read_annotations(extension["annotations"]) if "annotations" in extension else ())
 
 
-def _annotations(notes: Any) -> tuple[Annotation, ...]:
+def _read_annotations(notes: Any) -> tuple[Annotation, ...]:
     try:
         return msgspec.convert(notes, tuple[Annotation, ...])
     except (msgspec.ValidationError, UnicodeError):
@@ -217,36 +216,36 @@ def _media_type(part: Object) -> str | None:
     return _media_type_of(part.get("mime_type"), part.get("modality"))
 
 
-def _about(part: Object) -> dict[str, str | None]:
-    ours = _ours(part)
-    return {key: optional_str(ours.get(key)) for key in ("filename", "detail")}
+def _details(part: Object) -> dict[str, str | None]:
+    extension = _extension(part)
+    return {key: optional_str(extension.get(key)) for key in ("filename", "detail")}
 
 
-def _settle_calls(message: Message, index: int, unnamed: deque[str]) -> Iterable[Message]:
+def _assign_call_ids(message: Message, index: int, unnamed: deque[str]) -> Iterable[Message]:
     """Give ids to calls, drop duplicates and split off results.
 
-    `unnamed` are the ids given to calls without one, to be matched with results without an id, in order.
+    `unnamed` holds generated ids of calls, matched in order with results that have no id.
     """
     parts: list[Part] = []
-    calls: set[str] = set()
-    answers = False
+    call_ids: set[str] = set()
+    has_results = False
     for position, part in enumerate(message.parts):
         if type(part) is ToolCall:
             if not part.call_id:
                 part = ToolCall(f"call_{index}_{position}", part.name, part.arguments)
                 unnamed.append(part.call_id)
-            if part.call_id in calls:
+            if part.call_id in call_ids:
                 continue
-            calls.add(part.call_id)
+            call_ids.add(part.call_id)
         elif type(part) is ToolResult:
-            answers = True
+            has_results = True
             if unnamed and not part.call_id:
                 part = ToolResult(unnamed.popleft(), part.output, part.is_error)
         parts.append(part)
-    if not calls and not answers:
+    if not call_ids and not has_results:
         return (message,)  # The most common case.
     settled = Message(message.role, tuple(parts), message.id, message.name)
-    return split_results(settled) if answers and message.role != "tool" else (settled,)
+    return split_results(settled) if has_results and message.role != "tool" else (settled,)
 
 
 def split_results(message: Message) -> Iterable[Message]:
@@ -254,17 +253,16 @@ def split_results(message: Message) -> Iterable[Message]:
     if message.role == "tool" or not message.tool_results:
         yield message
         return
-    own_id = message.id
+    message_id = message.id
     for are_results, parts in groupby(message.parts, lambda part: type(part) is ToolResult):
         if are_results:
             yield from (Message("tool", (part,)) for part in parts)
         else:
-            yield Message(message.role, tuple(parts), own_id, message.name)
-            own_id = None
+            yield Message(message.role, tuple(parts), message_id, message.name)
+            message_id = None
 
 
 def _text_of(item: Any) -> str | None:
-    """Return the text of a text part; None for any other part."""
     if not isinstance(item, dict):
         return item if isinstance(item, str) else None
     part = cast("dict[str, Any]", item)
@@ -278,7 +276,7 @@ def _text_of(item: Any) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _output(response: Any, result: Any) -> Any:
+def _read_output(response: Any, result: Any) -> Any:
     """Return a tool's output from `response` or `result`; a list of only texts is joined."""
     value = result if response is None else response
     if value and isinstance(value, list):
@@ -290,13 +288,12 @@ def _output(response: Any, result: Any) -> Any:
 
 
 def _media_type_of(media_type: Any, modality: Any) -> str | None:
-    """Return the given media type, or one derived from the modality."""
     if media_type and isinstance(media_type, str):
         return media_type
     return f"{modality}/*" if modality in _MODALITIES else None
 
 
-def _file_of(uri: str, media_type: str | None, filename: str | None = None, detail: str | None = None) -> File:
+def _file_from_uri(uri: str, media_type: str | None, filename: str | None = None, detail: str | None = None) -> File:
     """Read a file by URL; the given media type overrides that of a `data:` URL."""
     file = file_from_url(uri, media_type or UNKNOWN_MEDIA_TYPE, filename=filename, detail=detail)
     return (
@@ -313,10 +310,10 @@ def _write_message(message: Message) -> dict[str, Any]:
     element = {"role": message.role, **without_none(name=message.name)}
     parts = message.parts or (Text(text=""),)
     raws = [_raw_value(part) for part in parts]
-    written = {**element, "parts": [raw or _write_part(part) for raw, part in zip(raws, parts, strict=True)]}
-    if any(raws) and dialect_of(written) != "gen-ai":  # Raw parts alone would be detected as another dialect.
-        written["parts"] = [_write_part(part) for part in parts]
-    return written
+    encoded = {**element, "parts": [raw or _write_part(part) for raw, part in zip(raws, parts, strict=True)]}
+    if any(raws) and dialect_of(encoded) != "gen-ai":  # Raw parts alone would be detected as another dialect.
+        encoded["parts"] = [_write_part(part) for part in parts]
+    return encoded
 
 
 def _raw_value(part: Part) -> dict[str, Any] | None:
@@ -330,46 +327,46 @@ def _raw_value(part: Part) -> dict[str, Any] | None:
 
 def _write_part(part: Part) -> dict[str, Any]:
     match part:
-        case Text(text=words, annotations=notes):
+        case Text(text=text, annotations=notes):
             return {
                 "type": "text",
-                "content": words,
+                "content": text,
                 **_palaver_fields(annotations=msgspec.to_builtins(list(notes)) or None),
             }
-        case Reasoning(text=words, encrypted=encrypted):
-            return {"type": "reasoning", "content": words, **_palaver_fields(encrypted=encrypted)}
-        case Refusal(text=words):
-            return {"type": "text", "content": words, **_palaver_fields(refusal=True)}
+        case Reasoning(text=text, encrypted=encrypted):
+            return {"type": "reasoning", "content": text, **_palaver_fields(encrypted=encrypted)}
+        case Refusal(text=text):
+            return {"type": "text", "content": text, **_palaver_fields(refusal=True)}
         case Data(name=name, value=value):
             return {"type": "text", "content": "", **_palaver_fields(data={"name": name, "value": value})}
         case ToolCall(call_id=call_id, name=name):
-            return {"type": "tool_call", "id": call_id or None, "name": name, "arguments": _arguments(part)}
+            return {"type": "tool_call", "id": call_id or None, "name": name, "arguments": _write_arguments(part)}
         case ToolResult(call_id=call_id, output=output, is_error=failed):
             result = {"type": "tool_call_response", "id": call_id or None, "response": output}
             return {**result, **_palaver_fields(is_error=failed or None)}
         case File():
-            return _file(part)
+            return _write_file(part)
         case _:
             assert_never(part)
 
 
 def _palaver_fields(**fields: Any) -> dict[str, Any]:
-    kept = without_none(**fields)
-    return {"palaver": kept} if kept else {}
+    values = without_none(**fields)
+    return {"palaver": values} if values else {}
 
 
-def _arguments(call: ToolCall) -> Any:
+def _write_arguments(call: ToolCall) -> Any:
     """Return arguments as an object if that round-trips, else as text."""
     value = call.parsed
     return dict_or_empty(value) if isinstance(value, dict) and json_text(value) == call.arguments else call.arguments
 
 
-def _file(file: File) -> dict[str, Any]:
+def _write_file(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
-    told = {"modality": kind if kind in _MODALITIES else "document", "mime_type": file.media_type}
-    kept = _palaver_fields(filename=file.filename, detail=file.detail)
+    fields = {"modality": kind if kind in _MODALITIES else "document", "mime_type": file.media_type}
+    extension = _palaver_fields(filename=file.filename, detail=file.detail)
     if file.url is not None:
-        return {"type": "uri", **told, "uri": file.url, **kept}
+        return {"type": "uri", **fields, "uri": file.url, **extension}
     if file.file_id is not None and file.data is None:
-        return {"type": "file", **told, "file_id": file.file_id, **kept}
-    return {"type": "blob", **told, "content": file.data or "", **kept}
+        return {"type": "file", **fields, "file_id": file.file_id, **extension}
+    return {"type": "blob", **fields, "content": file.data or "", **extension}

@@ -1,7 +1,6 @@
 """LangChain messages as data: `{"type": "human", "content": "…"}`, inside `data`, or as `lc` serialises them.
 
-Read as data only: nothing is imported, nothing is revived as an object. Written as LangChain's own
-`convert_to_messages` takes them.
+LangChain is not imported and no objects are revived. Written as LangChain's `convert_to_messages` accepts them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +52,7 @@ LOSSES: Sequence[str] = (
 _TEXTS = ("text", "", "output_text", "input_text")
 _FILES = frozenset("image image_url input_image file input_file audio input_audio video document".split())
 _CALLS = frozenset("tool_use tool_call function_call".split())
-_PIECES = frozenset("input_json_delta tool_call_chunk".split())
+_CHUNK_TYPES = frozenset("input_json_delta tool_call_chunk".split())
 _REASONING = frozenset("thinking redacted_thinking reasoning reasoning_content".split())
 
 
@@ -62,21 +61,20 @@ def _read_content(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
     if type(content) is str:
         return [Text(content)] if content else []
     parts: list[Part] = []
-    placed: set[str] = set()
+    seen_ids: set[str] = set()
     for block in as_list(content):
         part = _read_part(block, calls)
         if part is None:
             continue
         if type(part) is ToolCall:
-            if part.call_id in placed:
+            if part.call_id in seen_ids:
                 continue
-            placed.add(part.call_id)
+            seen_ids.add(part.call_id)
         parts.append(part)
     return parts
 
 
 def _write_content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    """Return a string, or a list of blocks if there is a file."""
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, File):
@@ -101,15 +99,15 @@ def _read_part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
     kind, text = fields.get("type"), fields.get("text")
     kind = kind if isinstance(kind, str) else ""
     if isinstance(text, str) and kind in _TEXTS:
-        return Text(text, _annotations(fields) if len(fields) > 2 else ()) if text else None
+        return Text(text, _read_annotations(fields) if len(fields) > 2 else ()) if text else None
     if kind in _CALLS:
         return _read_call_block(fields, calls)
     if kind in _FILES:
-        file = _file(fields, kind.removeprefix("input_").removesuffix("_url"))
+        file = _read_file(fields, kind.removeprefix("input_").removesuffix("_url"))
         return file or Data(f"langchain:{kind}", ensure_json(block))
-    if kind in _PIECES:
+    if kind in _CHUNK_TYPES:
         return None
-    reasoning = _reasoning(fields, kind) if kind in _REASONING else None
+    reasoning = _read_reasoning(fields, kind) if kind in _REASONING else None
     if reasoning is not None:
         return reasoning if reasoning.text or reasoning.encrypted else None
     refusal = fields.get("refusal")
@@ -129,7 +127,7 @@ def _read_call_block(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall |
     )
 
 
-def _reasoning(block: Object, kind: str) -> Reasoning | None:
+def _read_reasoning(block: Object, kind: str) -> Reasoning | None:
     """Read reasoning of Anthropic, OpenAI, Bedrock or LangChain; None if malformed."""
     encrypted = optional_str(block.get("signature")) or optional_str(block.get("encrypted_content"))
     encrypted = encrypted or optional_str(dict_or_empty(block.get("extras")).get("signature"))
@@ -142,9 +140,9 @@ def _reasoning(block: Object, kind: str) -> Reasoning | None:
     if kind == "thinking":
         return None
     if kind == "reasoning_content":
-        told = dict_or_empty(inner)
-        text = told.get("text")
-        return Reasoning(text, optional_str(told.get("signature")) or encrypted) if isinstance(text, str) else None
+        content = dict_or_empty(inner)
+        text = content.get("text")
+        return Reasoning(text, optional_str(content.get("signature")) or encrypted) if isinstance(text, str) else None
     text, summary = block.get("text"), block.get("summary")
     if isinstance(text, str):
         return Reasoning(text, encrypted)
@@ -155,41 +153,43 @@ def _reasoning(block: Object, kind: str) -> Reasoning | None:
     return Reasoning("\n\n".join([text for text in texts if text]), encrypted)
 
 
-def _file(block: Object, kind: str) -> File | None:
+def _read_file(block: Object, kind: str) -> File | None:
     """Read a file by URL, content or id, from a standard or a vendor's block; None if it has neither."""
     inner: Object = {}
     for key in (kind, "source", "image_url", "input_audio"):
         inner = inner or dict_or_empty(block.get(key))
     if inner.get("type") == "text":
         return None  # Its data is not base64.
-    places = (block, inner, dict_or_empty(block.get("extras")) or dict_or_empty(block.get("metadata")))
-    general = UNKNOWN_MEDIA_TYPE if kind in ("file", "document") else f"{kind}/{_first_str(places, 'format') or '*'}"
-    media_type = _first_str(places, "mime_type", "media_type") or general
-    filename, detail = _first_str(places, "filename"), _first_str(places, "detail")
-    data, url = _first_str(places, "base64", "data", "file_data"), _first_str(places, "image_url", "url", "file_url")
+    sources = (block, inner, dict_or_empty(block.get("extras")) or dict_or_empty(block.get("metadata")))
+    default_type = (
+        UNKNOWN_MEDIA_TYPE if kind in ("file", "document") else f"{kind}/{_first_str(sources, 'format') or '*'}"
+    )
+    media_type = _first_str(sources, "mime_type", "media_type") or default_type
+    filename, detail = _first_str(sources, "filename"), _first_str(sources, "detail")
+    data, url = _first_str(sources, "base64", "data", "file_data"), _first_str(sources, "image_url", "url", "file_url")
     if data is not None and not data.startswith("data:"):
         return File(media_type, None, data, None, filename, detail)
-    place = url if data is None else data
-    if place is not None:
-        return file_from_url(place, media_type, filename=filename, detail=detail)
-    file_id = optional_str(block.get("id")) if block.get("source_type") == "id" else _first_str(places, "file_id")
+    location = url if data is None else data
+    if location is not None:
+        return file_from_url(location, media_type, filename=filename, detail=detail)
+    file_id = optional_str(block.get("id")) if block.get("source_type") == "id" else _first_str(sources, "file_id")
     return File(media_type, None, None, file_id, filename, detail) if file_id is not None else None
 
 
-def _first_str(places: tuple[Object, ...], *keys: str) -> str | None:
-    for place in places:
-        if place:
+def _first_str(sources: tuple[Object, ...], *keys: str) -> str | None:
+    for source in sources:
+        if source:
             for key in keys:
-                if isinstance(value := place.get(key), str):
+                if isinstance(value := source.get(key), str):
                     return value
     return None
 
 
-def _annotations(block: Object) -> tuple[Annotation, ...]:
-    found = as_list(block.get("annotations")) or as_list(block.get("citations"))
-    if not found:
+def _read_annotations(block: Object) -> tuple[Annotation, ...]:
+    items = as_list(block.get("annotations")) or as_list(block.get("citations"))
+    if not items:
         return ()
-    return tuple(note for item in found if (note := _read_annotation(dict_or_empty(item))) is not None)
+    return tuple(note for item in items if (note := _read_annotation(dict_or_empty(item))) is not None)
 
 
 def _read_annotation(note: Object) -> Annotation | None:
@@ -214,15 +214,15 @@ def _read_annotation(note: Object) -> Annotation | None:
 def _write_file(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
     block = {"type": kind if kind in ("image", "audio") else "file", "mime_type": file.media_type}
-    place = without_none(url=file.url) or without_none(file_id=file.file_id if file.data is None else None)
+    location = without_none(url=file.url) or without_none(file_id=file.file_id if file.data is None else None)
     extras = {"extras": {"filename": file.filename}} if file.filename is not None else {}
-    return {**block, **(place or {"base64": file.data or ""}), **extras}
+    return {**block, **(location or {"base64": file.data or ""}), **extras}
 
 
 _EMPTY: tuple[Any, ...] = (None, [])
 _NAMES = ("Human", "AI", "System", "Tool", "Function")
 _KINDS: Mapping[str, str] = {
-    written: name.lower() for name in _NAMES for written in (name.lower(), f"{name}Message", f"{name}MessageChunk")
+    alias: name.lower() for name in _NAMES for alias in (name.lower(), f"{name}Message", f"{name}MessageChunk")
 }
 """The kind of message by its type or class name."""
 _TYPES: dict[Role, str] = {
@@ -237,14 +237,14 @@ _TYPES: dict[Role, str] = {
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Return one message per element; RemoveMessage is skipped."""
     functions: dict[str, str] = {}
-    found = [_read_message(element, index, functions) for index, element in enumerate(elements, start)]
-    return [message for message in found if message is not None]
+    optional_messages = [_read_message(element, index, functions) for index, element in enumerate(elements, start)]
+    return [message for message in optional_messages if message is not None]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return dicts in the flat format; a tool message has the name of its call."""
     names: dict[str, str] = {}
-    return [written for message in messages for written in _write_messages(message, names)]
+    return [element for message in messages for element in _write_messages(message, names)]
 
 
 # Reading
@@ -261,17 +261,17 @@ def _read_message(element: Object, index: int, functions: dict[str, str]) -> Mes
     extra = dict_or_empty(fields.get("additional_kwargs"))
     if role == "system" and extra.get("__openai_role__") == "developer":
         role = "developer"
-    own_name, own_id = fields.get("name"), fields.get("id")
-    name = own_name if isinstance(own_name, str) else name
-    own_id = own_id if isinstance(own_id, str) else None
+    message_name, message_id = fields.get("name"), fields.get("id")
+    name = message_name if isinstance(message_name, str) else name
+    message_id = message_id if isinstance(message_id, str) else None
     if role == "tool":
         call_id = fields.get("tool_call_id")
         call_id = call_id if isinstance(call_id, str) else functions.get(name or "", "")
-        return Message("tool", (_result(fields, call_id),), own_id, name)
+        return Message("tool", (_read_result(fields, call_id),), message_id, name)
     calls = _read_calls(fields, extra, index)
     for call in calls.values():
         functions[call.name] = call.call_id
-    return Message(role, tuple(_read_parts(fields, extra, calls)), own_id, name)
+    return Message(role, tuple(_read_parts(fields, extra, calls)), message_id, name)
 
 
 def _unwrap(element: Object) -> tuple[str, Object]:
@@ -290,21 +290,21 @@ def _unwrap(element: Object) -> tuple[str, Object]:
 def _read_parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Part]:
     parts = _read_content(fields.get("content"), calls)
     if calls:
-        placed = {part.call_id for part in parts if type(part) is ToolCall}
-        after: list[Part] = [call for call in calls.values() if call.call_id not in placed]
+        seen_ids = {part.call_id for part in parts if type(part) is ToolCall}
+        trailing: list[Part] = [call for call in calls.values() if call.call_id not in seen_ids]
     else:
-        after = []
+        trailing = []
     if extra:
-        reasoning = optional_str(extra.get("reasoning_content")) or _summary(extra.get("reasoning"))
+        reasoning = optional_str(extra.get("reasoning_content")) or _summary_text(extra.get("reasoning"))
         refusal = optional_str(extra.get("refusal"))
         if refusal and not any(type(part) is Refusal for part in parts):
-            after.insert(0, Refusal(refusal))
+            trailing.insert(0, Refusal(refusal))
         if reasoning and not any(type(part) is Reasoning for part in parts):
             parts.insert(0, Reasoning(reasoning))
-    return parts + after
+    return parts + trailing
 
 
-def _summary(reasoning: Any) -> str:
+def _summary_text(reasoning: Any) -> str:
     if reasoning is None:
         return ""
     texts = [
@@ -332,7 +332,6 @@ def _read_calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall
 
 
 def _exact_arguments(fields: Object, extra: Object) -> dict[str, str]:
-    """Return the exact arguments by call id, as the model wrote them."""
     exact: dict[str, str] = {}
     for item in as_list(fields.get("tool_call_chunks")):
         piece = dict_or_empty(item)
@@ -347,7 +346,7 @@ def _exact_arguments(fields: Object, extra: Object) -> dict[str, str]:
     return exact
 
 
-def _result(fields: Object, call_id: str) -> ToolResult:
+def _read_result(fields: Object, call_id: str) -> ToolResult:
     output, failed = fields.get("content"), fields.get("status") == "error"
     if type(output) is not str:
         parts = _read_content(output, {})
@@ -374,36 +373,36 @@ def _write_parts(message: Message, names: dict[str, str]) -> Iterable[dict[str, 
         if are_results:
             yield from (_write_result(part, names, None) for part in parts if isinstance(part, ToolResult))
             continue
-        written = _write_message(message, tuple(parts))
-        if message.role != "assistant" or written["content"] or "tool_calls" in written:
-            yield written
+        element = _write_message(message, tuple(parts))
+        if message.role != "assistant" or element["content"] or "tool_calls" in element:
+            yield element
 
 
-def _write_result(result: ToolResult, names: dict[str, str], own_name: str | None) -> dict[str, Any]:
-    name = names.get(result.call_id) if own_name is None else own_name
-    answers = {"tool_call_id": result.call_id, "status": "error" if result.is_error else "success"}
-    return {**_head("tool", result_text(result.output)), **answers, **without_none(name=name)}
+def _write_result(result: ToolResult, names: dict[str, str], message_name: str | None) -> dict[str, Any]:
+    name = names.get(result.call_id) if message_name is None else message_name
+    fields = {"tool_call_id": result.call_id, "status": "error" if result.is_error else "success"}
+    return {**_base_fields("tool", result_text(result.output)), **fields, **without_none(name=name)}
 
 
 def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
-    written = _head(_TYPES[message.role], _write_content(parts)) | without_none(name=message.name)
+    element = _base_fields(_TYPES[message.role], _write_content(parts)) | without_none(name=message.name)
     if message.role == "developer":
-        written["additional_kwargs"] = {"__openai_role__": "developer"}
+        element["additional_kwargs"] = {"__openai_role__": "developer"}
     calls = [(part, part.parsed) for part in parts if isinstance(part, ToolCall) and message.role == "assistant"]
     if calls:
-        written["tool_calls"] = [
+        element["tool_calls"] = [
             {"name": call.name, "args": args, "id": call.call_id, "type": "tool_call"}
             for call, args in calls
             if isinstance(args, dict)
         ]
     if invalid := [call for call, args in calls if not isinstance(args, dict)]:
-        written["invalid_tool_calls"] = [
+        element["invalid_tool_calls"] = [
             {"name": call.name, "args": call.arguments, "id": call.call_id, "error": None, "type": "invalid_tool_call"}
             for call in invalid
         ]
-    return written
+    return element
 
 
-def _head(kind: str, content: Any) -> dict[str, Any]:
+def _base_fields(kind: str, content: Any) -> dict[str, Any]:
     # These two distinguish a list of system messages from rows of a log.
     return {"type": kind, "content": content, "additional_kwargs": {}, "response_metadata": {}}

@@ -1,4 +1,4 @@
-"""Our own dialect, used by the REST API and test sets: `{"role": "user", "parts": [{"type": "text", …}]}`."""
+"""Palaver's own dialect, used by the REST API and test sets: `{"role": "user", "parts": [{"type": "text", …}]}`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -49,32 +49,31 @@ def _read_message(element: Object, index: int) -> Message:
         name = role_name if name is None else name
     metadata_value = NO_METADATA if metadata is None else ensure_json(dict_or_empty(metadata))
     parts = _read_parts(as_list(element.get("parts")))
-    if beside := chat_completions.read_tool_calls(element, index):
-        known = [part.call_id for part in parts if isinstance(part, ToolCall)]
-        parts += tuple(call for call in unique_calls(beside) if call.call_id not in known)
+    if extra_calls := chat_completions.read_tool_calls(element, index):
+        call_ids = [part.call_id for part in parts if isinstance(part, ToolCall)]
+        parts += tuple(call for call in unique_calls(extra_calls) if call.call_id not in call_ids)
     return Message(role, parts, optional_str(element.get("id")), name, metadata_value)
 
 
-def _read_parts(written: list[Any]) -> tuple[Part, ...]:
+def _read_parts(items: list[Any]) -> tuple[Part, ...]:
     try:
-        parts = msgspec.convert({"parts": written}, _Parts).parts
+        parts = msgspec.convert({"parts": items}, _Parts).parts
         if _RAW.isdisjoint(map(type, parts)) and json.encode(parts):
             return parts
     except Exception:  # A part does not match its type, or is not plain JSON.
-        parts = [_read_part(part) for part in written]
+        parts = [_read_part(part) for part in items]
     return tuple([_encodable_part(part) for part in parts])
 
 
-def _read_part(written: Any) -> Part:
+def _read_part(item: Any) -> Part:
     try:
-        fields = dict_or_empty(written)
-        if (
-            fields.get("type") == "file" and "file_id" in fields and "media_type" not in fields
-        ):  # The file store knows it.
-            written = {**fields, "media_type": UNKNOWN_MEDIA_TYPE}
-        return msgspec.convert({"parts": (written,)}, _Parts).parts[0]
+        fields = dict_or_empty(item)
+        # The file store knows the media type.
+        if fields.get("type") == "file" and "file_id" in fields and "media_type" not in fields:
+            item = {**fields, "media_type": UNKNOWN_MEDIA_TYPE}
+        return msgspec.convert({"parts": (item,)}, _Parts).parts[0]
     except Exception:
-        return Data(f"palaver:{optional_str(dict_or_empty(written).get('type')) or 'part'}", written)
+        return Data(f"palaver:{optional_str(dict_or_empty(item).get('type')) or 'part'}", item)
 
 
 def _encodable_part(part: Part) -> Part:

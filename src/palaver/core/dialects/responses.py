@@ -1,9 +1,8 @@
-"""Responses: items such as `{"type": "message", …}` and `{"type": "function_call", …}`, OpenAI's newer dialect.
+"""OpenAI Responses: items such as `{"type": "message", …}` and `{"type": "function_call", …}`.
 
-Calls, results, reasoning and data are items beside the messages; reading puts those of one assistant's turn together.
-A bare `{role, content}` is a message too, and a custom tool is read like any other. Our own items, which others ignore
-or show raw: `palaver:data`, `palaver:file`. An item that we do not know is kept in a data part `responses:<type>`, and
-written back as it was.
+Calls, results, reasoning and data are separate items; reading merges those of one assistant turn. A bare
+`{role, content}` is also a message. `palaver:data` and `palaver:file` are Palaver extensions. An unknown item is kept
+in a data part `responses:<type>` and written back unchanged.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -74,11 +73,11 @@ def read_content(content: Any) -> tuple[Part, ...]:
 
 
 def write_assistant_content(part: Part) -> dict[str, Any] | None:
-    """Return a content part of an assistant message; None for parts that are items of their own."""
+    """Return a content part of an assistant message; None for parts that become separate items."""
     match part:
         case Text(text=text, annotations=notes) if text:
-            written = [write_annotation(note, text) for note in notes if note.kind != "url" or note.url is not None]
-            return {"type": "output_text", "text": text, "annotations": written}
+            annotations = [write_annotation(note, text) for note in notes if note.kind != "url" or note.url is not None]
+            return {"type": "output_text", "text": text, "annotations": annotations}
         case Refusal(text=text):
             return {"type": "refusal", "refusal": text}
         case _:
@@ -86,12 +85,12 @@ def write_assistant_content(part: Part) -> dict[str, Any] | None:
 
 
 def write_input_content(part: Part) -> dict[str, Any] | None:
-    """Return a content part of any other message; None for parts that are items of their own."""
+    """Return a content part of any other message; None for parts that become separate items."""
     match part:
         case Text(text=text) if text:
             return {"type": "input_text", "text": text}
         case File():
-            return _file(part)
+            return _write_file(part)
         case Data(value=dict(value)) if is_round_trip(part, _read_part):  # pyright: ignore[reportUnknownVariableType]  # JSON
             return value  # pyright: ignore[reportUnknownVariableType]  # JSON
         case _:
@@ -99,7 +98,7 @@ def write_input_content(part: Part) -> dict[str, Any] | None:
 
 
 def is_round_trip(part: Data, read: Callable[[Any], object]) -> bool:
-    """Whether the raw value would be read as this very part, and not for example as a call."""
+    """Whether reading the raw value yields this part again, not for example a call."""
     try:
         read_back = read(part.value)
     except json.NotJson:
@@ -121,14 +120,14 @@ def _read_part(item: Any) -> Part | None:
         return _read_text(text, kind, fields) if text else None
     match kind:
         case "refusal":
-            part = _refused(fields)
+            part = _read_refusal(fields)
         case "input_image" | "image_url":
-            part = _image(fields, kind)
+            part = _read_image(fields, kind)
         case "input_file":
-            named = [optional_str(fields.get(name)) for name in ("file_data", "file_url", "file_id", "filename")]
-            part = file_from_sources(*named)
+            sources = [optional_str(fields.get(name)) for name in ("file_data", "file_url", "file_id", "filename")]
+            part = file_from_sources(*sources)
         case "input_audio":
-            part = _sound(fields)
+            part = _read_audio(fields)
         case _:
             part = None
     return Data(f"{RAW}{kind or 'part'}", ensure_json(item)) if part is None else part
@@ -141,25 +140,25 @@ def _read_text(text: str, kind: str | None, item: Object) -> Text | Reasoning:
     return Text(text, _read_annotations(notes)) if notes is not None else Text(text)
 
 
-def _refused(item: Object) -> Refusal | None:
+def _read_refusal(item: Object) -> Refusal | None:
     text = optional_str(item.get("refusal"))
     return None if text is None else Refusal(text)
 
 
-def _image(item: Object, kind: str) -> File | None:
+def _read_image(item: Object, kind: str) -> File | None:
     """Read an image by URL, which may be an object with the detail, or by id."""
-    inside = dict_or_empty(item.get("image_url"))
+    inner = dict_or_empty(item.get("image_url"))
     url, file_id = (
-        optional_str(inside.get("url") if inside else item.get("image_url")),
+        optional_str(inner.get("url") if inner else item.get("image_url")),
         optional_str(item.get("file_id")),
     )
-    detail = optional_str(item.get("detail")) or optional_str(inside.get("detail"))
+    detail = optional_str(item.get("detail")) or optional_str(inner.get("detail"))
     if url is not None:
         return file_from_url(url, "image/*", detail=detail)
     return File("image/*", file_id=file_id, detail=detail) if file_id is not None and kind == "input_image" else None
 
 
-def _sound(item: Object) -> File | None:
+def _read_audio(item: Object) -> File | None:
     for fields in (dict_or_empty(item.get("input_audio")), item):
         data, form = optional_str(fields.get("data")), optional_str(fields.get("format"))
         if data is not None and form is not None:
@@ -179,7 +178,7 @@ def file_from_sources(data: str | None, url: str | None, file_id: str | None, fi
 
 
 def _read_annotations(notes: Any) -> tuple[Annotation, ...]:
-    return tuple([note for found in as_list(notes) if (note := _read_annotation(dict_or_empty(found))) is not None])
+    return tuple([note for item in as_list(notes) if (note := _read_annotation(dict_or_empty(item))) is not None])
 
 
 def _read_annotation(note: Object) -> Annotation | None:
@@ -201,15 +200,15 @@ def _read_annotation(note: Object) -> Annotation | None:
 # Writing
 
 
-def _file(file: File) -> dict[str, Any]:
+def _write_file(file: File) -> dict[str, Any]:
     kind, _, form = file.media_type.partition("/")
     if kind == "audio" and file.data:
         return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
     if kind == "image":
-        place = without_none(file_id=file.file_id) or {"image_url": file_to_url(file)}
-        return {"type": "input_image", **place, **without_none(detail=file.detail)}
-    place = without_none(file_id=file.file_id) or without_none(file_url=file.url) or {"file_data": file_to_url(file)}
-    return {"type": "input_file", **place, **without_none(filename=file.filename)}
+        source = without_none(file_id=file.file_id) or {"image_url": file_to_url(file)}
+        return {"type": "input_image", **source, **without_none(detail=file.detail)}
+    source = without_none(file_id=file.file_id) or without_none(file_url=file.url) or {"file_data": file_to_url(file)}
+    return {"type": "input_file", **source, **without_none(filename=file.filename)}
 
 
 def write_annotation(note: Annotation, text: str) -> dict[str, Any]:
@@ -218,8 +217,8 @@ def write_annotation(note: Annotation, text: str) -> dict[str, Any]:
     end = len(text) if note.end is None else note.end
     match note.kind:
         case "url":
-            named = {"type": "url_citation", "url": note.url or "", "title": title}
-            return {**named, "start_index": start, "end_index": end}
+            citation = {"type": "url_citation", "url": note.url or "", "title": title}
+            return {**citation, "start_index": start, "end_index": end}
         case "file":
             return {"type": "file_citation", "file_id": note.file_id or "", "filename": title, "index": start}
         case "span":
@@ -229,7 +228,6 @@ def write_annotation(note: Annotation, text: str) -> dict[str, Any]:
 ItemContent = Message | Part | tuple[Message]
 """A message, or a part of an assistant turn; a tuple is a message that is never merged."""
 EMPTY_REASONING = Reasoning("")
-"""Reasoning without content."""
 
 _CHAT_COMPLETIONS = frozenset("tool_calls function_call tool_call_id reasoning_content refusal palaver".split())
 """Keys that only a Chat Completions message has, whatever its `type`."""
@@ -255,14 +253,14 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _merge(contents: Sequence[ItemContent]) -> list[Message]:
-    """Merge what the items hold; an assistant message has all parts of its turn."""
+    """Merge the contents of items; an assistant message has all parts of its turn."""
     messages: list[Message] = []
     earlier: list[ItemContent] = []
-    last: ItemContent | None = None  # Like `earlier`, of the open turn.
+    last: ItemContent | None = None  # Both belong to the open turn.
     for content in contents:
         if type(content) is Message and content.role != "assistant":
             if last is not None:
-                messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
+                messages.append(last if type(last) is Message and not earlier else _merge_turn(earlier, last))
                 last = None
             messages.append(content)
         elif content is not EMPTY_REASONING:
@@ -270,13 +268,12 @@ def _merge(contents: Sequence[ItemContent]) -> list[Message]:
                 if _is_same_message(content, last):
                     earlier.append(last)
                 else:
-                    messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
+                    messages.append(last if type(last) is Message and not earlier else _merge_turn(earlier, last))
             last = content
-    return messages if last is None else [*messages, _turn(earlier, last)]
+    return messages if last is None else [*messages, _merge_turn(earlier, last)]
 
 
 def _first_indexes(contents: Sequence[ItemContent]) -> list[int]:
-    """Return the index of the first item of each message."""
     indexes: list[int] = []
     last: ItemContent | None = None
     for index, content in enumerate(contents):
@@ -287,33 +284,33 @@ def _first_indexes(contents: Sequence[ItemContent]) -> list[int]:
     return indexes
 
 
-def _is_same_message(each: ItemContent, last: ItemContent) -> bool:
-    """Whether it belongs to the same message as the one before it.
+def _is_same_message(content: ItemContent, last: ItemContent) -> bool:
+    """Whether two consecutive contents belong to one message.
 
     A turn has at most one assistant message; only reasoning may precede it.
     """
-    for one in (each, last):
-        if type(one) is tuple or (type(one) is Message and one.role != "assistant"):
+    for item in (content, last):
+        if type(item) is tuple or (type(item) is Message and item.role != "assistant"):
             return False
-    return type(last) is Reasoning or (type(each) is not Message and type(each) is not Reasoning)
+    return type(last) is Reasoning or (type(content) is not Message and type(content) is not Reasoning)
 
 
-def _turn(earlier: list[ItemContent], last: ItemContent) -> Message:
+def _merge_turn(earlier: list[ItemContent], last: ItemContent) -> Message:
     """Merge the parts of a turn into one message and clear `earlier`."""
     if not earlier and type(last) is ToolCall:
         return Message("assistant", (last,))
     if type(last) is tuple:
         return last[0]
-    own_id = name = None
+    message_id = name = None
     parts: list[Any] = []
     for content in (*earlier, last):
         if type(content) is Message:
-            own_id, name = content.id, content.name
+            message_id, name = content.id, content.name
             parts += content.parts
         else:
             parts.append(content)
     earlier.clear()
-    return Message("assistant", tuple(parts), own_id, name)
+    return Message("assistant", tuple(parts), message_id, name)
 
 
 def _read_items(elements: Sequence[Any], start: int) -> list[ItemContent]:
@@ -330,64 +327,66 @@ def _read_items(elements: Sequence[Any], start: int) -> list[ItemContent]:
 
 def _read_item(item: Any, index: int, calls: set[str]) -> ItemContent:
     fields = dict_or_empty(item)
-    kind, who = optional_str(fields.get("type")) or "", speaker_role(fields)
-    if who is not None and (kind == "message" or not kind or "content" in fields):
-        message = _message(fields, who)
-        joins = message.role != "assistant" or "type" in fields or optional_str(fields.get("content")) is None
-        return message if joins else (message,)
+    kind, role = optional_str(fields.get("type")) or "", speaker_role(fields)
+    if role is not None and (kind == "message" or not kind or "content" in fields):
+        message = _read_message(fields, role)
+        is_mergeable = message.role != "assistant" or "type" in fields or optional_str(fields.get("content")) is None
+        return message if is_mergeable else (message,)
     match kind:
         case "function_call":
-            return _call(fields, index, optional_str(fields.get("name")) or "", argument_text(fields.get("arguments")))
+            return _read_call(
+                fields, index, optional_str(fields.get("name")) or "", argument_text(fields.get("arguments"))
+            )
         case "function_call_output":
-            return _output(fields, optional_str(fields.get("call_id")) or "")
+            return _read_output(fields, optional_str(fields.get("call_id")) or "")
         case "reasoning":
-            return _reasoning(fields)
+            return _read_reasoning(fields)
         case "mcp_approval_response":
-            return Message("user", (_approval(fields),))
+            return Message("user", (_read_approval(fields),))
         case _:
             return _read_other_item(fields, kind, index, calls) or Data(f"{RAW}{kind or 'item'}", ensure_json(item))
 
 
-def _message(item: Object, who: str) -> Message:
+def _read_message(item: Object, role_text: str) -> Message:
     if not item.keys().isdisjoint(_CHAT_COMPLETIONS) and any(item.get(key) is not None for key in _CHAT_COMPLETIONS):
         return chat_completions.read([item])[0]
-    role, name = ROLE_ALIASES.get(who), None
+    role, name = ROLE_ALIASES.get(role_text), None
     if role is None:
-        role, name = parse_role(who)
+        role, name = parse_role(role_text)
     content = content_of(item)
     parts = read_content(content)
     if role == "tool":  # Without a call id.
         texts = [part.text for part in parts if isinstance(part, Text)]
         return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else ensure_json(content)),))
-    own_name = optional_str(item.get("name"))
-    return Message(role, parts, optional_str(item.get("id")), name if own_name is None else own_name)
+    message_name = optional_str(item.get("name"))
+    return Message(role, parts, optional_str(item.get("id")), name if message_name is None else message_name)
 
 
-def _call(item: Object, index: int, name: str, arguments: str) -> ToolCall:
+def _read_call(item: Object, index: int, name: str, arguments: str) -> ToolCall:
     call_id = optional_str(item.get("call_id"))
     if call_id is None:
         call_id = optional_str(item.get("id")) or f"call_{index}"
     return ToolCall(call_id, name, arguments)
 
 
-def _output(item: Object, call_id: str) -> Message:
+def _read_output(item: Object, call_id: str) -> Message:
     return Message(
         "tool", (ToolResult(call_id, ensure_json(item.get("output")), item.get("palaver:is_error") is True),)
     )
 
 
-def _reasoning(item: Object) -> Reasoning:
-    text = _thoughts(item.get("summary")) or _thoughts(item.get("content"))
+def _read_reasoning(item: Object) -> Reasoning:
+    text = _join_texts(item.get("summary")) or _join_texts(item.get("content"))
     encrypted = optional_str(item.get("encrypted_content"))
     return Reasoning(text, encrypted) if text or encrypted else EMPTY_REASONING
 
 
-def _thoughts(pieces: Any) -> str:
+def _join_texts(pieces: Any) -> str:
     texts = [optional_str(piece) or optional_str(dict_or_empty(piece).get("text")) for piece in as_list(pieces)]
     return "\n\n".join([text for text in texts if text])
 
 
-def _approval(item: Object) -> Data:
+def _read_approval(item: Object) -> Data:
     value = {"id": item.get("approval_request_id"), "approve": item.get("approve"), "reason": item.get("reason")}
     return Data(APPROVAL_RESPONSE, ensure_json(value))
 
@@ -395,17 +394,17 @@ def _approval(item: Object) -> Data:
 def _read_other_item(item: Object, kind: str, index: int, calls: set[str]) -> ItemContent | None:
     """Read a custom tool's call or output, or an item that is a part; None for an unknown item."""
     name = optional_str(item.get("name"))
-    if kind == "custom_tool_call" and name is not None and (given := optional_str(item.get("input"))) is not None:
-        return _call(item, index, name, given)
+    if kind == "custom_tool_call" and name is not None and (arguments := optional_str(item.get("input"))) is not None:
+        return _read_call(item, index, name, arguments)
     if (
         kind == "custom_tool_call_output"
         and (call_id := optional_str(item.get("call_id"))) is not None
         and "output" in item
     ):
-        return _output(item, call_id)
-    if kind == "mcp_approval_request" and name is not None and (request := optional_str(item.get("id"))) is not None:
-        call_id = request if request in calls else None
-        value = {"id": request, "call_id": call_id, "name": name, "arguments": argument_text(item.get("arguments"))}
+        return _read_output(item, call_id)
+    if kind == "mcp_approval_request" and name is not None and (request_id := optional_str(item.get("id"))) is not None:
+        call_id = request_id if request_id in calls else None
+        value = {"id": request_id, "call_id": call_id, "name": name, "arguments": argument_text(item.get("arguments"))}
         return Data(APPROVAL_REQUEST, value)
     if kind == "palaver:data" and name is not None:
         return Data(name, ensure_json(item.get("value")))
@@ -421,40 +420,40 @@ def _read_other_item(item: Object, kind: str, index: int, calls: set[str]) -> It
 
 def _write_items(message: Message) -> Iterable[dict[str, Any]]:
     if message.role == "tool":
-        yield from map(_result, message.tool_results)
+        yield from map(_write_result, message.tool_results)
         return
-    speaks = message.role == "assistant"
-    own_id, pieces, silent = message.id, list[dict[str, Any]](), not speaks
+    is_assistant = message.role == "assistant"
+    message_id, contents, is_empty = message.id, list[dict[str, Any]](), not is_assistant
     for part in message.parts:
-        piece = write_assistant_content(part) if speaks else write_input_content(part)
-        if piece is not None:
-            pieces.append(piece)
+        content = write_assistant_content(part) if is_assistant else write_input_content(part)
+        if content is not None:
+            contents.append(content)
             continue
-        item = _write_item(part, speaks=speaks)
+        item = _write_item(part, is_assistant=is_assistant)
         if item is not None:
-            if pieces:
-                yield _message_item(message.role, pieces, own_id)
-                own_id, pieces = None, []  # Two items must not have one id.
+            if contents:
+                yield _message_item(message.role, contents, message_id)
+                message_id, contents = None, []  # Two items must not have one id.
             yield item
-            silent = False
-    if pieces or silent:
-        yield _message_item(message.role, pieces, own_id)
+            is_empty = False
+    if contents or is_empty:
+        yield _message_item(message.role, contents, message_id)
 
 
-def _message_item(role: Role, pieces: list[dict[str, Any]], own_id: str | None) -> dict[str, Any]:
-    return {"type": "message", **without_none(id=own_id), "role": role, "content": pieces}
+def _message_item(role: Role, contents: list[dict[str, Any]], message_id: str | None) -> dict[str, Any]:
+    return {"type": "message", **without_none(id=message_id), "role": role, "content": contents}
 
 
-def _write_item(part: Part, *, speaks: bool) -> dict[str, Any] | None:
-    """Return the part as an item; only the assistant has others than results and approvals."""
+def _write_item(part: Part, *, is_assistant: bool) -> dict[str, Any] | None:
+    """Return the part as an item; other roles than the assistant only have results and approvals."""
     match part:
         case ToolResult():
-            return _result(part)
-        case Data(name="approval-response", value={"id": str(request), "approve": bool(approve)}):
+            return _write_result(part)
+        case Data(name="approval-response", value={"id": str(request_id), "approve": bool(approve)}):
             reason = optional_str(dict_or_empty(part.value).get("reason"))
-            item = {"type": "mcp_approval_response", "approval_request_id": request, "approve": approve}
+            item = {"type": "mcp_approval_response", "approval_request_id": request_id, "approve": approve}
             return {**item, **without_none(reason=reason)}
-        case _ if not speaks:
+        case _ if not is_assistant:
             return None
         case ToolCall(call_id=call_id, name=name, arguments=arguments):
             return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
@@ -462,19 +461,19 @@ def _write_item(part: Part, *, speaks: bool) -> dict[str, Any] | None:
             summary = [{"type": "summary_text", "text": text}] if text else []
             return {"type": "reasoning", "summary": summary, **without_none(encrypted_content=encrypted)}
         case File():
-            places = without_none(media_type=part.media_type, url=part.url, data=part.data, file_id=part.file_id)
-            return {"type": "palaver:file", **places, **without_none(filename=part.filename, detail=part.detail)}
+            fields = without_none(media_type=part.media_type, url=part.url, data=part.data, file_id=part.file_id)
+            return {"type": "palaver:file", **fields, **without_none(filename=part.filename, detail=part.detail)}
         case Data():
-            return _data(part)
+            return _write_data(part)
         case _:
             return None
 
 
-def _data(part: Data) -> dict[str, Any]:
+def _write_data(part: Data) -> dict[str, Any]:
     value = dict_or_empty(part.value)
     match value:
-        case {"id": str(request), "name": str(name), "arguments": str(arguments)} if part.name == APPROVAL_REQUEST:
-            item = {"type": "mcp_approval_request", "id": request, "name": name, "arguments": arguments}
+        case {"id": str(request_id), "name": str(name), "arguments": str(arguments)} if part.name == APPROVAL_REQUEST:
+            item = {"type": "mcp_approval_request", "id": request_id, "name": name, "arguments": arguments}
             return {**item, "server_label": "palaver"}
         case _ if part.name.startswith(RAW):
             if optional_str(value.get("type")) and is_round_trip(part, lambda item: _read_item(item, 0, set())):
@@ -484,7 +483,7 @@ def _data(part: Data) -> dict[str, Any]:
     return {"type": "palaver:data", "name": part.name, "value": part.value}
 
 
-def _result(result: ToolResult) -> dict[str, Any]:
+def _write_result(result: ToolResult) -> dict[str, Any]:
     output = result.output if _is_content(result.output) else result_text(result.output)
     item: dict[str, Any] = {"type": "function_call_output", "call_id": result.call_id, "output": output}
     return {**item, "palaver:is_error": True} if result.is_error else item

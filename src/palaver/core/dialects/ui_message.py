@@ -1,8 +1,8 @@
 """AI SDK UI messages: `{"role": "user", "parts": [{"type": "text", …}]}`.
 
-A UI message is a whole assistant turn with its steps, tools and results. Reading splits it into our messages, writing
-merges them. Text and reasoning parts look like those of our own dialect, whose additions are read as well
-(`annotations` of a text, `name` of a message). What has no field of its own is kept under `providerMetadata.palaver`.
+A UI message is a whole assistant turn with its steps, tools and results: reading splits it, writing merges messages.
+Text and reasoning parts look like those of Palaver's own dialect, so its `annotations` and `name` are read as well.
+Values without a field in the SDK's format are under `providerMetadata.palaver`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ CALL_KEYS = ("tool_calls", "function_call", "additional_kwargs")
 _DENIED = "Denied."
 
 
-class _Notes(msgspec.Struct, gc=False):
+class _Annotations(msgspec.Struct, gc=False):
     annotations: tuple[Annotation, ...] = ()
 
 
@@ -76,18 +76,17 @@ def read_text(part: Object, kind: str) -> Part | None:
         text = optional_str(part.get("reasoning"))  # Version 4.
     if text is None:
         return None
-    ours = dict_or_empty(dict_or_empty(metadata).get("palaver")) if metadata is not None else {}
+    extension = dict_or_empty(dict_or_empty(metadata).get("palaver")) if metadata is not None else {}
     if kind == "reasoning":
-        return Reasoning(text, optional_str(ours.get("encrypted")))
-    if ours.get("refusal") is True:
+        return Reasoning(text, optional_str(extension.get("encrypted")))
+    if extension.get("refusal") is True:
         return Refusal(text)
-    return Text(text, _annotations(part)) if "annotations" in part else Text(text)
+    return Text(text, _read_annotations(part)) if "annotations" in part else Text(text)
 
 
-def _annotations(part: Object) -> tuple[Annotation, ...]:
-    """Read annotations as in our own dialect."""
+def _read_annotations(part: Object) -> tuple[Annotation, ...]:
     try:
-        return msgspec.convert({"annotations": part["annotations"]}, _Notes).annotations
+        return msgspec.convert({"annotations": part["annotations"]}, _Annotations).annotations
     except (msgspec.ValidationError, UnicodeError):
         return ()
 
@@ -97,20 +96,20 @@ def read_file(part: Object) -> File | None:
     url, filename = optional_str(part.get("url")), optional_str(part.get("filename"))
     media_type = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
     if url is not None:
-        linked = file_from_url(url, UNKNOWN_MEDIA_TYPE, filename=filename)
-        return File(media_type, linked.url, linked.data, None, filename) if media_type else linked
+        file = file_from_url(url, UNKNOWN_MEDIA_TYPE, filename=filename)
+        return File(media_type, file.url, file.data, None, filename) if media_type else file
     content = optional_str(part.get("data"))
     return None if content is None else File(media_type or UNKNOWN_MEDIA_TYPE, None, content, None, filename)
 
 
 def read_data(part: Object, kind: str) -> Part:
-    """Read application data, or one of our stored files."""
+    """Read application data, or a file in Palaver's file store."""
     value = part.get("data")
     if kind == "data-file":
-        stored = dict_or_empty(value)
-        media_type, file_id = optional_str(stored.get("media_type")), optional_str(stored.get("file_id"))
+        fields = dict_or_empty(value)
+        media_type, file_id = optional_str(fields.get("media_type")), optional_str(fields.get("file_id"))
         if media_type is not None and file_id is not None:
-            return File(media_type, None, None, file_id, optional_str(stored.get("filename")))
+            return File(media_type, None, None, file_id, optional_str(fields.get("filename")))
     return Data(kind.removeprefix("data-"), ensure_json(value))
 
 
@@ -126,49 +125,49 @@ def keep_raw(part: Any, kind: str) -> Data:
     return Data(f"{RAW}{kind or 'part'}", ensure_json(part))
 
 
-def read_tool(part: Object, kind: str, otherwise: str) -> tuple[ToolCall, ToolResult | Data | None]:
+def read_tool(part: Object, kind: str, default_id: str) -> tuple[ToolCall, ToolResult | Data | None]:
     """Read a call and, by its state, its outcome: a result, or the user's approval."""
     fields = part
     if kind == "tool-invocation":
         fields = dict_or_empty(part.get("toolInvocation")) or part  # Version 4 wraps it.
-    call_id, named, given = (
+    call_id, tool_name, arguments = (
         optional_str(fields.get("toolCallId")),
         optional_str(fields.get("toolName")),
         fields.get("input"),
     )
-    if given is None:
-        given = fields.get("rawInput")
-        given = fields.get("args") if given is None else given
-    name = kind.removeprefix("tool-") if named is None else named
-    call = ToolCall(call_id or otherwise, name, argument_text(given))
-    return call, _outcome(fields, optional_str(fields.get("state")), call.call_id)
+    if arguments is None:
+        arguments = fields.get("rawInput")
+        arguments = fields.get("args") if arguments is None else arguments
+    name = kind.removeprefix("tool-") if tool_name is None else tool_name
+    call = ToolCall(call_id or default_id, name, argument_text(arguments))
+    return call, _read_outcome(fields, optional_str(fields.get("state")), call.call_id)
 
 
-def _outcome(fields: Object, state: str | None, call_id: str) -> ToolResult | Data | None:
+def _read_outcome(fields: Object, state: str | None, call_id: str) -> ToolResult | Data | None:
     match state:
         case "output-available" | "result":
-            return _result(fields, call_id)
+            return _read_result(fields, call_id)
         case None if "output" in fields or "result" in fields:
-            return _result(fields, call_id)
+            return _read_result(fields, call_id)
         case "output-error":
             return ToolResult(call_id, ensure_json(fields.get("errorText")), True)
         case "output-denied":
             return ToolResult(call_id, _DENIED, True)
         case "approval-responded":
             approval = dict_or_empty(fields.get("approval"))
-            decided = {"approve": approval.get("approved"), "reason": approval.get("reason")}
-            return Data(APPROVAL_RESPONSE, ensure_json({"id": optional_str(approval.get("id")) or call_id, **decided}))
+            decision = {"approve": approval.get("approved"), "reason": approval.get("reason")}
+            return Data(APPROVAL_RESPONSE, ensure_json({"id": optional_str(approval.get("id")) or call_id, **decision}))
         case _:
             return None  # Input incomplete, or waiting for output or approval.
 
 
-def _result(fields: Object, call_id: str) -> ToolResult:
+def _read_result(fields: Object, call_id: str) -> ToolResult:
     output = fields.get("output", fields.get("result"))
     if fields.get("type") == "tool-result":  # From a model message, with a typed output.
-        told = dict_or_empty(output)
-        kind = optional_str(told.get("type"))
-        if kind is not None and "value" in told:
-            return ToolResult(call_id, ensure_json(told["value"]), kind.startswith("error-"))
+        typed = dict_or_empty(output)
+        kind = optional_str(typed.get("type"))
+        if kind is not None and "value" in typed:
+            return ToolResult(call_id, ensure_json(typed["value"]), kind.startswith("error-"))
     return ToolResult(call_id, ensure_json(output))
 
 
@@ -196,7 +195,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
     turns = _TurnWriter()
     for message in messages:
         turns.add(message)
-    return turns.written
+    return turns.elements
 
 
 # Reading
@@ -207,9 +206,9 @@ class _StepSplitter:
 
     __slots__ = ("_calls", "_last_text", "_notes", "_parts", "_results", "_speaker", "_user_parts", "messages")
 
-    def __init__(self, role: Role, name: str | None, own_id: str | None, metadata: dict[str, Any]) -> None:
+    def __init__(self, role: Role, name: str | None, message_id: str | None, metadata: dict[str, Any]) -> None:
         self.messages: list[Message] = []
-        self._speaker = role, name, own_id, metadata
+        self._speaker = role, name, message_id, metadata
         self._start_step()
 
     def _start_step(self) -> None:
@@ -248,17 +247,16 @@ class _StepSplitter:
 
     def message(self, parts: tuple[Part, ...]) -> Message:
         """Create a message; only the first has the id and metadata."""
-        role, name, own_id, metadata = self._speaker
-        return Message(role, parts, None, name) if self.messages else Message(role, parts, own_id, name, metadata)
+        role, name, message_id, metadata = self._speaker
+        return Message(role, parts, None, name) if self.messages else Message(role, parts, message_id, name, metadata)
 
     def split(self) -> None:
-        """End the step, if it has any parts."""
         if not self._parts:
             return
-        for place, notes in self._notes.items():
-            text = self._parts[place]
+        for position, notes in self._notes.items():
+            text = self._parts[position]
             assert isinstance(text, Text)
-            self._parts[place] = Text(text.text, (*text.annotations, *notes))
+            self._parts[position] = Text(text.text, (*text.annotations, *notes))
         self.messages.append(self.message(tuple(self._parts)))
         if self._results:
             self.messages += [Message("tool", (result,)) for result in self._results.values()]
@@ -298,8 +296,8 @@ def _read_messages(element: Object, index: int) -> list[Message]:
 def _read_steps(element: Object, index: int, extra_calls: Sequence[ToolCall]) -> list[Message]:
     """Read the parts; `extra_calls` are added to the last message."""
     metadata = element.get("metadata")
-    about = NO_METADATA if metadata is None else ensure_json(dict(dict_or_empty(metadata)))
-    steps = _StepSplitter(*_speaker(element), optional_str(element.get("id")), about)
+    metadata_value = NO_METADATA if metadata is None else ensure_json(dict(dict_or_empty(metadata)))
+    steps = _StepSplitter(*_speaker(element), optional_str(element.get("id")), metadata_value)
     for position, part in enumerate(as_list(element.get("parts"))):
         fields = dict_or_empty(part)
         kind = optional_str(fields.get("type")) or ""
@@ -317,17 +315,17 @@ def _read_steps(element: Object, index: int, extra_calls: Sequence[ToolCall]) ->
             steps.add(read_file(fields) or keep_raw(part, kind))
         else:
             steps.add(read_data(fields, kind) if kind.startswith("data-") else keep_raw(part, kind))
-    known = {call.call_id for message in steps.messages for call in message.tool_calls} if extra_calls else ()
+    call_ids = {call.call_id for message in steps.messages for call in message.tool_calls} if extra_calls else ()
     for call in extra_calls:
-        if call.call_id not in known:
+        if call.call_id not in call_ids:
             steps.call(call, None)
     steps.split()
     return steps.messages or [steps.message(())]
 
 
 def _speaker(element: Object) -> tuple[Role, str | None]:
-    written, name = element.get("role"), optional_str(element.get("name"))
-    role = ROLE_ALIASES.get(written) if type(written) is str else None
+    role_text, name = element.get("role"), optional_str(element.get("name"))
+    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     if role is not None:
         return role, name
     role, role_name = parse_role(speaker_role(element) or "")
@@ -338,10 +336,10 @@ def _speaker(element: Object) -> tuple[Role, str | None]:
 
 
 class _TurnWriter:
-    """Writer that merges assistant messages and the results between them into one UI message."""
+    """Merges assistant messages and the results between them into one UI message."""
 
     def __init__(self) -> None:
-        self.written: list[Any] = []
+        self.elements: list[Any] = []
         self._turn: list[dict[str, Any]] | None = None
         """Parts of the open assistant message."""
         self._open: dict[str, dict[str, Any]] = {}
@@ -350,14 +348,14 @@ class _TurnWriter:
     def add(self, message: Message) -> None:
         if message.role == "tool":
             for result in message.tool_results:
-                self._answer(result)
+                self._set_result(result)
             return
         turn = self._turn if message.role == "assistant" else None
         parts = self._start(message) if turn is None else turn
         before = len(parts)
         for part in message.parts:
             if isinstance(part, ToolResult):
-                self._answer(part)
+                self._set_result(part)
             elif message.role == "assistant" or not isinstance(part, ToolCall):
                 parts += self._write_part(part, len(parts))
         if 0 < before < len(parts):
@@ -367,11 +365,11 @@ class _TurnWriter:
         parts: list[dict[str, Any]] = []
         self._turn = parts if message.role == "assistant" else None
         role = "system" if message.role == "developer" else message.role
-        written = {"id": message.id or f"message-{len(self.written)}", "role": role, "parts": parts}
-        self.written.append({**written, "metadata": message.metadata} if message.metadata else written)
+        element = {"id": message.id or f"message-{len(self.elements)}", "role": role, "parts": parts}
+        self.elements.append({**element, "metadata": message.metadata} if message.metadata else element)
         return parts
 
-    def _answer(self, result: ToolResult) -> None:
+    def _set_result(self, result: ToolResult) -> None:
         part = self._open.pop(result.call_id, None)
         if part is None:
             return  # A result without a call.
@@ -380,10 +378,10 @@ class _TurnWriter:
         else:
             part |= {"state": "output-available", "output": result.output}
 
-    def _write_part(self, part: _WritablePart, place: int) -> Iterable[dict[str, Any]]:
+    def _write_part(self, part: _WritablePart, position: int) -> Iterable[dict[str, Any]]:
         match part:
             case Text(text=text, annotations=notes):
-                return [{"type": "text", "text": text}, *_write_sources(notes, place)]
+                return [{"type": "text", "text": text}, *_write_sources(notes, position)]
             case ToolCall(call_id=call_id):
                 tool = {"type": "dynamic-tool", "toolName": part.name, "toolCallId": call_id}
                 self._open[call_id] = tool | {"state": "input-available", "input": part.parsed}
@@ -402,8 +400,8 @@ def _write_part(part: Reasoning | Refusal | File | Data) -> dict[str, Any]:
             fields = {"media_type": part.media_type, "file_id": file_id}
             return {"type": "data-file", "data": {**fields, **without_none(filename=part.filename)}}
         case File():
-            place = {"mediaType": part.media_type, "url": file_to_url(part)}
-            return {"type": "file", **place, **without_none(filename=part.filename)}
+            fields = {"mediaType": part.media_type, "url": file_to_url(part)}
+            return {"type": "file", **fields, **without_none(filename=part.filename)}
         case Data(name=name, value=value):
             return value if _is_raw(part) else {"type": f"data-{name}", "data": value}
 
@@ -414,7 +412,7 @@ def _palaver_metadata(**fields: Any) -> dict[str, Any]:
 
 
 def _is_raw(part: Data) -> bool:
-    """Whether the value would be read as this very part, wherever it is."""
+    """Whether reading the value yields this part again."""
     kind = part.name.removeprefix(RAW)
     if kind == part.name or dict_or_empty(part.value).get("type") != kind or kind.startswith("source-"):
         return False
@@ -425,9 +423,9 @@ def _is_raw(part: Data) -> bool:
             return False
 
 
-def _write_sources(notes: Sequence[Annotation], place: int) -> Iterable[dict[str, Any]]:
+def _write_sources(notes: Sequence[Annotation], start: int) -> Iterable[dict[str, Any]]:
     citations = [note for note in notes if note.kind == "file" or (note.kind == "url" and note.url is not None)]
-    for number, note in enumerate(citations, place):
+    for number, note in enumerate(citations, start):
         source = {"sourceId": f"source-{number}"}
         if note.kind == "url":
             yield {"type": "source-url", **source, "url": note.url, **without_none(title=note.title)}

@@ -1,12 +1,12 @@
-"""Find the conversation in any value, and show it in tables and replies. Nothing here raises, whatever the value.
+"""Find the conversation in any value, and preview it. Nothing here raises.
 
     excerpts        cut texts, JSON and messages to size
     explain         why no conversation was found
-    locations       the keys that the searches know, and their order
-    previews        what a table cell shows of a value
+    locations       the keys that are searched, and their order
+    previews        previews of values for table cells
     search          the strict and the extended search
 
-What a message looks like in each dialect is in core/dialects.
+The message formats are in core/dialects.
 """
 
 from palaver.core.dialects.detection import Dialect, dialect_of, is_chat_messages

@@ -1,9 +1,8 @@
 """Cut texts, JSON values and messages to an excerpt that fits a table cell.
 
-A cut never splits what a reader sees as one character: a flag of two letters, a family joined by joiners, a combining
-accent. Only the beginning of a text is inspected. A JSON value of moderate size is encoded whole; of any other one only
-the beginning is written, without recursion: it may be huge, deep, cyclic, or hold values that are not JSON, which are
-named by their type.
+A cut never splits a grapheme cluster, such as a flag or a combining accent. Only the beginning of a text is inspected.
+A JSON value of moderate size is encoded completely; of any other, which may be huge, deep, cyclic or not JSON, only the
+beginning is written, without recursion.
 """
 
 import re
@@ -17,9 +16,9 @@ from palaver.core import json
 from palaver.core.json import replace_surrogates
 from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
-_LEVELS, _VALUES, _CHARACTERS = 256, 100_000, 1024 * 1024
+_MAX_LEVELS, _MAX_VALUES, _MAX_CHARACTERS = 256, 100_000, 1024 * 1024
 """Limits of a value of moderate size."""
-_PIECES = 5_000
+_MAX_PIECES = 5_000
 """Maximum number of values written of any other value."""
 _MAX_JSON_TEXT = 4096
 """Maximum number of characters written of one text; the rest is counted."""
@@ -30,9 +29,8 @@ class PartialText(NamedTuple):
     """The beginning of a value's JSON, or of a message's text."""
 
     text: str
-    """At least as many characters as requested, if there are so many."""
     length: int
-    """Length of the whole in characters; for a large value a lower bound."""
+    """Length of the complete text in characters; for a large value a lower bound."""
 
 
 def json_excerpt(value: object, characters: int) -> PartialText:
@@ -45,74 +43,76 @@ def json_excerpt(value: object, characters: int) -> PartialText:
         else:
             return PartialText(text, len(text))
     pieces: list[str] = []
-    length, shown = 0, 0
-    for piece, more in _pieces(value, max(_MAX_JSON_TEXT, characters)):
-        if shown < characters:
+    length, collected = 0, 0
+    for piece, omitted in _pieces(value, max(_MAX_JSON_TEXT, characters)):
+        if collected < characters:
             pieces.append(piece)
-            shown += len(piece)
-        length += len(piece) + more
+            collected += len(piece)
+        length += len(piece) + omitted
     return PartialText("".join(pieces), length)
 
 
 def _is_moderate(value: object) -> bool:
-    """Whether the value is plain JSON and small enough to be encoded whole; cheaper than trying."""
+    """Whether the value is plain JSON and small enough to be encoded completely; cheaper than trying."""
     level: list[Any] = [value]
-    values, characters = _VALUES, _CHARACTERS
-    for _ in range(_LEVELS):
+    values, characters = _MAX_VALUES, _MAX_CHARACTERS
+    for _ in range(_MAX_LEVELS):
         values -= len(level)
         if not level or values < 0 or characters < 0:
             break
-        below: list[Any] = []
+        children: list[Any] = []
         for item in level:
             if type(item) is str:
                 characters -= len(item)
             elif type(item) is list:
-                below += cast("list[Any]", item)
+                children += cast("list[Any]", item)
             elif type(item) is dict:
-                known = cast("dict[Any, Any]", item)
-                for key in known:
+                fields = cast("dict[Any, Any]", item)
+                for key in fields:
                     if type(key) is not str:
                         return False
                     characters -= len(key)
-                below += known.values()
+                children += fields.values()
             elif item is not None and not isinstance(item, int | float):
                 return False
-        level = below
+        level = children
     return not level and characters >= 0
 
 
-def _pieces(value: Any, reach: int) -> Iterator[tuple[str, int]]:
+def _pieces(value: Any, max_chars: int) -> Iterator[tuple[str, int]]:
     """Yield the JSON in pieces, each with the number of characters that were left out."""
-    opened: list[tuple[Iterator[Any], str]] = []  # The remaining items of each open container, and its closing bracket.
-    before = ""
-    for _ in range(_PIECES):
-        inside = _inside(value)
-        if inside is None:
-            piece, more = _leaf(value, reach)
-            yield before + piece, more
+    open_containers: list[
+        tuple[Iterator[Any], str]
+    ] = []  # The remaining items of each open container, and its closing bracket.
+    separator = ""
+    for _ in range(_MAX_PIECES):
+        contents = _contents(value)
+        if contents is None:
+            piece, omitted = _leaf(value, max_chars)
+            yield separator + piece, omitted
         else:
-            opened.append(inside)
-            yield before + ("{" if inside[1] == "}" else "["), 0
-        before = "," if inside is None else ""
-        while opened:
-            held, close = opened[-1]
+            open_containers.append(contents)
+            yield separator + ("{" if contents[1] == "}" else "["), 0
+        separator = "," if contents is None else ""
+        while open_containers:
+            items, close = open_containers[-1]
             try:
-                value = next(held)
+                value = next(items)
                 break
             except StopIteration:
-                opened.pop()
+                open_containers.pop()
                 yield close, 0
-                before = ","
+                separator = ","
         else:
             return
         if close == "}":
             key, value = value
-            piece, more = _leaf(key if isinstance(key, str) else _json(key).strip('"'), reach)
-            yield f"{before}{piece}:", more
-            before = ""
+            piece, omitted = _leaf(key if isinstance(key, str) else _json_scalar(key).strip('"'), max_chars)
+            yield f"{separator}{piece}:", omitted
+            separator = ""
 
 
-def _inside(value: Any) -> tuple[Iterator[Any], str] | None:
+def _contents(value: Any) -> tuple[Iterator[Any], str] | None:
     # Bypasses the methods of subclasses.
     if isinstance(value, dict):
         return iter(dict[Any, Any].items(cast("dict[Any, Any]", value))), "}"
@@ -123,16 +123,16 @@ def _inside(value: Any) -> tuple[Iterator[Any], str] | None:
     return None
 
 
-def _leaf(value: object, reach: int) -> tuple[str, int]:
+def _leaf(value: object, max_chars: int) -> tuple[str, int]:
     if not isinstance(value, str):
-        return _json(value), 0
+        return _json_scalar(value), 0
     text = str.__str__(value)
-    if len(text) > reach:
-        return _json(json.replace_surrogates(text[:reach]))[:-1], len(text) - reach + 1
-    return _json(json.replace_surrogates(text)), 0
+    if len(text) > max_chars:
+        return _json_scalar(json.replace_surrogates(text[:max_chars]))[:-1], len(text) - max_chars + 1
+    return _json_scalar(json.replace_surrogates(text)), 0
 
 
-def _json(value: object) -> str:
+def _json_scalar(value: object) -> str:
     try:
         return json.encode(value if type(value) in _SCALARS or type(value) is str else json.to_builtins(value)).decode()
     except Exception:  # Foreign objects may raise anything.
@@ -152,7 +152,7 @@ _JOINER, _NON_JOINER = "\u200d", "\u200c"
 class Excerpt(NamedTuple):
     text: str
     left_out: int
-    """Number of characters missing from the whole, stripped white space included; 0 if nothing was cut."""
+    """Number of characters cut, stripped white space included."""
 
     @property
     def lines(self) -> int:
@@ -162,31 +162,31 @@ class Excerpt(NamedTuple):
 def cut_text(text: str, *, characters: int, lines: int, length: int | None = None) -> Excerpt:
     """Return the beginning of a text; white space before the cut is stripped.
 
-    `length` is the length of the whole if `text` is only its beginning. An excerpt of only white space starts at the
-    first word instead.
+    `length` is the complete length if `text` is only the beginning. An excerpt of only white space starts at the first
+    word instead.
     """
     if _is_short(text, characters) and length in (None, len(text)) and text.count("\n") < lines:
         return Excerpt(text, 0)  # A shortcut for most texts.
     reach = max(_LOOKAHEAD, 2 * characters)
     raw = text[: grapheme_boundary(text, reach)]
     head = replace_surrogates(raw)
-    whole = (len(text) if length is None else length) - (len(raw) - len(head))
+    total = (len(text) if length is None else length) - (len(raw) - len(head))
     end = _cut_index(head, characters, lines)
-    if end == whole:
+    if end == total:
         return Excerpt(head, 0)
-    shown = head[:end].rstrip()
-    if not shown and (word := _NON_SPACE.search(text, 0, _BLANK_REACH)) and word.start():
-        head = replace_surrogates(text[word.start() : grapheme_boundary(text, word.start() + reach)])
-        shown = head[: _cut_index(head, characters, lines)].rstrip()
-    return Excerpt(shown, whole - len(shown))
+    excerpt = head[:end].rstrip()
+    if not excerpt and (match := _NON_SPACE.search(text, 0, _BLANK_REACH)) and match.start():
+        head = replace_surrogates(text[match.start() : grapheme_boundary(text, match.start() + reach)])
+        excerpt = head[: _cut_index(head, characters, lines)].rstrip()
+    return Excerpt(excerpt, total - len(excerpt))
 
 
 def one_line(text: str, characters: int) -> str:
     """Return the beginning of a text as one line: white space collapsed, control characters removed."""
     if _is_short(text, characters):
         return " ".join((text if text.isprintable() else _CONTROL.sub("", text)).split())
-    word = _NON_SPACE.search(text, 0, _BLANK_REACH)
-    start = word.start() if word else 0
+    match = _NON_SPACE.search(text, 0, _BLANK_REACH)
+    start = match.start() if match else 0
     line = ""
     for reach in (2 * characters, max(_LOOKAHEAD, 2 * characters)):  # The first is usually enough.
         head = replace_surrogates(text[start : grapheme_boundary(text, start + reach)])
@@ -207,13 +207,12 @@ def grapheme_boundary(text: str, at: int) -> int:
     """Return the last index up to `at` that is not inside a grapheme cluster."""
     if at >= len(text):
         return len(text)
-    while at > 0 and _belong_together(text, at):
+    while at > 0 and _is_inside_grapheme(text, at):
         at -= 1
     return at
 
 
 def _cut_index(text: str, characters: int, lines: int) -> int:
-    """Return the index where the given number of characters or lines ends."""
     end = -1
     for _ in range(lines):
         end = text.find("\n", end + 1, characters)
@@ -222,7 +221,7 @@ def _cut_index(text: str, characters: int, lines: int) -> int:
     return max(end, 0)
 
 
-def _belong_together(text: str, at: int) -> bool:
+def _is_inside_grapheme(text: str, at: int) -> bool:
     """Whether the characters around the index form one grapheme cluster (a short form of Unicode Annex 29)."""
     left, right = text[at - 1], text[at]
     if left == _JOINER and (right >= "\u203c" or right in "©®"):
@@ -234,14 +233,14 @@ def _belong_together(text: str, at: int) -> bool:
         while start > 0 and _is_regional(text[start - 1]):
             start -= 1
         return (at - start) % 2 == 1  # Flags are pairs of regional indicators.
-    return _continues(right) or ("\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff")
+    return _is_extension(right) or ("\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff")
 
 
 def _is_regional(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
-def _continues(character: str) -> bool:
+def _is_extension(character: str) -> bool:
     """Whether the character modifies the previous one: an accent, variation, skin tone, tag or vowel."""
     return (
         character in (_JOINER, _NON_JOINER)
@@ -258,13 +257,13 @@ _MAX_MESSAGE_TEXT = 65_536
 _MAX_CALL_TEXT = 4096
 """Characters of a call's name or arguments that are inspected."""
 _MAX_LABEL = 80
-_ATTACHED = (File, Data)
+_ATTACHMENTS = (File, Data)
 
 
 def message_line(message: Message, characters: int) -> str:
     """Return the text of a message on one line, with `[image]`, `[file name]` and `[data name]`; else its calls."""
     text = one_line(_message_text(message, " ", characters, labels=True).text, characters)
-    return text or one_line(", ".join(call_lines(message, most=characters, characters=characters)), characters)
+    return text or one_line(", ".join(call_lines(message, max_calls=characters, characters=characters)), characters)
 
 
 def message_block(message: Message, characters: int) -> PartialText:
@@ -272,35 +271,34 @@ def message_block(message: Message, characters: int) -> PartialText:
     return _message_text(message, "\n", characters, labels=False)
 
 
-def call_lines(message: Message, *, most: int, characters: int) -> tuple[str, ...]:
+def call_lines(message: Message, *, max_calls: int, characters: int) -> tuple[str, ...]:
     """Return the first calls of a message, each like `weather({"city":"Oslo"})`."""
-    made = message.tool_calls
-    return tuple([one_line(_call(call), characters) for call in made[:most]]) if made else ()
+    calls = message.tool_calls
+    return tuple([one_line(_call_text(call), characters) for call in calls[:max_calls]]) if calls else ()
 
 
 def count_attachments(message: Message) -> int:
-    """Return the number of files and data parts."""
-    return len([part for part in message.parts if isinstance(part, _ATTACHED)])
+    return len([part for part in message.parts if isinstance(part, _ATTACHMENTS)])
 
 
-def _message_text(message: Message, gap: str, characters: int, *, labels: bool) -> PartialText:
-    """Return the text of all parts. Adjacent texts are joined; other parts are separated by `gap`."""
+def _message_text(message: Message, separator: str, characters: int, *, labels: bool) -> PartialText:
+    """Return the text of all parts. Adjacent texts are joined; other parts are separated by `separator`."""
     reach = max(_MAX_MESSAGE_TEXT, 2 * characters)
     if len(message.parts) == 1 and type(only := message.parts[0]) is Text:  # As most are.
         return PartialText(only.text[:reach], len(only.text))
     pieces: list[str] = []
-    length, gathered, after_text = 0, 0, False
+    length, collected, after_text = 0, 0, False
     for part in message.parts:
         excerpt = _part_text(part, reach, labels=labels)
         if not excerpt.length:
             continue
         is_text = type(part) is Text
-        separator = gap if length and not (is_text and after_text) else ""
+        prefix = separator if length and not (is_text and after_text) else ""
         after_text = is_text
-        length += len(separator) + excerpt.length
-        if gathered < reach:
-            pieces += (separator, excerpt.text[:reach])
-            gathered += len(separator) + len(excerpt.text)
+        length += len(prefix) + excerpt.length
+        if collected < reach:
+            pieces += (prefix, excerpt.text[:reach])
+            collected += len(prefix) + len(excerpt.text)
     return PartialText("".join(pieces), length)
 
 
@@ -329,5 +327,5 @@ def _label(part: File | Data) -> str:
     return f"[file {one_line(part.filename, _MAX_LABEL)}]" if part.filename else "[file]"
 
 
-def _call(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     return f"{call.name[:_MAX_CALL_TEXT]}({call.arguments[:_MAX_CALL_TEXT]})"

@@ -1,6 +1,6 @@
 """Explain why no conversation was found: each location that was searched, and what is wrong there.
 
-Repeats the steps of the searches, which keep no account themselves, up to a maximum of locations. Never raises.
+Repeats the steps of the searches, up to a maximum number of locations. Never raises.
 """
 
 from collections.abc import Callable, Iterator, KeysView
@@ -31,8 +31,8 @@ MAX_REASONS = 20
 _MAX_NAMES = 8
 _MAX_NAME_LENGTH = 40
 _MESSAGE: _Object = {"role": "user", "content": ""}
-_OF_MESSAGES = ("role", "content", "parts", "tool_calls")
-"""An object with one of these was probably meant as a message."""
+_MESSAGE_KEYS = ("role", "content", "parts", "tool_calls")
+"""An object with one of these is probably an invalid message."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -47,8 +47,6 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class _Search(NamedTuple):
-    """The differences between the two searches."""
-
     order: SearchOrder
     fault: Callable[[list[Any]], str]
     hops: int
@@ -56,8 +54,6 @@ class _Search(NamedTuple):
 
 
 class _Location(NamedTuple):
-    """The path to a value."""
-
     path: str = ""
     depth: int = 0
     hops: int = 0
@@ -75,13 +71,13 @@ def explain_absence(
 ) -> tuple[Reason, ...]:
     """Return why the search finds nothing, in search order; empty if it finds something."""
     if search == "wide":
-        match, how = read_conversation(value, prefer), _Search(WIDE[prefer], _wide_fault, MAX_NESTED_TEXTS)
+        match, steps = read_conversation(value, prefer), _Search(WIDE[prefer], _wide_fault, MAX_NESTED_TEXTS)
     else:
-        match, how = extract_chat_messages(value, prefer), _Search(STRICT[prefer], _strict_fault, 0)
+        match, steps = extract_chat_messages(value, prefer), _Search(STRICT[prefer], _strict_fault, 0)
     if match is not None:
         return ()
     reasons: dict[str, Reason] = {}
-    for reason in _faults(value, how):
+    for reason in _faults(value, steps):
         reasons.setdefault(reason.path, reason)
         if len(reasons) > MAX_REASONS:
             return (
@@ -92,76 +88,75 @@ def explain_absence(
 
 
 def _faults(value: object, search: _Search) -> Iterator[Reason]:
-    """Yield every fault of a value, or if there is none, what was visited instead."""
+    """Yield every fault of a value; without any, the visited locations."""
     seen: _Visited = {}
-    opened, _ = _decode(value, _Location(), search)
-    nowhere = True
-    for fault in chain(_visit(value, _Location(), search, seen), _other_conversations(opened, search)):
-        nowhere = False
+    decoded, _ = _decode(value, _Location(), search)
+    has_none = True
+    for fault in chain(_visit(value, _Location(), search, seen), _other_conversations(decoded, search)):
+        has_none = False
         yield fault
-    if nowhere:
-        for place, visited in seen.values() or ((_Location(), opened),):
-            yield Reason(place.path, _describe_value(visited))
+    if has_none:
+        for location, visited in seen.values() or ((_Location(), decoded),):
+            yield Reason(location.path, _describe_value(visited))
 
 
-def _visit(value: object, place: _Location, search: _Search, seen: _Visited) -> Iterator[Reason]:
-    value, place = _decode(value, place, search)
+def _visit(value: object, location: _Location, search: _Search, seen: _Visited) -> Iterator[Reason]:
+    value, location = _decode(value, location, search)
     if not isinstance(value, dict):
-        yield from _explain_messages(value, place, search)
+        yield from _explain_messages(value, location, search)
         return
-    known = cast("_Object", value)
-    if id(known) in seen and seen[id(known)][0].depth <= place.depth:
+    fields = cast("_Object", value)
+    if id(fields) in seen and seen[id(fields)][0].depth <= location.depth:
         return
-    seen[id(known)] = place, known  # Referenced, so that ids of decoded texts are not reused.
+    seen[id(fields)] = location, fields  # Referenced, so that ids of decoded texts are not reused.
     for key in search.order.keys:
-        if not (key == "message" and isinstance(_get(known, key), str)):  # That is content.
-            yield from _explain_messages(*_decode(_get(known, key), place.below(key), search), search)
+        if not (key == "message" and isinstance(_get(fields, key), str)):  # That is content.
+            yield from _explain_messages(*_decode(_get(fields, key), location.below(key), search), search)
     for path in search.order.wrappers:
-        inner, below = _follow_path(known, place, path)
+        inner, below = _follow_path(fields, location, path)
         if below.depth <= MAX_SEARCH_DEPTH:
             yield from _visit(inner, below, search, seen)
         elif isinstance(inner, list | dict):
             yield Reason(below.path, f"stands below more than {MAX_SEARCH_DEPTH} keys, too deep to be looked at")
-    yield from _explain_responses(known, place, search)
-    yield from _explain_messages(known, place, search)
+    yield from _explain_responses(fields, location, search)
+    yield from _explain_messages(fields, location, search)
 
 
-def _follow_path(value: _Object, place: _Location, path: tuple[str, ...]) -> tuple[object, _Location]:
+def _follow_path(value: _Object, location: _Location, path: tuple[str, ...]) -> tuple[object, _Location]:
     inner: Any = value
     for key in path:
         inner = _get(cast("_Object", inner), key) if isinstance(inner, dict) else None
-        place = place.below(key)
-    return inner, place
+        location = location.below(key)
+    return inner, location
 
 
-def _decode(value: object, place: _Location, search: _Search) -> tuple[object, _Location]:
-    """Decode a JSON text, and enter a list that holds just one list. The strict search decodes none."""
-    while isinstance(value, str) and place.hops < search.hops:
-        read = json.decode_or_text(str.strip(value))
-        if not isinstance(read, list | dict):
+def _decode(value: object, location: _Location, search: _Search) -> tuple[object, _Location]:
+    """Decode a JSON text, and enter a list that holds just one list; the strict search does neither."""
+    while isinstance(value, str) and location.hops < search.hops:
+        decoded = json.decode_or_text(str.strip(value))
+        if not isinstance(decoded, list | dict):
             break
-        value, place = cast("object", read), place._replace(hops=place.hops + 1)
+        value, location = cast("object", decoded), location._replace(hops=location.hops + 1)
     if search.hops and isinstance(value, list):
         elements = list_items(cast("list[Any]", value))
         if len(elements) == 1 and isinstance(elements[0], list):
-            return cast("object", elements[0]), place._replace(path=f"{place.path}/0")
-    return cast("object", value), place
+            return cast("object", elements[0]), location._replace(path=f"{location.path}/0")
+    return cast("object", value), location
 
 
-def _explain_messages(value: object, place: _Location, search: _Search) -> Iterator[Reason]:
-    """Yield what is wrong with a value that looks as if it was meant as messages."""
+def _explain_messages(value: object, location: _Location, search: _Search) -> Iterator[Reason]:
+    """Yield the fault of a value that looks like messages."""
     if isinstance(value, str):
         text = str.strip(value)
         if text:
-            yield Reason(place.path, _text_fault(text, place, search))
+            yield Reason(location.path, _text_fault(text, location, search))
     elif isinstance(value, list):
-        yield Reason(place.path, search.fault(list_items(cast("list[Any]", value))))
-    elif isinstance(value, dict) and not _Object.keys(cast("_Object", value)).isdisjoint(_OF_MESSAGES):
-        yield Reason(place.path, search.fault([value]).removeprefix("element 0 "))
+        yield Reason(location.path, search.fault(list_items(cast("list[Any]", value))))
+    elif isinstance(value, dict) and not _Object.keys(cast("_Object", value)).isdisjoint(_MESSAGE_KEYS):
+        yield Reason(location.path, search.fault([value]).removeprefix("element 0 "))
 
 
-def _explain_responses(value: _Object, place: _Location, search: _Search) -> Iterator[Reason]:
-    """Yield what is wrong with responses of model APIs."""
+def _explain_responses(value: _Object, location: _Location, search: _Search) -> Iterator[Reason]:
     for key in RESPONSE_KEYS if search.hops else ("choices",):
         value_list = _get(value, key)
         if isinstance(value_list, list):
@@ -171,13 +166,13 @@ def _explain_responses(value: _Object, place: _Location, search: _Search) -> Ite
             ]
             messages = [message for message in candidates if message is not None]
             why = search.fault(messages) if messages or value_list == [] else "no element of it holds a message"
-            yield Reason(place.below(key).path, why)
+            yield Reason(location.below(key).path, why)
 
 
-def _entries(key: str, held: list[Any]) -> list[Any]:
+def _entries(key: str, items: list[Any]) -> list[Any]:
     if key != "generations":
-        return held
-    return [entry for batch in held if isinstance(batch, list) for entry in list_items(cast("list[Any]", batch))]
+        return items
+    return [entry for batch in items if isinstance(batch, list) for entry in list_items(cast("list[Any]", batch))]
 
 
 def _response_message(key: str, entry: object, search: _Search) -> _Object | None:
@@ -190,12 +185,15 @@ def _response_message(key: str, entry: object, search: _Search) -> _Object | Non
 
 
 def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
-    """Yield conversations under unknown top-level keys."""
     if not isinstance(value, dict):
         return
-    known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *RESPONSE_KEYS}
-    for key, held in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
-        if key not in known and isinstance(held, list | dict) and read_conversation(cast("object", held)) is not None:
+    known_keys = {*search.order.keys, *(path[0] for path in search.order.wrappers), *RESPONSE_KEYS}
+    for key, inner in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
+        if (
+            key not in known_keys
+            and isinstance(inner, list | dict)
+            and read_conversation(cast("object", inner)) is not None
+        ):
             path = _Location().below(json.replace_surrogates(_name(key))).path
             yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
 
@@ -225,33 +223,32 @@ def _describe_fault(messages: list[Any], index: int | None, why: str) -> str:
         return "is an empty list"
     if index is None:
         roles = (_get(cast("_Object", element), "role") for element in messages if isinstance(element, dict))
-        named = dict.fromkeys(role for role in roles if isinstance(role, str))
-        return f"{why} ({_names(named.keys())})" if named else why
+        role_names = dict.fromkeys(role for role in roles if isinstance(role, str))
+        return f"{why} ({_names(role_names.keys())})" if role_names else why
     element = messages[index]
     if isinstance(element, dict) and speaker_role(cast("_Object", element)) is None:
         if read_conversation(cast("object", element)) is not None:
             return f"element {index} {why}; it holds a conversation, but a list is not searched inside"
-        has = _names(_Object.keys(cast("_Object", element)))
-        why = f"{why} (it has {has})" if has else f"{why}: it is empty"
+        keys = _names(_Object.keys(cast("_Object", element)))
+        why = f"{why} (it has {keys})" if keys else f"{why}: it is empty"
     return f"element {index} {why}"
 
 
-def _text_fault(text: str, place: _Location, search: _Search) -> str:
+def _text_fault(text: str, location: _Location, search: _Search) -> str:
     if text[0] not in "{[":
         return "is text, not messages"
     if not search.hops:
         return "is text, and the strict search opens none"
-    if place.hops == search.hops:
+    if location.hops == search.hops:
         return f"is text in a text in a text: no more than {MAX_NESTED_TEXTS} are opened"
     return "is text that begins like JSON and is none: was it cut off, or is it nested too deep?"
 
 
 def _describe_value(value: object) -> str:
-    """Describe a value that has no location to search."""
     match value:
         case dict():
-            has = _names(_Object.keys(cast("_Object", value)))
-            return f"has no list under any of the known keys (it has {has})" if has else "is an empty object"
+            keys = _names(_Object.keys(cast("_Object", value)))
+            return f"has no list under any of the known keys (it has {keys})" if keys else "is an empty object"
         case None:
             return "is null"
         case bool():
@@ -264,9 +261,9 @@ def _describe_value(value: object) -> str:
             return "is not a JSON value"
 
 
-def _names(named: KeysView[str]) -> str:
-    shown = ", ".join(json.replace_surrogates(_name(key)) for key in islice(named, _MAX_NAMES))
-    return shown if len(named) <= _MAX_NAMES else f"{shown} and {len(named) - _MAX_NAMES} more"
+def _names(keys: KeysView[str]) -> str:
+    text = ", ".join(json.replace_surrogates(_name(key)) for key in islice(keys, _MAX_NAMES))
+    return text if len(keys) <= _MAX_NAMES else f"{text} and {len(keys) - _MAX_NAMES} more"
 
 
 def _name(key: object) -> str:

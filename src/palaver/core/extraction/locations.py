@@ -45,11 +45,11 @@ class SearchOrder:
         self.wrappers = wrappers
         self._names = frozenset((*keys, *(path[0] for path in wrappers), *_RESPONSE_FIELDS, *_MESSAGE_KEYS))
         self._plans: dict[Hashable, SearchPlan] = {}
-        self.known = self._plans.get
+        self.cached = self._plans.get
         """Look up the cached plan for a tuple of keys."""
 
     def plan(self, value: dict[str, Any]) -> SearchPlan:
-        """Return the plan for an object, cached by its keys; of an object with many keys, by the known ones."""
+        """Return the plan for an object, cached by its keys, or by the relevant ones if it has many."""
         if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT:
             keys = tuple(value)
         else:

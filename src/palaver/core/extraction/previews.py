@@ -1,13 +1,12 @@
-"""What a table cell shows of a value: a conversation, a text, JSON or nothing; less than 4 KiB.
+"""Previews of values for table cells, less than 4 KiB each.
 
-    1  a conversation is found in it             chat: one line, and a block of messages for tall rows
-    2  a text, or one at a known key             text: one line, and a block of ten lines
+    1  a conversation                            chat: one line, and a block of messages for tall rows
+    2  a text, or an object with a text key      text: one line, and a block of ten lines
     3  an object with one key                    rule 2 on its value, once
-    4  anything else                             JSON: its beginning, in the same way
+    4  anything else                             JSON: one line, and a block of ten lines
 
-A text that is a JSON object or list counts as its content. Previews are made when a row is written and stored with it,
-so lists never load payloads; `full` is for a single opened value. Nothing here raises, and of a long text only the
-beginning is read.
+A JSON text counts as its content. Previews are stored with their row, so lists never load payloads; `full` is for a
+single opened value. Nothing here raises, and of a long text only the beginning is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -143,7 +142,7 @@ MAX_PREVIEW_BYTES = 4096
 MESSAGES_PER_PAGE = 200
 
 _Object = dict[str, Any]
-_get = _Object.get  # Not the value's own: it may be anybody's subclass.
+_get = _Object.get  # Bypasses the methods of subclasses.
 _SPEAKERS: dict[Prefer | None, Sequence[Role]] = {
     "input": ("user",),
     "output": ("assistant",),
@@ -163,12 +162,12 @@ def preview(value: object, prefer: Prefer | None = None, budget: Budget = CELL) 
     search_order(WIDE, prefer)
     try:
         return _preview_value(value, prefer, budget)
-    except Exception:  # Somebody's own dict, list or text, or what only claims to be one.
+    except Exception:  # Foreign objects may raise anything.
         return _preview_value(plain_copy(value), prefer, budget)
 
 
 def preview_messages(messages: Sequence[Message], prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
-    """Make the preview of messages, as if they were found under `messages` in our dialect."""
+    """Make the preview of messages, as if found under `messages` in Palaver's dialect."""
     return _shrink_to_fit(Conversation(tuple(messages), "palaver", "/messages"), prefer, budget)
 
 
@@ -177,9 +176,9 @@ def _preview_value(value: object, prefer: Prefer | None, budget: Budget) -> Prev
 
 
 def _shrink_to_fit(content: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
-    preview = _preview(content, prefer, budget)
+    preview = _preview_content(content, prefer, budget)
     while len(json.encode(preview)) >= MAX_PREVIEW_BYTES and (smaller := _halve_budget(budget)) != budget:
-        budget, preview = smaller, _preview(content, prefer, smaller)
+        budget, preview = smaller, _preview_content(content, prefer, smaller)
     return preview
 
 
@@ -201,7 +200,7 @@ def full(value: object, prefer: Prefer | None = None, *, first: int = 0) -> Whol
             assert_never(content)
 
 
-# What a value holds
+# Content
 
 
 def _content_of(value: object, prefer: Prefer | None) -> _Content:
@@ -211,9 +210,9 @@ def _content_of(value: object, prefer: Prefer | None) -> _Content:
     value = _decode(value)
     if value is None:
         return None
-    text = _text(value, prefer)
-    if text is None and isinstance(value, dict) and len(known := dict[str, Any].values(cast("_Object", value))) == 1:
-        text = _text(_decode(next(iter(known))), prefer)
+    text = _find_text(value, prefer)
+    if text is None and isinstance(value, dict) and len(values := dict[str, Any].values(cast("_Object", value))) == 1:
+        text = _find_text(_decode(next(iter(values))), prefer)
     return _JsonContent(value) if text is None else text or None
 
 
@@ -225,31 +224,29 @@ def _decode(value: object) -> object:
     inner = text.strip()
     if (inner[:1], inner[-1:]) not in (("{", "}"), ("[", "]")):
         return text
-    read = json.parse_or_text(inner)
-    return text if isinstance(read, str) else read
+    decoded = json.parse_or_text(inner)
+    return text if isinstance(decoded, str) else decoded
 
 
-def _text(value: object, prefer: Prefer | None) -> str | None:
-    """Return the value if it is a text, else the first text at a known location of an object."""
+def _find_text(value: object, prefer: Prefer | None) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        for place in _text_candidates(cast("_Object", value), prefer):
-            inner = _decode(place)
+        for candidate in _text_candidates(cast("_Object", value), prefer):
+            inner = _decode(candidate)
             if isinstance(inner, str):
                 return inner
     return None
 
 
 def _text_candidates(value: _Object, prefer: Prefer | None) -> Iterator[object]:
-    """Yield the values at the known text locations of a side."""
     if prefer != "output":
         yield _get(value, "input")
     if prefer != "input":
         yield _get(value, "output")
-        returned = _get(value, "returnValues")
-        if isinstance(returned, dict):
-            yield _get(cast("_Object", returned), "output")
+        return_values = _get(value, "returnValues")
+        if isinstance(return_values, dict):
+            yield _get(cast("_Object", return_values), "output")
         yield _generation_texts(_get(value, "generations"))
 
 
@@ -257,52 +254,52 @@ def _generation_texts(generations: object) -> str | None:
     """Return the texts of LangChain's `generations`, one or several per prompt."""
     texts: list[str] = []
     for batch in cast("list[object]", generations) if isinstance(generations, list) else ():
-        for one in cast("list[object]", batch) if isinstance(batch, list) else (batch,):
-            text = _get(cast("_Object", one), "text") if isinstance(one, dict) else None
+        for generation in cast("list[object]", batch) if isinstance(batch, list) else (batch,):
+            text = _get(cast("_Object", generation), "text") if isinstance(generation, dict) else None
             if isinstance(text, str):
                 texts.append(text)
     return "\n".join(texts) if texts else None
 
 
-# What is shown of it
+# Rendering
 
 
-def _preview(content: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
+def _preview_content(content: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
     match content:
         case None:
             return EmptyPreview()
         case str():
-            return TextPreview(*_lines(PartialText(content, len(content)), budget))
+            return TextPreview(*_line_and_block(PartialText(content, len(content)), budget))
         case _JsonContent(value=other):
-            return JsonPreview(*_lines(json_excerpt(other, 2 * budget.characters), budget))
+            return JsonPreview(*_line_and_block(json_excerpt(other, 2 * budget.characters), budget))
         case Conversation():
-            return _chat(content, prefer, budget)
+            return _preview_chat(content, prefer, budget)
         case _:
             assert_never(content)
 
 
-def _lines(whole: PartialText, budget: Budget) -> tuple[str, str, int]:
+def _line_and_block(content: PartialText, budget: Budget) -> tuple[str, str, int]:
     """Return the single line, the block, and the number of characters left out of it."""
-    body = cut_text(whole.text, characters=budget.characters, lines=budget.lines, length=whole.length)
-    return one_line(whole.text, budget.line_characters), body.text, body.left_out
+    body = cut_text(content.text, characters=budget.characters, lines=budget.lines, length=content.length)
+    return one_line(content.text, budget.line_characters), body.text, body.left_out
 
 
-def _chat(conversation: Conversation, prefer: Prefer | None, budget: Budget) -> ChatPreview:
+def _preview_chat(conversation: Conversation, prefer: Prefer | None, budget: Budget) -> ChatPreview:
     messages = conversation.messages
-    speaking = _last(messages, _SPEAKERS[prefer])
-    shown = _last_user(messages, budget) if prefer == "input" else _first(messages, budget)
+    index = _last_index(messages, _SPEAKERS[prefer])
+    previews = _last_user_message(messages, budget) if prefer == "input" else _first_messages(messages, budget)
     return ChatPreview(
-        text=excerpts.message_line(messages[speaking], budget.line_characters) if messages else "",
-        role=messages[speaking].role if messages else None,
+        text=excerpts.message_line(messages[index], budget.line_characters) if messages else "",
+        role=messages[index].role if messages else None,
         count=len(messages),
         path=conversation.path,
         dialect=conversation.dialect,
-        messages=shown,
-        more=len(messages) - len(shown),
+        messages=previews,
+        more=len(messages) - len(previews),
     )
 
 
-def _last(messages: Sequence[Message], roles: Sequence[Role]) -> int:
+def _last_index(messages: Sequence[Message], roles: Sequence[Role]) -> int:
     """Return the index of the last message with one of the roles, else of the last one."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role in roles:
@@ -310,37 +307,35 @@ def _last(messages: Sequence[Message], roles: Sequence[Role]) -> int:
     return len(messages) - 1
 
 
-def _last_user(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview, ...]:
-    index = _last(messages, ("user",))
-    return (_message(index, messages[index], budget)[0],) if messages else ()
+def _last_user_message(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview, ...]:
+    index = _last_index(messages, ("user",))
+    return (_preview_message(index, messages[index], budget)[0],) if messages else ()
 
 
-def _first(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview, ...]:
+def _first_messages(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview, ...]:
     """Return the first messages that fit the budget, at least one."""
-    shown: list[MessagePreview] = []
-    left = budget.lines
+    previews: list[MessagePreview] = []
+    lines_left = budget.lines
     for index, message in enumerate(messages):
-        preview, lines = _message(index, message, budget)
-        left -= lines
-        if shown and left < 0:
+        preview, lines = _preview_message(index, message, budget)
+        lines_left -= lines
+        if previews and lines_left < 0:
             break
-        shown.append(preview)
-    return tuple(shown)
+        previews.append(preview)
+    return tuple(previews)
 
 
-def _message(index: int, message: Message, budget: Budget) -> tuple[MessagePreview, int]:
-    """Return the preview of a message and the number of lines it takes."""
+def _preview_message(index: int, message: Message, budget: Budget) -> tuple[MessagePreview, int]:
     excerpt = excerpts.message_block(message, budget.message_characters)
     body = cut_text(
         excerpt.text, characters=budget.message_characters, lines=budget.message_lines, length=excerpt.length
     )
-    calls = excerpts.call_lines(message, most=budget.calls, characters=budget.call_characters)
+    calls = excerpts.call_lines(message, max_calls=budget.calls, characters=budget.call_characters)
     preview = MessagePreview(index, message.role, body.text, body.left_out, calls, excerpts.count_attachments(message))
     return preview, 1 + max(1, body.lines)
 
 
 def _halve_budget(budget: Budget) -> Budget:
-    """Return a budget with half the characters, for a preview whose JSON is too large."""
     return Budget(
         lines=min(budget.lines, CELL.lines),
         characters=budget.characters // 2,

@@ -1,4 +1,4 @@
-"""Find the conversation in any value: as it is (strict), or read from every dialect (extended).
+"""Find the conversation in any value: unchanged (strict), or read from every dialect (extended).
 
 Both searches take these steps; the numbers are repeated in the code:
 
@@ -10,13 +10,13 @@ Both searches take these steps; the numbers are repeated in the code:
     6  the object itself               alone in a list, if it is a message
     7                                  nothing
 
-A preference changes the order, never whether something is found. A value is visited if at most six keys lead to it. An
-object is visited again only if it is reached at a smaller depth.
+A preference changes the order, never whether something is found. Values are visited to a depth of six keys; an object
+is visited again only if it is reached at a smaller depth.
 
-The extended search knows more keys. Any dialect counts, and so does a single message. A text that is JSON is decoded,
-at most three times on one path, but not inside of messages. A list that holds one list stands for that one. A match has
-a side, that of the outermost key on its path which has one: with a preference the first match of that side wins, else
-the first without a side, else the first of the other.
+The extended search has more keys, and accepts any dialect and single messages. A JSON text is decoded, at most three
+times on one path, but not inside messages. A list that only holds one list is replaced by it. The side of a match is
+that of the outermost key on its path which has one: with a preference, the first match of that side wins, else the
+first without a side, else the first of the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ from palaver.core.extraction.locations import (
 from palaver.core.json import Object, as_dict, as_list, dict_get, is_list, is_object, is_text, list_items, plain_copy
 from palaver.core.messages import Data, Message
 
-_INNER = ("data", "kwargs")
+_LANGCHAIN_KEYS = ("data", "kwargs")
 """Keys under which LangChain's messages have their fields."""
 
 
@@ -64,11 +64,11 @@ def read_found_messages(segments: Sequence[Segment]) -> list[Message]:
             message
             for segment in segments
             for index, element in enumerate(segment.elements, segment.start)
-            for message in _read_one(element, segment.dialect, index)
+            for message in _read_element(element, segment.dialect, index)
         ]
 
 
-def _read_one(element: Object, dialect: Dialect, index: int) -> list[Message]:
+def _read_element(element: Object, dialect: Dialect, index: int) -> list[Message]:
     placeholders: list[_Placeholder] = []
     try:
         cleaned = _with_placeholders(element, placeholders)
@@ -99,13 +99,13 @@ def _with_placeholders(element: Object, placeholders: list[_Placeholder]) -> Obj
             cleaned[key] = [
                 part for part in list_items(value) if json.is_encodable(part) or _add_placeholder(part, placeholders)
             ]
-        elif key in _INNER and is_object(value):
+        elif key in _LANGCHAIN_KEYS and is_object(value):
             cleaned[key] = _with_placeholders(as_dict(value) or {}, placeholders)
             before = len(placeholders)
         else:
             _add_placeholder(value, placeholders)
     if len(placeholders) > before:
-        cleaned[content_key] = [*as_list(cleaned.get(content_key)), *(each.mark for each in placeholders[before:])]
+        cleaned[content_key] = [*as_list(cleaned.get(content_key)), *(new.mark for new in placeholders[before:])]
     return cleaned
 
 
@@ -117,13 +117,12 @@ def _add_placeholder(part: Any, placeholders: list[_Placeholder]) -> None:
 
 
 def _without_placeholders(message: Message, dialect: Dialect, placeholders: list[_Placeholder]) -> Message:
-    """Return the message with empty data parts in index of the placeholders."""
     parts = [_clear_placeholder(part, dialect, placeholders) if type(part) is Data else part for part in message.parts]
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 
 def _clear_placeholder(part: Data, dialect: Dialect, placeholders: list[_Placeholder]) -> Data:
-    kinds = [each.kind for each in placeholders if part.value is each.mark]
+    kinds = [placeholder.kind for placeholder in placeholders if part.value is placeholder.mark]
     return Data(name=f"{dialect}:{kinds[0]}") if kinds else part
 
 
@@ -156,17 +155,17 @@ def _search_strict(value: object, depth: int, order: SearchOrder, seen: dict[int
         return None
     seen[id(value)] = depth
     plan = order.plan(value)
-    messages = _under_keys(value, plan.keys)  # 3
+    messages = _search_keys(value, plan.keys)  # 3
     if messages is None and plan.wrappers:
-        messages = _in_wrappers(value, plan.wrappers, depth, order, seen)  # 4
+        messages = _search_wrappers(value, plan.wrappers, depth, order, seen)  # 4
     if messages is None and plan.has_responses:
-        messages = _in_choices(dict_get(value, "choices"))  # 5
+        messages = _search_choices(dict_get(value, "choices"))  # 5
     if messages is None and plan.is_message and is_chat_messages([value]):
         messages = [value]  # 6
     return messages  # 7
 
 
-def _under_keys(value: Object, keys: Names) -> list[Any] | None:
+def _search_keys(value: Object, keys: Names) -> list[Any] | None:
     for key in keys:
         value_list = dict_get(value, key)
         if is_list(value_list) and is_chat_messages(value_list):
@@ -174,7 +173,7 @@ def _under_keys(value: Object, keys: Names) -> list[Any] | None:
     return None
 
 
-def _in_wrappers(
+def _search_wrappers(
     value: Object, wrappers: Sequence[Path], depth: int, order: SearchOrder, seen: dict[int, int]
 ) -> list[Any] | None:
     for path in wrappers:
@@ -188,7 +187,7 @@ def _in_wrappers(
     return None
 
 
-def _in_choices(choices: object) -> list[Any] | None:
+def _search_choices(choices: object) -> list[Any] | None:
     candidates = [_choice_message(choice) for choice in list_items(choices)] if is_list(choices) else []
     messages = [message for message in candidates if message is not None]
     return messages if is_chat_messages(messages) else None
@@ -230,16 +229,14 @@ def _search_extended(value: object, prefer: Prefer | None, order: SearchOrder) -
 
 
 _Route = tuple[Path, int, int, tuple[Object, ...]]
-"""How a value was reached: the path, how many keys lead to it, how many texts were opened on the way, and those of the
-objects it stands in that may be messages. A plain tuple, as one is made for every object that is visited."""
+"""The path to a value, its depth, the number of decoded texts on the path, and the enclosing objects that may be
+messages. A plain tuple, because one is made for every visited object."""
 _ROOT: _Route = ((), 0, 0, ())
 _NOT_VISITED = MAX_SEARCH_DEPTH + 1
 
 
 class _Search:
-    """The state of one extended search: the best match so far, and what was visited."""
-
-    __slots__ = ("_opened", "_order", "_prefer", "_refused", "_seen", "path", "segments", "side")
+    __slots__ = ("_decoded", "_order", "_prefer", "_rejected", "_seen", "path", "segments", "side")
 
     def __init__(self, prefer: Prefer | None, order: SearchOrder) -> None:
         self.segments: list[Segment] | None = None
@@ -248,10 +245,10 @@ class _Search:
         self._prefer = prefer
         self._order = order
         self._seen: dict[int, int] = {}
-        self._refused: dict[int, object] = {}
+        self._rejected: dict[int, object] = {}
         """Values that are not messages, by id; referenced so that no id is reused."""
-        self._opened: dict[tuple[int, Prefer | None], Any] = {}
-        """Decoded texts, by id and side, so that none is parsed twice."""
+        self._decoded: dict[tuple[int, Prefer | None], Any] = {}
+        """Decoded texts, by id and side."""
 
     def visit(self, value: Any, route: _Route, side: Prefer | None) -> bool:
         """Search a value; return whether the search is finished."""
@@ -261,39 +258,39 @@ class _Search:
                 return self._record_match(value, route[0], side)
             if not is_object(value):  # 1
                 return False
-        path, depth, hops, within = route
-        seen, mark = self._seen, id(value)
-        if seen.get(mark, _NOT_VISITED) <= depth:
+        path, depth, hops, outer = route
+        seen, value_id = self._seen, id(value)
+        if seen.get(value_id, _NOT_VISITED) <= depth:
             return False
-        seen[mark] = depth
-        plan = self._order.known(tuple(value)) if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT else None
-        keys, wrappers, answers, may_be_message = plan or self._order.plan(value)
-        holders = (*within, value) if may_be_message else within
+        seen[value_id] = depth
+        plan = self._order.cached(tuple(value)) if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT else None
+        keys, wrappers, has_responses, may_be_message = plan or self._order.plan(value)
+        ancestors = (*outer, value) if may_be_message else outer
         for key in keys:  # 3
             candidate: Any = dict_get(value, key)
-            if type(candidate) in _LEAVES or (type(candidate) is str and not _may_open(candidate)):
+            if type(candidate) in _LEAVES or (type(candidate) is str and not _starts_like_json(candidate)):
                 continue
             if type(candidate) in _LIST and len(candidate) > 1 and key != "contents":
                 if self._record_match(candidate, (*path, key), side or SIDES.get(key)):
                     return True
-            elif self._under(key, candidate, (path, depth, hops, holders), side):
+            elif self._search_key(key, candidate, (path, depth, hops, ancestors), side):
                 return True
         for steps in wrappers:  # 4
-            inner, key, inner_holders = dict_get(value, steps[0]), steps[0], holders
+            inner, key, inner_ancestors = dict_get(value, steps[0]), steps[0], ancestors
             if len(steps) > 1:  # `data/inputs`
                 if not is_object(inner):
                     continue
-                inner, key, inner_holders = dict_get(inner, steps[1]), steps[1], (*holders, inner)
-            if type(inner) in _LEAVES or (type(inner) is str and not _may_open(inner)):
+                inner, key, inner_ancestors = dict_get(inner, steps[1]), steps[1], (*ancestors, inner)
+            if type(inner) in _LEAVES or (type(inner) is str and not _starts_like_json(inner)):
                 continue
-            below = ((*path, *steps), depth + len(steps), hops, inner_holders)
+            below = ((*path, *steps), depth + len(steps), hops, inner_ancestors)
             if depth + len(steps) <= MAX_SEARCH_DEPTH and self.visit(inner, below, side or SIDES.get(key)):
                 return True
-        if answers and self._search_responses(value, path, side):  # 5
+        if has_responses and self._search_responses(value, path, side):  # 5
             return True
         return may_be_message and self._record_match(value, path, side)  # 6
 
-    def _under(self, key: str, candidate: Any, route: _Route, side: Prefer | None) -> bool:
+    def _search_key(self, key: str, candidate: Any, route: _Route, side: Prefer | None) -> bool:
         """Try the list or message under a key. A text under `message` is content, not JSON to decode."""
         path, side = (*route[0], key), side or SIDES.get(key)
         if type(candidate) not in _OBJECT and (type(candidate) not in _LIST or len(candidate) == 1):
@@ -306,8 +303,8 @@ class _Search:
             return True
         return (
             key == "contents"
-            and id(candidate) in self._refused
-            and self._record_match(_with_users(candidate), path, side)
+            and id(candidate) in self._rejected
+            and self._record_match(_add_user_roles(candidate), path, side)
         )
 
     def _search_responses(self, value: Object, path: Path, side: Prefer | None) -> bool:
@@ -325,13 +322,13 @@ class _Search:
     def _record_match(self, candidate: object, path: Path, side: Prefer | None) -> bool:
         """Record a match, if it is messages; return whether no better match is possible."""
         rank = 0 if self._prefer is None else self._rank(side)
-        if (self.segments is not None and rank >= self._rank(self.side)) or id(candidate) in self._refused:
+        if (self.segments is not None and rank >= self._rank(self.side)) or id(candidate) in self._rejected:
             return False
-        recognised = split_by_dialect(candidate)
-        if recognised is None:
-            self._refused[id(candidate)] = candidate
+        segments = split_by_dialect(candidate)
+        if segments is None:
+            self._rejected[id(candidate)] = candidate
             return False
-        self.segments, self.path, self.side = recognised, path, side
+        self.segments, self.path, self.side = segments, path, side
         return rank == 0
 
     def _rank(self, side: Prefer | None) -> int:
@@ -340,23 +337,23 @@ class _Search:
 
     def _unwrap(self, value: Any, route: _Route, side: Prefer | None) -> tuple[Any, _Route]:
         """Decode a JSON text, and enter a list that holds just one list."""
-        path, depth, hops, within = route
+        path, depth, hops, ancestors = route
         while type(value) not in _LIST and is_text(value) and hops < MAX_NESTED_TEXTS:
-            text = (id(value), side)
-            inner = self._opened.get(text, value)
-            if inner is value and _may_be_json(value) and not any(map(is_message, within)):
-                inner = self._opened[text] = json.decode_or_text(value)
+            key = (id(value), side)
+            inner = self._decoded.get(key, value)
+            if inner is value and _may_be_json(value) and not any(map(is_message, ancestors)):
+                inner = self._decoded[key] = json.decode_or_text(value)
             if inner is value:
                 break
             value, hops = inner, hops + 1
         if is_list(value):
             items = list_items(value)
             if len(items) == 1 and is_list(items[0]):
-                return items[0], ((*path, "0"), depth, hops, within)
-        return value, (path, depth, hops, within)
+                return items[0], ((*path, "0"), depth, hops, ancestors)
+        return value, (path, depth, hops, ancestors)
 
 
-def _may_open(text: str) -> bool:
+def _starts_like_json(text: str) -> bool:
     """Whether the text may be JSON, by its first character: most texts are prose."""
     start = text[:1]
     return start in _STARTS or start.isspace()
@@ -374,11 +371,11 @@ def _may_be_json(text: str) -> bool:
 # Responses of model APIs
 
 
-def _choices(choices: list[Any]) -> list[Any]:
+def _choice_messages(choices: list[Any]) -> list[Any]:
     """Return the message of each choice, else its delta, with the role assistant by default."""
     messages: list[Any] = []
     for choice in choices:
-        message, delta = _object(choice, "message"), _object(choice, "delta")
+        message, delta = _get_object(choice, "message"), _get_object(choice, "delta")
         if message is not None:
             messages.append(message)
         elif delta is not None:
@@ -386,35 +383,34 @@ def _choices(choices: list[Any]) -> list[Any]:
     return messages
 
 
-def _candidates(candidates: list[Any]) -> list[Any]:
-    contents = [_object(candidate, "content") for candidate in candidates]
+def _candidate_messages(candidates: list[Any]) -> list[Any]:
+    contents = [_get_object(candidate, "content") for candidate in candidates]
     return [content for content in contents if content is not None]
 
 
-def _generations(generations: list[Any]) -> list[Any]:
-    messages = [_object(one, "message") for batch in generations if is_list(batch) for one in list_items(batch)]
+def _generation_messages(generations: list[Any]) -> list[Any]:
+    messages = [_get_object(item, "message") for batch in generations if is_list(batch) for item in list_items(batch)]
     return [message for message in messages if message is not None]
 
 
-def _object(holder: object, key: str) -> Object | None:
-    """Return the object under a key, or None if it is missing or empty."""
-    value = dict_get(holder, key) if is_object(holder) else None
+def _get_object(container: object, key: str) -> Object | None:
+    value = dict_get(container, key) if is_object(container) else None
     return value if is_object(value) and Object.__len__(value) else None
 
 
 _RESPONSE_READERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
-    "choices": _choices,
-    "candidates": _candidates,
-    "generations": _generations,
+    "choices": _choice_messages,
+    "candidates": _candidate_messages,
+    "generations": _generation_messages,
 }
 
 
-def _with_users(contents: Any) -> Any:
+def _add_user_roles(contents: Any) -> Any:
     """Fill in the role of Gemini contents, which defaults to the user."""
-    return [_with_user(element) for element in list_items(contents)] if is_list(contents) else _with_user(contents)
+    return [_add_user_role(item) for item in list_items(contents)] if is_list(contents) else _add_user_role(contents)
 
 
-def _with_user(element: Any) -> Any:
+def _add_user_role(element: Any) -> Any:
     if is_object(element) and speaker_role(element) is None and has_gemini_part(element):
         return _with_role(element, "user")
     return element

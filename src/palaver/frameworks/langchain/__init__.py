@@ -6,9 +6,9 @@
     steps      trace steps through LangChain's callbacks
     responses  message_to_items, stream_to_responses: the conversion to Responses without a server
 
-This module is the adapter (palaver.workflows): `adopt` wraps a runnable, `Reader` reads what a function yields, and
-`written` converts a history. Options of a call, such as `temperature`, are not applied. LangChain is imported only
-inside functions, because this module is loaded to see whether an object is LangChain's at all.
+This module is the adapter: `adopt` wraps a runnable, `Reader` converts the output of a function, and `written` converts
+a history. Options of a call, such as `temperature`, are not applied. LangChain is imported only inside functions,
+because this module is loaded to recognize LangChain's objects.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ _LAZY = {
     "message_to_items": ("palaver.frameworks.langchain.responses", "message_to_items"),
     "stream_to_responses": ("palaver.frameworks.langchain.responses", "stream_to_responses"),
 }
-"""Names that would load LangChain, or a protocol, too early."""
+"""Loaded on first use, because they import LangChain or a protocol."""
 
 
 def __getattr__(name: str) -> Any:
@@ -73,7 +73,6 @@ class Reader:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What was left out."""
         return self._stream.warnings
 
     @cached_property
@@ -89,13 +88,13 @@ class Reader:
             case (kind() as message, dict()):
                 return self._stream.feed(message, branch=dict_or_empty(value[1]).get("langgraph_checkpoint_ns", ""))
             case list() if all(isinstance(message, kind) for message in cast("list[Any]", value)):
-                fresh = self._echo.fresh(cast("list[Any]", value))
-                return [output for message in fresh for output in self._stream.feed(message)]
+                new_messages = self._echo.new_messages(cast("list[Any]", value))
+                return [output for message in new_messages for output in self._stream.feed(message)]
             case _:
                 return None
 
     def end(self) -> Iterable[OutputValue]:
-        """Return what was held back, and how the last message ended."""
+        """Return the held back events and the finish reason."""
         return self._stream.end()
 
 

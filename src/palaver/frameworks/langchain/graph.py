@@ -1,7 +1,7 @@
 """Run a LangGraph graph or another runnable as a workflow.
 
-A graph with a checkpointer remembers its thread, which is the run's session: it gets only messages that it does not
-have. A graph takes the keys of its state, a chain its prompt's variables, a chat model the messages.
+A graph with a checkpointer stores its thread, whose id is the run's session, and gets only new messages. The inputs of
+a graph are the keys of its state, of a chain the variables of its prompt, of a chat model the messages.
 """
 
 import logging
@@ -52,13 +52,13 @@ class Interrupt(NamedTuple):
 
 def parse_interrupts(interrupts: Sequence[Any], pending: Sequence[MessageCall]) -> list[Interrupt]:
     """Parse interrupts. An action belongs to the first pending call with its name and arguments."""
-    free = list(pending)
-    return [_parse_interrupt(interrupt, free) for interrupt in interrupts]
+    calls = list(pending)
+    return [_parse_interrupt(interrupt, calls) for interrupt in interrupts]
 
 
-def approval_requests(questions: Sequence[Interrupt]) -> Iterator[Data]:
-    for each in questions:
-        for question in each.questions:
+def approval_requests(interrupts: Sequence[Interrupt]) -> Iterator[Data]:
+    for interrupt in interrupts:
+        for question in interrupt.questions:
             yield Data(name=APPROVAL_REQUEST, value=question)
 
 
@@ -67,33 +67,33 @@ def approval_answers(messages: Sequence[Message]) -> dict[str, Mapping[str, Any]
     parts = [part for message in messages for part in message.parts]
     values = [dict_or_empty(part.value) for part in parts if isinstance(part, Data) and part.name == APPROVAL_RESPONSE]
     return {
-        each["id"]: each for each in values if isinstance(each.get("id"), str) and type(each.get("approve")) is bool
+        item["id"]: item for item in values if isinstance(item.get("id"), str) and type(item.get("approve")) is bool
     }
 
 
-def resume_value(questions: Sequence[Interrupt], answers: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return what `Command(resume=…)` takes. Raises Failure unless exactly the pending questions are answered."""
-    question_ids = [question["id"] for each in questions for question in each.questions]
+def resume_value(interrupts: Sequence[Interrupt], answers: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return the value of `Command(resume=…)`. Raises Failure unless exactly the pending questions are answered."""
+    question_ids = [question["id"] for interrupt in interrupts for question in interrupt.questions]
     if unknown := [name for name in answers if name not in question_ids]:
         raise Failure("approval_not_found", f"Nothing here waits for an approval of {unknown[0][:80]!r}.", status=404)
-    if missing := [name for name in question_ids if name not in answers]:
-        listing = ", ".join(missing)
+    if missing_ids := [name for name in question_ids if name not in answers]:
+        listing = ", ".join(missing_ids)
         raise Failure("approval_pending", f"These approvals are not answered yet: {listing}.", status=400)
-    if len(questions) == 1:
-        return questions[0].answer(answers)
-    return {each.interrupt: each.answer(answers) for each in questions}
+    if len(interrupts) == 1:
+        return interrupts[0].answer(answers)
+    return {interrupt.interrupt: interrupt.answer(answers) for interrupt in interrupts}
 
 
-def check_arguments_unchanged(questions: Sequence[Interrupt], seen: Mapping[str, ToolCall]) -> None:
-    """Raise Failure if the user has seen other arguments than those of the pending call."""
-    for question in (question for each in questions for question in each.questions):
-        call = seen.get(question["call_id"])
+def check_arguments_unchanged(interrupts: Sequence[Interrupt], approved_calls: Mapping[str, ToolCall]) -> None:
+    """Raise Failure if the approved arguments differ from those of the pending call."""
+    for question in (question for interrupt in interrupts for question in interrupt.questions):
+        call = approved_calls.get(question["call_id"])
         if call is not None and call.parsed != json.parse_or_text(question["arguments"]):
-            what = f"The call {call.call_id!r} that waits for approval has other arguments than the one approved."
-            raise Failure("stale_base", what, status=409)
+            message = f"The call {call.call_id!r} that waits for approval has other arguments than the one approved."
+            raise Failure("stale_base", message, status=409)
 
 
-def _parse_interrupt(interrupt: Any, free: list[MessageCall]) -> Interrupt:
+def _parse_interrupt(interrupt: Any, calls: list[MessageCall]) -> Interrupt:
     value = dict_or_empty(interrupt.value)
     actions = [dict_or_empty(action) for action in as_list(value.get("action_requests"))]
     if not actions:
@@ -106,9 +106,9 @@ def _parse_interrupt(interrupt: Any, free: list[MessageCall]) -> Interrupt:
     questions: list[dict[str, Any]] = []
     for number, action in enumerate(actions, 1):
         name, arguments = str(action.get("name")), action.get("args", action.get("arguments"))
-        call = next((c for c in free if c.name == name and _same_arguments(c.arguments, arguments)), None)
+        call = next((call for call in calls if call.name == name and _same_arguments(call.arguments, arguments)), None)
         if call is not None:
-            free.remove(call)
+            calls.remove(call)
         question = _question(
             interrupt.id,
             call.call_id if call else f"int_{interrupt.id}.{number}",
@@ -124,15 +124,15 @@ def _parse_interrupt(interrupt: Any, free: list[MessageCall]) -> Interrupt:
     return Interrupt(interrupt.id, questions, by_action=True)
 
 
-def _question(interrupt: str, own_id: str, *, name: str, value: Any, message: Any) -> dict[str, Any]:
+def _question(interrupt_id: str, question_id: str, *, name: str, value: Any, message: Any) -> dict[str, Any]:
     return {
-        "id": own_id,
+        "id": question_id,
         "call_id": None,
         "name": name,
         "arguments": to_json_text(value),
         "message": optional_str(message),
         "decisions": ["approve", "reject"],
-        "interrupt": interrupt,
+        "interrupt": interrupt_id,
     }
 
 
@@ -148,13 +148,13 @@ def _decision(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 RESUME_INPUT = "resume"
-"""The input that resumes an interrupted graph, as it is."""
+"""The input whose value resumes an interrupted graph."""
 
 log = logging.getLogger("palaver.run")
 
 
 class GraphThread(NamedTuple):
-    """What a graph remembers; empty without a checkpointer or for a new thread."""
+    """The stored state of a graph; empty without a checkpointer or for a new thread."""
 
     exists: bool = False
     messages: Sequence[Any] = ()
@@ -186,7 +186,7 @@ async def run_graph(
     resume: Any | UnsetType = UNSET,
     takes_list: bool = False,
 ) -> AsyncGenerator[object, None]:
-    """Yield the events of one run. `resume` is what an interrupted graph is resumed with."""
+    """Yield the events of one run. `resume` is the value for an interrupted graph."""
     config: Any = {"configurable": {"thread_id": context.session}}
     thread = await _load_thread(graph, config)
     answers = approval_answers(_since_last_answer(messages))
@@ -199,10 +199,10 @@ async def run_graph(
             [*thread.messages, *input_messages],
         )
     reader = GraphStreamReader(
-        thread, pending=unanswered_calls(messages), history=history, answers_with=_answer_keys(graph)
+        thread, pending=unanswered_calls(messages), history=history, output_keys=_output_keys(graph)
     )
     async with aclosing(
-        graph.astream(graph_input, config, stream_mode=["messages", "updates", *reader.further_modes], subgraphs=True)
+        graph.astream(graph_input, config, stream_mode=["messages", "updates", *reader.extra_modes], subgraphs=True)
     ) as steps:
         async for namespace, mode, payload in steps:
             for output in reader.feed(namespace, mode, payload):
@@ -222,7 +222,7 @@ async def _load_thread(graph: Any, config: Any) -> GraphThread:
 
 
 def _snapshot_messages(snapshot: Any) -> Iterator[Any]:
-    """Yield the messages of a state, and of the subgraphs that wait inside it."""
+    """Yield the messages of a state and of its pending subgraphs."""
     values: object = snapshot.values
     yield from _update_messages(
         cast("Mapping[str, Any]", values).get("messages") if isinstance(values, Mapping) else values
@@ -244,19 +244,18 @@ def _resume_command(
         raise Failure("approval_not_found", "Nothing here waits for an approval.", status=404)
     if resume is not UNSET:
         return Command(resume=resume)
-    questions = parse_interrupts(thread.interrupts, thread.pending)
-    check_arguments_unchanged(questions, unanswered_calls(messages))
-    return Command(resume=resume_value(questions, answers))
+    interrupts = parse_interrupts(thread.interrupts, thread.pending)
+    check_arguments_unchanged(interrupts, unanswered_calls(messages))
+    return Command(resume=resume_value(interrupts, answers))
 
 
 def _input_messages(thread: GraphThread, messages: Sequence[Message]) -> list[Any]:
     input_messages = written(_since_last_answer(messages) if thread.exists else messages)
-    known = {message.id: (message.type, message.content) for message in thread.messages}
+    thread_contents = {message.id: (message.type, message.content) for message in thread.messages}
     for message in input_messages:
-        # The id identifies a message that a node returns. One with the id of another message in the thread
-        # would replace that.
+        # Nodes return messages by id: reusing the id of another message in the thread would replace that.
         content = message.type, message.content
-        if message.id is None or known.get(message.id, content) != content:
+        if message.id is None or thread_contents.get(message.id, content) != content:
             message.id = str(uuid4())
     return cast("list[Any]", input_messages)
 
@@ -270,30 +269,28 @@ def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 class GraphStreamReader:
-    """Reads the stream of one run."""
-
     def __init__(
         self,
         thread: GraphThread = _NEW_THREAD,
         *,
         pending: Collection[str] = (),
         history: Sequence[Any] = (),
-        answers_with: Sequence[str] | None = None,
+        output_keys: Sequence[str] | None = None,
         repeats: RepeatPolicy = "complete",
     ) -> None:
         self.stream = MessageStream(repeats=repeats, pending=pending, thread=thread.calls)
-        self.further_modes = ["values"] if answers_with is not None else []
+        self.extra_modes = ["values"] if output_keys is not None else []
         self._thread = thread
         self._echo = HistoryEcho(history)
         self._interrupts: dict[str, Any] = {}
-        self._answers_with = answers_with
+        self._output_keys = output_keys
         self._state: Mapping[str, Any] | None = None
 
     def feed(self, namespace: Sequence[str], mode: str, payload: Any) -> Iterable[OutputValue]:
         match mode:
             case "messages":
-                message, about = payload
-                return self._message(message, about.get("langgraph_checkpoint_ns", ""))
+                message, metadata = payload
+                return self._message(message, metadata.get("langgraph_checkpoint_ns", ""))
             case "updates":
                 return self._updates(cast("Mapping[str, Any]", payload))
             case _:
@@ -302,19 +299,19 @@ class GraphStreamReader:
                 return ()
 
     def end(self) -> Iterator[OutputValue]:
-        """Yield approval requests, the output and the end."""
         if self._interrupts:
             yield from (output for output in self.stream.end() if not isinstance(output, RunFinished))
             answered = self.stream.answered
             pending = [call for call in self._thread.pending if call.call_id not in answered]
             pending += [
-                MessageCall(call_id=m.model_id, name=m.name, arguments=m.arguments) for m in self.stream.unanswered
+                MessageCall(call_id=call.model_id, name=call.name, arguments=call.arguments)
+                for call in self.stream.unanswered
             ]
             yield from approval_requests(parse_interrupts(list(self._interrupts.values()), pending))
             yield RunFinished(finish="tool-calls")
             return
-        if self._answers_with is not None and self._state is not None:
-            output_values = {key: to_json_value(self._state[key]) for key in self._answers_with if key in self._state}
+        if self._output_keys is not None and self._state is not None:
+            output_values = {key: to_json_value(self._state[key]) for key in self._output_keys if key in self._state}
             yield Message.assistant(Data(name="output", value=output_values))
         yield from self.stream.end()
 
@@ -331,7 +328,7 @@ class GraphStreamReader:
                 continue
             for change in as_list(update):
                 messages = cast("Mapping[str, Any]", change).get("messages") if isinstance(change, Mapping) else change
-                for message in self._echo.fresh(_update_messages(messages)):
+                for message in self._echo.new_messages(_update_messages(messages)):
                     self._echo.note(message)
                     yield from self.stream.feed(message)
 
@@ -342,12 +339,12 @@ def _update_messages(value: Any) -> list[Any]:
 
     if isinstance(value, tuple) and not _is_shorthand(value):
         return _update_messages(list(cast("Sequence[Any]", value)))
-    messages = [each for each in as_list(value) if isinstance(each, BaseMessage) or _is_shorthand(each)]
+    messages = [item for item in as_list(value) if isinstance(item, BaseMessage) or _is_shorthand(item)]
     return cast("list[Any]", convert_to_messages(messages))
 
 
 def _is_shorthand(value: Any) -> bool:
-    """Whether it is LangGraph's shorthand for a message: `("ai", "Hi.")`, or a dict with a role."""
+    """Whether the value is LangGraph's shorthand for a message: `("ai", "Hi.")`, or a dict with a role."""
     if isinstance(value, dict):
         return "content" in value and ("role" in value or "type" in value)
     match value:
@@ -357,15 +354,12 @@ def _is_shorthand(value: Any) -> bool:
             return False
 
 
-def _answer_keys(graph: Any) -> Sequence[str] | None:
-    """Return the output keys of a graph's state, if `messages` is not among them."""
+def _output_keys(graph: Any) -> Sequence[str] | None:
     keys: str | Sequence[str] = graph.output_channels
     return None if isinstance(keys, str) or "messages" in keys else keys
 
 
 class _Argument(NamedTuple):
-    """An argument of a generated function."""
-
     annotation: Any
     required: bool = False
 
@@ -392,7 +386,7 @@ def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., An
             async for chunk in outputs:
                 yield chunk
 
-    return _with_signature(answer, {**(variables or {}), **_MESSAGES})
+    return _set_signature(answer, {**(variables or {}), **_MESSAGES})
 
 
 def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
@@ -403,15 +397,15 @@ def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
             f"{name} is declared as a chat but its state has no messages: add them, or declare it with workflow(…)."
         )
     # A key of the state has precedence.
-    resume = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}
+    resume_argument = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}
 
     async def answer(messages: list[Message], ctx: Context, **inputs: Any) -> AsyncGenerator[object, None]:
-        resumed = inputs.pop(RESUME_INPUT, UNSET) if resume else UNSET
-        async with aclosing(run_graph(graph, messages, inputs, ctx, resume=resumed, takes_list=takes_list)) as outputs:
-            async for each in outputs:
-                yield each
+        value = inputs.pop(RESUME_INPUT, UNSET) if resume_argument else UNSET
+        async with aclosing(run_graph(graph, messages, inputs, ctx, resume=value, takes_list=takes_list)) as outputs:
+            async for event in outputs:
+                yield event
 
-    return _with_signature(answer, {**resume, **(keys or {}), **_MESSAGES, **_CONTEXT})
+    return _set_signature(answer, {**resume_argument, **(keys or {}), **_MESSAGES, **_CONTEXT})
 
 
 def workflow_function(runnable: "Runnable[Any, Any]") -> Callable[..., Any]:
@@ -432,14 +426,14 @@ def workflow_function(runnable: "Runnable[Any, Any]") -> Callable[..., Any]:
 
     arguments = {"input": _Argument(Any, required=True)} if input_names is None else input_names
     return (
-        _with_signature(stream, arguments)
+        _set_signature(stream, arguments)
         if _streams_text(runnable)
-        else _with_signature(call, {**arguments, **_CONTEXT})
+        else _set_signature(call, {**arguments, **_CONTEXT})
     )
 
 
 def is_graph(runnable: object) -> bool:
-    """Whether it is a LangGraph graph. Does not import LangGraph."""
+    """Whether the object is a LangGraph graph. Does not import LangGraph."""
     return any(
         base.__name__ == "Pregel" and base.__module__.startswith("langgraph.") for base in type(runnable).__mro__
     )
@@ -482,7 +476,6 @@ def _prompt_variables(runnable: Any) -> dict[str, _Argument] | None:
 
 
 def _streams_text(runnable: Any) -> bool:
-    """Whether it streams text or messages of a model."""
     from langchain_core.language_models import BaseLanguageModel
     from langchain_core.output_parsers import StrOutputParser
 
@@ -491,15 +484,15 @@ def _streams_text(runnable: Any) -> bool:
 
 def _end_of_chain(runnable: Any, end: str) -> Any:
     """Return the first or last step of a chain, without wrappers."""
-    while (further := getattr(runnable, end, None) or getattr(runnable, "bound", None)) is not None:
-        runnable = further
+    while (inner := getattr(runnable, end, None) or getattr(runnable, "bound", None)) is not None:
+        runnable = inner
     return runnable
 
 
-def _with_signature(function: Callable[..., Any], arguments: Mapping[str, _Argument]) -> Callable[..., Any]:
-    declared: Any = function
-    declared.__annotations__ = {name: argument.annotation for name, argument in arguments.items()}
-    declared.__signature__ = Signature(
+def _set_signature(function: Callable[..., Any], arguments: Mapping[str, _Argument]) -> Callable[..., Any]:
+    target: Any = function
+    target.__annotations__ = {name: argument.annotation for name, argument in arguments.items()}
+    target.__signature__ = Signature(
         [
             Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if argument.required else None)
             for name, argument in arguments.items()

@@ -1,4 +1,4 @@
-"""Convert messages: LangChain's to pieces of content, ours to LangChain's.
+"""Convert LangChain's messages to pieces of content, and Palaver's messages to LangChain's.
 
 Content is a string, or a list of blocks in any provider's shape. Reading needs no LangChain: messages are read by
 attribute, blocks by key. stream.py converts pieces to events.
@@ -52,13 +52,13 @@ class ReasoningPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """The position of a call."""
+    """The position of a call in the content."""
 
     call_id: str
 
 
 class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of a complete message; `call_id` is empty if the model gave none."""
+    """A call of a complete message; `call_id` is empty if the model sent none."""
 
     call_id: str
     name: str
@@ -83,21 +83,19 @@ _FILE_BLOCKS = (*_MEDIA_TYPES, "file", "input_file", "input_audio")
 
 def content_pieces(message: Any) -> list[ContentPiece]:
     """Return the content of a message or chunk in order, including reasoning and refusals outside of `content`."""
-    found = [piece for block in as_list(message.content) for piece in _block_pieces(block)]
+    pieces = [piece for block in as_list(message.content) for piece in _block_pieces(block)]
     extra = dict_or_empty(message.additional_kwargs)
-    if not any(isinstance(piece, ReasoningPiece) for piece in found):
-        beside = extra.get("reasoning")
-        thought = (
-            optional_str(extra.get("reasoning_content")) or optional_str(beside) or _summary(dict_or_empty(beside))
-        )
-        found = [*([ReasoningPiece(text=thought)] if thought else ()), *found]
+    if not any(isinstance(piece, ReasoningPiece) for piece in pieces):
+        inner = extra.get("reasoning")
+        text = optional_str(extra.get("reasoning_content")) or optional_str(inner) or _summary(dict_or_empty(inner))
+        pieces = [*([ReasoningPiece(text=text)] if text else ()), *pieces]
     refusal = optional_str(extra.get("refusal"))
-    return [*found, *([Refusal(text=refusal)] if refusal else ())]
+    return [*pieces, *([Refusal(text=refusal)] if refusal else ())]
 
 
 def message_text(message: Any) -> str:
-    found = (piece for block in as_list(message.content) for piece in _block_pieces(block))
-    return "".join([piece.text for piece in found if isinstance(piece, TextPiece)])
+    pieces = (piece for block in as_list(message.content) for piece in _block_pieces(block))
+    return "".join([piece.text for piece in pieces if isinstance(piece, TextPiece)])
 
 
 def _block_pieces(block: Any) -> Iterator[ContentPiece]:
@@ -108,17 +106,17 @@ def _block_pieces(block: Any) -> Iterator[ContentPiece]:
     block = dict_or_empty(block)
     match block.get("type"):
         case "text" | "output_text" | None if isinstance(block.get("text"), str):
-            notes = tuple(_annotations(block))
+            notes = tuple(_read_annotations(block))
             if block["text"] or notes:
                 index = block.get("index")
                 index = index if isinstance(index, int | str) else None
                 yield TextPiece(text=block["text"], notes=notes, block=optional_str(block.get("id")), index=index)
         case "thinking" | "reasoning" | "reasoning_content":
-            yield from _reasoning(block)
+            yield from _read_reasoning(block)
         case "refusal" if isinstance(block.get("refusal"), str):
             if block["refusal"]:
                 yield Refusal(text=block["refusal"])
-        case kind if kind in _FILE_BLOCKS and (file := _file(block)) is not None:
+        case kind if kind in _FILE_BLOCKS and (file := _read_file(block)) is not None:
             yield file
         case kind if kind in _CALL_BLOCKS:
             if call_id := optional_str(block.get("call_id")) or optional_str(block.get("id")):
@@ -131,14 +129,14 @@ def _block_pieces(block: Any) -> Iterator[ContentPiece]:
             )
 
 
-def _reasoning(block: _Block) -> Iterator[ReasoningPiece]:
+def _read_reasoning(block: _Block) -> Iterator[ReasoningPiece]:
     """Parse reasoning as Anthropic, OpenAI, Bedrock and LangChain have it. An empty one may have a signature."""
     inner = dict_or_empty(block.get("reasoning_content"))  # Bedrock.
     extras = dict_or_empty(block.get("extras"))
     candidates = (block.get("thinking"), block.get("reasoning"), inner.get("text"), block.get("reasoning_content"))
     text = next((text for text in candidates if isinstance(text, str)), "") or _summary(block)
-    seals = (block.get("signature"), block.get("encrypted_content"), inner.get("signature"), extras.get("signature"))
-    encrypted = next((seal for seal in seals if isinstance(seal, str) and seal), None)
+    values = (block.get("signature"), block.get("encrypted_content"), inner.get("signature"), extras.get("signature"))
+    encrypted = next((value for value in values if isinstance(value, str) and value), None)
     if text or encrypted:
         summary = [dict_or_empty(part) for part in as_list(block.get("summary"))]
         paragraph = optional_int(summary[0].get("index")) if summary else None
@@ -153,7 +151,7 @@ def _summary(block: _Block) -> str:
 # Files
 
 
-def _file(block: _Block) -> File | None:
+def _read_file(block: _Block) -> File | None:
     """Parse a file by URL, base64 or id; None if it has none of them."""
     kind = str(block["type"])
     inner = dict_or_empty(block.get(kind)) or dict_or_empty(block.get("source")) or block
@@ -162,12 +160,12 @@ def _file(block: _Block) -> File | None:
     form = optional_str(inner.get("format"))
     media = declared or (f"audio/{form}" if form and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA_TYPE))
     detail = optional_str(inner.get("detail"))
-    address = next(
+    url = next(
         (inner[key] for key in ("url", "image_url", "file_url", "file_data") if optional_str(inner.get(key))), None
     )
     data = optional_str(inner.get("base64")) or optional_str(inner.get("data"))
-    if address is not None and (":" in address[:6] or not data):
-        return file_from_url(address, media, filename=name, detail=detail)
+    if url is not None and (":" in url[:6] or not data):
+        return file_from_url(url, media, filename=name, detail=detail)
     if data:
         return File(media_type=media, data=data, filename=name, detail=detail)
     file_id = optional_str(inner.get("file_id"))
@@ -177,10 +175,10 @@ def _file(block: _Block) -> File | None:
 # Annotations
 
 
-def _annotations(block: _Block) -> Iterator[Annotation]:
+def _read_annotations(block: _Block) -> Iterator[Annotation]:
     for note in [*as_list(block.get("annotations")), *as_list(block.get("citations"))]:
         note = dict_or_empty(note)
-        # A document's own indexes (start_char_index …) count in the document, not in the text.
+        # start_char_index and end_char_index are offsets in the document, not in the text.
         start, end = optional_int(note.get("start_index")), optional_int(note.get("end_index"))
         title = (
             optional_str(note.get("title"))
@@ -196,11 +194,11 @@ def _annotations(block: _Block) -> Iterator[Annotation]:
             yield Annotation(kind="span", title=title, start=start, end=end)
 
 
-def shift_annotation(note: Annotation, by: int) -> Annotation:
-    if not by:
+def shift_annotation(note: Annotation, offset: int) -> Annotation:
+    if not offset:
         return note
-    start = None if note.start is None else note.start + by
-    return msgspec.structs.replace(note, start=start, end=None if note.end is None else note.end + by)
+    start = None if note.start is None else note.start + offset
+    return msgspec.structs.replace(note, start=start, end=None if note.end is None else note.end + offset)
 
 
 # Calls
@@ -245,7 +243,7 @@ def to_json_text(value: Any) -> str:
 
 
 def to_json_value(value: Any) -> Any:
-    """Convert to JSON values; what is not JSON becomes its `str()`."""
+    """Convert to JSON values; anything else becomes its `str()`."""
     try:
         return json.to_builtins(value)
     except json.NotJson:
@@ -263,14 +261,17 @@ def to_json_value(value: Any) -> Any:
 
 
 def message_usage(message: Any) -> Usage | None:
-    if known := dict_or_empty(getattr(message, "usage_metadata", None)):
-        read, made = dict_or_empty(known.get("input_token_details")), dict_or_empty(known.get("output_token_details"))
+    if usage := dict_or_empty(getattr(message, "usage_metadata", None)):
+        inputs, outputs = (
+            dict_or_empty(usage.get("input_token_details")),
+            dict_or_empty(usage.get("output_token_details")),
+        )
         return Usage(
-            input_tokens=optional_int(known.get("input_tokens")) or 0,
-            output_tokens=optional_int(known.get("output_tokens")) or 0,
-            cached_input_tokens=optional_int(read.get("cache_read")),
-            cache_creation_input_tokens=optional_int(read.get("cache_creation")),
-            reasoning_tokens=optional_int(made.get("reasoning")),
+            input_tokens=optional_int(usage.get("input_tokens")) or 0,
+            output_tokens=optional_int(usage.get("output_tokens")) or 0,
+            cached_input_tokens=optional_int(inputs.get("cache_read")),
+            cache_creation_input_tokens=optional_int(inputs.get("cache_creation")),
+            reasoning_tokens=optional_int(outputs.get("reasoning")),
         )
     extra = dict_or_empty(message.response_metadata)
     counts = dict_or_empty(extra.get("token_usage")) or dict_or_empty(extra.get("usage"))
@@ -294,7 +295,6 @@ _FINISHES: Mapping[str, FinishReason] = {
 
 
 def finish_reason(message: Any) -> FinishReason | None:
-    """Return None if the message does not say."""
     extra = dict_or_empty(message.response_metadata)
     reasons = [optional_str(extra.get(key)) for key in ("finish_reason", "stop_reason", "done_reason")]
     reasons.append(optional_str(dict_or_empty(extra.get("incomplete_details")).get("reason")))
@@ -308,7 +308,7 @@ _ROLES = {"AIMessageChunk": "ai", "chat": "ai", "ChatMessageChunk": "ai", "funct
 
 
 def written(messages: Sequence[Message]) -> "list[BaseMessage]":
-    """Convert our messages to LangChain's, without reasoning and data."""
+    """Convert messages to LangChain's, without reasoning and data."""
     names = {call.call_id: call.name for message in messages for call in message.tool_calls}
     return [each for message in messages for each in _to_langchain(message, names)]
 
@@ -324,44 +324,43 @@ def _to_langchain(message: Message, names: Mapping[str, str]) -> "Iterator[BaseM
             yield SystemMessage(**fields, additional_kwargs={"__openai_role__": "developer"})
         case "user":
             if not message.parts or not all(isinstance(part, Data) for part in message.parts):
-                yield HumanMessage(**fields)  # Approvals are passed to a graph differently.
+                yield HumanMessage(**fields)  # Approvals are passed to a graph as a resume command.
         case "assistant":
             if fields["content"] or message.tool_calls:
-                yield _assistant(message, fields)
+                yield _to_ai_message(message, fields)
         case "tool":
             pass
-    only = message.id if len(message.tool_results) == 1 and message.role == "tool" else None
+    message_id = message.id if len(message.tool_results) == 1 and message.role == "tool" else None
     for result in message.tool_results:
         yield ToolMessage(
             content=result_text(result.output),
             tool_call_id=result.call_id,
             status="error" if result.is_error else "success",
-            **without_none(id=only, name=names.get(result.call_id)),
+            **without_none(id=message_id, name=names.get(result.call_id)),
         )
 
 
-def _assistant(message: Message, fields: dict[str, Any]) -> "AIMessage":
+def _to_ai_message(message: Message, fields: dict[str, Any]) -> "AIMessage":
     """Calls whose arguments are not an object are invalid, as in LangChain."""
     from langchain_core.messages import AIMessage
 
-    read = [(call, call.parsed) for call in message.tool_calls]
+    calls = [(call, call.parsed) for call in message.tool_calls]
     return AIMessage(
         **fields,
         tool_calls=[
             {"type": "tool_call", "id": call.call_id, "name": call.name, "args": arguments}
-            for call, arguments in read
+            for call, arguments in calls
             if isinstance(arguments, dict)
         ],
         invalid_tool_calls=[
             {"type": "invalid_tool_call", "id": call.call_id, "name": call.name, "args": call.arguments, "error": None}
-            for call, arguments in read
+            for call, arguments in calls
             if not isinstance(arguments, dict)
         ],
     )
 
 
 def _content(parts: Sequence[Part]) -> "str | list[str | dict[str, Any]]":
-    """Return text as one string; with files, as a list of LangChain's blocks."""
     blocks: list[str | dict[str, Any]] = []
     texts: list[str] = []
     for part in parts:
@@ -370,13 +369,13 @@ def _content(parts: Sequence[Part]) -> "str | list[str | dict[str, Any]]":
                 texts.append(text)
                 blocks.append({"type": "text", "text": text})
             case File():
-                blocks.append(_block(part))
+                blocks.append(_write_file(part))
             case _:
                 pass
     return blocks if len(blocks) > len(texts) else "".join(texts)
 
 
-def _block(file: File) -> dict[str, Any]:
+def _write_file(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
     extras = without_none(filename=file.filename, detail=file.detail)
     return {
@@ -387,44 +386,43 @@ def _block(file: File) -> dict[str, Any]:
 
 
 class HistoryEcho:
-    """Recognizes messages that are returned from the history: by id, else by content, in order from the start."""
+    """Recognizes messages of the history that a graph returns: by id, else by content, in order."""
 
     def __init__(self, history: Sequence[Any]) -> None:
         self._ids = {message.id for message in history if message.id}
-        self._gists = [_comparison_key(message) for message in history]
-        self._reached: dict[str, int] = {}
-        self._nameless: list[tuple[object, ...]] = []
+        self._history_keys = [_comparison_key(message) for message in history]
+        self._positions: dict[str, int] = {}
+        self._keys_without_id: list[tuple[object, ...]] = []
 
     def note(self, message: Any) -> None:
-        """Remember a message without an id: a graph may return it again with one."""
+        """Remember a message without an id, which a graph may return again with one."""
         if not message.id:
-            self._nameless.append(_comparison_key(message))
+            self._keys_without_id.append(_comparison_key(message))
 
     def start_branch(self, branch: str = "") -> None:
-        self._reached[branch] = 0
+        self._positions[branch] = 0
 
     def repeats(self, message: Any, branch: str = "") -> bool:
-        gist, at = _comparison_key(message), self._reached.get(branch, 0)
+        key, position = _comparison_key(message), self._positions.get(branch, 0)
         # Only after a user's or system message; otherwise the same text may be new.
-        if gist in self._gists[at : at + 1] and (at or message.type in ("human", "system")):
-            self._reached[branch] = at + 1
+        if key in self._history_keys[position : position + 1] and (position or message.type in ("human", "system")):
+            self._positions[branch] = position + 1
         elif message.id in self._ids:
             return True
-        elif message.id and gist in self._nameless:
-            self._nameless.remove(gist)
+        elif message.id and key in self._keys_without_id:
+            self._keys_without_id.remove(key)
         else:
             return False
         if message.id:
             self._ids.add(message.id)
         return True
 
-    def fresh(self, messages: Sequence[Any]) -> list[Any]:
+    def new_messages(self, messages: Sequence[Any]) -> list[Any]:
         self.start_branch()
         return [message for message in messages if not self.repeats(message)]
 
 
 def _comparison_key(message: Any) -> tuple[object, ...]:
-    """Return what two forms of one message have in common."""
     call_ids = [call.get("id") for call in getattr(message, "tool_calls", None) or ()]
     call_ids += [call.get("id") for call in getattr(message, "invalid_tool_calls", None) or ()]
     return (
@@ -436,7 +434,7 @@ def _comparison_key(message: Any) -> tuple[object, ...]:
 
 
 def unanswered_calls(messages: Sequence[Message]) -> dict[str, ToolCall]:
-    """Return our calls without a result, by id; some models reuse ids in every turn."""
+    """Return the calls without a result, by id; some models reuse ids in every turn."""
     pending: dict[str, ToolCall] = {}
     for message in messages:
         pending |= {call.call_id: call for call in message.tool_calls}

@@ -19,7 +19,7 @@ from palaver.core.grammar import Grammar, OutputValue
 from palaver.core.json import dict_or_empty
 from palaver.core.messages import Message, ToolCall
 from palaver.errors import PalaverError, WorkflowFailed
-from palaver.frameworks.langchain.graph import GraphStreamReader as GraphReading
+from palaver.frameworks.langchain.graph import GraphStreamReader
 from palaver.frameworks.langchain.stream import MessageStream
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.request import Profile, ResponsesRequest
@@ -101,8 +101,6 @@ def _decode_frames(frames: bytes) -> Iterator[dict[str, Any]]:
 
 
 class _LocalRun:
-    """A grammar with a run id."""
-
     def __init__(self, history: Sequence[Message] = ()) -> None:
         self.id = f"run_{uuid4().hex[:26]}"
         self._grammar = Grammar(self.id, history=history)
@@ -111,7 +109,7 @@ class _LocalRun:
         return self._grammar.start(RunStarted(run_id=self.id, at=datetime.now(UTC)))
 
     def feed(self, outputs: Iterable[OutputValue]) -> Sequence[Event]:
-        return [event for given in outputs for event in self._grammar.feed(given)]
+        return [event for value in outputs for event in self._grammar.feed(value)]
 
     def end(self, terminal: TerminalEvent | None = None) -> Sequence[Event]:
         last = terminal or self._grammar.ending or RunFinished()
@@ -122,19 +120,19 @@ class _StreamReader:
     """Recognizes LangChain's kinds of streams by their values."""
 
     def __init__(self) -> None:
-        self._reader: GraphReading | None = None
+        self._reader: GraphStreamReader | None = None
 
     def feed(self, value: Any) -> Iterable[OutputValue]:
         if self._reader is None:
             # Plain messages are all different; a graph may stream the same one in two modes or from two nodes.
-            alone = isinstance(value, list) or hasattr(value, "type")
-            self._reader = GraphReading(repeats="keep" if alone else "complete")
+            is_plain = isinstance(value, list) or hasattr(value, "type")
+            self._reader = GraphStreamReader(repeats="keep" if is_plain else "complete")
         return self._read(value, self._reader)
 
     def end(self) -> Iterable[OutputValue]:
         return self._reader.end() if self._reader else ()
 
-    def _read(self, value: Any, reader: GraphReading) -> Iterable[OutputValue]:
+    def _read(self, value: Any, reader: GraphStreamReader) -> Iterable[OutputValue]:
         match value:
             case (tuple(), str(mode), payload):
                 return reader.feed(value[0], mode, payload)
@@ -152,8 +150,9 @@ class _StreamReader:
                 return reader.stream.feed(value)
 
 
-def _callback_events(kind: str, data: Mapping[str, Any], run_id: str, reader: GraphReading) -> Iterable[OutputValue]:
-    """Convert an event of `astream_events`."""
+def _callback_events(
+    kind: str, data: Mapping[str, Any], run_id: str, reader: GraphStreamReader
+) -> Iterable[OutputValue]:
     match kind:
         case "on_chat_model_stream":
             return reader.stream.feed(data["chunk"], branch=run_id)

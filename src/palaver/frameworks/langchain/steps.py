@@ -1,7 +1,7 @@
 """Trace the steps of LangChain and LangGraph: graphs, nodes, models, tools and retrievers.
 
-LangChain asks a hook for callback handlers whenever something starts; ours returns one while a run is traced. Steps
-that LangChain marks as hidden are left out, and their children belong to the step around them.
+LangChain calls a configure hook for callback handlers; it returns one while a run is traced. Steps that LangChain marks
+as hidden are left out, and their children belong to the enclosing step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,17 +34,17 @@ def step_name(serialized: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -
 
 
 def is_agent(name: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> bool:
-    """Whether it is a whole agent. Its children inherit its metadata."""
+    """Whether the step is an agent, not one of its children, which inherit its metadata."""
     if name == "AgentExecutor":
         return True
     if any(tag.startswith(_NODE_TAG) for tag in tags):
         return False
-    made_by = optional_str(metadata.get("ls_integration")) or ""
-    return made_by.endswith("create_agent") and name in ("LangGraph", metadata.get("lc_agent_name"))
+    integration = optional_str(metadata.get("ls_integration")) or ""
+    return integration.endswith("create_agent") and name in ("LangGraph", metadata.get("lc_agent_name"))
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """Whether LangGraph raises it for control flow and not as an error."""
+    """Whether LangGraph raises the exception for control flow."""
     return any(base.__name__ == "GraphBubbleUp" for base in type(error).__mro__)
 
 
@@ -52,7 +52,7 @@ def copy_lists(value: Any) -> Any:
     """Copy lists, so that later additions are not included."""
     if isinstance(value, dict):
         mapping = cast("dict[Any, Any]", value)
-        return {key: list(cast("list[Any]", each)) if isinstance(each, list) else each for key, each in mapping.items()}
+        return {key: list(cast("list[Any]", item)) if isinstance(item, list) else item for key, item in mapping.items()}
     return list(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
@@ -62,7 +62,7 @@ def input_details(inputs: Any) -> StepDetails:
 
 
 def output_details(inputs: Any, outputs: Any) -> StepDetails:
-    """A graph returns its whole state; messages of its input are left out."""
+    """Leave out the messages of the input: a graph returns its complete state."""
     input_messages, _ = _split_messages(inputs)
     messages, others = _split_messages(outputs)
     if input_messages and [_message_key(each) for each in messages[: len(input_messages)]] == [
@@ -85,8 +85,8 @@ def _split_messages(value: Any) -> tuple[list[Any], Any]:
             return dump_messages(value.to_messages()), None
         case list() if value and all(isinstance(each, BaseMessage) for each in cast("list[Any]", value)):
             return dump_messages(cast("list[Any]", value)), None
-        case [only] if _is_command(only):
-            return _split_messages(only.update)
+        case [command] if _is_command(command):
+            return _split_messages(command.update)
         case _ if _is_command(value):
             return _split_messages(value.update)
         case dict() if "messages" in value:
@@ -109,10 +109,10 @@ def dump_messages(messages: Sequence[Any]) -> list[Any]:
 def model_details(response: "LLMResult") -> StepDetails:
     messages: list[Any] = []
     details = StepDetails()
-    for each in (generation for several in response.generations for generation in several[:1]):
-        message = getattr(each, "message", None)
+    for generation in (generation for batch in response.generations for generation in batch[:1]):
+        message = getattr(generation, "message", None)
         if message is None:
-            messages.append({"role": "assistant", "content": each.text})
+            messages.append({"role": "assistant", "content": generation.text})
             continue
         messages.append(to_json_value(message))
         metadata = dict_or_empty(message.response_metadata)
@@ -139,15 +139,13 @@ def document_value(document: Any) -> Any:
 
 SOURCE = ("langchain", "langgraph", "langsmith")
 _HIDDEN = "langsmith:hidden"
-_MAX_TOKENS_KEPT = 100_000
-"""Maximum number of tokens kept of an answer while it is streamed."""
+_MAX_BUFFERED_TOKENS = 100_000
 
 
 class _HandlerVariable:
     """Used by LangChain as a context variable that holds a handler."""
 
     def get(self) -> "_StepReporter | None":
-        """Return the handler of the current run."""
         step_listener = current_listener()
         if step_listener is None:
             return None
@@ -160,8 +158,6 @@ def install_listener() -> None:
 
 
 class _StepReporter(BaseCallbackHandler):
-    """Reports the steps of one run."""
-
     run_inline = True  # In the task of the step, in order.
 
     def __init__(self, step_listener: StepListener) -> None:
@@ -250,7 +246,7 @@ class _StepReporter(BaseCallbackHandler):
     def on_llm_new_token(self, token: Any, *, run_id: UUID, **_: Any) -> None:
         """Keep the output, in case the run is cancelled."""
         tokens = self._outputs.get(run_id)
-        if tokens is not None and isinstance(token, str) and token and len(tokens) < _MAX_TOKENS_KEPT:
+        if tokens is not None and isinstance(token, str) and token and len(tokens) < _MAX_BUFFERED_TOKENS:
             tokens.append(token)
 
     # End

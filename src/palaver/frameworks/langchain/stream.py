@@ -1,8 +1,8 @@
 """Convert LangChain's messages and chunks to events, one at a time.
 
-Messages are identified by id, and results are matched to calls. If a streamed message comes again as a whole, only new
+Messages are identified by id, and results are matched to calls. If a complete message follows its chunks, only new
 content is emitted. A chunk's `.tool_calls` are never read: LangChain repairs partial JSON there. Text and reasoning
-never share an item with what is on the other side of a call. LangChain itself is not imported.
+before and after a call are separate items. LangChain itself is not imported.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,11 +45,9 @@ from palaver.frameworks.langchain.messages import (
 class StreamedCall:
     def __init__(self, handle: str) -> None:
         self.handle = handle
-        """The name of its item."""
         self.model_id = ""
-        """Its id as the model gave it."""
         self.call_id = ""
-        """Its id in this run; empty if the grammar has to create one."""
+        """The id in this run; empty if the grammar has to create one."""
         self.name = ""
         self.pieces: list[str] = []
         self.started = self.answered = False
@@ -60,11 +58,10 @@ class StreamedCall:
 
 
 class RunEvents:
-    """What all messages of a run share: the events, the names in use, the calls."""
+    """State shared by the messages of a run: events, used names, calls."""
 
     def __init__(self) -> None:
         self.calls: list[StreamedCall] = []
-        """The calls of this run, in order."""
         self._out: list[OutputValue] = []
         self._names: set[str] = set()
         self._call_ids: set[str] = {""}
@@ -73,12 +70,11 @@ class RunEvents:
         self._out.append(value)
 
     def take_events(self) -> list[OutputValue]:
-        """Return the events since the last time."""
         events, self._out = self._out, []
         return events
 
     def name(self, base: str) -> str:
-        """Return an unused name for a message or an item: `wanted`, or the next free of `….2`, `….3`."""
+        """Return an unused name for a message or an item: `base`, or the next free of `….2`, `….3`."""
         name = _unused_name(base, self._names)
         self._names.add(name)
         return name
@@ -107,19 +103,16 @@ class StreamedMessage:
     def __init__(self, message_id: str, branch: str, events: RunEvents) -> None:
         self.id = message_id
         self.name = events.name(message_id) if message_id else ""
-        """Its id in this run; empty if it has none, and the grammar creates one."""
+        """The id in this run; empty if the grammar has to create one."""
         self.branch = branch
         self.is_streamed = False
         self.is_complete = False
-        """Whether it came complete after its chunks."""
+        """Whether the complete message followed the chunks."""
         self.texts: list[str] = []
-        """All of its text."""
         self.calls: dict[object, StreamedCall] = {}
-        """By the key of their pieces."""
+        """By the key of their chunks."""
         self.kinds: set[type] = set()
-        """Types of the parts received."""
         self.has_usage = False
-        """Whether it reported usage."""
         self._events = events
         self._has_text = False
         self._open: Literal["text", "reasoning"] | None = None
@@ -140,8 +133,8 @@ class StreamedMessage:
 
     def text(self, piece: TextPiece) -> None:
         """Add text. Another block id starts another text."""
-        parted = bool(piece.block and self._block and piece.block != self._block)
-        if piece.text and (self._open != "text" or parted):
+        is_new_block = bool(piece.block and self._block and piece.block != self._block)
+        if piece.text and (self._open != "text" or is_new_block):
             self._start_item("text")
             self._events.emit(TextStarted(item=self._item, message=self.name))
         if self._open != "text":
@@ -204,7 +197,6 @@ class StreamedMessage:
         return self._call is call
 
     def close(self) -> None:
-        """End the open text, reasoning or call."""
         if self._open == "text":
             self._events.emit(TextEnded(item=self._item, annotations=tuple(self._notes)))
         elif self._open == "reasoning":
@@ -235,7 +227,7 @@ class StreamedMessage:
     def _new_call(self, key: object) -> StreamedCall:
         self.close()
         self._call = call = self._events.new_call()
-        if key in self.calls:  # From now on the key is the newest call's.
+        if key in self.calls:  # The key now belongs to the newest call.
             self.calls[object()] = self.calls.pop(key)
         self.calls[key] = call
         return call
@@ -274,7 +266,7 @@ class MessageStream:
         self.warnings: list[str] = []
         self._repeats = repeats
         self._pending = pending  # Calls of the history without a result.
-        self._thread = thread or {}  # Calls that are known to the graph only.
+        self._thread = thread or {}  # Calls that only the graph has.
         self._events = RunEvents()
         self._messages: dict[str, StreamedMessage] = {}
         self._current: dict[str, StreamedMessage] = {}  # By branch, the message of chunks without an id.
@@ -287,7 +279,6 @@ class MessageStream:
 
     @property
     def answered(self) -> frozenset[str]:
-        """The ids of the calls with a result in this run."""
         return frozenset(call.model_id for call in self._events.calls if call.answered)
 
     def feed(self, message: Any, *, branch: str = "") -> list[OutputValue]:
@@ -306,11 +297,11 @@ class MessageStream:
             case "function" | "FunctionMessageChunk":
                 self._result_by_name(message, branch)
             case _:
-                pass  # Only the client writes user messages.
+                pass  # User messages are not output.
         return self._events.take_events()
 
     def end(self) -> list[OutputValue]:
-        """Return what was held back, and how the last message ended."""
+        """Return the held back events and the finish reason."""
         for streamed in self._open_messages():
             streamed.close()
         if self._finish != "stop":
@@ -329,8 +320,8 @@ class MessageStream:
         pending_calls = message_calls(message)
         for piece in content_pieces(message):
             if isinstance(piece, CallMarker):
-                marked = [call for call in pending_calls if call.call_id == piece.call_id and call.parsed]
-                for call in marked[:1]:
+                matches = [call for call in pending_calls if call.call_id == piece.call_id and call.parsed]
+                for call in matches[:1]:
                     pending_calls.remove(call)
                     streamed.call(call)
             else:
@@ -342,7 +333,7 @@ class MessageStream:
         self._events.emit(_MESSAGE_END)
 
     def _find_streamed(self, message: Any) -> StreamedMessage | None:
-        """Find the message under the name that LangChain gave it while it was streamed.
+        """Find the message under the id that LangChain used while it was streamed.
 
         OpenAI's models name a message in one chunk only: the other chunks have LangChain's run id, the complete message
         has the model's. They are matched by content.
@@ -353,7 +344,7 @@ class MessageStream:
         text, call_ids = message_text(message), {call.call_id for call in message_calls(message)}
         for streamed in self._messages.values():
             if streamed.is_streamed and not streamed.is_complete and streamed.id.startswith(_LANGCHAIN_ID_PREFIXES):
-                streamed_ids = {streamed_ids.model_id for streamed_ids in streamed.calls.values()}
+                streamed_ids = {call.model_id for call in streamed.calls.values()}
                 if (streamed.texts or streamed_ids) and text == "".join(streamed.texts) and streamed_ids <= call_ids:
                     self._messages[message.id or streamed.id] = streamed
                     return streamed
@@ -422,8 +413,8 @@ class MessageStream:
     def _add_usage(self, streamed: StreamedMessage, message: Any) -> None:
         """Emit usage and keep the finish reason. A complete message counts only if no chunk reported usage."""
         usage = message_usage(message)
-        is_share = not message.type.islower() and bool(getattr(message, "usage_metadata", None))
-        if usage is not None and (is_share or not streamed.has_usage):
+        is_chunk_usage = not message.type.islower() and bool(getattr(message, "usage_metadata", None))
+        if usage is not None and (is_chunk_usage or not streamed.has_usage):
             self._events.emit(usage)
             streamed.has_usage = True
         self._finish = finish_reason(message) or self._finish

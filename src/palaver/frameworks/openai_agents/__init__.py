@@ -1,12 +1,12 @@
 """OpenAI Agents SDK: an `Agent` as a workflow.
 
-    reader  what a run yields: stream events, run items, a whole result
+    reader  stream events, run items and results of a run
     steps   trace steps through the SDK's spans and hooks
 
-This module is the adapter: `adopt` wraps an agent, whose tools find our Context in `wrapper.context`; `written`
-converts a history to input items. The SDK's tracing goes to us only, and is off if we do not trace: it would send
-messages to OpenAI. Client tools are not forwarded. A tool that needs approval ends the run with an `approval-request`;
-it cannot be resumed, because the SDK's run state is not stored.
+This module is the adapter: `adopt` wraps an agent, whose tools find the Context in `wrapper.context`; `written`
+converts a history to input items. The SDK's tracing reports only to Palaver, and is off for untraced runs: it would
+send messages to OpenAI. Client tools are not forwarded. A tool that needs approval ends the run with an
+`approval-request`; it cannot be resumed, because the SDK's run state is not stored.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ def adopt(
         raise NotAWorkflow(f"{name} is an agent, which is a chat: declare it with chat(…).")
     return AdoptedWorkflow(
         agent,
-        partial(_answer, agent),
+        partial(_run_agent, agent),
         place=f"OpenAI Agents: {agent.name}",
         resumes=False,
         name=name,
@@ -64,16 +64,16 @@ def adopt(
 
 
 def written(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Convert our messages to input items of the Responses API, which every model of the SDK accepts.
+    """Convert messages to input items of the Responses API, which every model of the SDK accepts.
 
-    Left out are reasoning, data, calls without a result, files by `file_id` (they would be in the author's account),
+    Left out are reasoning, data, calls without a result, files by `file_id` (they would be in the operator's account),
     and ids: an item with the id of a stored response is rejected without its reasoning.
     """
-    answered = {result.call_id for message in messages for result in message.tool_results}
-    return [item for message in messages for item in _items(message, answered)]
+    answered_ids = {result.call_id for message in messages for result in message.tool_results}
+    return [item for message in messages for item in _input_items(message, answered_ids)]
 
 
-async def _answer(agent: "Agent[Any]", messages: list[Message], ctx: Context) -> AsyncGenerator[object, None]:
+async def _run_agent(agent: "Agent[Any]", messages: list[Message], ctx: Context) -> AsyncGenerator[object, None]:
     from agents import RunConfig, Runner
 
     from palaver.frameworks.openai_agents.steps import step_hooks
@@ -91,7 +91,7 @@ async def _answer(agent: "Agent[Any]", messages: list[Message], ctx: Context) ->
     except Exception as error:
         if hooks is not None:
             hooks.fail_models(error)
-        # The SDK raises for these, but we have finish reasons for them.
+        # The SDK raises for these, which have finish reasons.
         if reader.finish == "stop" and not reader.refused:
             raise _public_error(error, result) from error
     finally:
@@ -118,16 +118,16 @@ def _public_error(error: Exception, result: "RunResultStreaming") -> Exception:
             return error
 
 
-def _items(message: Message, answered: Container[str]) -> Iterable[dict[str, Any]]:
+def _input_items(message: Message, answered_ids: Container[str]) -> Iterable[dict[str, Any]]:
     content: list[dict[str, Any]] = []
     for part in message.parts:
         match part:
             case Text(text=text) | Refusal(text=text):
                 content.append({"type": "input_text", "text": text})
             case File() if message.role == "user":
-                content += _file(part)
-            case ToolCall() if part.call_id in answered:
-                yield from _message(message, content)
+                content += _input_file(part)
+            case ToolCall() if part.call_id in answered_ids:
+                yield from _input_message(message, content)
                 content = []
                 yield {
                     "type": "function_call",
@@ -140,10 +140,10 @@ def _items(message: Message, answered: Container[str]) -> Iterable[dict[str, Any
                 yield {"type": "function_call_output", "call_id": call_id, "output": text}
             case _:
                 pass  # Not readable for a model.
-    yield from _message(message, content)
+    yield from _input_message(message, content)
 
 
-def _message(message: Message, content: Sequence[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+def _input_message(message: Message, content: Sequence[dict[str, Any]]) -> Iterable[dict[str, Any]]:
     texts = [part["text"] for part in content if part["type"] == "input_text"]
     if len(texts) < len(content):
         yield {"role": message.role, "content": list(content)}
@@ -151,19 +151,19 @@ def _message(message: Message, content: Sequence[dict[str, Any]]) -> Iterable[di
         yield {"role": message.role, "content": text}
 
 
-def _file(file: File) -> Iterable[dict[str, Any]]:
-    where = file.url or (f"data:{file.media_type};base64,{file.data}" if file.data else None)
+def _input_file(file: File) -> Iterable[dict[str, Any]]:
+    url = file.url or (f"data:{file.media_type};base64,{file.data}" if file.data else None)
     kind, _, form = file.media_type.partition("/")
-    if where is None:
+    if url is None:
         return
     if kind == "image":
-        yield {"type": "input_image", "image_url": where, "detail": file.detail or "auto"}
+        yield {"type": "input_image", "image_url": url, "detail": file.detail or "auto"}
     elif kind == "audio" and file.data:
-        yield {"type": "input_audio", "input_audio": {"data": file.data, "format": _AUDIO.get(form, form)}}
+        yield {"type": "input_audio", "input_audio": {"data": file.data, "format": _AUDIO_FORMATS.get(form, form)}}
     elif file.url and not file.url.startswith("data:"):
         yield {"type": "input_file", "file_url": file.url}
     else:
-        yield {"type": "input_file", "file_data": where, "filename": file.filename or "file"}
+        yield {"type": "input_file", "file_data": url, "filename": file.filename or "file"}
 
 
-_AUDIO = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
+_AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}

@@ -1,7 +1,7 @@
-"""Convert what an agent's run yields to events.
+"""Convert the output of an OpenAI Agents run to events.
 
-The model's output comes as raw events of the Responses API, tool results as run items. Items that were streamed are not
-emitted again; those of a model that does not stream are emitted whole.
+Model output comes as raw events of the Responses API, tool results as run items. Items are emitted once: as they are
+streamed, or complete if the model does not stream.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 _NO_ID = "__fake_id__"  # Written by the SDK for models without ids.
 _CALLS = ("function_call", "custom_tool_call")
 _IGNORED_ITEMS = ("mcp_list_tools", "mcp_approval_request", "compaction", "tool_search_call", "tool_search_output")
-"""Between a model and its provider: no output."""
 _FINISHES: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content-filter"}
 
 
@@ -59,14 +58,13 @@ class Reader:
         self.finish: FinishReason = "stop"
         """How the last response of the model ended."""
         self.refused = False
-        """Whether the model refused."""
         self._has_started = False
         self._streamed = False
         self._no_text = True  # No text since the last tool result.
         self._calls: set[str] = set()
         self._approvals: set[str] = set()  # Approvals that were requested.
         self._reported = Usage(input_tokens=0, output_tokens=0)
-        self._reset()
+        self._start_response()
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
         """Convert an object of the SDK, or a list of them; None for other values."""
@@ -76,18 +74,18 @@ class Reader:
         match value:
             case agents.RawResponsesStreamEvent():
                 self._has_started = self._streamed = True
-                return self._raw(value.data)
+                return self._read_raw(value.data)
             case agents.RunItemStreamEvent():
                 self._has_started = True
-                return self._item(value.item)
+                return self._read_item(value.item)
             case agents.AgentUpdatedStreamEvent():
                 return iter(())
             case RunResultBase():
-                return self._result(value)
+                return self._read_result(value)
             case agents.MessageOutputItem() | agents.ReasoningItem() | agents.ToolCallItem() | agents.HandoffCallItem():
-                return self._item(value)
+                return self._read_item(value)
             case agents.ToolCallOutputItem() | agents.HandoffOutputItem() | agents.ToolApprovalItem():
-                return self._item(cast("Any", value))
+                return self._read_item(cast("Any", value))
             case list():
                 parts = [self.feed(each) for each in cast("list[object]", value)]
                 return None if None in parts else chain.from_iterable(each for each in parts if each)
@@ -100,17 +98,16 @@ class Reader:
 
     # Streamed output
 
-    def _reset(self) -> None:
-        """Start a response."""
+    def _start_response(self) -> None:
         self._opened: dict[int, str] = {}  # Its items by index, with the ids of calls.
         self._texts: set[tuple[int, int]] = set()
         self._reasoning_kinds: dict[int, str] = {}  # Which text of a reasoning item is shown: `summary` or `content`.
         self._message = ""
 
-    def _raw(self, event: "TResponseStreamEvent") -> Iterator[OutputValue]:
+    def _read_raw(self, event: "TResponseStreamEvent") -> Iterator[OutputValue]:
         match event.type:
             case "response.created":
-                self._reset()
+                self._start_response()
                 self.finish = "stop"
             case "response.output_item.added":
                 yield from self._open(event.output_index, event.item)
@@ -133,7 +130,7 @@ class Reader:
             case "response.output_item.done":
                 yield from self._close(event.output_index, event.item)
             case "response.completed" | "response.incomplete":
-                yield from self._end(event.response)
+                yield from self._end_response(event.response)
             case _:
                 pass  # Progress of hosted tools, and ends that another event reports too.
 
@@ -143,8 +140,8 @@ class Reader:
         self._opened[index] = ""
         if item.type == "message":
             # Reasoning before it has started the message already.
-            begun = bool(self._reasoning_kinds) and len(self._opened) == len(self._reasoning_kinds) + 1
-            self._message = "" if begun or item.id == _NO_ID else item.id
+            is_started = bool(self._reasoning_kinds) and len(self._opened) == len(self._reasoning_kinds) + 1
+            self._message = "" if is_started or item.id == _NO_ID else item.id
         elif item.type == "reasoning":
             self._reasoning_kinds[index] = ""
             yield ReasoningStarted()
@@ -163,7 +160,7 @@ class Reader:
     def _finish_text(self, key: tuple[int, int], text: str, annotations: Sequence[Any]) -> Iterator[OutputValue]:
         if key not in self._texts:
             yield from self._add_text(key, text)
-        if notes := _annotations(annotations):
+        if notes := _read_annotations(annotations):
             yield TextEnded(annotations=notes)
 
     def _add_refusal(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
@@ -179,7 +176,7 @@ class Reader:
             yield ReasoningDelta(delta=text)
 
     def _close(self, index: int, item: Any) -> Iterator[OutputValue]:
-        """Emit what was not streamed of an item, and its end."""
+        """Emit the rest of an item, and its end."""
         yield from self._open(index, item)
         match item.type:
             case "message":
@@ -196,9 +193,9 @@ class Reader:
                     arguments = item.arguments if item.type == "function_call" else item.input
                     yield ToolEnded(item=call_id, arguments=arguments)
             case _:
-                yield from self._hosted(item)
+                yield from self._read_hosted(item)
 
-    def _end(self, response: "Response") -> Iterator[OutputValue]:
+    def _end_response(self, response: "Response") -> Iterator[OutputValue]:
         if not self._opened:  # A model that does not stream.
             for index, item in enumerate(response.output):
                 yield from self._close(index, item)
@@ -206,33 +203,33 @@ class Reader:
         self.finish = _FINISHES.get(details.reason, "stop") if details else "stop"
         if response.usage is not None:
             yield from self._add_usage(sdk_usage(cast("Any", response.usage)))
-        self._reset()
+        self._start_response()
 
-    def _hosted(self, item: Any) -> Iterator[OutputValue]:
-        """Emit an item of a hosted tool, or of one of ours that is not a function."""
+    def _read_hosted(self, item: Any) -> Iterator[OutputValue]:
+        """Emit an item of a hosted tool, or of a local tool that is not a function."""
         if item.type in _IGNORED_ITEMS:
             return
-        plain = cast("dict[str, Any]", item.model_dump(mode="json", exclude_none=True))
-        if item.type == "image_generation_call" and plain.get("result"):
-            yield File(media_type=f"image/{plain.get('output_format', 'png')}", data=plain["result"])
-        elif call_id := plain.get("call_id"):
+        fields = cast("dict[str, Any]", item.model_dump(mode="json", exclude_none=True))
+        if item.type == "image_generation_call" and fields.get("result"):
+            yield File(media_type=f"image/{fields.get('output_format', 'png')}", data=fields["result"])
+        elif call_id := fields.get("call_id"):
             if call_id not in self._calls:
                 self._calls.add(call_id)
                 arguments = {
-                    key: value for key, value in plain.items() if key not in ("id", "call_id", "type", "status")
+                    key: value for key, value in fields.items() if key not in ("id", "call_id", "type", "status")
                 }
                 name = item.type.removesuffix("_call")
                 yield ToolCall(call_id=call_id, name=name, arguments=json.encode(arguments).decode())
         else:
-            yield Data(name=f"responses:{item.type}", value=plain)
+            yield Data(name=f"responses:{item.type}", value=fields)
 
     # Results
 
-    def _item(self, item: Any) -> Iterator[OutputValue]:
+    def _read_item(self, item: Any) -> Iterator[OutputValue]:
         match item.type:
             case "message_output_item" | "reasoning_item" | "tool_call_item" | "handoff_call_item":
                 if not self._streamed:
-                    self._reset()
+                    self._start_response()
                     yield from self._close(0, item.raw_item)
             case "tool_call_output_item":
                 yield from self._add_result(item.raw_item, item.output)
@@ -251,21 +248,21 @@ class Reader:
             return  # A hosted tool: its item has the result.
         from agents import default_tool_error_function
 
-        # The SDK does not mark errors. Its default text for one is fixed; an author's may be anything.
+        # The SDK does not mark errors; only its default error text can be recognized.
         failed = output == default_tool_error_function(cast("Any", None), Exception())
         self._no_text = True
         yield ToolResult(call_id=str(call_id), output=to_json_value(output), is_error=failed)
 
     def _request_approval(self, item: Any) -> Iterator[OutputValue]:
-        waiting = str(getattr(item, "call_id", None) or item.id)
-        if waiting in self._approvals:
+        request_id = str(getattr(item, "call_id", None) or item.id)
+        if request_id in self._approvals:
             return
-        self._approvals.add(waiting)
+        self._approvals.add(request_id)
         yield Data(
             name=APPROVAL_REQUEST,
             value={
-                "id": waiting,
-                "call_id": waiting if waiting in self._calls else None,
+                "id": request_id,
+                "call_id": request_id if request_id in self._calls else None,
                 "name": item.name,
                 "arguments": item.arguments or "",
                 "message": None,
@@ -275,13 +272,13 @@ class Reader:
         )
         self.finish = "tool-calls"
 
-    def _result(self, result: "RunResultBase") -> Iterator[OutputValue]:
-        """Emit what the whole result adds to what was streamed."""
+    def _read_result(self, result: "RunResultBase") -> Iterator[OutputValue]:
+        """Emit the parts of the result that were not streamed."""
         if not self._has_started:
             if not getattr(result, "is_complete", True):
                 raise BadStream("The workflow gave a RunResultStreaming: yield what its stream_events() gives instead.")
             for item in result.new_items:
-                yield from self._item(item)
+                yield from self._read_item(item)
         yield from self._add_usage(sdk_usage(result.context_wrapper.usage), total=True)
         for pending in cast("RunResultStreaming", result).interruptions:
             yield from self._request_approval(pending)
@@ -312,18 +309,22 @@ def sdk_usage(usage: "ResponseUsage | SdkUsage") -> Usage:
     )
 
 
-def _annotations(given: Iterable[Any]) -> tuple[Annotation, ...]:
-    return tuple(note for annotation in given if (note := _annotation(annotation)) is not None)
+def _read_annotations(annotations: Iterable[Any]) -> tuple[Annotation, ...]:
+    return tuple(note for annotation in annotations if (note := _read_annotation(annotation)) is not None)
 
 
-def _annotation(given: Any) -> Annotation | None:
-    match given.type:
+def _read_annotation(annotation: Any) -> Annotation | None:
+    match annotation.type:
         case "url_citation":
             return Annotation(
-                kind="url", title=given.title, url=given.url, start=given.start_index, end=given.end_index
+                kind="url",
+                title=annotation.title,
+                url=annotation.url,
+                start=annotation.start_index,
+                end=annotation.end_index,
             )
         case "file_citation" | "container_file_citation":
-            return Annotation(kind="file", title=given.filename, file_id=given.file_id)
+            return Annotation(kind="file", title=annotation.filename, file_id=annotation.file_id)
         case _:
             return None
 
@@ -333,7 +334,7 @@ def _reasoning_text(item: "ResponseReasoningItem") -> str:
 
 
 def to_json_value(value: object) -> Any:
-    """Convert to JSON; other values become the text that the model got."""
+    """Convert to JSON; other values become their `str()`, which the model gets too."""
     try:
         return json.to_builtins(value)
     except json.NotJson:

@@ -1,8 +1,7 @@
 """Trace the steps of the OpenAI Agents SDK: agents, models, tools, handoffs and guardrails.
 
-Our span processor, besides the author's, sees all runs of the SDK that are traced. Agents that we run are traced by our
-own provider, because the SDK's would send messages to OpenAI; hooks add what their spans lack. Tasks and turns are not
-shown.
+A span processor sees all traced runs of the SDK. Adopted agents are traced by a separate provider, because the SDK's
+would send messages to OpenAI; hooks add what their spans lack. Tasks and turns are not shown.
 """
 
 import logging
@@ -82,16 +81,19 @@ def response_details(response: Any) -> DetailsProvider:
 
 
 def _generation_details(inputs: Any, outputs: Any, model: str | None, settings: Any, usage: Any) -> StepDetails:
-    responses = [each for each in as_list(to_json_value(outputs)) if dict_or_empty(each).get("object") == "response"]
-    output_items = [item for each in responses for item in as_list(each.get("output"))]
+    responses = [
+        response for response in as_list(to_json_value(outputs)) if dict_or_empty(response).get("object") == "response"
+    ]
+    output_items = [item for response in responses for item in as_list(response.get("output"))]
     return StepDetails(
         messages_in=as_list(to_json_value(inputs)),
         messages_out=output_items or as_list(to_json_value(outputs)),
-        model=next((optional_str(each.get("model")) for each in responses if each.get("model")), None) or model,
+        model=next((optional_str(response.get("model")) for response in responses if response.get("model")), None)
+        or model,
         parameters=_parameters(settings),
-        tools=[tool for each in responses for tool in as_list(each.get("tools"))],
+        tools=[tool for response in responses for tool in as_list(response.get("tools"))],
         usage=_parse_usage(usage),
-        finish=_finish(responses[0]) if responses else None,
+        finish=_finish_reason(responses[0]) if responses else None,
     )
 
 
@@ -112,7 +114,7 @@ def _response_details(input_value: Any, response: Any, usage: Any) -> StepDetail
         parameters=visible_parameters(fields),
         tools=as_list(fields.get("tools")),
         usage=_known_usage(sdk_usage(response.usage)) if response.usage else _parse_usage(usage),
-        finish=_finish(fields),
+        finish=_finish_reason(fields),
     )
 
 
@@ -121,7 +123,7 @@ def _value_details(inputs: Any, outputs: Any) -> StepDetails:
 
 
 def _copy_list(value: Any) -> Any:
-    return list(value) if isinstance(value, list | tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # of whatever
+    return list(value) if isinstance(value, list | tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # Any items
 
 
 def _system_message(instructions: Any) -> list[Any]:
@@ -133,15 +135,15 @@ def _dump_items(items: Sequence[Any]) -> list[Any]:
 
 
 def _parameters(settings: Any) -> dict[str, Any]:
-    read: Callable[[], Any] | None = getattr(settings, "to_json_dict", None)
-    return visible_parameters(dict_or_empty(to_json_value(settings if read is None else read())))
+    to_json: Callable[[], Any] | None = getattr(settings, "to_json_dict", None)
+    return visible_parameters(dict_or_empty(to_json_value(settings if to_json is None else to_json())))
 
 
-def _finish(response: Any) -> str:
+def _finish_reason(response: Any) -> str:
     fields = dict_or_empty(response)
-    why = optional_str(dict_or_empty(fields.get("incomplete_details")).get("reason"))
-    calls = any(dict_or_empty(item).get("type") == "function_call" for item in as_list(fields.get("output")))
-    return why or ("tool_calls" if calls else "stop")
+    reason = optional_str(dict_or_empty(fields.get("incomplete_details")).get("reason"))
+    has_calls = any(dict_or_empty(item).get("type") == "function_call" for item in as_list(fields.get("output")))
+    return reason or ("tool_calls" if has_calls else "stop")
 
 
 def _parse_usage(usage: Any) -> Usage | None:
@@ -168,8 +170,8 @@ def _known_usage(usage: Usage) -> Usage | None:
 log = logging.getLogger("palaver.frameworks")
 
 SOURCE = ("openaiagents",)
-_HIDDEN = ("task", "turn")
-_MODELS = ("generation", "response")
+_HIDDEN_TYPES = ("task", "turn")
+_MODEL_TYPES = ("generation", "response")
 _KINDS: dict[str, StepKind] = {
     "agent": "agent",
     "function": "tool",
@@ -183,13 +185,13 @@ _MAX_OPEN_SPANS = 10_000
 
 
 def install_listener() -> None:
-    """Add our processor to the SDK, for runs that authors start."""
+    """Add the processor to the SDK, for runs that workflow code starts."""
     add_trace_processor(_PROCESSOR)
 
 
 @contextmanager
 def step_hooks() -> "Generator[_Hooks | None]":
-    """Trace what the SDK starts in this context for us only, with the returned hooks.
+    """Trace SDK runs in this context with the yielded hooks, without reporting to OpenAI.
 
     Yields None if the run is not traced: then the SDK's tracing should be off.
     """
@@ -197,8 +199,8 @@ def step_hooks() -> "Generator[_Hooks | None]":
     if step_listener is None:
         yield None
         return
-    if not isinstance(default := get_trace_provider(), _Provider):
-        set_trace_provider(_Provider(default))
+    if not isinstance(default := get_trace_provider(), _SwitchingProvider):
+        set_trace_provider(_SwitchingProvider(default))
     hooks = _Hooks(step_listener)
     token = _HOOKS.set(hooks)
     try:
@@ -211,23 +213,21 @@ def step_hooks() -> "Generator[_Hooks | None]":
 
 
 class _OpenSpan:
-    __slots__ = ("owns", "raised", "step")
+    __slots__ = ("handled_exception", "owns_step", "step")
 
-    def __init__(self, step: Step | None, *, owns: bool) -> None:
+    def __init__(self, step: Step | None, *, owns_step: bool) -> None:
         self.step = step  # For a hidden span, the step around it.
-        self.owns = owns
-        self.raised = sys.exception()  # It may run while another exception is handled.
+        self.owns_step = owns_step
+        self.handled_exception = sys.exception()  # An exception that is already being handled.
 
 
 class _Processor(TracingProcessor):
-    """Reports spans as steps."""
-
     def __init__(self) -> None:
         self._open: dict[str, _OpenSpan] = {}
 
     def step_of(self, span: "Span[Any] | None") -> Step | None:
-        known = None if span is None else self._open.get(span.span_id)
-        return None if known is None else known.step
+        open_span = None if span is None else self._open.get(span.span_id)
+        return None if open_span is None else open_span.step
 
     def on_trace_start(self, trace: Trace) -> None:
         pass
@@ -244,30 +244,30 @@ class _Processor(TracingProcessor):
         self._open[span.span_id] = self._open_span(span, step_listener)
 
     def _open_span(self, span: "Span[Any]", step_listener: StepListener) -> _OpenSpan:
-        data, own = span.span_data, _HOOKS.get()
-        known = self._open.get(span.parent_id or "")
-        parent = None if known is None else known.step
-        if data.type in _HIDDEN:
-            return _OpenSpan(parent, owns=False)
+        data, hooks = span.span_data, _HOOKS.get()
+        outer = self._open.get(span.parent_id or "")
+        parent = None if outer is None else outer.step
+        if data.type in _HIDDEN_TYPES:
+            return _OpenSpan(parent, owns_step=False)
         if (
-            data.type in _MODELS
-            and own is not None
-            and (model_steps := own.model_steps.get(span.parent_id)) is not None
+            data.type in _MODEL_TYPES
+            and hooks is not None
+            and (model_step := hooks.model_steps.get(span.parent_id)) is not None
         ):
-            return _OpenSpan(model_steps, owns=True)
+            return _OpenSpan(model_step, owns_step=True)
         kind = _KINDS.get(data.type, "task")
-        call_id = own.handoff_call_id if own is not None and data.type == "handoff" else None
+        call_id = hooks.handoff_call_id if hooks is not None and data.type == "handoff" else None
         step = step_listener.begin(
             SOURCE, kind, span_name(data), parent=parent, call_id=call_id, details=span_details(data)
         )
-        return _OpenSpan(step, owns=True)
+        return _OpenSpan(step, owns_step=True)
 
     def on_span_end(self, span: "Span[Any]") -> None:
-        known = self._open.pop(span.span_id, None)
-        if known is None or known.step is None or not known.owns:
+        open_span = self._open.pop(span.span_id, None)
+        if open_span is None or open_span.step is None or not open_span.owns_step:
             return
-        data, step, raised = span.span_data, known.step, sys.exception()
-        error: BaseException | StepError | None = None if raised is known.raised else raised
+        data, step, raised = span.span_data, open_span.step, sys.exception()
+        error: BaseException | StepError | None = None if raised is open_span.handled_exception else raised
         if error is None and span.error is not None:
             error = StepError("tool_error" if data.type == "function" else "error", _error_text(span.error))
         if step.kind != "llm":
@@ -293,23 +293,23 @@ def _has_output(data: Any) -> bool:
 
 
 def _error_text(error: Any) -> str:
-    more = dict_or_empty(error.get("data")).get("error")
-    return f"{error['message']}: {more}" if more else str(error["message"])
+    details = dict_or_empty(error.get("data")).get("error")
+    return f"{error['message']}: {details}" if details else str(error["message"])
 
 
-# Runs that we start
+# Adopted agents
 
 
 _Hook = Callable[..., "CoroutineType[Any, Any, None]"]
 
 
-def _suppress_errors(tell: _Hook) -> _Hook:
+def _suppress_errors(hook: _Hook) -> _Hook:
     """An exception in a hook would break the run."""
 
-    @wraps(tell)
+    @wraps(hook)
     async def wrapper(*args: Any, **kwargs: Any) -> None:
         try:
-            await tell(*args, **kwargs)
+            await hook(*args, **kwargs)
         except Exception:
             log.debug("A step could not be told", exc_info=True)
 
@@ -328,9 +328,9 @@ class _Hooks(RunHooks[Any]):
 
     @_suppress_errors
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: str | None, input_items: list[Any]) -> None:  # noqa: ARG002
-        tell = request_details(agent.model, system_prompt, input_items, agent.model_settings)
+        details = request_details(agent.model, system_prompt, input_items, agent.model_settings)
         span = get_current_span()
-        step = self._listener.begin(SOURCE, "llm", "", parent=_PROCESSOR.step_of(span), details=tell)
+        step = self._listener.begin(SOURCE, "llm", "", parent=_PROCESSOR.step_of(span), details=details)
         if step is not None:
             self.model_steps[None if span is None else span.span_id] = step
 
@@ -360,8 +360,8 @@ class _Hooks(RunHooks[Any]):
 _HOOKS: ContextVar[_Hooks | None] = ContextVar("palaver-openai-agents", default=None)
 
 
-class _Provider(TraceProvider):
-    """The process's provider, except for agents that we run: those are traced by ours, whatever its settings."""
+class _SwitchingProvider(TraceProvider):
+    """Wraps the process's provider; adopted agents are traced by another one, whatever the settings."""
 
     def __init__(self, default: TraceProvider) -> None:
         self._default = default
@@ -379,7 +379,7 @@ class _Provider(TraceProvider):
     def _current(self) -> TraceProvider:
         return self._default if _HOOKS.get() is None else self._provider
 
-    # Settings are the author's.
+    # Settings apply to the process's provider.
 
     def register_processor(self, processor: TracingProcessor) -> None:
         self._default.register_processor(processor)

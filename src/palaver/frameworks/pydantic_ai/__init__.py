@@ -1,11 +1,11 @@
 """Pydantic AI: an `Agent` as a workflow.
 
-    reader  what a run yields: stream events, messages, a whole result
+    reader  stream events, messages and results of a run
     steps   trace steps through a capability
 
-This module is the adapter: `adopt` wraps an agent, which gets our Context if `deps_type=Context`; `written` converts a
-history. The agent's own system prompt comes first; a client's is added to the instructions. Client tools are not
-forwarded. A tool that needs approval ends the run with an `approval-request`, if the agent's output type includes
+This module is the adapter: `adopt` wraps an agent, which gets the Context if `deps_type=Context`; `written` converts a
+history. The agent's system prompt comes first; a client's is added to the instructions. Client tools are not forwarded.
+A tool that needs approval ends the run with an `approval-request`, if the agent's output type includes
 `DeferredToolRequests`; it cannot be resumed, because the pending call is not stored.
 """
 
@@ -61,7 +61,7 @@ def adopt(
         )
     return AdoptedWorkflow(
         agent,
-        partial(_answer, agent),
+        partial(_run_agent, agent),
         place=f"Pydantic AI: {agent.name or name}",
         resumes=False,
         name=name,
@@ -71,7 +71,7 @@ def adopt(
     )
 
 
-async def _answer(
+async def _run_agent(
     agent: "AbstractAgent[Any, Any]", messages: list[Message], ctx: Context
 ) -> AsyncGenerator[object, None]:
     from pydantic_ai.capabilities import ReinjectSystemPrompt
@@ -107,36 +107,36 @@ async def _answer(
 
 
 def written(messages: Sequence[Message]) -> "list[ModelMessage]":
-    """Convert our messages to requests and responses.
+    """Convert messages to requests and responses.
 
-    Reasoning, data and files by `file_id` are left out, and calls without a result: an agent would run them, though the
-    history may come from anyone.
+    Reasoning, data and files by `file_id` are left out, and calls without a result: the agent would run them, though
+    the history is untrusted.
     """
     from pydantic_ai.messages import ModelRequest, ModelResponse
 
     names = {call.call_id: call.name for message in messages for call in message.tool_calls}
-    answered = {result.call_id for message in messages for result in message.tool_results}
+    answered_ids = {result.call_id for message in messages for result in message.tool_results}
     history: list[ModelMessage] = []
     for message in messages:
         if message.role == "assistant":
-            if parts := list(_response_parts(message, answered)):
+            if parts := list(_response_parts(message, answered_ids)):
                 history.append(ModelResponse(parts=parts))
         elif request_parts := list(_request_parts(message, names)):
-            if history and isinstance(before := history[-1], ModelRequest):
-                history[-1] = ModelRequest(parts=[*before.parts, *request_parts])
+            if history and isinstance(last := history[-1], ModelRequest):
+                history[-1] = ModelRequest(parts=[*last.parts, *request_parts])
             else:
                 history.append(ModelRequest(parts=request_parts))
     return history
 
 
-def _response_parts(message: Message, answered: Container[str]) -> "Iterator[ModelResponsePart]":
+def _response_parts(message: Message, answered_ids: Container[str]) -> "Iterator[ModelResponsePart]":
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     for part in message.parts:
         match part:
             case Text(text=text) | Refusal(text=text) if text:
                 yield TextPart(content=text)
-            case ToolCall() if part.call_id in answered:
+            case ToolCall() if part.call_id in answered_ids:
                 yield ToolCallPart(tool_name=part.name, args=part.arguments or "{}", tool_call_id=part.call_id)
             case _:
                 pass  # Not readable for a model.
@@ -156,26 +156,26 @@ def _request_parts(message: Message, names: Mapping[str, str]) -> "Iterator[Mode
             tool_call_id=result.call_id,
             outcome="failed" if result.is_error else "success",
         )
-    content = [piece for part in message.parts for piece in _content(part)]
+    content = [piece for part in message.parts for piece in _user_content(part)]
     if any(not isinstance(piece, str) for piece in content):
         yield UserPromptPart(content=content)
     elif content:
         yield UserPromptPart(content="".join(cast("list[str]", content)))
 
 
-def _content(part: Part) -> "Iterator[UserContent]":
+def _user_content(part: Part) -> "Iterator[UserContent]":
     match part:
         case Text(text=text) if text:
             yield text
         case File(data=str(data), media_type=kind):
-            yield _binary(f"data:{kind};base64,{data}")
+            yield _binary_content(f"data:{kind};base64,{data}")
         case File(url=str(url), media_type=kind):
-            yield _binary(url) if url.startswith("data:") else _file_url(url, kind)
+            yield _binary_content(url) if url.startswith("data:") else _file_url(url, kind)
         case _:
             pass  # Not readable for a model.
 
 
-def _binary(uri: str) -> "BinaryContent":
+def _binary_content(uri: str) -> "BinaryContent":
     from pydantic_ai.messages import BinaryContent
 
     try:
@@ -188,5 +188,5 @@ def _file_url(url: str, kind: str) -> "UserContent":
     """The provider fetches the file, or Pydantic AI, which refuses private addresses."""
     from pydantic_ai.messages import AudioUrl, DocumentUrl, ImageUrl, VideoUrl
 
-    links = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl}
-    return links.get(kind.partition("/")[0], DocumentUrl)(url=url, media_type=kind)
+    url_types = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl}
+    return url_types.get(kind.partition("/")[0], DocumentUrl)(url=url, media_type=kind)

@@ -1,7 +1,7 @@
-"""Convert what an agent's run yields to events.
+"""Convert the output of a Pydantic AI run to events.
 
-The model's output comes as parts that start, grow and end, tool results as separate events. A call of an output tool is
-how a model gives a structured answer: it is emitted as the answer, not as a call.
+Model output comes as parts that start, grow and end, tool results as separate events. A model gives a structured
+answer by calling an output tool: that is emitted as the answer, not as a call.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,11 +52,10 @@ class Reader:
         """How the last response of the model ended."""
         self._has_started = False
         self._no_text = True  # No text since the last tool result.
-        self._pending_call: tuple[int, BaseToolCallPart[Any]] | None = (
-            None  # Until the next event tells whether it is an answer.
-        )
+        # Held back until the next event shows whether it is an answer.
+        self._pending_call: tuple[int, BaseToolCallPart[Any]] | None = None
         self._outputs: set[str] = set()  # Calls that are answers.
-        self._calls: dict[str, str] = {}  # The framework's call id to ours, of the newest call.
+        self._calls: dict[str, str] = {}  # The framework's call id to the emitted one, of the newest call.
         self._id_counts: dict[str, int] = {}  # How often a call id was used.
         self._output_tool: str | None = None
         self._open: dict[int, str] = {}  # The calls of this response, by the index of their part.
@@ -64,28 +63,29 @@ class Reader:
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
         """Convert an object of the framework, or a list of them; None for other values."""
-        from pydantic_ai import messages as theirs
+        from pydantic_ai import messages as sdk
         from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
 
         match value:
-            case theirs.FinalResultEvent():
+            case sdk.FinalResultEvent():
                 return self._emit_pending_call(output=value.tool_call_id)
             case AgentRunResultEvent():
-                return chain(self._emit_pending_call(), self._result(cast("AgentRunResultEvent[Any]", value).result))
+                return chain(
+                    self._emit_pending_call(), self._read_result(cast("AgentRunResultEvent[Any]", value).result)
+                )
             case AgentRunResult():
-                return self._result(cast("AgentRunResult[Any]", value))
-            case theirs.ModelResponse() | theirs.ModelRequest():
-                return self._read_complete(value)
+                return self._read_result(cast("AgentRunResult[Any]", value))
+            case sdk.ModelResponse() | sdk.ModelRequest():
+                return self._read_message(value)
             case list():
                 parts = [self.feed(each) for each in cast("list[object]", value)]
                 return None if None in parts else chain.from_iterable(each for each in parts if each)
             case _ if isinstance(kind := getattr(value, "event_kind", None), str):
-                return chain(self._emit_pending_call(), self._event(kind, value))
+                return chain(self._emit_pending_call(), self._read_event(kind, value))
             case _:
                 return None
 
     def spend(self, total: "RunUsage") -> Iterator[OutputValue]:
-        """Emit usage beyond what was reported."""
         more = usage_difference(agent_usage(total), self._reported)
         if more.total_tokens > 0:
             self._reported += more
@@ -95,15 +95,15 @@ class Reader:
         """Return the finish reason, unless it is `stop`."""
         return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
 
-    def _event(self, kind: str, event: Any) -> Iterator[OutputValue]:
+    def _read_event(self, kind: str, event: Any) -> Iterator[OutputValue]:
         self._has_started = True
         match kind:
             case "part_start":
-                yield from self._start(event.index, event.part)
+                yield from self._start_part(event.index, event.part)
             case "part_delta":
-                yield from self._grow(event.index, event.delta)
+                yield from self._extend(event.index, event.delta)
             case "part_end":
-                yield from self._finish(event.index, event.part)
+                yield from self._end_part(event.index, event.part)
             case "function_tool_call" | "output_tool_call":
                 yield from self._end_call(event.part)
             case "function_tool_result" | "output_tool_result":
@@ -115,7 +115,7 @@ class Reader:
 
     # Streamed output
 
-    def _start(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
+    def _start_part(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
         if index == 0:
             self._open = {}
         match part.part_kind:
@@ -129,7 +129,7 @@ class Reader:
             case "tool-call":
                 self._pending_call = index, part
             case "builtin-tool-call":
-                yield from self._call(index, part)
+                yield from self._start_call(index, part)
             case "builtin-tool-return":
                 yield from self._add_result(part)
             case "file":
@@ -138,7 +138,7 @@ class Reader:
             case "compaction" | "speech":
                 pass
 
-    def _grow(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[OutputValue]:
+    def _extend(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[OutputValue]:
         match delta.part_delta_kind:
             case "text":
                 yield from self._add_text(delta.content_delta)
@@ -150,8 +150,8 @@ class Reader:
             case "speech":
                 pass
 
-    def _finish(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
-        """End a part. Arguments of a call may still come if calls are interleaved: it ends when it is made."""
+    def _end_part(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
+        """End a part. Arguments of a call may still come if calls are interleaved: it ends when it is executed."""
         match part.part_kind:
             case "text" if notes := _annotations(part):
                 yield TextEnded(annotations=notes)
@@ -168,17 +168,17 @@ class Reader:
             yield TextDelta(delta=text)
 
     def _emit_pending_call(self, output: str | None = None) -> Iterator[OutputValue]:
-        """Emit the call that waited, unless it is the output tool's."""
-        waiting, self._pending_call = self._pending_call, None
-        if waiting is None:
+        """Emit the pending call, unless it is the output tool's."""
+        pending, self._pending_call = self._pending_call, None
+        if pending is None:
             return
-        index, part = waiting
+        index, part = pending
         if part.tool_call_id == output:
             self._outputs.add(part.tool_call_id)
         else:
-            yield from self._call(index, part)
+            yield from self._start_call(index, part)
 
-    def _call(self, index: int, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
+    def _start_call(self, index: int, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
         remote_id = part.tool_call_id
         self._id_counts[remote_id] = times = self._id_counts.get(remote_id, 0) + 1
         call_id = remote_id if times == 1 else f"{remote_id}.{times}"  # Some models reuse ids in every response.
@@ -199,7 +199,7 @@ class Reader:
         if part.tool_call_id in self._outputs:
             return
         failed = part.outcome in ERROR_OUTCOMES
-        # Details of a validation error may contain the author's values: the model sees less.
+        # Details of a validation error may contain private values: use the text that the model sees.
         output = (
             part.model_response_str() if failed and not isinstance(part.content, str) else to_json_value(part.content)
         )
@@ -207,7 +207,7 @@ class Reader:
         call_id = self._calls.get(part.tool_call_id, part.tool_call_id)
         yield ToolResult(call_id=call_id, output=output, is_error=failed)
 
-    def _read_complete(self, message: "ModelMessage") -> Iterator[OutputValue]:
+    def _read_message(self, message: "ModelMessage") -> Iterator[OutputValue]:
         """Emit a message that was not streamed: all of a response, the tool results of a request."""
         if message.kind == "request":
             for part in message.parts:
@@ -215,25 +215,25 @@ class Reader:
                     yield from self._add_result(part)
             return
         for index, part in enumerate(message.parts):
-            yield from self._start(index, part)
+            yield from self._start_part(index, part)
             if part.part_kind == "tool-call" and part.tool_name == self._output_tool:
                 self._outputs.add(part.tool_call_id)
                 self._pending_call = None
             yield from self._emit_pending_call()
-            yield from self._finish(index, part)
+            yield from self._end_part(index, part)
         self.finish = _FINISHES.get(message.finish_reason, "stop")
-        yield Message.assistant()  # What follows is another message.
+        yield Message.assistant()  # Ends the message.
 
-    def _result(self, result: "AgentRunResult[Any]") -> Iterator[OutputValue]:
-        """Emit what the whole result adds to what was streamed."""
+    def _read_result(self, result: "AgentRunResult[Any]") -> Iterator[OutputValue]:
+        """Emit the parts of the result that were not streamed."""
         from pydantic_ai.messages import ModelResponse
         from pydantic_ai.tools import DeferredToolRequests
 
         new = result.new_messages()
         if not self._has_started:
-            self._output_tool = getattr(result, "_output_tool_name", None)  # It is not in any message.
+            self._output_tool = getattr(result, "_output_tool_name", None)  # Not in any message.
             for message in new:
-                yield from self._read_complete(message)
+                yield from self._read_message(message)
         yield from self.spend(result.usage)
         last = next((message for message in reversed(new) if isinstance(message, ModelResponse)), None)
         self.finish = _FINISHES.get(last.finish_reason if last else None, "stop")
@@ -243,7 +243,6 @@ class Reader:
             yield from self._add_output(to_json_value(result.output))
 
     def _add_output(self, output: Any) -> Iterator[OutputValue]:
-        """Emit the answer if it is more than the text that was streamed."""
         data = [] if isinstance(output, str) else [Data(name="output", value=output)]
         if self._no_text or self._outputs:
             text = output if isinstance(output, str) else json.encode(output).decode()

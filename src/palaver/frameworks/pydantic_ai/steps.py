@@ -1,7 +1,7 @@
 """Trace the steps of a Pydantic AI run: the agent, its model calls and its tools. Needs no OpenTelemetry.
 
-A capability is added to each traced run that we start. If the author has instrumented the agent and its spans reach us,
-those are shown instead.
+A capability is added to each traced run of an adopted agent. If the agent itself is instrumented and its spans reach
+the server, those are shown instead.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class _StepReporter(AbstractCapability[Any]):
             self.cancelled_step = step
             raise
         except BaseException as error:
-            _end(step, error=_fault(error))
+            _end(step, error=_step_error(error))
             raise
         _end(step, finished_details(response))
         return response
@@ -103,25 +103,25 @@ class _StepReporter(AbstractCapability[Any]):
 
 
 def _end(
-    step: Step | None, tell: DetailsProvider | None = None, *, error: BaseException | StepError | None = None
+    step: Step | None, details: DetailsProvider | None = None, *, error: BaseException | StepError | None = None
 ) -> None:
     if step is not None:
-        step.end(tell, error=error)
+        step.end(details, error=error)
 
 
 async def _run_step(
-    step: Step | None, run: Callable[[], Awaitable[Any]], tell: Callable[[Any], DetailsProvider]
+    step: Step | None, run: Callable[[], Awaitable[Any]], make_details: Callable[[Any], DetailsProvider]
 ) -> Any:
     try:
         result = await run()
     except BaseException as error:
-        _end(step, error=_fault(error))
+        _end(step, error=_step_error(error))
         raise
-    _end(step, tell(result))
+    _end(step, make_details(result))
     return result
 
 
-def _fault(error: BaseException) -> BaseException | StepError | None:
+def _step_error(error: BaseException) -> BaseException | StepError | None:
     match error:
         case CallDeferred() | ApprovalRequired() | SkipToolExecution():
             return None  # Raised for control flow, not as an error.
@@ -145,12 +145,14 @@ def _dump_messages(messages: Sequence[ModelMessage]) -> list[Any]:
 
 def _request_details(request: Any) -> DetailsProvider:
     messages, settings = list(request.messages), dict(request.model_settings or {})
-    model, given = request.model, request.model_request_parameters
+    model, request_parameters = request.model, request.model_request_parameters
 
-    def tell() -> StepDetails:
-        instructions = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
+    def details() -> StepDetails:
+        instructions = next(
+            (message.instructions for message in reversed(messages) if isinstance(message, ModelRequest)), None
+        )
         leading = [{"role": "system", "parts": [{"type": "text", "content": instructions}]}] if instructions else []
-        tools = [*given.function_tools, *given.output_tools]
+        tools = [*request_parameters.function_tools, *request_parameters.output_tools]
         return StepDetails(
             messages_in=[*leading, *_dump_messages(messages)],
             model=model.model_name,
@@ -162,7 +164,7 @@ def _request_details(request: Any) -> DetailsProvider:
             ],
         )
 
-    return tell
+    return details
 
 
 def _response_details(request: StepDetails, response: ModelResponse) -> StepDetails:
@@ -177,9 +179,9 @@ def _response_details(request: StepDetails, response: ModelResponse) -> StepDeta
     )
 
 
-def _run_details(result: Any, before: int) -> StepDetails:
+def _run_details(result: Any, history_length: int) -> StepDetails:
     output = result.output
-    messages = _dump_messages(result.all_messages()[before:])
+    messages = _dump_messages(result.all_messages()[history_length:])
     return StepDetails(messages_out=messages, outputs=None if isinstance(output, str) else to_json_value(output))
 
 
