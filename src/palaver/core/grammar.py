@@ -113,7 +113,7 @@ def end_event(item: Item, text: str, seq: int) -> TextEnded | ReasoningEnded | T
 
 
 def is_valid_delta(delta: TextDelta | ReasoningDelta | ToolDelta) -> bool:
-    """Whether a delta can be used as it is; its text is checked when it is added."""
+    """Whether a delta can be used unchanged; its text is checked when it is added."""
     return type(delta.delta) is str and type(delta.item) is str and delta.item.isascii()
 
 
@@ -295,7 +295,7 @@ class Grammar:
                 self._end_current_item()
                 self.ending = value
             case RunStarted():
-                pass  # The start event of a remote run; ours was already sent.
+                pass  # The start event of a remote run; the local one was already sent.
             case _:
                 assert_never(value)
 

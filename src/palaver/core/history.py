@@ -32,7 +32,7 @@ DEFAULT_HISTORY_LIMITS = HistoryLimits()
 def validate_history(
     messages: Sequence[Message], *, system: SystemPolicy = "keep", limits: HistoryLimits = DEFAULT_HISTORY_LIMITS
 ) -> tuple[tuple[Message, ...], list[str]]:
-    """Return the messages that a workflow may receive, and warnings about what was dropped.
+    """Return the messages that a workflow may receive, and warnings about dropped ones.
 
     A result must answer an earlier call without one. Calls without a result are dropped, since models reject them.
     System messages are marked, dropped or rejected, according to `system`.

@@ -54,9 +54,9 @@ def connect(
 ) -> RemoteWorkflow:
     """Wrap the service at a URL: `weather = connect("http://localhost:9000/weather", headers={"authorization": "…"})`.
 
-    It is asked what it is, at once and for 15 seconds at most. One that cannot be reached is kept and asked again when
-    it is called; one that does not say what it is raises NotDiscovered, unless `dialect` and `is_chat` tell. `headers`
-    go to that service only and are shown nowhere.
+    Discovery takes at most 15 seconds. If the service is unreachable, it is discovered again when it is called. Raises
+    NotDiscovered if it cannot be identified, unless `dialect` and `is_chat` are passed. `headers` are sent to that
+    service only and never shown.
     """
     check_url(url)
     workflow_name = check_workflow_name(name if name is not None else default_name(url))

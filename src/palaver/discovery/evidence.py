@@ -95,7 +95,7 @@ class DocumentFacts(Struct, frozen=True, kw_only=True):
     """Whether the input schema has messages; None if there is no schema."""
     dialect: Dialect | None = None
     endpoint: str | None = None
-    """Where the workflow is called, if the document says so."""
+    """Path of the call, if the document has one."""
     streams: bool | None = None
     schemas: dict[str, object] = field(default_factory=dict[str, object])
     parameters: dict[str, object] = field(default_factory=dict[str, object])

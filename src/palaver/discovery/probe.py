@@ -62,7 +62,7 @@ class _Verdict(Struct, frozen=True):
 
 
 class _CredentialsRequired(Exception):
-    pass
+    """Ends the search: further requests would be refused too."""
 
 
 async def discover(
@@ -213,7 +213,7 @@ class _Search:
         return facts
 
     async def _send(self, method: str, path: str) -> tuple[int | None, bytes | str]:
-        """Return status and body, or a line that says why there is no body."""
+        """Return status and body, or the reason for a missing body as text."""
         import httpx
 
         timeout = min(self.seconds, self.deadline - asyncio.get_running_loop().time())
@@ -257,7 +257,7 @@ def _status_text(status: int, location: str) -> str:
 
 
 def _decode_object(body: bytes) -> dict[str, Any] | str:
-    """Decode a JSON object, or return a line that says why it is not one."""
+    """Decode a JSON object, or return an error text."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (ValueError, RecursionError):  # Not JSON, not an object, not UTF-8, or nested too deeply.

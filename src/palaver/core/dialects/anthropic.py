@@ -289,7 +289,7 @@ def _write_part(part: Part) -> dict[str, Any] | None:
 
 
 def _write_output(output: Any) -> Any:
-    """Return content blocks as they are, anything else as text."""
+    """Return content blocks unchanged, anything else as text."""
     if output is None:
         return None
     blocks = cast("list[Any]", output) if isinstance(output, list) else []

@@ -384,7 +384,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
     dialect: Dialect
     elements: list[Any]
     start: int = 0
-    """Index of the first element in the whole list."""
+    """Index of the first element in the original list."""
 
 
 def is_unknown_element(element: object) -> bool:
@@ -493,7 +493,7 @@ def _unwrap(element: Any) -> Any:
 
 
 def explain_rejection(value: object) -> tuple[int | None, str]:
-    """Return the index of the first element that is not a message, and what is wrong with it."""
+    """Return the index of the first element that is not a message, and the reason."""
     if not is_list(value):
         return None, "is not a list of messages"
     for index, element in enumerate(list_items(value)):

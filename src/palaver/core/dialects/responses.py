@@ -230,7 +230,7 @@ ItemContent = Message | Part | tuple[Message]
 EMPTY_REASONING = Reasoning("")
 
 _CHAT_COMPLETIONS = frozenset("tool_calls function_call tool_call_id reasoning_content refusal palaver".split())
-"""Keys that only a Chat Completions message has, whatever its `type`."""
+"""Keys that only Chat Completions messages have."""
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:

@@ -239,7 +239,7 @@ class _StepSplitter:
             self._user_parts.append(outcome)
 
     def note(self, note: Annotation) -> bool:
-        """Add an annotation to the last text; return False if there is none."""
+        """Add an annotation to the last text; return False without a text."""
         if self._last_text < 0:
             return False
         self._notes.setdefault(self._last_text, []).append(note)

@@ -81,9 +81,7 @@ def _is_moderate(value: object) -> bool:
 
 def _pieces(value: Any, max_chars: int) -> Iterator[tuple[str, int]]:
     """Yield the JSON in pieces, each with the number of characters that were left out."""
-    open_containers: list[
-        tuple[Iterator[Any], str]
-    ] = []  # The remaining items of each open container, and its closing bracket.
+    stack: list[tuple[Iterator[Any], str]] = []  # The remaining items of each open container, and its closing bracket.
     separator = ""
     for _ in range(_MAX_PIECES):
         contents = _contents(value)
@@ -91,16 +89,16 @@ def _pieces(value: Any, max_chars: int) -> Iterator[tuple[str, int]]:
             piece, omitted = _leaf(value, max_chars)
             yield separator + piece, omitted
         else:
-            open_containers.append(contents)
+            stack.append(contents)
             yield separator + ("{" if contents[1] == "}" else "["), 0
         separator = "," if contents is None else ""
-        while open_containers:
-            items, close = open_containers[-1]
+        while stack:
+            items, close = stack[-1]
             try:
                 value = next(items)
                 break
             except StopIteration:
-                open_containers.pop()
+                stack.pop()
                 yield close, 0
                 separator = ","
         else:

@@ -1,4 +1,4 @@
-"""Explain why no conversation was found: each location that was searched, and what is wrong there.
+"""Explain why no conversation was found: each searched location, and the fault there.
 
 Repeats the steps of the searches, up to a maximum number of locations. Never raises.
 """
@@ -91,11 +91,11 @@ def _faults(value: object, search: _Search) -> Iterator[Reason]:
     """Yield every fault of a value; without any, the visited locations."""
     seen: _Visited = {}
     decoded, _ = _decode(value, _Location(), search)
-    has_none = True
+    no_faults = True
     for fault in chain(_visit(value, _Location(), search, seen), _other_conversations(decoded, search)):
-        has_none = False
+        no_faults = False
         yield fault
-    if has_none:
+    if no_faults:
         for location, visited in seen.values() or ((_Location(), decoded),):
             yield Reason(location.path, _describe_value(visited))
 
@@ -187,13 +187,9 @@ def _response_message(key: str, entry: object, search: _Search) -> _Object | Non
 def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
     if not isinstance(value, dict):
         return
-    known_keys = {*search.order.keys, *(path[0] for path in search.order.wrappers), *RESPONSE_KEYS}
-    for key, inner in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
-        if (
-            key not in known_keys
-            and isinstance(inner, list | dict)
-            and read_conversation(cast("object", inner)) is not None
-        ):
+    known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *RESPONSE_KEYS}
+    for key, item in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
+        if key not in known and isinstance(item, list | dict) and read_conversation(cast("object", item)) is not None:
             path = _Location().below(json.replace_surrogates(_name(key))).path
             yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
 

@@ -137,7 +137,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def extract_chat_messages(value: object, prefer: Prefer | None = None) -> list[Any] | None:
-    """Return the messages in a value, as they are; None if it holds no conversation.
+    """Return the messages in a value, unchanged; None if it holds no conversation.
 
     `prefer` decides between several. Never raises.
     """

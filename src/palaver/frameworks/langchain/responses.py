@@ -28,9 +28,9 @@ log = logging.getLogger("palaver.langchain")
 
 
 def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[str, Any]]:
-    """One LangChain message as items of Responses, in order; a user's or the system's as none.
+    """Convert a LangChain message to Responses items, in order; user and system messages have none.
 
-    An item is named after its message; where that has no id, a new name is made.
+    Item ids are derived from the id of the message; without one, they are generated.
     """
     pending_ids = [str(call_id)] if (call_id := getattr(message, "tool_call_id", None)) else []
     history = [Message.assistant(*[ToolCall(call_id=each, name="") for each in pending_ids])]
@@ -44,11 +44,11 @@ def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[st
 async def stream_to_responses(
     stream: AsyncIterable[Any] | Iterable[Any], *, profile: Profile = "open", model: str = "langchain"
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """A LangChain stream as events of Responses, from `response.created` to the terminal one.
+    """Convert a LangChain stream to Responses events, from `response.created` to the terminal one.
 
-    It may give messages or chunks, alone or with their metadata (`stream_mode="messages"`), updates of a graph, several
-    stream modes together, with or without subgraphs, or what `astream_events` gives. An exception of the stream ends
-    the response as failed; its text is for the log.
+    The stream may yield messages or chunks, with or without metadata (`stream_mode="messages"`), updates of a graph,
+    several stream modes together, with or without subgraphs, or events of `astream_events`. If the stream raises, the
+    response ends as failed, and the exception is logged.
     """
     run = _LocalRun()
     encode = responses.stream_encoder(ResponsesRequest(profile=profile, model=model, workflow=model, stream=True))

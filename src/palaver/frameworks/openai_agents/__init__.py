@@ -104,7 +104,7 @@ async def _run_agent(agent: "Agent[Any]", messages: list[Message], ctx: Context)
 
 
 def _public_error(error: Exception, result: "RunResultStreaming") -> Exception:
-    """Convert errors of guardrails and limits to public ones; others are returned as they are."""
+    """Convert errors of guardrails and limits to public ones; others are returned unchanged."""
     import agents
 
     match error:

@@ -317,7 +317,7 @@ def _suppress_errors(hook: _Hook) -> _Hook:
 
 
 class _Hooks(RunHooks[Any]):
-    """Reports what the spans of a run lack."""
+    """Reports details that are missing in the spans."""
 
     def __init__(self, step_listener: StepListener) -> None:
         self._listener = step_listener
