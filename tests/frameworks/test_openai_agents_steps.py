@@ -393,7 +393,7 @@ def test_a_package_that_only_has_the_name_is_no_matter(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting = {"json": "palaver.no_such_module", "no_such_package": "palaver.no_such_module"}
-    monkeypatch.setattr(base, "_pending", waiting)
+    monkeypatch.setattr(base, "_listener_modules", waiting)
 
     base.install_step_listeners()
     base.install_step_listeners()

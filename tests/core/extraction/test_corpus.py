@@ -170,7 +170,7 @@ def of(kind: type[P], parts: Iterable[Part]) -> list[P]:
 
 def test_what_is_json_is_never_read_as_if_it_were_not(monkeypatch: pytest.MonkeyPatch) -> None:
     detours: list[str] = []
-    monkeypatch.setattr(search, "_read_one", lambda *_: detours.append("read part by part") or [])
+    monkeypatch.setattr(search, "_read_element", lambda *_: detours.append("read part by part") or [])
     monkeypatch.setattr(search, "plain_copy", lambda value: detours.append("copied") or value)
 
     for path in FILES:
