@@ -201,10 +201,10 @@ class Grammar:
             raise self._fault
         try:
             self._handle(value)
-        except _InvalidOutput as why:
-            raise self._break_stream(value, str(why)) from None
-        except json.NotJson as what:
-            raise self._break_stream(value, f"it is {what}") from None
+        except _InvalidOutput as error:
+            raise self._break_stream(value, str(error)) from None
+        except json.NotJson as error:
+            raise self._break_stream(value, f"it is {error}") from None
         return self._take_pending()
 
     def end(self, terminal: TerminalEvent, *, at: datetime | None = None) -> Sequence[Event]:
@@ -346,8 +346,8 @@ class Grammar:
         self._end_current_item()
         message = self._ids.message_for(message)
         if self._open:
-            for other in [o for o in self._open.values() if isinstance(o, kind) and o.message == message]:
-                self._close(other)
+            for item in [i for i in self._open.values() if isinstance(i, kind) and i.message == message]:
+                self._close(item)
         if name:
             item_id = name
         elif kind is TextItem and not self._ids.is_item(message):

@@ -436,7 +436,7 @@ def json_equal(left: Any, right: Any, *, tolerance: float = 0) -> bool:
         case "array":
             lefts, rights = cast("Sequence[Any]", left), cast("Sequence[Any]", right)
             return len(lefts) == len(rights) and all(
-                json_equal(one, other, tolerance=tolerance) for one, other in zip(lefts, rights, strict=True)
+                json_equal(a, b, tolerance=tolerance) for a, b in zip(lefts, rights, strict=True)
             )
         case "object":
             left_fields, right_fields = cast("Mapping[str, Any]", left), cast("Mapping[str, Any]", right)

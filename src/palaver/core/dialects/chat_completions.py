@@ -162,9 +162,9 @@ def _read_part(item: Any) -> Part | None:
                 return file_from_url(url, "image/*", detail=optional_str(detail))
         case "input_audio":
             audio = dict_or_empty(fields.get("input_audio"))
-            data, form = audio.get("data"), audio.get("format")
-            if isinstance(data, str) and isinstance(form, str):
-                return File(media_type=f"audio/{form}", data=data)
+            data, audio_format = audio.get("data"), audio.get("format")
+            if isinstance(data, str) and isinstance(audio_format, str):
+                return File(media_type=f"audio/{audio_format}", data=data)
         case "file":
             if isinstance(fields.get("file"), dict):
                 return _read_attachment(fields["file"])
@@ -360,9 +360,9 @@ def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 
 
 def _write_file(file: File) -> dict[str, Any]:
-    kind, _, form = file.media_type.partition("/")
+    kind, _, subtype = file.media_type.partition("/")
     if kind == "audio" and file.data:
-        return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
+        return {"type": "input_audio", "input_audio": {"data": file.data, "format": subtype}}
     if kind == "image" and file.file_id is None:
         image = {"url": file_to_url(file), "detail": file.detail}
         return {"type": "image_url", "image_url": {key: value for key, value in image.items() if value is not None}}

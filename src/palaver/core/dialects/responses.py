@@ -160,9 +160,9 @@ def _read_image(item: Object, kind: str) -> File | None:
 
 def _read_audio(item: Object) -> File | None:
     for fields in (dict_or_empty(item.get("input_audio")), item):
-        data, form = optional_str(fields.get("data")), optional_str(fields.get("format"))
-        if data is not None and form is not None:
-            return File(f"audio/{form}", data=data)
+        data, audio_format = optional_str(fields.get("data")), optional_str(fields.get("format"))
+        if data is not None and audio_format is not None:
+            return File(f"audio/{audio_format}", data=data)
     return None
 
 
@@ -201,9 +201,9 @@ def _read_annotation(note: Object) -> Annotation | None:
 
 
 def _write_file(file: File) -> dict[str, Any]:
-    kind, _, form = file.media_type.partition("/")
+    kind, _, subtype = file.media_type.partition("/")
     if kind == "audio" and file.data:
-        return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
+        return {"type": "input_audio", "input_audio": {"data": file.data, "format": subtype}}
     if kind == "image":
         source = without_none(file_id=file.file_id) or {"image_url": file_to_url(file)}
         return {"type": "input_image", **source, **without_none(detail=file.detail)}

@@ -310,7 +310,7 @@ _ROLES = {"AIMessageChunk": "ai", "chat": "ai", "ChatMessageChunk": "ai", "funct
 def written(messages: Sequence[Message]) -> "list[BaseMessage]":
     """Convert messages to LangChain's, without reasoning and data."""
     names = {call.call_id: call.name for message in messages for call in message.tool_calls}
-    return [each for message in messages for each in _to_langchain(message, names)]
+    return [converted for message in messages for converted in _to_langchain(message, names)]
 
 
 def _to_langchain(message: Message, names: Mapping[str, str]) -> "Iterator[BaseMessage]":

@@ -33,7 +33,7 @@ def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[st
     Item ids are derived from the id of the message; without one, they are generated.
     """
     pending_ids = [str(call_id)] if (call_id := getattr(message, "tool_call_id", None)) else []
-    history = [Message.assistant(*[ToolCall(call_id=each, name="") for each in pending_ids])]
+    history = [Message.assistant(*[ToolCall(call_id=pending_id, name="") for pending_id in pending_ids])]
     run = _LocalRun(history)
     stream = MessageStream(pending=pending_ids)
     events = [*run.start(), *run.feed(stream.feed(message)), *run.feed(stream.end()), *run.end()]
@@ -145,7 +145,7 @@ class _StreamReader:
             case dict():
                 return reader.feed((), "updates", value)
             case list():
-                return [each for message in cast("list[Any]", value) for each in reader.stream.feed(message)]
+                return [output for message in cast("list[Any]", value) for output in reader.stream.feed(message)]
             case _:
                 return reader.stream.feed(value)
 

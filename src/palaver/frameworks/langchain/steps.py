@@ -57,19 +57,19 @@ def copy_lists(value: Any) -> Any:
 
 
 def input_details(inputs: Any) -> StepDetails:
-    messages, others = _split_messages(inputs)
-    return StepDetails(messages_in=messages, inputs=others)
+    messages, values = _split_messages(inputs)
+    return StepDetails(messages_in=messages, inputs=values)
 
 
 def output_details(inputs: Any, outputs: Any) -> StepDetails:
     """Leave out the messages of the input: a graph returns its complete state."""
     input_messages, _ = _split_messages(inputs)
-    messages, others = _split_messages(outputs)
-    if input_messages and [_message_key(each) for each in messages[: len(input_messages)]] == [
-        _message_key(each) for each in input_messages
+    messages, values = _split_messages(outputs)
+    if input_messages and [_message_key(message) for message in messages[: len(input_messages)]] == [
+        _message_key(message) for message in input_messages
     ]:
         messages = messages[len(input_messages) :]
-    return StepDetails(messages_out=messages, outputs=others)
+    return StepDetails(messages_out=messages, outputs=values)
 
 
 def _message_key(message: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ def _split_messages(value: Any) -> tuple[list[Any], Any]:
             return dump_messages([value]), None
         case PromptValue():
             return dump_messages(value.to_messages()), None
-        case list() if value and all(isinstance(each, BaseMessage) for each in cast("list[Any]", value)):
+        case list() if value and all(isinstance(item, BaseMessage) for item in cast("list[Any]", value)):
             return dump_messages(cast("list[Any]", value)), None
         case [command] if _is_command(command):
             return _split_messages(command.update)
@@ -91,8 +91,8 @@ def _split_messages(value: Any) -> tuple[list[Any], Any]:
             return _split_messages(value.update)
         case dict() if "messages" in value:
             state = cast("dict[str, Any]", value)
-            others = {key: each for key, each in state.items() if key != "messages"}
-            return dump_messages(as_list(state["messages"]) or [state["messages"]]), to_json_value(others) or None
+            values = {key: item for key, item in state.items() if key != "messages"}
+            return dump_messages(as_list(state["messages"]) or [state["messages"]]), to_json_value(values) or None
         case _:
             return [], to_json_value(value)
 
@@ -199,7 +199,7 @@ class _StepReporter(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        request_messages = [message for each in messages for message in each]
+        request_messages = [message for batch in messages for message in batch]
         self._start_model(run_id, parent_run_id, partial(dump_messages, request_messages), metadata or {}, kwargs)
 
     def on_llm_start(
@@ -266,7 +266,9 @@ class _StepReporter(BaseCallbackHandler):
         )
 
     def on_retriever_end(self, documents: Sequence[Any], *, run_id: UUID, **_: Any) -> None:
-        self._end(run_id, lambda: StepDetails(outputs={"documents": [document_value(each) for each in documents]}))
+        self._end(
+            run_id, lambda: StepDetails(outputs={"documents": [document_value(document) for document in documents]})
+        )
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Also called for control flow, such as a graph that is interrupted."""

@@ -153,13 +153,16 @@ def _input_message(message: Message, content: Sequence[dict[str, Any]]) -> Itera
 
 def _input_file(file: File) -> Iterable[dict[str, Any]]:
     url = file.url or (f"data:{file.media_type};base64,{file.data}" if file.data else None)
-    kind, _, form = file.media_type.partition("/")
+    kind, _, subtype = file.media_type.partition("/")
     if url is None:
         return
     if kind == "image":
         yield {"type": "input_image", "image_url": url, "detail": file.detail or "auto"}
     elif kind == "audio" and file.data:
-        yield {"type": "input_audio", "input_audio": {"data": file.data, "format": _AUDIO_FORMATS.get(form, form)}}
+        yield {
+            "type": "input_audio",
+            "input_audio": {"data": file.data, "format": _AUDIO_FORMATS.get(subtype, subtype)},
+        }
     elif file.url and not file.url.startswith("data:"):
         yield {"type": "input_file", "file_url": file.url}
     else:

@@ -87,8 +87,8 @@ class Reader:
             case agents.ToolCallOutputItem() | agents.HandoffOutputItem() | agents.ToolApprovalItem():
                 return self._read_item(cast("Any", value))
             case list():
-                parts = [self.feed(each) for each in cast("list[object]", value)]
-                return None if None in parts else chain.from_iterable(each for each in parts if each)
+                outputs = [self.feed(item) for item in cast("list[object]", value)]
+                return None if None in outputs else chain.from_iterable(item for item in outputs if item)
             case _:
                 return None
 
@@ -292,10 +292,10 @@ class Reader:
 
     def _add_usage(self, usage: Usage, *, total: bool = False) -> Iterator[OutputValue]:
         """Emit usage. Only the total includes agents that run as tools."""
-        more = usage_difference(usage, self._reported) if total else usage
-        if more.total_tokens > 0:
-            self._reported += more
-            yield more
+        new_usage = usage_difference(usage, self._reported) if total else usage
+        if new_usage.total_tokens > 0:
+            self._reported += new_usage
+            yield new_usage
 
 
 def sdk_usage(usage: "ResponseUsage | SdkUsage") -> Usage:

@@ -78,18 +78,18 @@ class Reader:
             case sdk.ModelResponse() | sdk.ModelRequest():
                 return self._read_message(value)
             case list():
-                parts = [self.feed(each) for each in cast("list[object]", value)]
-                return None if None in parts else chain.from_iterable(each for each in parts if each)
+                outputs = [self.feed(item) for item in cast("list[object]", value)]
+                return None if None in outputs else chain.from_iterable(item for item in outputs if item)
             case _ if isinstance(kind := getattr(value, "event_kind", None), str):
                 return chain(self._emit_pending_call(), self._read_event(kind, value))
             case _:
                 return None
 
     def spend(self, total: "RunUsage") -> Iterator[OutputValue]:
-        more = usage_difference(agent_usage(total), self._reported)
-        if more.total_tokens > 0:
-            self._reported += more
-            yield more
+        new_usage = usage_difference(agent_usage(total), self._reported)
+        if new_usage.total_tokens > 0:
+            self._reported += new_usage
+            yield new_usage
 
     def end(self) -> Iterable[OutputValue]:
         """Return the finish reason, unless it is `stop`."""
