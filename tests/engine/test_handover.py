@@ -10,11 +10,11 @@ from palaver.engine import run_reader as records_module
 from palaver.engine.engine import new_run_id, utc_now
 from palaver.engine.run_reader import RunReader
 from palaver.errors import Overloaded, RunNotFound
-from palaver.storage import queue as kept
+from palaver.storage import background_runs as kept
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from tests.engine.run_factory import NOW, call, event_lines
-from tests.engine.test_queue import THEIRS, EngineProcess, short
+from tests.engine.test_background_runs import THEIRS, EngineProcess, short
 
 
 async def taken(engine_process: EngineProcess, name: str) -> tuple[str, kept.QueuedRun]:

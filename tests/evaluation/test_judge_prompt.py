@@ -2,7 +2,7 @@
 
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.evaluation.case import Case, CaseToolCall, Turn
-from palaver.evaluation.judges import PromptMarks, describe_calls, format_conversation, format_value
+from palaver.evaluation.judge_prompt import PromptMarks, describe_calls, format_conversation, format_value
 from tests.evaluation.evaluator_helpers import answer
 
 

@@ -15,7 +15,7 @@ from palaver.engine.recorder import Recorder
 from palaver.engine.run_reader import RunReader
 from palaver.server.auth import Authenticator
 from palaver.server.settings import Settings
-from palaver.storage import api_keys, queue, run_log, runs
+from palaver.storage import api_keys, background_runs, run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
@@ -52,7 +52,7 @@ class RunnerProcess:
 
     async def arrive(self) -> None:
         """It is known, but does nothing by itself."""
-        await self.database.write(queue.register_process, self.presence._process)
+        await self.database.write(background_runs.register_process, self.presence._process)
 
     async def beat(self, *, seconds: float = HEARTBEAT_INTERVAL_S) -> None:
         self.seconds += seconds
@@ -118,10 +118,10 @@ async def test_whoever_beats_is_alive_whatever_the_clocks_say(database: Database
         await second.beat()
         if number == DEAD_AFTER_BEATS:
             first.wall += jump  # and now we are set, too.
-    both = [one.id for one in await database.read(queue.list_processes)]
+    both = [one.id for one in await database.read(background_runs.list_processes)]
     for _ in range(DEAD_AFTER_BEATS + 1):
         await first.beat()
-    remaining = [one.id for one in await database.read(queue.list_processes)]
+    remaining = [one.id for one in await database.read(background_runs.list_processes)]
 
     assert (both, remaining) == (["p1", "p2"], ["p1"])
 
@@ -134,9 +134,9 @@ async def test_whoever_could_hear_nobody_for_a_while_takes_nobody_for_dead(datab
     await first.beat(seconds=100 * HEARTBEAT_INTERVAL_S)  # The database was away, or this machine asleep.
     for _ in range(DEAD_AFTER_BEATS - 1):
         await first.beat()
-    current = [one.id for one in await database.read(queue.list_processes)]
+    current = [one.id for one in await database.read(background_runs.list_processes)]
     await first.beat()
-    remaining = [one.id for one in await database.read(queue.list_processes)]
+    remaining = [one.id for one in await database.read(background_runs.list_processes)]
 
     assert (current, remaining) == (["p1", "p2"], ["p1"])
 

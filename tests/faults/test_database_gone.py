@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from palaver.errors import Overloaded
-from palaver.storage import queue, sqlite
+from palaver.storage import background_runs, sqlite
 from palaver.storage.database import open_database
 from tests.faults.rounds import IS_FULL_RUN, round_count
 from tests.faults.stream_clients import PROTOCOLS, StreamClient, counting_script, make_clients, read_streams
@@ -158,11 +158,11 @@ async def test_whoever_writes_to_a_locked_file_waits_once_with_all_the_others(
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("BEGIN IMMEDIATE")
         start = time.monotonic()
-        writing = (database.write(queue.remove_processes, ["nobody"]) for _ in range(20))
+        writing = (database.write(background_runs.remove_processes, ["nobody"]) for _ in range(20))
         results = await asyncio.gather(*writing, return_exceptions=True)
         seconds = time.monotonic() - start
         file.execute("ROLLBACK")
-    await database.write(queue.remove_processes, ["nobody"])
+    await database.write(background_runs.remove_processes, ["nobody"])
     await database.close()
 
     assert {type(error) for error in results} == {Overloaded}

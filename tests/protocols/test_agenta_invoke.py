@@ -29,7 +29,7 @@ from palaver.errors import BadStream, InvalidBody, MisplacedField, ShuttingDown,
 from palaver.protocols.agenta import invoke
 from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
 from palaver.protocols.base import HttpRequest, HttpResponse
-from palaver.protocols.ui_stream.encoder import UIStreamEncoder
+from palaver.protocols.ui_stream.adapter import UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols import fixed_run
 from tests.protocols.fixed_run import HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, request, valid_events

@@ -4,14 +4,14 @@ import pytest
 
 from palaver.core.descriptions import Description
 from palaver.protocols import openai
-from palaver.protocols.chat_completions import adapter
+from palaver.protocols.chat_completions.models import ModelNotFound, model_response, models_response
 from tests.protocols.fixed_run import CHAT, FORM, json
 
 ANOTHER = Description(name="abacus", flags={"is_chat": True})
 
 
 def test_every_chat_is_a_model_by_name_and_nothing_else_is() -> None:
-    answer = adapter.models_response([CHAT, FORM, ANOTHER], 1763190000)
+    answer = models_response([CHAT, FORM, ANOTHER], 1763190000)
 
     assert (answer.status, answer.headers) == (200, (("content-type", "application/json"),))
     assert json(answer) == {
@@ -24,11 +24,11 @@ def test_every_chat_is_a_model_by_name_and_nothing_else_is() -> None:
 
 
 def test_nothing_served_is_an_empty_list() -> None:
-    assert json(adapter.models_response([], 0)) == {"object": "list", "data": []}
+    assert json(models_response([], 0)) == {"object": "list", "data": []}
 
 
 def test_one_model() -> None:
-    assert json(adapter.model_response(CHAT, 7)) == {
+    assert json(model_response(CHAT, 7)) == {
         "id": "tutor",
         "object": "model",
         "created": 7,
@@ -37,8 +37,8 @@ def test_one_model() -> None:
 
 
 def test_what_is_no_chat_is_no_model() -> None:
-    with pytest.raises(adapter.ModelNotFound) as raised:
-        adapter.model_response(FORM, 7)
+    with pytest.raises(ModelNotFound) as raised:
+        model_response(FORM, 7)
 
     message = "No model 'headline': it is a workflow, but not a chat."
     document = {"message": message, "type": "not_found", "code": "model_not_found", "param": None}

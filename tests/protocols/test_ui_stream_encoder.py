@@ -18,7 +18,7 @@ from palaver.core.events import (
 )
 from palaver.core.grammar import Grammar
 from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
-from palaver.protocols.ui_stream.encoder import UIPart
+from palaver.protocols.ui_stream.adapter import UIPart
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, valid_events
 from tests.protocols.ui_parts import (

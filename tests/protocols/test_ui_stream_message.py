@@ -8,7 +8,7 @@ import pytest
 from palaver.core.events import PartAdded
 from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 from palaver.errors import InvalidValue
-from palaver.protocols.ui_stream import encoder, request
+from palaver.protocols.ui_stream import adapter, request
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, valid_events
 from tests.protocols.ui_parts import CALL, OLD
@@ -32,7 +32,7 @@ def test_the_whole_message_is_what_a_client_builds() -> None:
     )
     tool = {"type": "dynamic-tool", "providerExecuted": True}
 
-    assert encoder.encode_ui_message(events, UIRequest(message="m7", shown={"c1": True})) == {
+    assert adapter.encode_ui_message(events, UIRequest(message="m7", shown={"c1": True})) == {
         "id": MESSAGE,
         "role": "assistant",
         "metadata": {
@@ -77,7 +77,7 @@ def test_the_whole_message_is_what_a_client_builds() -> None:
 def test_arguments_that_were_no_json_are_forgotten_when_the_tool_answers() -> None:
     events = valid_events(ToolCall(call_id="c1", name="now", arguments="{"), ToolResult(call_id="c1", output="12"))
 
-    assert encoder.encode_ui_message(events, UIRequest())["parts"][1:] == [
+    assert adapter.encode_ui_message(events, UIRequest())["parts"][1:] == [
         {
             "type": "dynamic-tool",
             "toolName": "now",

@@ -15,9 +15,9 @@ from palaver.core.grammar import Grammar
 from palaver.core.messages import Data, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import BadStream
 from palaver.protocols.sse import EventStreamDecoder
-from palaver.protocols.ui_stream import encoder
-from palaver.protocols.ui_stream.encoder import UIPart as UiPart
-from palaver.protocols.ui_stream.encoder import UIStreamEncoder
+from palaver.protocols.ui_stream import adapter
+from palaver.protocols.ui_stream.adapter import UIPart as UiPart
+from palaver.protocols.ui_stream.adapter import UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.core.strategies import RUN, hostile, sloppy, terminals
 
@@ -231,7 +231,7 @@ def test_the_whole_message_is_built_from_the_same_parts(
     events = events_of(values, end)
     alone = msgspec.structs.replace(client, message=None, shown={})
 
-    assert encoder.encode_ui_message(events, client) == encoder.join_ui_parts(streamed(events, alone))
+    assert adapter.encode_ui_message(events, client) == adapter.join_ui_parts(streamed(events, alone))
 
 
 @given(producers, clients)
@@ -249,7 +249,7 @@ def test_what_a_client_sends_back_is_what_was_said(texts: list[str], rounds: int
         values += [texts[0], ToolCall(call_id=f"c{number}", name="now", arguments="{}")]
         values.append(ToolResult(call_id=f"c{number}", output={"n": number}))
     events = events_of([*values, *texts])
-    message = encoder.encode_ui_message(events, UIRequest())
+    message = adapter.encode_ui_message(events, UIRequest())
 
     sent = ui_message.read([message])
 

@@ -21,7 +21,7 @@ from palaver.core.events import (
     ToolStarted,
 )
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
-from palaver.protocols.ui_stream.encoder import UIStreamEncoder
+from palaver.protocols.ui_stream.adapter import UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.fixed_run import MESSAGE, valid_events
 from tests.protocols.ui_parts import (

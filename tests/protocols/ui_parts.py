@@ -5,7 +5,7 @@ from typing import Any
 
 from palaver.core.events import Event, PartAdded
 from palaver.core.messages import ToolCall, ToolResult
-from palaver.protocols.ui_stream.encoder import UIPart, UIStreamEncoder
+from palaver.protocols.ui_stream.adapter import UIPart, UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, valid_events
 

@@ -36,7 +36,7 @@ IMPORTS_BY_NAME |= {"frameworks/base.py", "evaluation/evaluators/__init__.py"}
 """Modules that import palaver's own modules from a table, or what the operator named."""
 SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
 OF_FIXED_FIELDS = {
-    "protocols/responses/output.py",
+    "protocols/responses/response_object.py",
     "server/api/boards.py",
     "server/api/system.py",
     "server/api/runs.py",

@@ -218,10 +218,10 @@ async def test_a_client_that_leaves_cancels_the_run_unless_it_shall_finish() -> 
 
 
 async def test_a_silent_stream_is_opened_and_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    from palaver.server import streaming
+    from palaver.server import keep_alive, streaming
 
     monkeypatch.setattr(streaming, "FIRST_FRAME_TIMEOUT_S", 2)
-    monkeypatch.setattr(streaming, "KEEP_ALIVE_INTERVAL_S", 3)
+    monkeypatch.setattr(keep_alive, "KEEP_ALIVE_INTERVAL_S", 3)
     init = streaming.StreamMonitor.__init__
     monkeypatch.setattr(streaming.StreamMonitor, "__init__", lambda self, **given: init(self, **given, interval=0.02))
     body = {**HELLO, "inputs": {"script": [{"sleep": 0.4}, {"text": "at last"}]}}
@@ -250,7 +250,7 @@ async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bo
     reading = AgentaRequest(form="text/event-stream")
     exchange = Exchange(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]
     stream = RunStream(
-        exchange, cast("Any", invoke), reading, column="a", cancels_on_disconnect=True, on_abandoned=lambda _: None
+        exchange, cast("Any", invoke), reading, column="a", cancels_on_disconnect=True, on_detached=lambda _: None
     )
     stream.run = cast("Any", SimpleNamespace(is_finished=finished, log=[]))
     stream._head = invoke.response_head(RunStarted(run_id="run_1", session="s"), reading)

@@ -10,7 +10,8 @@ import pytest
 
 from palaver.core.api_keys import ALL_SCOPES, Scope, hash_secret
 from palaver.errors import ConflictingFields, Overloaded, SettingsError, Unauthorized
-from palaver.server.auth import LOOPBACK_CALLER, Authenticator, Caller, check_exposure, steady_clock
+from palaver.server.auth import LOOPBACK_CALLER, Authenticator, Caller, steady_clock
+from palaver.server.exposure import check_exposure
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage import api_keys, projects

@@ -49,7 +49,7 @@ async def closing(database: Database) -> AsyncIterator[None]:
 def nobody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is not told comes too late."""
     monkeypatch.setattr(heartbeat, "NOTIFIED_CANCEL_POLL_S", 600)
-    monkeypatch.setattr("palaver.engine.queue.POLL_INTERVAL_S", 600)
+    monkeypatch.setattr("palaver.engine.background_runs.POLL_INTERVAL_S", 600)
     monkeypatch.setattr("palaver.engine.run_reader.NOTIFIED_POLL_INTERVAL_S", 600)
     monkeypatch.setattr("palaver.server.auth.CACHE_TTL_S", 600)
 

@@ -10,7 +10,7 @@ from palaver.discovery.registry import Registry
 from palaver.errors import Overloaded
 from palaver.server.runtime import ProcessRuntime
 from palaver.server.settings import Settings
-from palaver.storage import queue
+from palaver.storage import background_runs
 from palaver.storage.database import Database, open_database
 from palaver.testing import echo
 
@@ -23,7 +23,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 async def known(database: Database) -> list[str]:
-    return [process.kind for process in await database.read(queue.list_processes)]
+    return [process.kind for process in await database.read(background_runs.list_processes)]
 
 
 async def test_if_a_part_fails_to_start_those_before_it_are_stopped(

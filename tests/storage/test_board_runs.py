@@ -10,7 +10,7 @@ from palaver.core.boards import BoardColumn, BoardRow, Grid
 from palaver.core.events import RunStarted
 from palaver.core.ids import sortable_id
 from palaver.core.runs import Call, NewRun, Origin, RunStatus
-from palaver.storage import boards, queue, run_log
+from palaver.storage import background_runs, boards, run_log
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 
@@ -23,7 +23,7 @@ async def enqueue(database: Database, board: str, *numbers: int, concurrency: in
     created = Board(id=board, grid=GRID, created_at=NOW, updated_at=NOW)
     await database.write(boards.create_board, "p", created)
     new = [queued_run(number, board, concurrency) for number in numbers]
-    await database.write(queue.enqueue_runs, new, NOW)
+    await database.write(background_runs.enqueue_runs, new, NOW)
     return [run.started.run_id for run in new]
 
 
@@ -40,7 +40,7 @@ def queued_run(number: int, board: str | None, concurrency: int) -> NewRun:
 
 
 async def dequeue(database: Database, limit: int = 16, process: str = "p1") -> list[str]:
-    claimed = await database.write(queue.dequeue_runs, process, ["w"], limit, NOW)
+    claimed = await database.write(background_runs.dequeue_runs, process, ["w"], limit, NOW)
     return [one.stored.row.id for one in claimed]
 
 
@@ -57,7 +57,7 @@ async def test_what_is_of_no_board_or_of_another_does_not_wait_behind_one_that_i
     crowded = await enqueue(database, "brd_1", *range(1, 30), concurrency=1)
     other = await enqueue(database, "brd_2", 40, concurrency=1)
     single = queued_run(50, None, 0)
-    await database.write(queue.enqueue_run, single, NOW)
+    await database.write(background_runs.enqueue_run, single, NOW)
 
     assert await dequeue(database, 4) == crowded[:1]
     assert await dequeue(database, 4) == [*other, single.started.run_id]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from palaver.core.events import RunStarted
 from palaver.core.runs import Call, NewRun, Origin
 from palaver.errors import NameTaken, TooLarge
-from palaver.storage import connections, queue, runs
+from palaver.storage import background_runs, connections, runs
 from palaver.storage.connections import ConnectionOptions, ConnectionVersion, StoredConnection
 from palaver.storage.database import Database, open_database
 from palaver.storage.notifications import Notification
@@ -116,10 +116,10 @@ def queued_run(number: int, workflow: str, project: str) -> NewRun:
 
 async def test_runs_that_wait_for_one_that_is_gone_end(database: Database) -> None:
     created = [queued_run(number, "tutor", project) for number, project in enumerate(["default", "team-a", "default"])]
-    await database.write(queue.enqueue_runs, [*created, queued_run(9, "other", "default")], NOON)
+    await database.write(background_runs.enqueue_runs, [*created, queued_run(9, "other", "default")], NOON)
     why = ("workflow_not_found", "It was removed.")
 
-    more = [await database.write(queue.fail_queued_runs, "tutor", why, LATER, limit=2) for _ in range(3)]
+    more = [await database.write(background_runs.fail_queued_runs, "tutor", why, LATER, limit=2) for _ in range(3)]
 
     assert more == [True, False, False]
     ended = [

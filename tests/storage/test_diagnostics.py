@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from palaver.errors import SettingsError
-from palaver.storage import api_keys, diagnostics, queue
+from palaver.storage import api_keys, background_runs, diagnostics
+from palaver.storage.background_runs import Process
 from palaver.storage.database import open_database
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
-from palaver.storage.queue import Process
 
 if TYPE_CHECKING:
     from tests.postgres import Postgres
@@ -35,7 +35,7 @@ def filled(url: str) -> None:
         key, _ = api_keys.new_api_key(project="default", name="one", scopes=frozenset({"read"}), now=NOW)
         await database.write(api_keys.insert_key, key)
         process = Process(id="p", kind="server", host="h", pid=1, version="1", started_at=NOW, seen_at=NOW)
-        await database.write(queue.register_process, process)
+        await database.write(background_runs.register_process, process)
         await database.close()
 
     asyncio.run(fill())

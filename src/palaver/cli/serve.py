@@ -102,16 +102,12 @@ def serve(
 ) -> None:
     """Serve until stopped; prints a line per workflow and the address."""
     from palaver.server.app import Server
-    from palaver.server.serve import (  # Imported late: --help must not wait for uvicorn.
-        check_exposure,
-        open_locked_database,
-        open_socket,
-        run_server,
-    )
+    from palaver.server.exposure import require_key_if_exposed
+    from palaver.server.serve import open_locked_database, open_socket, run_server
 
     logging_setup.configure_logging(verbose=settings.debug, worker=inherited.number if inherited else None)
     with open_locked_database(settings.db or str(default_path())) as database:
-        check_exposure(settings, database)
+        require_key_if_exposed(settings, database)
         connections, is_only_server = declared_workflows(settings.connections, os.environ), database.kind == "sqlite"
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=is_only_server, sources=sources)

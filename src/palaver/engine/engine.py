@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from palaver.core.events import RunFailed, RunFinished, RunStarted
-from palaver.core.history import DEFAULT_HISTORY_LIMITS, HistoryLimits, validate_history
+from palaver.core.history_validation import DEFAULT_HISTORY_LIMITS, HistoryLimits, validate_history
 from palaver.core.ids import sortable_id
 from palaver.core.runs import LOCAL_ORIGIN, Call, Origin, RecordMode, RunLimits
 from palaver.engine.files import FileFetch, FileFetcher

@@ -1,4 +1,4 @@
-"""Report this process as alive in the database, and end the runs of processes that died.
+"""Report this process as alive in the database, and notice processes that died.
 
 A process counts as dead when its heartbeat has not changed for a while by the monotonic clock of this process; its own
 timestamps are only compared for change, so clocks need not agree.
@@ -15,13 +15,13 @@ from contextlib import suppress
 from datetime import datetime
 from math import inf
 
+from palaver.engine.crash_recovery import CrashRecovery
 from palaver.engine.engine import Engine
-from palaver.engine.tracing import RunTracer, load_interrupted_run
+from palaver.engine.tracing import RunTracer
 from palaver.errors import PalaverError
-from palaver.storage import queue, run_log, runs
+from palaver.storage import background_runs, runs
+from palaver.storage.background_runs import Process, ProcessKind
 from palaver.storage.database import Database
-from palaver.storage.queue import Process, ProcessKind
-from palaver.storage.threads import repository as threads
 
 log = logging.getLogger("palaver.run")
 
@@ -68,29 +68,26 @@ class Heartbeat:
         )
         self._database = database
         self._engine = engine
-        self._tracing = tracer
-        self._on_dead = on_dead  # Called with dead process ids before they are removed.
         self._now = now
         self._monotonic = monotonic
         self._interval = interval
+        self._recovery = CrashRecovery(database, now=now, monotonic=monotonic, tracer=tracer, on_dead=on_dead)
         self._last_read = -inf
         """When the heartbeats of other processes were last read."""
         self._heartbeats: dict[str, tuple[datetime, float]] = {}
         """For each process its last heartbeat, and when this process first saw it."""
         self._wakeup = asyncio.Event()
-        self._stale_claims: dict[tuple[str, str, str], float] = {}
-        """Threads claimed by a run that does not exist, and since when."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, only_server: bool) -> None:
         """Register this process. The only server of a database treats all other servers as dead."""
-        await self._database.write(queue.register_process, self._process)
+        await self._database.write(background_runs.register_process, self._process)
         if only_server:
             others = [
                 one.id for one in await self._list_processes() if one.kind == "server" and one.id != self._process.id
             ]
-            await self._reap_dead(others)
-            await self._release_threads(after=0)
+            await self._recovery.end_runs(others)
+            await self._recovery.release_threads(after=0)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._beat_loop()), loop.create_task(self._cancel_loop())]
 
@@ -103,27 +100,25 @@ class Heartbeat:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         with suppress(PalaverError):
-            await self._database.write(queue.remove_processes, [self._process.id])
+            await self._database.write(background_runs.remove_processes, [self._process.id])
 
     async def beat(self) -> None:
         """Write a heartbeat, and handle processes that died."""
-        await self._database.write(queue.record_heartbeat, self._process, self._now())
+        await self._database.write(background_runs.record_heartbeat, self._process, self._now())
         others = [one for one in await self._list_processes() if one.id != self._process.id]
         now = self._monotonic()
         if now - self._last_read > _DEAF_AFTER_BEATS * self._interval:
-            self._heartbeats, self._stale_claims = (
-                {},
-                {},
-            )  # The database was unreachable, or this process was suspended.
+            self._heartbeats = {}  # The database was unreachable, or this process was suspended.
+            self._recovery.forget_claims()
         self._last_read = now
         previous = {one.id: self._heartbeats.get(one.id, (one.seen_at, now)) for one in others}
         self._heartbeats = {
             one.id: (one.seen_at, now) if previous[one.id][0] != one.seen_at else previous[one.id] for one in others
         }
-        await self._reap_dead(
+        await self._recovery.end_runs(
             [name for name, (_, since) in self._heartbeats.items() if now - since >= DEAD_AFTER_BEATS * self._interval]
         )
-        await self._release_threads(after=DEAD_AFTER_BEATS * self._interval)
+        await self._recovery.release_threads(after=DEAD_AFTER_BEATS * self._interval)
 
     async def apply_cancel_requests(self) -> None:
         """Cancel runs of this process for which another process requested it."""
@@ -136,34 +131,8 @@ class Heartbeat:
         """Check for cancel requests now."""
         self._wakeup.set()
 
-    async def _reap_dead(self, dead: list[str]) -> None:
-        """Requeue or end the runs of dead processes, then remove these. Concurrent calls handle each run once."""
-        unfinished = await self._database.read(runs.list_unfinished_runs, dead) if dead else []
-        unfinished += await self._database.read(runs.list_orphaned_runs)
-        for row in unfinished:
-            if await self._database.write(queue.requeue_run, row):
-                log.warning("The process of run %s died; it begins anew.", row.id)
-            elif await self._database.write(run_log.interrupt_run, row.project, row.id, self._now()):
-                log.warning("The process of run %s died; what it had said is kept.", row.id)
-                if self._tracing is not None and (
-                    facts := await self._database.read(load_interrupted_run, row.project, row.id)
-                ):
-                    self._tracing.add_run(facts)
-        if self._on_dead is not None:
-            await self._on_dead(dead)
-        if dead:
-            await self._database.write(queue.remove_processes, dead)
-
-    async def _release_threads(self, *, after: float) -> None:
-        """Release threads that are claimed by a run which never started because its process died."""
-        now = self._monotonic()
-        claims = await self._database.read(threads.list_stale_claims)
-        self._stale_claims = {one: self._stale_claims.get(one, now) for one in claims}
-        for project, thread, run in [one for one, since in self._stale_claims.items() if now - since >= after]:
-            await self._database.write(threads.release_thread, project, thread, run)
-
     async def _list_processes(self) -> list[Process]:
-        return await self._database.read(queue.list_processes)
+        return await self._database.read(background_runs.list_processes)
 
     async def _beat_loop(self) -> None:
         while True:

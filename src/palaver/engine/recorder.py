@@ -27,7 +27,7 @@ from palaver.core.events import (
 )
 from palaver.core.runs import Call, EventBatch, FinishedRun, NewRun, Origin
 from palaver.errors import Overloaded, PalaverError
-from palaver.storage import queue
+from palaver.storage import background_runs
 from palaver.storage.database import Database
 from palaver.storage.run_log import interrupt_run, record_runs
 
@@ -245,7 +245,9 @@ class Recorder:
         if self._write_task is not None:
             await asyncio.wait([self._write_task])  # It may contain events of the run, which are deleted next.
         try:
-            handed_over = await self._database.write(queue.hand_over_run, run.origin.project, run.id, self._process)
+            handed_over = await self._database.write(
+                background_runs.hand_over_run, run.origin.project, run.id, self._process
+            )
         except PalaverError:
             handed_over = True  # The process that finds this one dead does the same.
         if handed_over:

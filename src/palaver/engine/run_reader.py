@@ -18,10 +18,10 @@ from sqlalchemy import Connection
 
 from palaver.core.events import Event, RunStarted
 from palaver.core.ids import id_timestamp_ms
-from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import RETRY_DELAY_S, Recorder
 from palaver.engine.run import Run
+from palaver.engine.unread_runs import UnreadRuns
 from palaver.errors import DiskFull, Overloaded, RunNotFound
 from palaver.storage import notifications, run_log, runs
 from palaver.storage.database import Database
@@ -105,9 +105,9 @@ class RunReader:
         database: Database,
         *,
         now: Callable[[], datetime],
-        abandoned: AbandonedRuns | None = None,
+        unread_runs: UnreadRuns | None = None,
     ) -> None:
-        self.abandoned = abandoned or AbandonedRuns(database, seconds=inf)
+        self.unread_runs = unread_runs or UnreadRuns(database, seconds=inf)
         self._engine = engine
         self._recorder = recorder
         self._database = database
@@ -157,7 +157,7 @@ class RunReader:
         if (
             alive := self.find_active(project, run)
         ) is not None:  # From the start, or because it was queued and starts here.
-            with self.abandoned.reader(run):
+            with self.unread_runs.reader(run):
                 async for batch in alive.follow(after):
                     yield batch
 
@@ -180,7 +180,7 @@ class RunReader:
                 if _require_run(row, run).ended_at is not None or self.find_active(project, run) is not None:
                     return
                 if time.monotonic() >= note_at:
-                    note_at = time.monotonic() + self.abandoned.read_note_interval
+                    note_at = time.monotonic() + self.unread_runs.read_note_interval
                     with suppress(Overloaded, DiskFull):
                         await self._database.write(runs.set_read_at, project, run, self._now())
                 await waiter.wait()

@@ -8,7 +8,7 @@
     evaluators          the built-in evaluators
     json_schema         bounded JSON Schema validation
     json_values         paths into JSON, and JSON in text
-    judges              prompts for judges, and their verdicts
+    judge_prompt        prompts for judges, and their verdicts
     live                live evaluators: score traces as they arrive
     network_context     evaluator contexts: with judges, providers and webhooks, or offline
     plan                from a request to a fixed plan

@@ -13,9 +13,15 @@ Modules:
     error_responses        the table from error codes to HTTP statuses
     calls                  a call of a workflow, from its body to the end of its answer
     idempotency            Idempotency-Key
-    conversation_resolver  what a call continues, its variant, and the lock on its conversation
+    conversation_history   what a call continues: an earlier response, a conversation, a thread
+    turn_lock              one turn at a time per conversation: reject, queue or interrupt
+    variant_resolver       the parameters of a variant
+    thread_runner          runs that the REST API starts in a thread
     file_references        stored files that a call refers to
-    streaming              a run, streamed to the client that started it or to any other reader
+    streaming              a run, streamed to the client that started it
+    replay                 a run's log, sent to any other reader: resumed, replayed and background streams
+    keep_alive             keep-alives of replayed streams
+    obfuscation            padding of stream frames
     chat_streams           resume and stop the streams of AI SDK chats
     stored_responses       stored responses and conversations (OpenAI)
     endpoints              health, readiness, version, status, metrics, models, inspect
@@ -34,6 +40,7 @@ Modules:
     metrics                Prometheus metrics
     logging_setup          log handlers and the access log
     settings               every setting, and where its value came from
+    exposure               no public address without an API key
     serve                  the process: listening socket, uvicorn, signals
     uvicorn_protocols      HTTP and WebSocket connections
     supervisor             several worker processes on one socket, and --reload

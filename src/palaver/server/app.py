@@ -14,25 +14,34 @@ from palaver.discovery.targets import DeclaredEvaluator
 from palaver.engine.engine import utc_now
 from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols.base import HttpResponse
-from palaver.server import logging_setup, security
+from palaver.server import logging_setup
 from palaver.server.auth import ANONYMOUS, Caller
-from palaver.server.calls import CallHandler, ThreadRunner
+from palaver.server.calls import CallHandler
 from palaver.server.chat_streams import ChatStreams
-from palaver.server.conversation_resolver import ConversationResolver, TurnLock
+from palaver.server.conversation_history import HistoryResolver
 from palaver.server.endpoints import HealthChecks, LazyApi, ServedWorkflows, ServerEndpoints
 from palaver.server.error_responses import add_headers, error_status, json_response, with_error_headers
 from palaver.server.metrics import Metrics
 from palaver.server.otlp_receiver import otlp_error, preload_decoder
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import ClientDisconnected, Exchange, Receive, Scope, Send
-from palaver.server.routing import RouteMatch, path_not_found, require_method, resolve_path, workflow_paths
+from palaver.server.routing import (
+    RouteMatch,
+    path_not_found,
+    require_method,
+    resolve_path,
+    unnormalized_path,
+    workflow_paths,
+)
 from palaver.server.runtime import ProcessRuntime
 from palaver.server.scopes import require_scope, required_scope
-from palaver.server.security import TrustedProxies
+from palaver.server.security import TrustedProxies, check_request
 from palaver.server.services import ServiceEndpoints, ServiceSockets, is_service_socket
 from palaver.server.settings import VERSION, Settings, Source
 from palaver.server.stored_responses import StoredResponses
 from palaver.server.tab_socket.socket import TabSockets
+from palaver.server.thread_runner import ThreadRunner
+from palaver.server.turn_lock import TurnLock
 from palaver.server.web import WebPages
 from palaver.storage.database import Database
 from palaver.workflows.workflow import Workflow
@@ -67,7 +76,7 @@ class Server:
         runtime.telemetry.register_metrics(self.metrics)
         self._proxies = TrustedProxies(settings.trusted_proxies)
         lock = TurnLock(database, run_reader, max_queued=settings.max_queued, timeout_s=settings.run_seconds)
-        resolver = ConversationResolver(database, run_reader, lock, history_limits=settings.history_limits, now=utc_now)
+        resolver = HistoryResolver(database, run_reader, lock, history_limits=settings.history_limits, now=utc_now)
         self.thread_runner = ThreadRunner(registry, settings, engine, run_reader, resolver, runtime.run_queue)
         limits, queue = self.rate_limits, runtime.run_queue
         self.calls = CallHandler(
@@ -104,20 +113,14 @@ class Server:
         try:
             resolved = resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
             route = resolved.route
-            security.check_request(
-                exchange, self.settings
-            )  # After routing, which knows the format of errors; before 404.
+            check_request(exchange, self.settings)  # After routing, which knows the format of errors; before 404.
             need = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
             exchange.authenticator = self.authenticator
             exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._authenticate(exchange, route)
             require_scope(need, caller)
             self.rate_limits.count_request(caller)
             if route is None:
-                raise (
-                    security.unnormalized_path(exchange.path)
-                    if resolved.is_unnormalized
-                    else path_not_found(resolved.path)
-                )
+                raise (unnormalized_path(exchange.path) if resolved.is_unnormalized else path_not_found(resolved.path))
             require_method(route.endpoint, exchange.method, resolved.path)
             match route.endpoint.kind:
                 case "call":

@@ -20,7 +20,7 @@ from palaver.core import api_keys
 from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.core.events import RunFailed
 from palaver.core.runs import DEFAULT_PROJECT
-from palaver.errors import ConflictingFields, PalaverError, SettingsError, Unauthorized
+from palaver.errors import ConflictingFields, PalaverError, Unauthorized
 from palaver.server.request import Exchange, RequestHeaders
 from palaver.server.settings import Settings
 from palaver.storage import api_keys as stored_keys
@@ -407,15 +407,6 @@ class Authenticator:
 
     async def _load_sessions(self, names: Collection[bytes]) -> Mapping[bytes, LoginSession]:
         return {session.hash: session for session in await self._database.read(stored_keys.find_sessions, names)}
-
-
-def check_exposure(settings: Settings, *, has_key: bool) -> None:
-    """Refuse to listen on a public address without a key."""
-    if not settings.is_loopback and not has_key:
-        raise SettingsError(
-            f"Others can reach {settings.host}, and there is no key to tell who they are:"
-            " make one with palaver key create, or bind to 127.0.0.1."
-        )
 
 
 def steady_clock(wall: Callable[[], datetime], monotonic: Callable[[], float]) -> Callable[[], datetime]:

@@ -1,42 +1,38 @@
 """Calls of workflows, from the body of a request to the end of its response, in every protocol."""
 
 import asyncio
-import hashlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from palaver.core.messages import file_ids, has_files
-from palaver.core.runs import Call, Origin
+from palaver.core.runs import Origin
 from palaver.discovery.registry import Registry
-from palaver.engine.engine import Engine, new_run_id, utc_now
-from palaver.engine.queue import RunQueue
+from palaver.engine.background_runs import RunQueue
+from palaver.engine.engine import Engine, utc_now
 from palaver.engine.run_reader import RunReader
-from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
+from palaver.errors import ConflictingFields, Overloaded, PalaverError
 from palaver.protocols.base import Adapter, BackgroundAdapter, HttpRequest, HttpResponse
 from palaver.protocols.ui_stream.request import UIRequest
-from palaver.server import conversation_resolver, file_references, idempotency, security, streaming
+from palaver.server import conversation_history, file_references, idempotency, security
 from palaver.server.auth import Authenticator, Caller
-from palaver.server.conversation_resolver import ConversationResolver, ResolvedCall, TurnPlan
-from palaver.server.error_responses import add_headers, error_status, final_status, with_error_headers
+from palaver.server.conversation_history import HistoryResolver, ResolvedCall
+from palaver.server.error_responses import error_status, with_error_headers
+from palaver.server.idempotency import IdempotentCalls
+from palaver.server.obfuscation import padded_adapters
 from palaver.server.rate_limit import RateLimits
+from palaver.server.replay import replay_events
 from palaver.server.request import NO_HEADERS, Exchange, RequestHeaders
 from palaver.server.routing import Endpoint, RouteMatch
 from palaver.server.settings import Settings
-from palaver.server.streaming import RunStream, StreamMonitor, replay_events
-from palaver.storage import idempotency as claims
+from palaver.server.streaming import RunStream, StreamMonitor
 from palaver.storage import runs
 from palaver.storage.database import Database
-from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.runs import RunRow
 from palaver.storage.threads import repository as threads
-from palaver.storage.threads.repository import Thread
-from palaver.workflows.workflow import Workflow
 
 _THREAD, _ANSWER, _VARIANT, _KEY = "x-palaver-thread", "x-palaver-answer", "x-palaver-variant", idempotency.HEADER
 _NAMES = frozenset(name.encode() for name in (_THREAD, _ANSWER, _VARIANT, _KEY))
@@ -65,19 +61,6 @@ def read_call_headers(headers: RequestHeaders) -> CallHeaders:
     return call_headers
 
 
-def idempotency_claim(
-    call_headers: CallHeaders, caller: Caller, route: str, content: tuple[bytes, bytes], now: datetime
-) -> IdempotentRequest:
-    """The claim of a call with an Idempotency-Key; `content` is its query and its body."""
-    assert call_headers.key is not None
-    digest = hashlib.sha256()
-    headers = (call_headers.thread, call_headers.answer, call_headers.variant)
-    for piece in (*content, *((value or "").encode() for value in headers)) if any(headers) else content:
-        digest.update(len(piece).to_bytes(8))
-        digest.update(piece)
-    return idempotency.create_claim(caller, call_headers.key, route, digest.digest(), now)
-
-
 _CallContext = AbstractAsyncContextManager[ResolvedCall]
 """A call, while it holds the conversation that it continues."""
 
@@ -91,7 +74,7 @@ class CallHandler:
         settings: Settings,
         engine: Engine,
         run_reader: RunReader,
-        resolver: ConversationResolver,
+        resolver: HistoryResolver,
         database: Database,
         rate_limits: RateLimits,
         authenticator: Authenticator,
@@ -107,8 +90,9 @@ class CallHandler:
         self._queue = queue
         self._stores_runs = settings.record == "full"
         self._json_limits = settings.json_limits
-        self._padded_adapters = streaming.padded_adapters() if settings.obfuscate else {}
-        self._on_abandoned = run_reader.abandoned.add
+        self._padded_adapters = padded_adapters() if settings.obfuscate else {}
+        self._idempotency = IdempotentCalls(settings, database, run_reader, rate_limits)
+        self._on_detached = run_reader.unread_runs.add
         self.stream_monitor = StreamMonitor(stall=settings.stream_stall, authenticator=authenticator)
 
     async def handle(self, exchange: Exchange, route: RouteMatch) -> None:
@@ -129,7 +113,7 @@ class CallHandler:
                 protocol_request,
                 column=endpoint.status_column,
                 cancels_on_disconnect=endpoint.cancels_on_disconnect,
-                on_abandoned=self._on_abandoned,
+                on_detached=self._on_detached,
             )
             caller, call_headers = exchange.caller, read_call_headers(exchange.headers)
             origin = Origin(
@@ -142,12 +126,16 @@ class CallHandler:
             )
             unresolved = ResolvedCall(call, protocol_request, origin)
             if call_headers.key is not None:
-                unresolved = await self._claim_key(exchange, call_headers, request, unresolved)
+                headers = (call_headers.thread, call_headers.answer, call_headers.variant)
+                unresolved = await self._idempotency.claim(
+                    exchange, call_headers.key, (request.body, *headers), unresolved
+                )
                 if unresolved.earlier_run is not None:
-                    await self._replay_run(exchange, endpoint, protocol_request, unresolved.earlier_run)
+                    run = unresolved.earlier_run
+                    await self._idempotency.replay(exchange, adapter, endpoint.status_column, protocol_request, run)
                     return
             if endpoint.interrupts_session and call_headers.thread is None:
-                if call.session is not None and call.session.startswith(conversation_resolver.THREAD_ID_PREFIX):
+                if call.session is not None and call.session.startswith(conversation_history.THREAD_ID_PREFIX):
                     call_headers = call_headers._replace(thread=call.session)
                 else:
                     await self.interrupt_session(caller.project, call.workflow, call.session)
@@ -168,7 +156,7 @@ class CallHandler:
                 await stream.serve(self.stream_monitor)
         except PalaverError as error:
             if unresolved is not None and unresolved.earlier_run is None:
-                await self._release(unresolved)
+                await self._idempotency.release(unresolved)
             await exchange.respond(_error_answer(adapter, error, stream, endpoint))
 
     def _open(self, stream: RunStream, unresolved: ResolvedCall) -> None:
@@ -241,7 +229,7 @@ class CallHandler:
             async with await self._thread_context(caller, route, unresolved, call_headers) as resolved:
                 yield resolved
         except BaseException:
-            await asyncio.shield(self._release(unresolved))
+            await asyncio.shield(self._idempotency.release(unresolved))
             raise
 
     async def _thread_context(
@@ -258,58 +246,11 @@ class CallHandler:
         thread = await self._resolver.get_thread(project, call_headers.thread, workflow)
         unresolved = await self._resolver.with_variant(project, workflow, unresolved, call_headers.variant, thread)
         if call_headers.answer is not None:
-            plan = conversation_resolver.plan_answer(call_headers.answer, call.messages[call.preface :])
+            plan = conversation_history.plan_answer(call_headers.answer, call.messages[call.preface :])
         else:
-            plan = conversation_resolver.plan_ui_chat(call.messages, cast("UIRequest", unresolved.protocol_request))
+            plan = conversation_history.plan_ui_chat(call.messages, cast("UIRequest", unresolved.protocol_request))
         policy = "interrupt" if route.endpoint.interrupts_session else workflow.options.turns
         return self._resolver.in_thread(thread, workflow, policy, unresolved, plan)
-
-    # Idempotency
-
-    async def _claim_key(
-        self, exchange: Exchange, call_headers: CallHeaders, request: HttpRequest, unresolved: ResolvedCall
-    ) -> ResolvedCall:
-        """Claim the Idempotency-Key for a new run id; `earlier_run` is the run of an earlier request."""
-        route = f"{exchange.method} {exchange.path}"
-        query: bytes = exchange.scope["query_string"]
-        claim = idempotency_claim(call_headers, exchange.caller, route, (query, request.body), utc_now())
-        run = new_run_id()
-        before = await self._database.write(claims.claim_for_run, claim, run)
-        return unresolved._replace(run_id=run, claim=claim, earlier_run=None if before is None else before.run)
-
-    async def _release(self, unresolved: ResolvedCall) -> None:
-        """Release the claim of a run that was not started, so that a retry can start it."""
-        if unresolved.claim is not None and unresolved.run_id is not None:
-            await self._database.write(claims.release_claim, unresolved.claim, unresolved.run_id)
-
-    async def _replay_run(self, exchange: Exchange, endpoint: Endpoint, protocol_request: Any, run: str) -> None:
-        """Respond with the run of an earlier request, as far as it has come."""
-        adapter, caller = self._padded_adapters.get(endpoint.protocol, endpoint.adapter), exchange.caller
-        assert adapter is not None
-        row = await idempotency.wait_for_run(self._run_reader, caller.project, run)
-        exchange.run_id = run
-        with self._rate_limits.streams.slot(caller):
-            head = adapter.response_head(await self._run_reader.get_started_event(row), protocol_request)
-            if head is not None:
-                batches = self._run_reader.follow(caller.project, run)
-                stall = self._settings.stream_stall
-                await replay_events(
-                    exchange,
-                    add_headers(head, idempotency.REPLAYED_HEADER),
-                    adapter.stream_encoder(protocol_request),
-                    batches,
-                    stall=stall,
-                )
-                return
-            async for _ in self._run_reader.follow(caller.project, run):
-                pass
-        log = await self._run_reader.read_log(caller.project, run)
-        if not log:
-            raise RunNotFound(f"What the run {run!r} said was not kept.")
-        status = final_status(log[-1], endpoint.status_column)
-        await exchange.respond(
-            add_headers(adapter.encode_response(log, protocol_request, status=status), idempotency.REPLAYED_HEADER)
-        )
 
     # Sessions
 
@@ -317,7 +258,7 @@ class CallHandler:
         """Cancel the runs of a session, in any process, and wait until their end is recorded."""
         if not session:
             return
-        if session.startswith(conversation_resolver.THREAD_ID_PREFIX):
+        if session.startswith(conversation_history.THREAD_ID_PREFIX):
             if (run := await self.find_active_run(project, workflow, session)) is not None:
                 await self._run_reader.cancel(project, run)
             return
@@ -332,7 +273,7 @@ class CallHandler:
 
     async def find_active_run(self, project: str, workflow: str, session: str) -> str | None:
         """The newest run of a session that is still alive, in any process."""
-        if session.startswith(conversation_resolver.THREAD_ID_PREFIX):
+        if session.startswith(conversation_history.THREAD_ID_PREFIX):
             row = await self._database.read(_active_run, project, session)
             return row.id if row is not None and row.workflow == workflow else None
         active = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
@@ -369,73 +310,3 @@ def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | Non
     return with_error_headers(
         adapter.encode_error(error, protocol_request, status=error_status(error, endpoint.status_column)), error
     )
-
-
-TURNS_PROTOCOL = "turns"
-"""`protocol` of the runs that ThreadRunner starts."""
-
-
-class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a turn; the thread has the defaults."""
-
-    variant: str | None = None
-    parameters: Mapping[str, Any] = {}
-    inputs: Mapping[str, Any] = {}
-    background: bool = False
-    trace_parent: str | None = None
-
-
-class ThreadRunner:
-    """Starts runs for the REST API (POST /api/threads/{id}/turns), detached from the request."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        settings: Settings,
-        engine: Engine,
-        run_reader: RunReader,
-        resolver: ConversationResolver,
-        queue: RunQueue,
-    ) -> None:
-        self._registry = registry
-        self._settings = settings
-        self.engine = engine
-        self._run_reader = run_reader
-        self._resolver = resolver
-        self.run_queue = queue
-
-    async def start_turn(
-        self, caller: Caller, thread: str, plan: TurnPlan, options: TurnOptions, run_id: str | None = None
-    ) -> ResolvedCall:
-        """Append messages to a thread and start the run that answers; both are stored when this returns."""
-        conversation = await self._resolver.get_thread(caller.project, thread, None)
-        workflow = self._registry.workflow(conversation.workflow)
-        if self.engine.active_count >= self._settings.max_streams_total:
-            raise Overloaded("This server answers as many calls as it can: try again in a moment.")
-        call = Call(
-            workflow=workflow.description.name,
-            parameters=options.parameters,
-            inputs=options.inputs,
-            background=options.background,
-            trace_parent=options.trace_parent,
-        )
-        origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=options.background)
-        unresolved = ResolvedCall(call, None, origin, run_id)
-        unresolved = await self._resolver.with_variant(
-            caller.project, workflow, unresolved, options.variant, conversation
-        )
-        return await self._start_run(conversation, workflow, unresolved, plan)
-
-    async def _start_run(
-        self, thread: Thread, workflow: Workflow, unresolved: ResolvedCall, plan: TurnPlan
-    ) -> ResolvedCall:
-        async with self._resolver.in_thread(thread, workflow, workflow.options.turns, unresolved, plan) as resolved:
-            if unresolved.call.background:
-                self.run_queue.start()  # Servers without lifespan events don't start it.
-                await self.run_queue.enqueue(workflow, resolved.call, resolved.origin, resolved.run_id)
-                return resolved
-            run, producer = self.engine.open(workflow, resolved.call, origin=resolved.origin, run_id=resolved.run_id)
-            await self._run_reader.flush()  # A request that finds it locked must find the run that holds it.
-        run.start(producer)
-        self._run_reader.abandoned.add(run)
-        return resolved

@@ -6,11 +6,11 @@ from palaver.protocols.base import HttpResponse
 from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.protocols.ui_stream.request import restore_ui_request
 from palaver.server.calls import CallHandler
-from palaver.server.conversation_resolver import with_message_id
+from palaver.server.conversation_history import with_message_id
+from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.routing import RouteMatch
 from palaver.server.settings import Settings
-from palaver.server.streaming import replay_events
 
 
 class ChatStreams:

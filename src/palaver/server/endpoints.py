@@ -22,7 +22,7 @@ from palaver.errors import PalaverError
 from palaver.outbound import printable
 from palaver.protocols.agenta import inspect as inspection
 from palaver.protocols.base import HttpRequest, HttpResponse, WorkflowLookup
-from palaver.protocols.chat_completions import adapter as listing
+from palaver.protocols.chat_completions.models import model_response, models_response
 from palaver.server.error_responses import add_headers, json_response
 from palaver.server.metrics import METRICS_CONTENT_TYPE, Metrics
 from palaver.server.settings import VERSION
@@ -127,13 +127,13 @@ def inspect_workflow(request: HttpRequest, served: ServedWorkflows) -> HttpRespo
 def list_models(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """List all chats; below `/{w}`, that one."""
     descriptions = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
-    return listing.models_response(descriptions, served.since)
+    return models_response(descriptions, served.since)
 
 
 def get_model(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     if request.workflow is not None:
         served.find(request.workflow)
-    return listing.model_response(served.find(request.parameters["model"]), served.since)
+    return model_response(served.find(request.parameters["model"]), served.since)
 
 
 def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:

@@ -9,9 +9,9 @@ from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine, utc_now
 from palaver.evaluation.live.worker import LiveEvaluationWorker
 from palaver.evaluation.runner.worker import EvaluationWorker
-from palaver.server.conversation_resolver import resolve_variant
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
+from palaver.server.variant_resolver import resolve_variant
 from palaver.storage.database import Database
 
 if TYPE_CHECKING:

@@ -1,16 +1,29 @@
 """Idempotency-Key: a POST that is sent again does nothing, and gets the response of the first one.
 
-Requests with a run claim the key under the id of the run, so that a repeated request can read that run. All others
-store their response with what they write, in one transaction (`server/api/conventions.py`).
+Calls claim the key under the id of their run, so that a repeated call can read that run. All other requests store
+their response with what they write, in one transaction (`server/api/conventions.py`).
 """
 
+import hashlib
 import re
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from palaver.engine.engine import new_run_id, utc_now
 from palaver.engine.poller import poll_until
 from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue, Overloaded, RunNotFound
+from palaver.protocols.base import Adapter
 from palaver.server.auth import Caller
+from palaver.server.conversation_history import ResolvedCall
+from palaver.server.error_responses import StatusColumn, add_headers, final_status
+from palaver.server.rate_limit import RateLimits
+from palaver.server.replay import replay_events
+from palaver.server.request import Exchange
+from palaver.server.settings import Settings
+from palaver.storage import idempotency as claims
+from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.runs import RunRow
 
@@ -40,12 +53,12 @@ def create_claim(caller: Caller, key: str, route: str, digest: bytes, now: datet
     )
 
 
-async def wait_for_run(records: RunReader, project: str, run: str) -> RunRow:
+async def wait_for_run(run_reader: RunReader, project: str, run: str) -> RunRow:
     """The run that claimed a key. It may be about to start, in any process: wait until it is there."""
 
     async def find() -> RunRow | None:
         try:
-            return await records.get_row(project, run)
+            return await run_reader.get_row(project, run)
         except RunNotFound:
             return None
 
@@ -53,3 +66,62 @@ async def wait_for_run(records: RunReader, project: str, run: str) -> RunRow:
         return await poll_until(find, timeout_s=_RUN_START_TIMEOUT_S)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and has not begun: try again.") from None
+
+
+class IdempotentCalls:
+    """Claims Idempotency-Keys for runs, and answers a repeated call with the run of the first one."""
+
+    def __init__(self, settings: Settings, database: Database, run_reader: RunReader, rate_limits: RateLimits) -> None:
+        self._settings = settings
+        self._database = database
+        self._run_reader = run_reader
+        self._rate_limits = rate_limits
+
+    async def claim(
+        self, exchange: Exchange, key: str, content: tuple[bytes, *tuple[str | None, ...]], unresolved: ResolvedCall
+    ) -> ResolvedCall:
+        """Claim the key for a new run id; `earlier_run` is the run of an earlier request with the same `content`.
+
+        The content is the body, and headers that change what the call does.
+        """
+        body, *headers = content
+        digest = _digest(exchange.scope["query_string"], body, headers)
+        claim = create_claim(exchange.caller, key, f"{exchange.method} {exchange.path}", digest, utc_now())
+        run = new_run_id()
+        before = await self._database.write(claims.claim_for_run, claim, run)
+        return unresolved._replace(run_id=run, claim=claim, earlier_run=None if before is None else before.run)
+
+    async def release(self, unresolved: ResolvedCall) -> None:
+        """Release the claim of a run that was not started, so that a retry can start it."""
+        if unresolved.claim is not None and unresolved.run_id is not None:
+            await self._database.write(claims.release_claim, unresolved.claim, unresolved.run_id)
+
+    async def replay(
+        self, exchange: Exchange, adapter: Adapter, column: StatusColumn, protocol_request: Any, run: str
+    ) -> None:
+        """Respond with the run of an earlier request, as far as it has come."""
+        project = exchange.caller.project
+        row = await wait_for_run(self._run_reader, project, run)
+        exchange.run_id = run
+        with self._rate_limits.streams.slot(exchange.caller):
+            head = adapter.response_head(await self._run_reader.get_started_event(row), protocol_request)
+            batches = self._run_reader.follow(project, run)
+            if head is not None:
+                head, encode = add_headers(head, REPLAYED_HEADER), adapter.stream_encoder(protocol_request)
+                await replay_events(exchange, head, encode, batches, stall=self._settings.stream_stall)
+                return
+            async for _ in batches:
+                pass
+        log = await self._run_reader.read_log(project, run)
+        if not log:
+            raise RunNotFound(f"What the run {run!r} said was not kept.")
+        response = adapter.encode_response(log, protocol_request, status=final_status(log[-1], column))
+        await exchange.respond(add_headers(response, REPLAYED_HEADER))
+
+
+def _digest(query: bytes, body: bytes, headers: Sequence[str | None]) -> bytes:
+    digest = hashlib.sha256()
+    for piece in (query, body, *((value or "").encode() for value in headers if any(headers))):
+        digest.update(len(piece).to_bytes(8))
+        digest.update(piece)
+    return digest.digest()

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Generator, MutableMapping, Seq
 from contextlib import contextmanager
 from typing import assert_never, cast, get_args
 
+from palaver.engine.background_runs import RunQueue
 from palaver.engine.engine import Engine
 from palaver.engine.heartbeat import Heartbeat
-from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
 from palaver.errors import PalaverError
 from palaver.evaluation.runner.worker import EvaluationWorker

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -197,6 +198,34 @@ class Exchange:
         if self.writer is not None:
             self.writer.linger()
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else response.body})
+
+
+async def run_until_disconnect(
+    exchange: Exchange, task: asyncio.Task[None], *, on_revoked: Callable[[], object]
+) -> bool:
+    """Wait for a task that sends a response, or cancel it when the client disconnects. Raises the task's error.
+
+    `on_revoked` is called if the caller's credential becomes invalid. Returns whether the client disconnected.
+    """
+    disconnect = asyncio.get_running_loop().create_task(_wait_disconnect(exchange))
+    authenticator = exchange.authenticator
+    watch = authenticator.watch(exchange.caller, on_revoked) if authenticator else nullcontext()
+    try:
+        with watch:
+            await asyncio.wait([task, disconnect], return_when=asyncio.FIRST_COMPLETED)
+        is_disconnected = disconnect.done()
+    finally:
+        for pending in (task, disconnect):
+            pending.cancel()
+        await asyncio.wait([task, disconnect])
+    if not task.cancelled():
+        task.result()
+    return is_disconnected
+
+
+async def _wait_disconnect(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass  # The end of an unread body comes first.
 
 
 def _too_large(settings: Settings) -> TooLarge:

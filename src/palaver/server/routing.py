@@ -10,7 +10,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Literal, NamedTuple, Protocol, cast
 
 from palaver.core.descriptions import RESERVED_NAMES
-from palaver.errors import MethodNotAllowed, NotFound, PalaverError
+from palaver.errors import (
+    InvalidValue,
+    MethodNotAllowed,
+    NotFound,
+    PalaverError,
+    RequestError,
+)
 from palaver.protocols import openai
 from palaver.protocols.agenta import invoke, run
 from palaver.protocols.agenta import response as agenta
@@ -23,8 +29,20 @@ from palaver.server import endpoints
 from palaver.server.endpoints import ServedWorkflows
 from palaver.server.error_responses import StatusColumn, final_status
 from palaver.server.request import Exchange
-from palaver.server.security import is_unnormalized
 from palaver.server.stored_responses import StoredResponses
+
+_UNNORMALIZED = re.compile(r"//|[\\;\0]|\.(?:/|$)")
+"""`//`, `\\`, `;params`, NUL, and segments that end with a dot, such as `..`."""
+
+
+def is_unnormalized(path: str, raw_path: bytes) -> bool:
+    """Whether a path has escapes, `//`, `..` or `;`. None of our routes needs them, so each has one spelling."""
+    return b"%" in raw_path or _UNNORMALIZED.search(path) is not None
+
+
+def unnormalized_path(path: str) -> RequestError:
+    return InvalidValue(f"The path {path[:80]!r} is not in its plain form.")
+
 
 EndpointKind = Literal["call", "metadata", "stored", "resume", "stop", "service", "traces", "server", "api", "page"]
 MetadataHandler = Callable[[HttpRequest, ServedWorkflows], HttpResponse]

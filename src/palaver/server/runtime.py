@@ -12,15 +12,15 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from palaver.discovery.registry import Registry
-from palaver.engine.abandoned_runs import AbandonedRuns
+from palaver.engine.background_runs import RunQueue
 from palaver.engine.engine import Admission, Engine, utc_now
 from palaver.engine.files import FileFetcher
 from palaver.engine.heartbeat import Heartbeat, new_process_id
-from palaver.engine.queue import RunQueue
 from palaver.engine.recorder import Recorder
-from palaver.engine.retention import RetentionTask
+from palaver.engine.retention_task import RetentionTask
 from palaver.engine.run_reader import RunReader
 from palaver.engine.tracing import RunTracer
+from palaver.engine.unread_runs import UnreadRuns
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync
 from palaver.server.evaluation import create_live_scorer, create_runner, create_slice_runner
@@ -30,8 +30,8 @@ from palaver.server.otlp_exporter import OtlpExporter, combine_sinks, configured
 from palaver.server.otlp_receiver import OtlpReceiver
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import VERSION, Settings
+from palaver.storage.background_runs import ProcessKind
 from palaver.storage.database import MEMORY_URL, Database, LazyDatabase
-from palaver.storage.queue import ProcessKind
 from palaver.traces.decode_worker import RequestDecoder
 from palaver.traces.writer import SpanWriter
 from palaver.workflows.thread_pool import ThreadPool
@@ -169,8 +169,8 @@ class ProcessRuntime(WorkflowRuntime):
         self.evaluation_worker = create_runner(engine, database, registry, settings, self.redaction, self.process)
         self.live_worker = create_live_scorer(engine, database, registry, settings, self.process)
         self.heartbeat = self.create_heartbeat(kind, self.evaluation_worker.release_slices_of)
-        abandoned = AbandonedRuns(database, seconds=settings.orphan_seconds)
-        self.run_reader = RunReader(engine, self.recorder, database, now=utc_now, abandoned=abandoned)
+        unread_runs = UnreadRuns(database, seconds=settings.orphan_seconds)
+        self.run_reader = RunReader(engine, self.recorder, database, now=utc_now, unread_runs=unread_runs)
         self.authenticator = Authenticator(database, settings)
         self.retention = RetentionTask(database, run_days=settings.run_days, spans=settings.span_retention, now=utc_now)
         self.run_queue = RunQueue(

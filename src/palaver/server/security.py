@@ -13,7 +13,6 @@ from itertools import chain
 from palaver.errors import (
     ForeignOrigin,
     InvalidValue,
-    RequestError,
     SettingsError,
     TooLarge,
     UnsupportedMediaType,
@@ -95,9 +94,6 @@ def _last_value(headers: Mapping[bytes, list[bytes]], name: bytes) -> bytes:
     return headers.get(name, [b""])[-1].strip()
 
 
-_UNNORMALIZED = re.compile(
-    r"//|[\\;\0]|\.(?:/|$)"
-)  # `//`, `\\`, `;params`, NUL, and segments that end with a dot, such as `..`.
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -160,12 +156,3 @@ def _check_size(exchange: Exchange, settings: Settings) -> None:
     headers = exchange.scope["headers"]
     if len(headers) > 100 or sum(map(len, chain.from_iterable(headers))) > settings.max_headers:
         raise TooLarge(f"The headers are more than 100, or larger than {settings.max_headers} bytes.", part="headers")
-
-
-def is_unnormalized(path: str, raw_path: bytes) -> bool:
-    """Whether a path has escapes, `//`, `..` or `;`. None of our routes needs them, so each has one spelling."""
-    return b"%" in raw_path or _UNNORMALIZED.search(path) is not None
-
-
-def unnormalized_path(path: str) -> RequestError:
-    return InvalidValue(f"The path {path[:80]!r} is not in its plain form.")

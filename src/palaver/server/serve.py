@@ -9,13 +9,10 @@ from types import FrameType
 
 import uvicorn
 
-from palaver.engine.engine import utc_now
 from palaver.errors import SettingsError
-from palaver.server import auth
 from palaver.server.app import Server
 from palaver.server.settings import Settings
 from palaver.server.uvicorn_protocols import http_protocol, websocket_protocol
-from palaver.storage import api_keys
 from palaver.storage.database import MEMORY_URL, Database, open_database, sqlite_path
 from palaver.storage.file_lock import FileLock
 from palaver.storage.paths import lock_path
@@ -37,12 +34,6 @@ def open_locked_database(url: str) -> Generator[Database]:
         raise SettingsError(f"Another server serves from {path}: give this one a database of its own with --db.")
     with lock:
         yield open_database(url)
-
-
-def check_exposure(settings: Settings, database: Database) -> None:
-    """Refuse to listen on a public address without a key."""
-    if not settings.is_loopback:
-        auth.check_exposure(settings, has_key=asyncio.run(database.read(api_keys.has_valid_key, utc_now())))
 
 
 def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from palaver.core import history, json
+from palaver.core import history_validation, json
 from palaver.core.runs import RecordMode, RetentionPolicy, RunLimits
 from palaver.discovery.config import ConnectionSettings
 from palaver.errors import SettingsError
@@ -78,13 +78,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Items of one list; beyond: 400."""
     max_string: int = json.MAX_STRING_BYTES
     """Characters of one string; beyond: 413."""
-    max_messages: int = history.DEFAULT_HISTORY_LIMITS.messages
+    max_messages: int = history_validation.DEFAULT_HISTORY_LIMITS.messages
     """Messages of one call; beyond: 400."""
-    max_parts: int = history.DEFAULT_HISTORY_LIMITS.parts
+    max_parts: int = history_validation.DEFAULT_HISTORY_LIMITS.parts
     """Parts of one message; beyond: 400."""
-    max_files: int = history.DEFAULT_HISTORY_LIMITS.files
+    max_files: int = history_validation.DEFAULT_HISTORY_LIMITS.files
     """Files of one call; beyond: 413."""
-    max_file: int = history.DEFAULT_HISTORY_LIMITS.file
+    max_file: int = history_validation.DEFAULT_HISTORY_LIMITS.file
     """Bytes of one file, decoded; beyond: 413."""
     files_max: int = 10 * 1024 * MIB
     """Bytes of all files of a project; beyond: 507."""
@@ -198,8 +198,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return RunLimits(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
 
     @property
-    def history_limits(self) -> history.HistoryLimits:
-        return history.HistoryLimits(
+    def history_limits(self) -> history_validation.HistoryLimits:
+        return history_validation.HistoryLimits(
             messages=self.max_messages, parts=self.max_parts, files=self.max_files, file=self.max_file
         )
 

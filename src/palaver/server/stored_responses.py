@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from palaver.core.events import Event, RunStarted
-from palaver.core.history import validate_history
+from palaver.core.history_validation import validate_history
 from palaver.core.messages import Message, has_files
 from palaver.engine.engine import new_id
 from palaver.engine.run_reader import RunReader
@@ -23,7 +23,7 @@ from palaver.errors import (
     RunNotFound,
     StillRunning,
 )
-from palaver.protocols import history
+from palaver.protocols import stored_history
 from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.conversations import (
@@ -51,9 +51,10 @@ from palaver.protocols.responses.store import (
     without_item,
 )
 from palaver.server import file_references
+from palaver.server.obfuscation import pad_deltas
+from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.server.streaming import pad_deltas, replay_events
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.runs import StoredRun
@@ -233,7 +234,7 @@ def _append_items(
     if lock_thread_row(db, project, thread).run is not None:  # Its answer would end up on another branch.
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
-    fresh = tuple(history.new_messages(stored, messages).values())
+    fresh = tuple(stored_history.new_messages(stored, messages).values())
     validate_history((*stored, *fresh), system="keep")  # Raises for a result without its call.
     created = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
     return created, threads.get_branch(db, project, thread)

@@ -1,23 +1,18 @@
-"""Send a run in the protocol of a request: to the client that started it, or replayed to any other reader.
+"""Send a run in the protocol of a request, to the client that started it.
 
 `RunStream` is fed inside the run's own task: while the client reads slowly, sending waits, and so does the workflow.
-The status line waits for the first frame, so that a run that fails before it gets an error status. `replay_events`
-sends the run's log and then follows it: a slow reader does not slow the run.
+The status line waits for the first frame, so that a run that fails before it gets an error status.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, MutableMapping, Sequence
-from contextlib import aclosing, nullcontext
-from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from palaver.core.events import Event, ReasoningDelta, RunFailed, RunStarted, TextDelta, ToolDelta
-from palaver.core.runs import OpenItems, rejection_events
+from palaver.core.events import Event, RunFailed
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.protocols.base import Adapter, EventEncoder, HttpResponse
-from palaver.protocols.chat_completions import adapter as chat_completions
-from palaver.protocols.responses import adapter as responses
+from palaver.server import keep_alive
 from palaver.server.auth import CREDENTIAL_ENDED, Authenticator
 from palaver.server.error_responses import StatusColumn, final_status
 from palaver.server.request import Exchange
@@ -25,13 +20,11 @@ from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
     from palaver.server.auth import Caller
-    from palaver.server.conversation_resolver import ResolvedCall
+    from palaver.server.conversation_history import ResolvedCall
 
 
 FIRST_FRAME_TIMEOUT_S = 10
 """After this long without a frame, send the status line anyway."""
-KEEP_ALIVE_INTERVAL_S = 15
-"""After this long without a frame, send a keep-alive."""
 
 
 def _no_frames(_: Event) -> bytes:
@@ -64,7 +57,7 @@ class RunStream:
         "_is_disconnected",
         "_is_open",
         "_keep_alive",
-        "_on_abandoned",
+        "_on_detached",
         "_producer",
         "_send",
         "_send_count",
@@ -83,7 +76,7 @@ class RunStream:
         *,
         column: StatusColumn,
         cancels_on_disconnect: bool,
-        on_abandoned: Callable[[Run], None],
+        on_detached: Callable[[Run], None],
     ) -> None:
         self.run: Run  # Set by open().
         self._exchange = exchange
@@ -93,7 +86,7 @@ class RunStream:
         self.cancels_on_disconnect = (
             cancels_on_disconnect  # Cancel the run on disconnect, unless the workflow says otherwise.
         )
-        self._on_abandoned = on_abandoned  # Called with a run that continues without its client.
+        self._on_detached = on_detached  # Called with a run that continues without its client.
         self._encode: EventEncoder = _no_frames  # Until serve() knows that this is a stream.
         self._head: HttpResponse | None = None
         self._keep_alive = b""
@@ -149,7 +142,7 @@ class RunStream:
         if cancels:
             run.cancel()
         else:
-            self._on_abandoned(run)
+            self._on_detached(run)
 
     def send_events(self, events: Sequence[Event]) -> Awaitable[None] | None:
         """Send events. The hot path: once the stream is open, bytes go to the socket without an await."""
@@ -216,7 +209,7 @@ class RunStream:
         if self._writer is not None and self._writer.unread_bytes:
             if self._idle_ticks >= stall:
                 self._writer.abort()  # Counts as a disconnect.
-        elif self._idle_ticks >= (KEEP_ALIVE_INTERVAL_S if self._is_open else FIRST_FRAME_TIMEOUT_S):
+        elif self._idle_ticks >= (keep_alive.KEEP_ALIVE_INTERVAL_S if self._is_open else FIRST_FRAME_TIMEOUT_S):
             task = asyncio.create_task(self.send_keep_alive())
             _keep_alive_tasks.add(task)  # The loop holds tasks weakly.
             task.add_done_callback(_keep_alive_tasks.discard)
@@ -268,156 +261,3 @@ class StreamMonitor:
         for stream in list(self.streams) if revoked else ():
             if stream.caller in revoked:
                 stream.run.cancel(CREDENTIAL_ENDED)
-
-
-_PADDING_STEP_BYTES = 64
-"""Padded frames are a multiple of this."""
-_PADDING_FIELD, _PADDING_END = b',"obfuscation":"', b'"}\n\n'
-_PADDING_OVERHEAD_BYTES = len(_PADDING_FIELD) + 1  # With the closing quote.
-
-
-def padded_adapters() -> dict[str, Adapter]:
-    """Adapters that pad their deltas, by protocol: OpenAI's two have a field for it, `obfuscation`.
-
-    An observer of encrypted packets then learns no words from their sizes.
-    """
-    return {"chat_completions": _padded_adapter(chat_completions), "responses": _padded_adapter(responses)}
-
-
-def _padded_adapter(protocol: ModuleType) -> Adapter:
-    padded = SimpleNamespace(**vars(protocol))
-
-    def stream_encoder(request: Any) -> EventEncoder:
-        return pad_deltas(protocol.stream_encoder(request))
-
-    def queued_stream(started: RunStarted, request: Any) -> tuple[bytes, EventEncoder]:
-        opening, encode = protocol.queued_stream(started, request)
-        return opening, pad_deltas(encode)
-
-    padded.stream_encoder, padded.queued_stream = stream_encoder, queued_stream
-    return cast("Adapter", padded)
-
-
-def pad_deltas(encoder: EventEncoder) -> EventEncoder:
-    """Pad the frames of deltas; the same event always gives the same bytes."""
-
-    def encode(event: Event) -> bytes:
-        body = encoder(event)
-        if isinstance(event, TextDelta | ReasoningDelta | ToolDelta) and body.endswith(b"}\n\n"):
-            missing = -(len(body) + _PADDING_OVERHEAD_BYTES) % _PADDING_STEP_BYTES
-            return b"".join((body[:-3], _PADDING_FIELD, b"0" * missing, _PADDING_END))
-        return body
-
-    return encode
-
-
-_MAX_CHUNK_BYTES = 256 * 1024
-_CREDENTIAL_GRACE_S = 2.0
-"""How long a client whose credential ended may take to read the last frames."""
-
-
-async def replay_events(
-    exchange: Exchange,
-    head: HttpResponse,
-    encode: EventEncoder,
-    batches: AsyncGenerator[Sequence[Event]],
-    *,
-    stall: float,
-    opening: bytes = b"",
-) -> None:
-    """Send the frames of `batches` until the last, a disconnect, or `stall` seconds without progress.
-
-    If the caller's credential becomes invalid, the stream ends with an error; the run continues.
-    """
-    loop = asyncio.get_running_loop()
-    credential_ended: asyncio.Future[None] = loop.create_future()
-    sender = loop.create_task(_send_events(exchange, head, opening, encode, batches, stall, credential_ended))
-    disconnect = loop.create_task(_wait_disconnect(exchange))
-
-    def end_credential() -> None:
-        if not credential_ended.done():
-            credential_ended.set_result(None)
-        loop.call_later(_CREDENTIAL_GRACE_S, sender.cancel)
-
-    watched = exchange.authenticator.watch(exchange.caller, end_credential) if exchange.authenticator else nullcontext()
-    try:
-        with watched:
-            await asyncio.wait([sender, disconnect], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (sender, disconnect):
-            task.cancel()
-        done, _ = await asyncio.wait([sender, disconnect])
-    if sender in done and not sender.cancelled():
-        sender.result()  # Raise its error.
-
-
-async def _wait_disconnect(exchange: Exchange) -> None:
-    """Wait for a disconnect; the end of an unread body comes first."""
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _send_events(
-    exchange: Exchange,
-    head: HttpResponse,
-    opening: bytes,
-    encode: EventEncoder,
-    batches: AsyncGenerator[Sequence[Event]],
-    stall: float,
-    credential_ended: "asyncio.Future[None]",
-) -> None:
-    await exchange.start_response(head.status, head.headers)
-    await exchange.send_chunk(opening, stall)
-    open_items = OpenItems()
-    async with aclosing(batches) as following:
-        while batch := await _next_batch(following, exchange, head.keep_alive, stall, credential_ended):
-            for body in _chunks(batch, encode, open_items):
-                await exchange.send_chunk(body, stall)
-                if credential_ended.done():
-                    break
-    last = b""
-    if credential_ended.done() and not open_items.is_ended:
-        last = escape_line_separators(b"".join(map(encode, rejection_events(open_items, CREDENTIAL_ENDED))))
-    await exchange.send_chunk(last, stall, more=False)
-
-
-async def _next_batch(
-    batches: AsyncGenerator[Sequence[Event]],
-    exchange: Exchange,
-    keep_alive: bytes,
-    stall: float,
-    credential_ended: "asyncio.Future[None]",
-) -> Sequence[Event]:
-    """The next batch, empty at the end; send keep-alives while waiting for it."""
-    read = asyncio.get_running_loop().create_task(_read_batch(batches))
-    try:
-        while not credential_ended.done():
-            done, _ = await asyncio.wait(
-                [read, credential_ended], timeout=KEEP_ALIVE_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            if read.done():
-                return read.result()
-            if not done:
-                await exchange.send_chunk(keep_alive, stall)
-        return ()
-    finally:
-        read.cancel()
-        await asyncio.wait([read])  # A running generator cannot be closed.
-
-
-async def _read_batch(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Event]:
-    return await anext(batches, None) or ()  # CPython 3.11 fails with an empty tuple as the default.
-
-
-def _chunks(batch: Sequence[Event], encode: EventEncoder, open_items: OpenItems) -> Iterator[bytes]:
-    """The frames of a batch, encoded lazily, so that `unended` has seen exactly the events that were sent."""
-    chunk: list[bytes] = []
-    size = 0
-    for event in batch:
-        open_items.feed(event)
-        chunk.append(encode(event))
-        size += len(chunk[-1])
-        if size > _MAX_CHUNK_BYTES:
-            yield escape_line_separators(b"".join(chunk))
-            chunk, size = [], 0
-    yield escape_line_separators(b"".join(chunk))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypedDict, Unpack, cast, overload
 
 from palaver.core.descriptions import check_flags, check_workflow_name
-from palaver.core.history import SystemPolicy
+from palaver.core.history_validation import SystemPolicy
 from palaver.core.runs import RecordMode
 from palaver.errors import InvalidOption, NotAWorkflow
 from palaver.workflows.adapters import adapter_for

@@ -12,7 +12,7 @@ import msgspec
 
 from palaver.core import dialects, json
 from palaver.core.descriptions import Description
-from palaver.core.history import SystemPolicy
+from palaver.core.history_validation import SystemPolicy
 from palaver.core.messages import File, Message, Part, has_files, is_stored_file, missing_file_notice, replace_files
 from palaver.core.runs import Call, RecordMode
 from palaver.errors import CallFault, FaultyCall, InvalidOption, NotFound, TooLarge

@@ -6,5 +6,5 @@ Modules:
     entries         an adaptor's description as entries, and the selection of entries for a prompt
     library         look up descriptions: the operator's folder or URL, then the npm registry
     npm_registry    find npm's registry, list a package's versions and unpack its description
-    download        limited HTTP downloads, and concurrent requests for the same download joined into one
+    http_fetch      limited HTTP downloads, and concurrent requests for the same download joined into one
 """

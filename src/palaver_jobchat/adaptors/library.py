@@ -22,8 +22,8 @@ import platformdirs
 
 from palaver import PalaverError
 from palaver_jobchat.adaptors import names, npm_registry
-from palaver_jobchat.adaptors.download import MAX_BYTES, DownloadError, SingleFlight, fetch_first, log, wait_for
 from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry, decode_description
+from palaver_jobchat.adaptors.http_fetch import MAX_BYTES, DownloadError, SingleFlight, fetch_first, log, wait_for
 from palaver_jobchat.adaptors.names import Adaptor, choose_version, nearest_version
 from palaver_jobchat.adaptors.npm_registry import NpmRegistry
 from palaver_jobchat.settings import Settings

@@ -25,7 +25,7 @@ from typing import IO, cast
 import httpx
 import msgspec
 
-from palaver_jobchat.adaptors.download import (
+from palaver_jobchat.adaptors.http_fetch import (
     MAX_BYTES,
     DownloadError,
     SingleFlight,

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from palaver.core import json
 from palaver.core.messages import Message, ToolCall
 from palaver.evaluation.case import CaseToolCall
-from palaver.evaluation.evaluators.tool_calls import (
+from palaver.evaluation.evaluators.expected_tool_calls import (
     ArgumentMatch,
     ExpectedCall,
     SequenceMode,

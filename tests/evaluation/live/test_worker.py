@@ -12,7 +12,7 @@ from palaver.errors import InvalidValue, Overloaded
 from palaver.evaluation.live.scorer import LiveScorer
 from palaver.evaluation.live.worker import is_sampled, parse_trace_filter
 from palaver.evaluation.score import EvaluationAborted
-from palaver.storage import queue
+from palaver.storage import background_runs
 from palaver.storage.database import Database
 from palaver.storage.evaluations import live_evaluators as online_cases
 from palaver.storage.evaluations import live_evaluators as online_rules
@@ -231,7 +231,7 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     second = make_worker(database, clock, "p2")
     await run_all(second, clock)
     before = await scored_traces(database, "t")
-    await database.write(queue.remove_processes, ["p1"])
+    await database.write(background_runs.remove_processes, ["p1"])
     another = make_worker(database, clock, "p2")
     for _ in range(2):  # First it notices, then it takes.
         await another.step()

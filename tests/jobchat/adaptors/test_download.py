@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver_jobchat.adaptors import download
+from palaver_jobchat.adaptors import http_fetch
 from tests.jobchat.adaptors.fake_registry import FakeRegistry, RegistryResponse, run_registry, wait_until
 from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, LibraryHarness
 
@@ -20,7 +20,7 @@ def spoil(registry: FakeRegistry, how: str) -> None:
         case "slow versions":
             registry.responses[PACKAGE].hangs = True
         case "too large":
-            tarball.body = bytes(download.MAX_BYTES + 1)
+            tarball.body = bytes(http_fetch.MAX_BYTES + 1)
         case "no tarball":
             del registry.responses[TARBALL]
         case "failing":

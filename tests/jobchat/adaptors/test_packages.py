@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver_jobchat.adaptors import npm_registry
-from palaver_jobchat.adaptors.download import DownloadError
+from palaver_jobchat.adaptors.http_fetch import DownloadError
 from palaver_jobchat.adaptors.npm_registry import Package, Release, extract_description, parse_package, tarball_urls
 from tests.jobchat.adaptors.fake_registry import describe, gzipped, integrity, package, tar
 

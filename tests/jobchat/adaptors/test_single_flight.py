@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from palaver_jobchat.adaptors.download import SingleFlight, wait_for
+from palaver_jobchat.adaptors.http_fetch import SingleFlight, wait_for
 from tests.jobchat.adaptors.fake_registry import wait_until
 
 

@@ -16,7 +16,7 @@ from palaver.errors import PalaverError, SettingsError
 from palaver.evaluation.providers.config import resolve_key
 from palaver.outbound import printable
 from palaver.server import otlp_exporter, supervisor
-from palaver.server.auth import check_exposure
+from palaver.server.exposure import check_exposure
 from palaver.server.settings import FILE_ONLY_SETTINGS, SETTING_NAMES, Settings, closest_names, unknown_names
 
 _PREFIX = "PALAVER_"

@@ -1,18 +1,18 @@
 """The built-in evaluators, made with the same decorator that authors use.
 
-    budgets         latency_budget, cost_budget, token_budget
-    citations       citations
-    code_edit       code_edit
-    composite       combine, per_turn, code
-    expectations    turn_expectations, and the checks of a script's `expect`
-    json            contains_json, json_field_match, json_multi_field_match, json_diff
-    judges          llm_judge, goal_reached, human
-    refusal         refusal
-    text            exact_match, starts_with, ends_with, contains, contains_any, contains_all, regex, format,
-                    levenshtein, similarity, semantic_similarity
-    tool_calls      how calls match expected calls
-    tools           tool_called, tool_not_called, tool_arguments, tool_sequence, and others on tool calls
-    webhook         webhook
+    budgets              latency_budget, cost_budget, token_budget
+    citations            citations
+    code_edit            code_edit
+    composite            combine, per_turn, code
+    expected_tool_calls  how calls match expected calls
+    expectations         turn_expectations, and the checks of a script's `expect`
+    json                 contains_json, json_field_match, json_multi_field_match, json_diff
+    judges               llm_judge, goal_reached, human
+    refusal              refusal
+    text                 exact_match, starts_with, ends_with, contains, contains_any, contains_all, regex, format,
+                         levenshtein, similarity, semantic_similarity
+    tools                tool_called, tool_not_called, tool_arguments, tool_sequence, and others on tool calls
+    webhook              webhook
 
 A module is loaded when one of its evaluators is first looked up.
 """

@@ -10,7 +10,7 @@ from palaver.evaluation import json_values
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.evaluators.tool_calls import ExpectedFrom, as_name_list
+from palaver.evaluation.evaluators.expected_tool_calls import ExpectedFrom, as_name_list
 from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 

@@ -19,16 +19,16 @@ from palaver.evaluation import json_values
 from palaver.evaluation.case import Case, Turn
 from palaver.evaluation.context import EvaluatorContext, offload, record_spending
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.evaluators.refusal import find_refusal
-from palaver.evaluation.evaluators.tool_calls import (
+from palaver.evaluation.evaluators.expected_tool_calls import (
     ExpectedCall,
     SequenceMode,
     as_name_list,
     compare_calls,
     read_expected_calls,
 )
+from palaver.evaluation.evaluators.refusal import find_refusal
 from palaver.evaluation.json_schema import PATTERN_TIMEOUT_S
-from palaver.evaluation.judges import PromptMarks
+from palaver.evaluation.judge_prompt import PromptMarks
 from palaver.evaluation.score import Score, ScoringError, Skip
 from palaver.testsets.scripts import check_expect
 

@@ -12,7 +12,7 @@ from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
 from palaver.evaluation.json_schema import check_schema
-from palaver.evaluation.judges import (
+from palaver.evaluation.judge_prompt import (
     SLOT_NAMES,
     JudgeName,
     Prompt,

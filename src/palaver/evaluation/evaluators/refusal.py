@@ -11,7 +11,7 @@ from palaver.core.messages import Message, Refusal
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.judges import PromptMarks
+from palaver.evaluation.judge_prompt import PromptMarks
 from palaver.evaluation.score import Score
 
 REFUSAL_OPENINGS: Final = (

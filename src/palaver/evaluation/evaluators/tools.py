@@ -16,7 +16,7 @@ from palaver.evaluation import json_values
 from palaver.evaluation.case import Case, CaseToolCall
 from palaver.evaluation.context import EvaluatorContext, offload
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.evaluators.tool_calls import (
+from palaver.evaluation.evaluators.expected_tool_calls import (
     ArgumentMatch,
     ExpectedFrom,
     SequenceComparison,
@@ -28,7 +28,7 @@ from palaver.evaluation.evaluators.tool_calls import (
     read_expected_calls,
 )
 from palaver.evaluation.json_schema import Schema, check_schema, schema_errors
-from palaver.evaluation.judges import PromptMarks
+from palaver.evaluation.judge_prompt import PromptMarks
 from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 

@@ -12,7 +12,8 @@ from palaver.core.fold import fold
 from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import sse, upstream
-from palaver.protocols.agenta.request import JSON, SSE, AgentaRequest, parse_body, parse_call, parse_object
+from palaver.protocols.agenta.content_negotiation import INVOKE_OFFERS, JSON, JSONL, NDJSON, SSE
+from palaver.protocols.agenta.request import AgentaRequest, parse_body, parse_call, parse_object
 from palaver.protocols.agenta.response import (
     VERSION,
     RecordDecoder,
@@ -24,16 +25,13 @@ from palaver.protocols.agenta.response import (
     run_error_response,
 )
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup
-from palaver.protocols.ui_stream.encoder import UIStreamEncoder
-
-NDJSON, JSONL = "application/x-ndjson", "application/jsonl"
-OFFERS = (JSON, NDJSON, JSONL, SSE)
+from palaver.protocols.ui_stream.adapter import UIStreamEncoder
 
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequest]:
     workflow = find(request.workflow)
     form = parse_body(parse_object(request), request.headers, is_chat=workflow.is_chat)
-    return parse_call(request, form, workflow, offers=OFFERS)
+    return parse_call(request, form, workflow, offers=INVOKE_OFFERS)
 
 
 def response_head(started: RunStarted, request: AgentaRequest) -> HttpResponse | None:

@@ -22,13 +22,13 @@ from palaver.errors import (
     InvalidSessionId,
     MisplacedField,
     MissingInput,
-    NotAcceptable,
     RequestError,
     UnsupportedFlag,
 )
-from palaver.protocols.base import HttpRequest, choose_media_type
+from palaver.protocols.agenta.content_negotiation import JSON, negotiate, ui_offers, ui_version
+from palaver.protocols.base import HttpRequest
 from palaver.protocols.openai import json_type_name
-from palaver.protocols.ui_stream.request import UIRequest, parse_version, ui_request
+from palaver.protocols.ui_stream.request import UIRequest, ui_request
 
 _SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _REFERENCE_FIELDS = ("references", "links", "selector", "meta")
@@ -205,9 +205,6 @@ def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-JSON, SSE = "application/json", "text/event-stream"
-
-
 class AgentaRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is needed to encode the response."""
 
@@ -257,8 +254,8 @@ def parse_call(
         strays=form.strays,
     )
     try:
-        version = _ui_version(request.headers)
-        media_type = _negotiate(request.headers, form.flags, offers if version is None else _ui_offers(offers))
+        version = ui_version(request.headers)
+        media_type = negotiate(request.headers, form.flags, offers if version is None else ui_offers(offers))
         messages = parse_history(form) if workflow.is_chat else ()
     except RequestError as error:
         raise RejectedCall(error, agenta_request) from None
@@ -274,36 +271,6 @@ def parse_call(
         trace_parent=request.trace_parent,
     )
     return call, msgspec.structs.replace(agenta_request, form=media_type, ui=ui)
-
-
-def _ui_version(headers: Mapping[str, str]) -> int | None:
-    """Return the version of a client that wants UI messages; None for Agenta's own format."""
-    match headers.get("x-ag-messages-format", "agenta"):
-        case "agenta":
-            return None
-        case "vercel":
-            return parse_version(headers)
-        case _:
-            known = ["agenta", "vercel"]
-            raise NotAcceptable(f"That message format is unknown: ask for {' or '.join(known)}.", supported=known)
-
-
-def _ui_offers(offers: Sequence[str]) -> tuple[str, ...]:
-    """UI messages can be sent as JSON or as events, not as lines."""
-    return tuple(offer for offer in offers if offer in (JSON, SSE))
-
-
-def _negotiate(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Sequence[str]) -> str:
-    """Choose the media type of the response."""
-    stream = flags.get("stream")
-    allowed = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
-    if not allowed:
-        raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
-    media_type = choose_media_type(headers.get("accept"), allowed)
-    if media_type is None:
-        suffix = "" if stream is None else f" with flags.stream {str(stream).lower()}"
-        raise NotAcceptable(f"Nothing accepted can be given{suffix}: accept {' or '.join(allowed)}.", supported=allowed)
-    return media_type
 
 
 def _is_below(pointer: str, parent: str) -> bool:

@@ -34,9 +34,10 @@ from palaver.core.events import (
 from palaver.core.messages import Annotation, Data, File, Refusal, ToolCall, Usage
 from palaver.core.runs import Reply
 from palaver.errors import FaultyCall, MissingInput, PalaverError, RequestError, UpstreamFailed
-from palaver.protocols.agenta.request import JSON, AgentaRequest, RejectedCall
+from palaver.protocols.agenta.content_negotiation import JSON
+from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
 from palaver.protocols.base import Headers, HttpResponse, run_headers
-from palaver.protocols.ui_stream.encoder import encode_ui_message
+from palaver.protocols.ui_stream.adapter import encode_ui_message
 
 VERSION = "2025.07.14"
 

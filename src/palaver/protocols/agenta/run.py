@@ -13,8 +13,8 @@ from palaver.core.fold import fold
 from palaver.core.runs import Call
 from palaver.errors import MisplacedField, PalaverError
 from palaver.protocols import upstream
+from palaver.protocols.agenta.content_negotiation import JSON
 from palaver.protocols.agenta.request import (
-    JSON,
     AgentaRequest,
     conflicting_fields,
     parse_body,

@@ -2,7 +2,8 @@
 
 A run is one completion with one choice.
 
-    adapter    the protocol's functions, its stream of chunks, and the list of models
+    adapter    the protocol's functions, and its stream of chunks
     client     call another server's Chat Completions API
+    models     GET /v1/models
     request    parse and validate options and messages
 """

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import UNSET
 
 from palaver.core import json
-from palaver.core.descriptions import Description
 from palaver.core.events import (
     TERMINAL_EVENTS,
     Event,
@@ -36,42 +35,12 @@ from palaver.core.events import (
 from palaver.core.linearize import Linearizer
 from palaver.core.messages import APPROVAL_REQUEST, Data, Refusal, ToolCall, Usage
 from palaver.core.runs import Call
-from palaver.errors import NotFound, PalaverError
+from palaver.errors import PalaverError
 from palaver.protocols import openai, sse
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup, run_headers, text_or_json
 from palaver.protocols.chat_completions.client import JSON, SSE
 from palaver.protocols.chat_completions.request import parse_messages, parse_options
 from palaver.protocols.openai import JsonFields
-
-_HEADERS = (("content-type", "application/json"),)
-
-
-class ModelNotFound(NotFound):
-    """The workflow exists, but is not a chat."""
-
-    openai_code = "model_not_found"
-
-
-def models_response(descriptions: Iterable[Description], created: int) -> HttpResponse:
-    """List all chats by name. `created` is the time of their registration, in Unix seconds."""
-    chats = sorted((one for one in descriptions if one.is_chat), key=lambda chat: chat.name)
-    return _json_response({"object": "list", "data": [_model(chat, created) for chat in chats]})
-
-
-def model_response(description: Description, created: int) -> HttpResponse:
-    """Raises ModelNotFound for a workflow that is not a chat."""
-    if not description.is_chat:
-        raise ModelNotFound(f"No model {description.name!r}: it is a workflow, but not a chat.")
-    return _json_response(_model(description, created))
-
-
-def _model(chat: Description, created: int) -> dict[str, Any]:
-    return {"id": chat.name, "object": "model", "created": created, "owned_by": "palaver"}
-
-
-def _json_response(document: Any) -> HttpResponse:
-    return HttpResponse(status=200, headers=_HEADERS, body=json.encode(document))
-
 
 Delta = dict[str, Any]
 """What one chunk adds to the message."""

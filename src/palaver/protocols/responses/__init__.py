@@ -2,10 +2,10 @@
 
 One protocol with two profiles, chosen by the route.
 
-    adapter        the protocol's functions, and its stream of server-sent events
-    client         call another server's Responses API
-    conversations  the Conversations API (/v1/conversations)
-    output         output items and the response object
-    request        parse a request body into a Call and a ResponsesRequest
-    store          stored responses and lists of items
+    adapter          the protocol's functions, and its stream of server-sent events
+    client           call another server's Responses API
+    conversations    the Conversations API (/v1/conversations)
+    request          parse a request body into a Call and a ResponsesRequest
+    response_object  output items and the response object
+    store            stored responses and lists of items
 """

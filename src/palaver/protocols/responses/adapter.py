@@ -38,7 +38,8 @@ from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import openai, sse
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup, run_headers
-from palaver.protocols.responses.output import (
+from palaver.protocols.responses.request import Profile, ResponsesRequest, parse_request
+from palaver.protocols.responses.response_object import (
     JSON_HEADER,
     OutputCollector,
     OutputItem,
@@ -50,7 +51,6 @@ from palaver.protocols.responses.output import (
     text_part,
     usage_object,
 )
-from palaver.protocols.responses.request import Profile, ResponsesRequest, parse_request
 
 _encode_string = msgspec.json.Encoder().encode
 _ZERO_USAGE = Usage(input_tokens=0, output_tokens=0)

@@ -21,8 +21,14 @@ from palaver.errors import InvalidValue, ItemNotFound, ResponseNotFound
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, run_headers
 from palaver.protocols.openai import PreviousResponseNotFound, StringTooLong, parse_integer
 from palaver.protocols.responses.adapter import ResumedStreamEncoder
-from palaver.protocols.responses.output import JSON_HEADER, OutputCollector, PendingStatus, ResponseObject, response_id
 from palaver.protocols.responses.request import ResponsesRequest, in_open_profile
+from palaver.protocols.responses.response_object import (
+    JSON_HEADER,
+    OutputCollector,
+    PendingStatus,
+    ResponseObject,
+    response_id,
+)
 
 _PREFIX = "resp_"
 _BOOLEANS = {"true": True, "false": False}

@@ -2,7 +2,6 @@
 
 protocols/agenta uses it for /invoke, which can answer with UI messages.
 
-    adapter    the protocol's functions
-    encoder    events to UI parts, or to a complete UI message
-    request    what the encoder needs to know of the request
+    adapter    the protocol's functions, and the encoders of UI parts and messages
+    request    what the adapter needs to know of the request
 """

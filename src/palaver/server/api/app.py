@@ -37,11 +37,11 @@ from palaver.server.api.trace_views import TraceQueryRunner
 from palaver.server.api.traces import SpanController, TraceController, TraceScoreController
 from palaver.server.api.variants import VariantController, VariantFileController, VariantViews
 from palaver.server.api.workflows import WorkflowController
-from palaver.server.calls import ThreadRunner
 from palaver.server.evaluation import create_evaluator_context, create_planner
 from palaver.server.rate_limit import RateLimits
 from palaver.server.runtime import ProcessRuntime
 from palaver.server.settings import Source
+from palaver.server.thread_runner import ThreadRunner
 
 CONTROLLERS: tuple[type[ApiController], ...] = (
     WorkflowController,

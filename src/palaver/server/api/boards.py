@@ -15,8 +15,8 @@ from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid, 
 from palaver.core.messages import has_files
 from palaver.core.runs import Call, NewRun, Origin, RunStatus
 from palaver.discovery.registry import Registry
+from palaver.engine.background_runs import RunQueue
 from palaver.engine.engine import Engine
-from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue, PalaverError, StaleBase
 from palaver.protocols.base import HttpResponse
@@ -41,9 +41,9 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Caller
-from palaver.server.conversation_resolver import merge_parameters, resolve_variant
 from palaver.server.settings import Settings
-from palaver.storage import boards, queue
+from palaver.server.variant_resolver import merge_parameters, resolve_variant
+from palaver.storage import background_runs, boards
 from palaver.storage.boards import Board, BoardSummary
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
@@ -293,7 +293,7 @@ class BoardRunController(ApiController):
                 for cell, run in zip(to_run, runs, strict=True)
             ]
             if runs:
-                queue.enqueue_runs(db, runs, utc_now())
+                background_runs.enqueue_runs(db, runs, utc_now())
                 boards.fill_cells(db, caller.project, board, filled)
             return encode_object(
                 Begun([CellRun(cell.row, cell.column, cell.run or "") for cell in filled]),

@@ -56,8 +56,8 @@ from palaver.server.api.workflows import WorkflowView, base_url, requires_key, w
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync, SyncedConnection
 from palaver.server.settings import Settings
+from palaver.storage import background_runs, variants
 from palaver.storage import connections as connection_store
-from palaver.storage import queue, variants
 from palaver.storage.connections import ConnectionOptions, StoredConnection
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window, paginate_by_name
@@ -174,7 +174,7 @@ class ConnectionController(ApiController):
             raise _removal_error(request, name, self.registry, self.settings)
         if name not in self.registry:
             reason = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
-            while await self.database.write(queue.fail_queued_runs, name, reason, utc_now()):
+            while await self.database.write(background_runs.fail_queued_runs, name, reason, utc_now()):
                 pass
 
 

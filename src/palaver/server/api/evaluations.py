@@ -19,7 +19,6 @@ from palaver.evaluation.plan.plan import Plan, new_evaluation
 from palaver.evaluation.plan.planner import EvaluationPlanner
 from palaver.evaluation.plan.request import NewEvaluation
 from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
-from palaver.protocols import sse
 from palaver.protocols.base import HttpResponse
 from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import (
@@ -51,10 +50,11 @@ from palaver.server.api.evaluation_views import (
     Rerun,
 )
 from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, last_event_id, send_pieces
+from palaver.server.keep_alive import with_keep_alive
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.server.streaming import KEEP_ALIVE_INTERVAL_S, escape_line_separators
+from palaver.server.streaming import escape_line_separators
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as result_store
@@ -212,7 +212,8 @@ class EvaluationEventController(ApiController):
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await send_pieces(exchange, b"", frames, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
+                chunks = with_keep_alive(frames, EVENT_STREAM_HEAD.keep_alive)
+                await send_pieces(exchange, b"", chunks, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
 
         return StreamingResponse(send)
 
@@ -222,7 +223,7 @@ async def evaluation_frames(
 ) -> AsyncGenerator[bytes]:
     """Yield the SSE frames after the result `last_seq`, until the evaluation has ended."""
     previous: Evaluation | None = None
-    idle_s, wait_s = 0.0, MIN_POLL_INTERVAL_S
+    wait_s = MIN_POLL_INTERVAL_S
     while True:
         if previous is None or evaluation.version != previous.version:
             if previous is None or evaluation.state != previous.state:
@@ -238,12 +239,9 @@ async def evaluation_frames(
             if evaluation.ended_at is not None:
                 yield _frame("state", last_seq, views.state_event(evaluation))
                 return
-            previous, idle_s, wait_s = evaluation, 0.0, MIN_POLL_INTERVAL_S
+            previous, wait_s = evaluation, MIN_POLL_INTERVAL_S
         await asyncio.sleep(wait_s)
-        idle_s, wait_s = idle_s + wait_s, min(wait_s * 1.5, MAX_POLL_INTERVAL_S)
-        if idle_s > KEEP_ALIVE_INTERVAL_S:
-            yield sse.KEEP_ALIVE
-            idle_s = 0.0
+        wait_s = min(wait_s * 1.5, MAX_POLL_INTERVAL_S)
         try:
             evaluation = await database.read(evaluations.get_evaluation, project, evaluation.id)
         except NotFound:

@@ -34,9 +34,9 @@ from palaver.server.api.dependencies import ApiController
 from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, last_event_id
 from palaver.server.api.threads import FindPartialReply, PartialReply
 from palaver.server.rate_limit import RateLimits
+from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.server.streaming import replay_events
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
@@ -104,7 +104,7 @@ def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
     times = {name: getattr(row, name) for name in _TIME_FIELDS}
     fields["key"] = None if row.key is None else format_key_id(row.key)
     active = records.find_active(row.project, row.id)
-    fields["readers"] = 0 if active is None else records.abandoned.count_readers(active)
+    fields["readers"] = 0 if active is None else records.unread_runs.count_readers(active)
     if active is not None and row.is_alive:
         fields["seq"] = max(len(active.log) - 1, row.seq)
         times["first_output_at"] = active.first_output_at

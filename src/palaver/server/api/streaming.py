@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from typing import Any, cast
 
 from litestar import Response
@@ -11,7 +11,7 @@ from palaver.errors import InvalidValue
 from palaver.protocols import sse
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import ApiRequest
-from palaver.server.request import ClientDisconnected, Exchange
+from palaver.server.request import ClientDisconnected, Exchange, run_until_disconnect
 
 EVENT_STREAM = "text/event-stream"
 EVENT_STREAM_HEAD = HttpResponse(
@@ -54,25 +54,12 @@ async def send_pieces(
     exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers
 ) -> None:
     """Send `first` and `lines`, until the client disconnects, stalls, or its credential becomes invalid."""
-    loop = asyncio.get_running_loop()
-    send_task = loop.create_task(_send_all(exchange, first, lines, stall, headers))
-    disconnect_task = loop.create_task(_wait_disconnect(exchange))
-    authenticator = exchange.authenticator
-    watch = authenticator.watch(exchange.caller, send_task.cancel) if authenticator else nullcontext()
-    try:
-        with watch:
-            await asyncio.wait([send_task, disconnect_task], return_when=asyncio.FIRST_COMPLETED)
-        is_disconnected = disconnect_task.done()
-    finally:
-        for task in (send_task, disconnect_task):
-            task.cancel()
-        await asyncio.wait([send_task, disconnect_task])
-    if not send_task.cancelled():
-        send_task.result()  # Raise its error.
-    elif not is_disconnected and exchange.writer is not None:
+    task = asyncio.get_running_loop().create_task(_send_all(exchange, first, lines, stall, headers))
+    is_disconnected = await run_until_disconnect(exchange, task, on_revoked=task.cancel)
+    if task.cancelled() and not is_disconnected:
+        if exchange.writer is None:
+            raise ClientDisconnected
         exchange.writer.abort()  # So that the client sees that it is incomplete.
-    elif not is_disconnected:
-        raise ClientDisconnected
 
 
 async def _send_all(
@@ -84,8 +71,3 @@ async def _send_all(
         async for piece in lines:
             await exchange.send_chunk(piece, stall)
     await exchange.send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _wait_disconnect(exchange: Exchange) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass

@@ -33,7 +33,7 @@ from palaver.server.api.workflows import WorkflowRow
 from palaver.server.auth import Caller
 from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import KIB, Settings, Source
-from palaver.storage import boards, erasure, queue, runs
+from palaver.storage import background_runs, boards, erasure, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.migrations import upgrade
@@ -119,7 +119,7 @@ class SystemController(ApiController):
 
     @get("/about", operation_id="about", summary="Version, database, processes and limits")
     async def about(self) -> About:
-        processes = await self.database.read(queue.list_processes)
+        processes = await self.database.read(background_runs.list_processes)
         limits = {
             f.name: getattr(self.settings, f.name) for f in msgspec.structs.fields(Settings) if f.type in (int, float)
         }

@@ -46,14 +46,14 @@ from palaver.server.api.threads import (
     node_view,
     partial_nodes,
 )
-from palaver.server.calls import ThreadRunner, TurnOptions
-from palaver.server.conversation_resolver import HEAD, ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
+from palaver.server.conversation_history import HEAD, ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
 from palaver.server.error_responses import add_headers
 from palaver.server.idempotency import REPLAYED_HEADER, wait_for_run
 from palaver.server.rate_limit import RateLimits
+from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.server.streaming import replay_events
+from palaver.server.thread_runner import ThreadRunner, TurnOptions
 from palaver.storage import feedback, idempotency, runs
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts

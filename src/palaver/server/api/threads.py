@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from palaver.core import dialects
 from palaver.core.boards import Cell as BoardCell
 from palaver.core.extraction import excerpts
-from palaver.core.history import HistoryLimits, check_history_limits, validate_history
+from palaver.core.history_validation import HistoryLimits, check_history_limits, validate_history
 from palaver.core.messages import Message, Part, Role, has_files
 from palaver.core.thread_tree import NodeStatus
 from palaver.core.variants import check_parameters_size, parse_reference

@@ -55,8 +55,8 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.conversation_resolver import store_default_variant
 from palaver.server.settings import Settings
+from palaver.server.variant_resolver import store_default_variant
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window

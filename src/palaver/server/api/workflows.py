@@ -25,9 +25,9 @@ from palaver.server.api.conventions import (
 from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync
-from palaver.server.conversation_resolver import store_default_variant
 from palaver.server.settings import Settings
 from palaver.server.snippets import Snippet, snippets
+from palaver.server.variant_resolver import store_default_variant
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window, paginate_by_name

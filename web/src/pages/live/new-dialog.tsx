@@ -13,7 +13,7 @@ import { useTitle } from '@/lib/hooks';
 import type { EvaluatorDraft } from '@/pages/evaluations/draft';
 import { EvaluatorsSection } from '@/pages/evaluations/evaluators-section';
 import { ConditionChips, ConditionEditor } from '@/pages/traces/condition-editor';
-import { queryFilter, EMPTY_QUERY, type TraceQuery } from '@/pages/traces/query';
+import { queryFilter, EMPTY_QUERY, type TraceQuery } from '@/pages/traces/trace-query';
 
 const NONE_SEEN = {};
 

@@ -4,7 +4,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api, type ResponseBody, type Schemas } from '@/api/client';
 import { isObject } from '@/components/forms/json-schema';
-import { conditionText, OPS, type Condition } from '@/pages/traces/query';
+import { conditionText, OPS, type Condition } from '@/pages/traces/trace-query';
 
 export type Rule = Schemas['RuleView'];
 export type RuleStats = Schemas['RuleStats'];

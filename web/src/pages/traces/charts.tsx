@@ -6,7 +6,7 @@ import { cn } from '@/lib/cn';
 import { formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
 import { formatMilliseconds } from './detail/timeline';
 import { traceStatsQuery } from './queries';
-import type { TraceQuery } from './query';
+import type { TraceQuery } from './trace-query';
 import {
   timeBuckets,
   narrowToBuckets,

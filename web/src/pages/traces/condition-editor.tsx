@@ -20,7 +20,7 @@ import {
   parseNumber,
   type Condition,
   type TraceQuery,
-} from './query';
+} from './trace-query';
 
 interface ConditionEditorProps {
   trigger: ReactNode;

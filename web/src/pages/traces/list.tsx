@@ -19,7 +19,7 @@ import { SERVER_ROOT } from '@/lib/server-path';
 import { TraceCharts } from './charts';
 import { ConditionChips, ConditionEditor } from './condition-editor';
 import { traceStatsQuery, anyTraceQuery } from './queries';
-import { type TraceQuery, useTraceQuery, EMPTY_QUERY, RANGES } from './query';
+import { type TraceQuery, useTraceQuery, EMPTY_QUERY, RANGES } from './trace-query';
 import { type TraceRow, useLiveRows } from './rows';
 import { TraceTable } from './table';
 import { TimeMenu } from './time-menu';

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useMemo } from 'react';
 import type { Schemas } from '@/api/client';
 import { newestRowsQuery, setRowPages, rowPagesQuery } from './queries';
-import type { TimeBounds, TraceQuery } from './query';
+import type { TimeBounds, TraceQuery } from './trace-query';
 
 /** A trace, or a span without a span count. */
 export type TraceRow = Schemas['SpanRow'] & Partial<Pick<Schemas['TraceRow'], 'spans' | 'errors'>>;

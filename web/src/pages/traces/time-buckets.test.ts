@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { EMPTY_QUERY } from './query';
+import { EMPTY_QUERY } from './trace-query';
 import { timeBuckets, narrowToBuckets, bucketSize, type StatRow } from './time-buckets';
 
 const NOW = Date.parse('2026-11-16T12:30:00Z');

@@ -1,6 +1,6 @@
 /** Time buckets of trace statistics, including empty ones. */
 import type { Schemas } from '@/api/client';
-import type { TraceQuery, TimeBounds } from './query';
+import type { TraceQuery, TimeBounds } from './trace-query';
 
 export type StatRow = Schemas['StatRow'];
 export type BucketSize = 'minute' | 'hour' | 'day';

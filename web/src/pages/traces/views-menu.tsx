@@ -10,7 +10,7 @@ import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
 import { showToast, showError } from '@/components/toast';
 import { safeProse } from '@/lib/safe-text';
 import { savedViewsQuery } from './queries';
-import { isSameQuery, parseView, viewBody, type TraceQuery, type TraceQueryState } from './query';
+import { isSameQuery, parseView, viewBody, type TraceQuery, type TraceQueryState } from './trace-query';
 
 type SavedView = Schemas['ViewView'];
 

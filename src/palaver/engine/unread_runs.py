@@ -21,7 +21,7 @@ _MAX_READ_NOTE_S = 10.0
 """The longest interval at which a reader in another process repeats its note."""
 
 
-class AbandonedRuns:
+class UnreadRuns:
     """The runs of this process whose client has disconnected."""
 
     def __init__(

@@ -9,13 +9,13 @@ import pytest
 from palaver.core.events import Event, RunFinished
 from palaver.core.messages import Message
 from palaver.core.runs import Origin
+from palaver.engine.background_runs import RunQueue
 from palaver.engine.engine import Engine
 from palaver.engine.heartbeat import Heartbeat
-from palaver.engine.queue import RunQueue
 from palaver.engine.recorder import Recorder
 from palaver.engine.run_reader import RunReader
 from palaver.errors import FaultyCall, ShuttingDown
-from palaver.storage import queue as kept
+from palaver.storage import background_runs as kept
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database, open_database
 from palaver.workflows.decorators import chat

@@ -11,7 +11,7 @@ from palaver.core.messages import Message
 from palaver.core.runs import Origin, RetentionPolicy
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
-from palaver.engine.retention import RetentionTask
+from palaver.engine.retention_task import RetentionTask
 from palaver.storage import boards, retention, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database, open_database

@@ -13,7 +13,7 @@ import {
   conditionText,
   fromInputValue,
   toInputValue,
-} from './query';
+} from './trace-query';
 
 const condition = (name: string, op: Condition['op'], value = '', of: Condition['of'] = 'field'): Condition => ({
   of,

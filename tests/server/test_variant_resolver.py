@@ -10,7 +10,7 @@ from palaver.core.descriptions import Description
 from palaver.errors import InvalidParameter
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.server.api.conventions import utc_now
-from palaver.server.conversation_resolver import merge_parameters, resolve_variant, store_default_variant
+from palaver.server.variant_resolver import merge_parameters, resolve_variant, store_default_variant
 from palaver.storage import variants
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.variants import ResolvedVariant, VariantDraft

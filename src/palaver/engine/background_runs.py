@@ -17,9 +17,9 @@ from palaver.engine.engine import Engine
 from palaver.engine.poller import Poller
 from palaver.engine.run import Run
 from palaver.errors import Overloaded, PalaverError, ShuttingDown
-from palaver.storage import queue, run_log
+from palaver.storage import background_runs, run_log
+from palaver.storage.background_runs import QueuedRun
 from palaver.storage.database import Database
-from palaver.storage.queue import QueuedRun
 from palaver.traces.run_facts import NO_PARENT_ID
 from palaver.workflows.workflow import Workflow
 
@@ -67,7 +67,7 @@ class RunQueue:
             status="queued",
             idempotent=workflow.options.idempotent,
         )
-        await self._database.write(queue.enqueue_run, run, self._now())
+        await self._database.write(background_runs.enqueue_run, run, self._now())
         self.wake()
         return started
 
@@ -93,7 +93,7 @@ class RunQueue:
 
     async def _claim_runs(self, free: int) -> None:
         for queued in await self._database.write(
-            queue.dequeue_runs, self._process, self._workflow_names(), free, self._now()
+            background_runs.dequeue_runs, self._process, self._workflow_names(), free, self._now()
         ):
             task = asyncio.get_running_loop().create_task(self._run(queued))
             self._tasks.add(task)
@@ -108,7 +108,7 @@ class RunQueue:
         try:
             run = self._start(queued)
         except (ShuttingDown, Overloaded):  # This process cannot start it, another one may.
-            await self._database.write(queue.unclaim_run, row)
+            await self._database.write(background_runs.unclaim_run, row)
             if not self._engine.is_draining:
                 await asyncio.sleep(self._poll_interval)
         except Exception as error:  # The code may have changed since and no longer accept the call.

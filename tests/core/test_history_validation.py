@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.history import HistoryLimits, SystemPolicy, validate_history
+from palaver.core.history_validation import HistoryLimits, SystemPolicy, validate_history
 from palaver.core.messages import File, Message, Part, Text, ToolCall, ToolResult
 from palaver.errors import RequestError
 from tests.core.strategies import messages

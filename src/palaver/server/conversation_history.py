@@ -3,92 +3,44 @@
 The stored history is authoritative: further messages of a client are copies of it, contradict it, or are new.
 """
 
-import asyncio
-import secrets
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
-from functools import partial
+from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from palaver.core.history import HistoryLimits, validate_history
-from palaver.core.ids import sortable_id
+from palaver.core.history_validation import HistoryLimits, validate_history
 from palaver.core.messages import Message, file_ids, has_files
 from palaver.core.runs import Call, Origin
-from palaver.core.variants import DEFAULT_VARIANT, parse_reference
 from palaver.engine.engine import new_run_id
-from palaver.engine.poller import poll_until
 from palaver.engine.run_reader import RunReader
 from palaver.errors import (
-    ConversationLocked,
     ConversationNotFound,
     HistoryConflict,
-    InvalidParameter,
     InvalidValue,
     ItemNotFound,
-    NameTaken,
-    RateLimited,
-    RunNotFound,
-    StaleBase,
     StillRunning,
     ThreadNotFound,
 )
-from palaver.frameworks.remote import RemoteWorkflow
-from palaver.protocols.history import PendingApprovals, new_messages
 from palaver.protocols.responses import store
-from palaver.protocols.responses.output import response_id
 from palaver.protocols.responses.request import continue_history, resolve_references
+from palaver.protocols.responses.response_object import response_id
+from palaver.protocols.stored_history import PendingApprovals, new_messages
 from palaver.protocols.ui_stream.request import UIRequest
 from palaver.server import file_references
 from palaver.server.auth import Caller
-from palaver.storage import files, redaction, run_log, runs, variants
+from palaver.server.turn_lock import TurnLock
+from palaver.server.variant_resolver import merge_parameters, resolve_variant
+from palaver.storage import files, redaction, run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.message_tree import Node, with_node_id
 from palaver.storage.threads.repository import Thread
-from palaver.storage.variants import ResolvedVariant
-from palaver.workflows.workflow import TurnPolicy, Workflow, find_parameter_faults
-
-
-async def resolve_variant(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
-    """Resolve `short` or `short:3`. Raises InvalidParameter if the workflow rejects its parameters."""
-    name = workflow.description.name
-    if parse_reference(reference).name == DEFAULT_VARIANT:
-        await store_default_variant(database, project, workflow)
-    resolved = await database.read(variants.resolve_reference, project, name, reference)
-    faults = find_parameter_faults(workflow, resolved.parameters)
-    if faults:
-        fault_list = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
-        raise InvalidParameter(
-            f"The variant {resolved.reference!r} no longer fits {name!r}: {faults[0].message}",
-            details={"faults": fault_list},
-        )
-    return resolved
-
-
-def merge_parameters(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The variant's parameters, overridden by the call's, key by key."""
-    return {**resolved.parameters, **parameters}
-
-
-async def store_default_variant(database: Database, project: str, workflow: Workflow) -> None:
-    """Store the workflow's current defaults as a new version of the variant `default`, if they changed."""
-    if isinstance(workflow, RemoteWorkflow) and not workflow.reachable:
-        return  # Keep its last known defaults.
-    name, parameters = workflow.description.name, workflow.description.parameters
-    if await database.read(variants.is_default_current, project, name, parameters):
-        return
-    now = datetime.now(UTC)
-    variant_id = f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
-    with suppress(NameTaken, StaleBase):  # Another process stored it.
-        await database.write(variants.sync_default, project, name, parameters, id=variant_id, at=now)
-
+from palaver.workflows.workflow import TurnPolicy, Workflow
 
 THREAD_ID_PREFIX = "conv_"
 HEAD = "head"
@@ -220,74 +172,6 @@ def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[last:]
 
 
-_POLL_INTERVAL_S = 0.05
-
-
-class TurnLock:
-    """Serializes runs per conversation, by the workflow's `turns` policy."""
-
-    def __init__(self, database: Database, run_reader: RunReader, *, max_queued: int, timeout_s: float) -> None:
-        self._database = database
-        self._run_reader = run_reader
-        self._max_queued = max_queued
-        self._timeout_s = timeout_s
-        self._queued_count: dict[tuple[str, str], int] = {}
-
-    @asynccontextmanager
-    async def held(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
-        """Lock the thread for a run. The end of the run releases it; so does an exception in the block."""
-        await self._acquire(project, thread, run, policy)
-        try:
-            yield
-        except BaseException:
-            await asyncio.shield(self._database.write(threads.release_thread, project, thread, run))
-            raise
-
-    async def _acquire(self, project: str, thread: str, run: str, policy: TurnPolicy) -> None:
-        if await self._database.write(threads.claim_thread, project, thread, run):
-            return
-        match policy:
-            case "reject":
-                raise ConversationLocked(f"Another turn runs in the conversation {thread!r}: wait until it has ended.")
-            case "interrupt":
-                await self._interrupt(project, thread, run)
-            case "queue":
-                await self._queue(project, thread, run)
-
-    async def _interrupt(self, project: str, thread: str, run: str) -> None:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                while not await self._database.write(threads.claim_thread, project, thread, run):
-                    row = await self._database.read(threads.require_thread, project, thread)
-                    if row.run is not None:
-                        await self._cancel(project, row.run)
-        except TimeoutError:
-            raise ConversationLocked(f"The turn before this one in {thread!r} does not end.") from None
-
-    async def _cancel(self, project: str, run: str) -> None:
-        try:
-            await self._run_reader.cancel(project, run)
-        except RunNotFound:
-            await asyncio.sleep(_POLL_INTERVAL_S)  # It is about to start.
-
-    async def _try_lock(self, project: str, thread: str, run: str) -> bool | None:
-        return await self._database.write(threads.claim_thread, project, thread, run) or None
-
-    async def _queue(self, project: str, thread: str, run: str) -> None:
-        key = project, thread
-        if self._queued_count.get(key, 0) >= self._max_queued:
-            raise RateLimited(f"{self._max_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
-        self._queued_count[key] = self._queued_count.get(key, 0) + 1
-        try:
-            await poll_until(partial(self._try_lock, project, thread, run), timeout_s=self._timeout_s)
-        except TimeoutError:
-            raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
-        finally:
-            self._queued_count[key] -= 1
-            if not self._queued_count[key]:
-                del self._queued_count[key]
-
-
 class ResolvedCall(NamedTuple):
     """A call with the history that it continues."""
 
@@ -304,7 +188,7 @@ class ResolvedCall(NamedTuple):
     """The run of an earlier request with the same Idempotency-Key."""
 
 
-class ConversationResolver:
+class HistoryResolver:
     """Resolves what calls continue."""
 
     def __init__(

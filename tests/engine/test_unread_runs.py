@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from palaver.core.runs import Origin
-from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Engine, utc_now
 from palaver.engine.recorder import Recorder
 from palaver.engine.run import Run
 from palaver.engine.run_reader import RunReader
+from palaver.engine.unread_runs import UnreadRuns
 from palaver.errors import Overloaded
 from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, Database, open_database
@@ -46,8 +46,8 @@ class Process:
     def __init__(self, database: Database, seconds: float) -> None:
         self.recorder = Recorder(database, process="p", now=utc_now, delay=0.01)
         self.engine = Engine(store=self.recorder)
-        self.orphans = AbandonedRuns(database, seconds=seconds)
-        self.records = RunReader(self.engine, self.recorder, database, now=utc_now, abandoned=self.orphans)
+        self.orphans = UnreadRuns(database, seconds=seconds)
+        self.records = RunReader(self.engine, self.recorder, database, now=utc_now, unread_runs=self.orphans)
 
     async def left(self, workflow: Workflow, origin: Origin = MINE) -> Run:
         run = self.engine.start(workflow, call(), origin=origin)

@@ -1,0 +1,61 @@
+"""End or requeue the runs of processes that died, and release what they had locked."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from palaver.engine.tracing import RunTracer, load_interrupted_run
+from palaver.storage import background_runs, run_log, runs
+from palaver.storage.database import Database
+from palaver.storage.threads import repository as threads
+
+log = logging.getLogger("palaver.run")
+
+
+class CrashRecovery:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        tracer: RunTracer | None,
+        on_dead: Callable[[Sequence[str]], Awaitable[None]] | None,
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._monotonic = monotonic
+        self._tracer = tracer
+        self._on_dead = on_dead  # Called with dead process ids before they are removed.
+        self._stale_claims: dict[tuple[str, str, str], float] = {}
+        """Threads claimed by a run that does not exist, and since when."""
+
+    async def end_runs(self, dead: list[str]) -> None:
+        """Requeue or end the runs of dead processes, then remove these. Concurrent calls handle each run once."""
+        unfinished = await self._database.read(runs.list_unfinished_runs, dead) if dead else []
+        unfinished += await self._database.read(runs.list_orphaned_runs)
+        for row in unfinished:
+            if await self._database.write(background_runs.requeue_run, row):
+                log.warning("The process of run %s died; it begins anew.", row.id)
+            elif await self._database.write(run_log.interrupt_run, row.project, row.id, self._now()):
+                log.warning("The process of run %s died; what it had said is kept.", row.id)
+                if self._tracer is not None and (
+                    facts := await self._database.read(load_interrupted_run, row.project, row.id)
+                ):
+                    self._tracer.add_run(facts)
+        if self._on_dead is not None:
+            await self._on_dead(dead)
+        if dead:
+            await self._database.write(background_runs.remove_processes, dead)
+
+    async def release_threads(self, *, after: float) -> None:
+        """Release threads that are claimed by a run which never started because its process died."""
+        now = self._monotonic()
+        claims = await self._database.read(threads.list_stale_claims)
+        self._stale_claims = {one: self._stale_claims.get(one, now) for one in claims}
+        for project, thread, run in [one for one, since in self._stale_claims.items() if now - since >= after]:
+            await self._database.write(threads.release_thread, project, thread, run)
+
+    def forget_claims(self) -> None:
+        """Measure the age of stale claims anew."""
+        self._stale_claims = {}

@@ -1,0 +1,84 @@
+"""Serialize the turns of a conversation: reject, queue or interrupt a turn while another one runs."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from palaver.engine.poller import poll_until
+from palaver.engine.run_reader import RunReader
+from palaver.errors import (
+    ConversationLocked,
+    RateLimited,
+    RunNotFound,
+)
+from palaver.storage.database import Database
+from palaver.storage.threads import repository as threads
+from palaver.workflows.workflow import TurnPolicy
+
+_POLL_INTERVAL_S = 0.05
+
+
+class TurnLock:
+    """Serializes runs per conversation, by the workflow's `turns` policy."""
+
+    def __init__(self, database: Database, run_reader: RunReader, *, max_queued: int, timeout_s: float) -> None:
+        self._database = database
+        self._run_reader = run_reader
+        self._max_queued = max_queued
+        self._timeout_s = timeout_s
+        self._queued_count: dict[tuple[str, str], int] = {}
+
+    @asynccontextmanager
+    async def held(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
+        """Lock the thread for a run. The end of the run releases it; so does an exception in the block."""
+        await self._acquire(project, thread, run, policy)
+        try:
+            yield
+        except BaseException:
+            await asyncio.shield(self._database.write(threads.release_thread, project, thread, run))
+            raise
+
+    async def _acquire(self, project: str, thread: str, run: str, policy: TurnPolicy) -> None:
+        if await self._database.write(threads.claim_thread, project, thread, run):
+            return
+        match policy:
+            case "reject":
+                raise ConversationLocked(f"Another turn runs in the conversation {thread!r}: wait until it has ended.")
+            case "interrupt":
+                await self._interrupt(project, thread, run)
+            case "queue":
+                await self._queue(project, thread, run)
+
+    async def _interrupt(self, project: str, thread: str, run: str) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while not await self._database.write(threads.claim_thread, project, thread, run):
+                    row = await self._database.read(threads.require_thread, project, thread)
+                    if row.run is not None:
+                        await self._cancel(project, row.run)
+        except TimeoutError:
+            raise ConversationLocked(f"The turn before this one in {thread!r} does not end.") from None
+
+    async def _cancel(self, project: str, run: str) -> None:
+        try:
+            await self._run_reader.cancel(project, run)
+        except RunNotFound:
+            await asyncio.sleep(_POLL_INTERVAL_S)  # It is about to start.
+
+    async def _try_lock(self, project: str, thread: str, run: str) -> bool | None:
+        return await self._database.write(threads.claim_thread, project, thread, run) or None
+
+    async def _queue(self, project: str, thread: str, run: str) -> None:
+        key = project, thread
+        if self._queued_count.get(key, 0) >= self._max_queued:
+            raise RateLimited(f"{self._max_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
+        self._queued_count[key] = self._queued_count.get(key, 0) + 1
+        try:
+            await poll_until(partial(self._try_lock, project, thread, run), timeout_s=self._timeout_s)
+        except TimeoutError:
+            raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
+        finally:
+            self._queued_count[key] -= 1
+            if not self._queued_count[key]:
+                del self._queued_count[key]
