@@ -1,7 +1,7 @@
 """Calls of workflows, from the body of a request to the end of its response, in every protocol."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import NamedTuple, cast
 
@@ -45,6 +45,11 @@ class CallHeaders(NamedTuple):
     answer: str | None = None
     variant: str | None = None
     key: str | None = None
+
+    def encode_content(self) -> Sequence[bytes]:
+        """The headers that change what the call does; empty if there are none."""
+        headers = (self.thread, self.answer, self.variant)
+        return [(value or "").encode() for value in headers] if any(headers) else ()
 
 
 NO_CALL_HEADERS = CallHeaders()
@@ -126,13 +131,10 @@ class CallHandler:
             )
             unresolved = ResolvedCall(call, protocol_request, origin)
             if call_headers.key is not None:
-                headers = (call_headers.thread, call_headers.answer, call_headers.variant)
-                unresolved = await self._idempotency.claim(
-                    exchange, call_headers.key, (request.body, *headers), unresolved
-                )
+                content = (request.body, *call_headers.encode_content())
+                unresolved = await self._idempotency.claim(exchange, call_headers.key, content, unresolved)
                 if unresolved.earlier_run is not None:
-                    run = unresolved.earlier_run
-                    await self._idempotency.replay(exchange, adapter, endpoint.status_column, protocol_request, run)
+                    await self._idempotency.replay(exchange, adapter, endpoint.status_column, unresolved)
                     return
             if endpoint.interrupts_session and call_headers.thread is None:
                 if call.session is not None and call.session.startswith(conversation_history.THREAD_ID_PREFIX):

@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from palaver.engine.engine import new_run_id, utc_now
 from palaver.engine.poller import poll_until
@@ -78,15 +77,15 @@ class IdempotentCalls:
         self._rate_limits = rate_limits
 
     async def claim(
-        self, exchange: Exchange, key: str, content: tuple[bytes, *tuple[str | None, ...]], unresolved: ResolvedCall
+        self, exchange: Exchange, key: str, content: Sequence[bytes], unresolved: ResolvedCall
     ) -> ResolvedCall:
-        """Claim the key for a new run id; `earlier_run` is the run of an earlier request with the same `content`.
-
-        The content is the body, and headers that change what the call does.
-        """
-        body, *headers = content
-        digest = _digest(exchange.scope["query_string"], body, headers)
-        claim = create_claim(exchange.caller, key, f"{exchange.method} {exchange.path}", digest, utc_now())
+        """Claim the key for a new run id; `earlier_run` is the run of an earlier request with the same `content`."""
+        digest = hashlib.sha256()
+        for piece in (exchange.scope["query_string"], *content):
+            digest.update(len(piece).to_bytes(8))
+            digest.update(piece)
+        route = f"{exchange.method} {exchange.path}"
+        claim = create_claim(exchange.caller, key, route, digest.digest(), utc_now())
         run = new_run_id()
         before = await self._database.write(claims.claim_for_run, claim, run)
         return unresolved._replace(run_id=run, claim=claim, earlier_run=None if before is None else before.run)
@@ -96,11 +95,10 @@ class IdempotentCalls:
         if unresolved.claim is not None and unresolved.run_id is not None:
             await self._database.write(claims.release_claim, unresolved.claim, unresolved.run_id)
 
-    async def replay(
-        self, exchange: Exchange, adapter: Adapter, column: StatusColumn, protocol_request: Any, run: str
-    ) -> None:
+    async def replay(self, exchange: Exchange, adapter: Adapter, column: StatusColumn, repeated: ResolvedCall) -> None:
         """Respond with the run of an earlier request, as far as it has come."""
-        project = exchange.caller.project
+        project, run, protocol_request = exchange.caller.project, repeated.earlier_run, repeated.protocol_request
+        assert run is not None
         row = await wait_for_run(self._run_reader, project, run)
         exchange.run_id = run
         with self._rate_limits.streams.slot(exchange.caller):
@@ -117,11 +115,3 @@ class IdempotentCalls:
             raise RunNotFound(f"What the run {run!r} said was not kept.")
         response = adapter.encode_response(log, protocol_request, status=final_status(log[-1], column))
         await exchange.respond(add_headers(response, REPLAYED_HEADER))
-
-
-def _digest(query: bytes, body: bytes, headers: Sequence[str | None]) -> bytes:
-    digest = hashlib.sha256()
-    for piece in (query, body, *((value or "").encode() for value in headers if any(headers))):
-        digest.update(len(piece).to_bytes(8))
-        digest.update(piece)
-    return digest.digest()

@@ -6,7 +6,6 @@ import { cn } from '@/lib/cn';
 import { formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
 import { formatMilliseconds } from './detail/timeline';
 import { traceStatsQuery } from './queries';
-import type { TraceQuery } from './trace-query';
 import {
   timeBuckets,
   narrowToBuckets,
@@ -15,6 +14,7 @@ import {
   type StatRow,
   type BucketSize,
 } from './time-buckets';
+import type { TraceQuery } from './trace-query';
 
 /** Statistics are expensive; while live they are refreshed this often. */
 const REFRESH_INTERVAL_MS = 10_000;

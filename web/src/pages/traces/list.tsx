@@ -19,10 +19,10 @@ import { SERVER_ROOT } from '@/lib/server-path';
 import { TraceCharts } from './charts';
 import { ConditionChips, ConditionEditor } from './condition-editor';
 import { traceStatsQuery, anyTraceQuery } from './queries';
-import { type TraceQuery, useTraceQuery, EMPTY_QUERY, RANGES } from './trace-query';
 import { type TraceRow, useLiveRows } from './rows';
 import { TraceTable } from './table';
 import { TimeMenu } from './time-menu';
+import { type TraceQuery, useTraceQuery, EMPTY_QUERY, RANGES } from './trace-query';
 import { ViewsMenu } from './views-menu';
 
 const useChartsState = createStoredChoice('palaver.traces.plots', ['open', 'folded']);

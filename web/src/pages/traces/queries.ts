@@ -2,9 +2,9 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import { traceQueryParams, timeBounds, queryFilter, type TraceQuery, type TimeBounds } from './trace-query';
 import type { RowPage } from './rows';
 import { bucketSize } from './time-buckets';
+import { traceQueryParams, timeBounds, queryFilter, type TraceQuery, type TimeBounds } from './trace-query';
 
 const PAGE_SIZE = 50;
 const NEWEST_ROWS = 100;

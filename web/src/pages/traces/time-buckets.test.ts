@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { EMPTY_QUERY } from './trace-query';
 import { timeBuckets, narrowToBuckets, bucketSize, type StatRow } from './time-buckets';
+import { EMPTY_QUERY } from './trace-query';
 
 const NOW = Date.parse('2026-11-16T12:30:00Z');
 const stat = (at: string): StatRow => ({

@@ -5,7 +5,14 @@ import { useState, type FormEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
 import { TextField, LabeledField } from '@/components/form-fields';
 import { cn } from '@/lib/cn';
-import { formatLocalTime, fromInputValue, toInputValue, RANGES, type TraceQuery, type RelativeRange } from './trace-query';
+import {
+  formatLocalTime,
+  fromInputValue,
+  toInputValue,
+  RANGES,
+  type TraceQuery,
+  type RelativeRange,
+} from './trace-query';
 
 const RANGE_LABELS = (Object.keys(RANGES) as RelativeRange[]).filter((range) => range !== 'custom');
 
