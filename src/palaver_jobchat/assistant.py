@@ -15,8 +15,8 @@ from palaver import Context, Failure, Usage
 from palaver_jobchat import edits, javascript, reply, rules
 from palaver_jobchat.adaptors.entries import AdaptorDocs, Selection, select_entries
 from palaver_jobchat.adaptors.names import Adaptor
-from palaver_jobchat.docs import search
-from palaver_jobchat.docs.search import Query, SearchResults
+from palaver_jobchat.docs.previous_results import RagResults, select_results
+from palaver_jobchat.docs.search import Query, SearchResults, build_query
 from palaver_jobchat.edit_report import failure_reason
 from palaver_jobchat.edits import EditOutcome, EditResult, requested_edits
 from palaver_jobchat.javascript import Syntax
@@ -109,7 +109,7 @@ class Knowledge(msgspec.Struct, frozen=True):
 
     docs: AdaptorDocs | None
     selection: Selection | None
-    rag: search.RagResults
+    rag: RagResults
 
 
 class Assistant:
@@ -172,7 +172,7 @@ class Assistant:
     async def _gather_knowledge(self, payload: Payload, on_progress: ProgressCallback) -> Knowledge:
         """Look up the adaptor's docs and search the documentation, concurrently."""
         adaptor = payload.context.adaptor
-        query = search.build_query(
+        query = build_query(
             payload.question,
             adaptor=adaptor.short if adaptor is not None else None,
             previous_question=payload.previous_question,
@@ -195,7 +195,7 @@ class Assistant:
                 log=payload.context.log or "",
                 budget=self._settings.adaptor_budget,
             )
-        rag_results = search.select_results(
+        rag_results = select_results(
             payload.results,
             search_results,
             topic=_current_topic(payload, docs),

@@ -8,7 +8,7 @@ import msgspec
 from palaver import Data, Failure
 from palaver_jobchat import edit_report
 from palaver_jobchat.adaptors.entries import AdaptorDocs
-from palaver_jobchat.docs.search import RagResults
+from palaver_jobchat.docs.previous_results import RagResults
 from palaver_jobchat.edits import EditResult
 from palaver_jobchat.javascript import Syntax
 from palaver_jobchat.payload import Payload

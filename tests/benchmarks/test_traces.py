@@ -20,7 +20,8 @@ from benchmarks.traces.run_overhead import RunCost
 from palaver.storage.database import open_database
 from palaver.storage.spans import writes as spans
 from palaver.traces.ingest import TraceRequest, ingest_request
-from palaver.traces.otlp import DEFAULT_LIMITS, decode_request
+from palaver.traces.otlp import decode_request
+from palaver.traces.otlp.decompression import DEFAULT_LIMITS
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TIMES = SpanTimes(NOW - timedelta(hours=1), timedelta(milliseconds=10))

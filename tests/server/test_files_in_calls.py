@@ -414,7 +414,7 @@ async def test_erasing_a_user_erases_their_files() -> None:
 
 
 async def test_too_much_at_once_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver.workflows.workflow.MAX_INLINED_BYTES", 2 * len(PNG) - 1)
+    monkeypatch.setattr("palaver.workflows.inline_files.MAX_INLINED_BYTES", 2 * len(PNG) - 1)
     async with serving() as (http, _):
         file = await uploaded(http)
         twice = [*in_completions(file)["messages"], *in_completions(file)["messages"]]

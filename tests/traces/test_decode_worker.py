@@ -17,7 +17,7 @@ import pytest
 from palaver.errors import InvalidBody
 from palaver.traces.decode_worker import MIN_OFFLOAD_BYTES, RequestDecoder
 from palaver.traces.ingest import IngestResult, TraceRequest, ingest_request
-from palaver.traces.otlp import DEFAULT_LIMITS
+from palaver.traces.otlp.decompression import DEFAULT_LIMITS
 from palaver.traces.prices import Price
 from palaver.traces.redaction import Rule
 from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig

@@ -25,7 +25,8 @@ from palaver.protocols.chat_completions.client import ChatReplyDecoder, build_ch
 from palaver.protocols.responses.client import ResponsesReplyDecoder, build_responses_request
 from palaver.workflows.context import Context
 from palaver.workflows.execution import Returned
-from palaver.workflows.workflow import Options, Producer, has_stored_files, inline_files
+from palaver.workflows.inline_files import has_stored_files, inline_files
+from palaver.workflows.workflow import Options, Producer
 
 if TYPE_CHECKING:
     import httpx

@@ -8,7 +8,7 @@ An adapter is a module with the functions of `base.Adapter`, in that order.
     ui_stream         the AI SDK's UI message stream
     agenta            /inspect, /invoke, /run and /test
     services          /services/{w}
-    stored_history    merge a client's messages into a stored history
+    history_merge     merge a client's messages into a stored history
     openai            error bodies and typed fields of OpenAI-shaped protocols
     sse               server-sent events, encoded and decoded
     upstream          what the protocol clients share

@@ -24,10 +24,10 @@ from palaver.errors import (
     StillRunning,
     ThreadNotFound,
 )
+from palaver.protocols.history_merge import PendingApprovals, new_messages
 from palaver.protocols.responses import store
 from palaver.protocols.responses.request import continue_history, resolve_references
 from palaver.protocols.responses.response_object import response_id
-from palaver.protocols.stored_history import PendingApprovals, new_messages
 from palaver.protocols.ui_stream.request import UIRequest
 from palaver.server import file_references
 from palaver.server.auth import Caller

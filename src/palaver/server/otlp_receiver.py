@@ -41,7 +41,8 @@ class OtlpReceiver:
         """Store the spans of a request, in the caller's project."""
         # Late: slow to import, and not every server receives spans. preload_decoder() has usually loaded it.
         from palaver.traces.ingest import TraceRequest
-        from palaver.traces.otlp import RejectedSpan, RequestLimits, encode_response, parse_media_type
+        from palaver.traces.otlp import RejectedSpan, encode_response, parse_media_type
+        from palaver.traces.otlp.decompression import RequestLimits
 
         media_type = exchange.headers.get("content-type", "")
         form = parse_media_type(media_type)

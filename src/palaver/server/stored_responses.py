@@ -23,7 +23,7 @@ from palaver.errors import (
     RunNotFound,
     StillRunning,
 )
-from palaver.protocols import stored_history
+from palaver.protocols import history_merge
 from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.conversations import (
@@ -234,7 +234,7 @@ def _append_items(
     if lock_thread_row(db, project, thread).run is not None:  # Its answer would end up on another branch.
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
-    fresh = tuple(stored_history.new_messages(stored, messages).values())
+    fresh = tuple(history_merge.new_messages(stored, messages).values())
     validate_history((*stored, *fresh), system="keep")  # Raises for a result without its call.
     created = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
     return created, threads.get_branch(db, project, thread)

@@ -23,7 +23,7 @@ from palaver.errors import PalaverError
 
 if TYPE_CHECKING:
     from palaver.traces.ingest import IngestResult, RedactSpan, TraceRequest
-    from palaver.traces.otlp import RequestLimits
+    from palaver.traces.otlp.decompression import RequestLimits
     from palaver.traces.redaction.redactor import RedactionConfig
 
 log = logging.getLogger("palaver.traces")
@@ -210,7 +210,7 @@ def _read_exactly(pipe: Any, length: int) -> bytearray:
 def main() -> None:
     """Serve requests until the parent exits or the idle timeout."""
     from palaver.traces.ingest import TraceRequest, ingest_request
-    from palaver.traces.otlp import RequestLimits
+    from palaver.traces.otlp.decompression import RequestLimits
     from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig
 
     # Keep stray prints out of the protocol.

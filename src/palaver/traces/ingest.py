@@ -21,7 +21,8 @@ from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text,
 from palaver.storage.spans.full_text import normalize_words
 from palaver.storage.spans.writes import SpanRow, compress_body
 from palaver.traces.model import RawSpan, Span
-from palaver.traces.otlp import DEFAULT_LIMITS, RejectedSpan, RequestLimits, decode_request, decompress
+from palaver.traces.otlp import RejectedSpan, decode_request
+from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits, decompress
 from palaver.traces.span_mapper import to_span
 
 MAX_INDEXED_CHARS = 256

@@ -7,6 +7,7 @@
     context         what a running workflow can access and emit
     decorators      @chat and @workflow
     execution       functions of any kind as a stream of values, and values as messages, parts and events
+    inline_files    stored files as base64 data
     schemas         JSON Schema documents of a workflow
     signature       the purpose of each function parameter
     thread_pool     OS threads for sync workflows

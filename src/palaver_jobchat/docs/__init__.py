@@ -2,8 +2,9 @@
 
 Modules:
 
-    markdown      read the files of a folder and split them into chunks
-    index         the index of a folder: one SQLite file, updated incrementally
-    embeddings    vectors of texts, and the search for the nearest ones
-    search        search an index; select the results of a turn (`meta.rag`)
+    markdown          read the files of a folder and split them into chunks
+    index             the index of a folder: one SQLite file, updated incrementally
+    embeddings        vectors of texts, and the search for the nearest ones
+    search            search an index
+    previous_results  results that the client sends back with the next turn (`meta.rag`)
 """

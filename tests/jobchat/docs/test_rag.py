@@ -4,14 +4,8 @@ from typing import Any
 
 import pytest
 
-from palaver_jobchat.docs.search import (
-    MAX_RESULT_CHARACTERS,
-    RagResults,
-    SearchResult,
-    SearchResults,
-    select_results,
-    valid_results,
-)
+from palaver_jobchat.docs.previous_results import MAX_RESULT_CHARACTERS, RagResults, select_results, valid_results
+from palaver_jobchat.docs.search import SearchResult, SearchResults
 from palaver_jobchat.payload import PreviousTopic
 
 NOW = PreviousTopic(page="a", adaptor="@openfn/language-http", version="6.5.4")

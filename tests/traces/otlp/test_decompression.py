@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 
 from palaver.errors import InvalidBody, TooLarge, UnsupportedMediaType
-from palaver.traces.otlp import DEFAULT_LIMITS, RequestLimits, decompress, parse_media_type
+from palaver.traces.otlp import parse_media_type
+from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits, decompress
 from tests.growth import assert_bounded
 
 MIB = 1024 * 1024

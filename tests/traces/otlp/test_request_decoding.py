@@ -12,7 +12,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from palaver.errors import InvalidBody, TooLarge, UnsupportedMediaType
 from palaver.traces.model import Link, RawSpan, SpanEvent
-from palaver.traces.otlp import RejectedSpan, RequestLimits, SpanBatch, decode_request
+from palaver.traces.otlp import RejectedSpan, SpanBatch, decode_request
+from palaver.traces.otlp.decompression import RequestLimits
 from tests.traces.otlp.otlp_requests import JSON, NOW, PROTOBUF, SPAN_ID, START, TRACE_ID, pairs, request, span
 
 Decoded = Callable[..., SpanBatch]

@@ -15,7 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, StatusCode
 
-from palaver.traces.otlp import decode_request, decompress
+from palaver.traces.otlp import decode_request
+from palaver.traces.otlp.decompression import decompress
 from tests.traces.otlp.otlp_requests import PROTOBUF, pairs
 
 ERROR, UNSET = Status.STATUS_CODE_ERROR, Status.STATUS_CODE_UNSET

@@ -323,7 +323,8 @@ class _FileImporter:
 
     def _rows_of_request(self, request: OtlpRequest) -> "Sequence[SpanRow]":
         from palaver.traces.ingest import TraceRequest, ingest_request
-        from palaver.traces.otlp import MEDIA_TYPES, RequestLimits
+        from palaver.traces.otlp import MEDIA_TYPES
+        from palaver.traces.otlp.decompression import RequestLimits
 
         number, body = request.line
         kind = MEDIA_TYPES[request.form]

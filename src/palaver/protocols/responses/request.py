@@ -19,6 +19,7 @@ from palaver.core.messages import Message, Text
 from palaver.core.runs import Call
 from palaver.errors import ConflictingFields, InvalidType, InvalidValue, ItemNotFound, WorkflowNotFound
 from palaver.protocols.base import HttpRequest, WorkflowLookup
+from palaver.protocols.history_merge import new_messages
 from palaver.protocols.openai import (
     FieldParser,
     JsonFields,
@@ -34,7 +35,6 @@ from palaver.protocols.openai import (
     pointer_to_param,
     string_parser,
 )
-from palaver.protocols.stored_history import new_messages
 
 _ROLES = ("user", "assistant", "system", "developer")
 _MAX_ID_LENGTH = 64

@@ -2,22 +2,21 @@
 
 Modules:
 
-    http        requests and responses of /v1/traces: media types, content encodings
-    json        the JSON format
-    protobuf    the protobuf format
-    common      ids, times, batches and rejections, shared by both formats
-    limits      limits on spans and values
+    http           requests and responses of /v1/traces: media types, both formats
+    decompression  gzip within limits
+    json           the JSON format
+    protobuf       the protobuf format
+    common         ids, times, batches and rejections, shared by both formats
+    limits         limits on spans and values
 """
 
 from palaver.traces.otlp.common import RejectedSpan, SpanBatch
+from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits, decompress
 from palaver.traces.otlp.http import (
-    DEFAULT_LIMITS,
     MEDIA_TYPES,
     EncodedRequest,
-    RequestLimits,
     WireFormat,
     decode_request,
-    decompress,
     encode_error,
     encode_lines,
     encode_requests,

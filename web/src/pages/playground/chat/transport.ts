@@ -6,6 +6,7 @@ import { DefaultChatTransport, type ChatTransport, type UIMessageChunk } from 'a
 import { streamFetch } from '@/api/stream-fetch';
 import type { ChatMessage } from '@/components/messages/message';
 import { serverPath } from '@/lib/server-path';
+import { coalesceDeltas } from './coalesce-deltas';
 
 /** A stored question and how to answer it. */
 export interface Question {
@@ -76,55 +77,4 @@ function uiStream(question: Question): DefaultChatTransport<ChatMessage> {
     headers: questionHeaders(question),
     body: { inputs, parameters },
   });
-}
-
-type Delta = Extract<UIMessageChunk, { type: 'text-delta' | 'reasoning-delta' | 'tool-input-delta' }>;
-
-/**
- * Merge deltas of a part that arrive close together: tokens arrive faster than anyone reads, and every delta costs a
- * render.
- */
-export function coalesceDeltas(milliseconds = 40): TransformStream<UIMessageChunk, UIMessageChunk> {
-  let pendingDelta: Delta | null = null;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const release = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
-    clearTimeout(timer);
-    timer = undefined;
-    if (pendingDelta) controller.enqueue(pendingDelta);
-    pendingDelta = null;
-  };
-  const releaseOnTimer = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
-    try {
-      release(controller);
-    } catch {
-      // The stream was cancelled or failed: nothing to deliver to.
-      pendingDelta = null;
-    }
-  };
-  return new TransformStream({
-    transform(chunk, controller) {
-      if (!isDelta(chunk)) {
-        release(controller);
-        controller.enqueue(chunk);
-        return;
-      }
-      const merged: Delta | null = pendingDelta && joinDeltas(pendingDelta, chunk);
-      if (!merged) release(controller);
-      pendingDelta = merged ?? chunk;
-      timer ??= setTimeout(() => releaseOnTimer(controller), milliseconds);
-    },
-    flush: release,
-  });
-}
-
-const isDelta = (chunk: UIMessageChunk): chunk is Delta =>
-  chunk.type === 'text-delta' || chunk.type === 'reasoning-delta' || chunk.type === 'tool-input-delta';
-
-function joinDeltas(first: Delta, second: Delta): Delta | null {
-  if (first.type === 'tool-input-delta') {
-    return second.type === 'tool-input-delta' && first.toolCallId === second.toolCallId
-      ? { ...first, inputTextDelta: first.inputTextDelta + second.inputTextDelta }
-      : null;
-  }
-  return second.type === first.type && second.id === first.id ? { ...first, delta: first.delta + second.delta } : null;
 }

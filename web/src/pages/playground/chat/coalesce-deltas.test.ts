@@ -1,6 +1,6 @@
 import type { UIMessageChunk } from 'ai';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { coalesceDeltas } from './transport';
+import { coalesceDeltas } from './coalesce-deltas';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

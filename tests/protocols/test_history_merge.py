@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from palaver.core.messages import Data, Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.core.runs import Call
 from palaver.errors import HistoryConflict, ItemNotFound
+from palaver.protocols.history_merge import new_messages
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses import store
 from palaver.protocols.responses.request import ResponsesRequest, continue_history, resolve_references
-from palaver.protocols.stored_history import new_messages
 from tests.core.strategies import messages
 from tests.protocols.fixed_run import find, json, request
 

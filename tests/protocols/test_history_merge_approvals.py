@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, Text, ToolCall, ToolResult
 from palaver.errors import ApprovalNotFound, PalaverError, StaleBase
-from palaver.protocols.stored_history import PendingApprovals
+from palaver.protocols.history_merge import PendingApprovals
 
 
 def asked(name: str = "q1", call_id: str | None = "c1", arguments: Any = '{"n": 1}') -> Message:
