@@ -69,7 +69,7 @@ def _sorted(lengths: Iterable[Length]) -> list[Length]:
 
 
 def _collect(node: ast.AST, above: str, functions_found: list[tuple[str, int]]) -> int:
-    """Append the functions in `node` to `found`; return the lines of its direct functions and classes."""
+    """Append the functions in `node` to `functions_found`; return the lines of its direct functions and classes."""
     inner = 0
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Function | ast.ClassDef):

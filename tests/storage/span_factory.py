@@ -23,7 +23,7 @@ def span_id(name: str) -> str:
 
 
 def span_row(name: str, at: float = 0, *, trace: str = "t", parent: str | None = None, **more: Any) -> SpanRow:
-    """Return a span that starts `at` seconds after noon; `said` is its search text."""
+    """Return a span that starts `at` seconds after noon; `text` is its search text."""
     attributes = more.pop("attributes", {})
     record = {"name": name, "attributes": attributes}
     fields: dict[str, Any] = {
@@ -36,7 +36,7 @@ def span_row(name: str, at: float = 0, *, trace: str = "t", parent: str | None =
         "name": name,
         "preview_in": json.encode({"renderer": "text", "text": f"in {name}"}),
         "preview_out": json.encode({"renderer": "text", "text": f"out {name}"}),
-        "words": normalize_words(more.pop("said", name)),
+        "words": normalize_words(more.pop("text", name)),
         "labels": json.encode(attributes).decode(),
         "body": compress_body(json.encode(record)),
     }

@@ -108,7 +108,7 @@ async def test_spans_go_with_their_label_and_those_below_them_that_have_none(dat
 async def test_words_of_erased_spans_are_not_found(database: Database) -> None:
     await insert_rows(
         database,
-        span_row("hers", project="default", session="s1", said="unicorn"),
+        span_row("hers", project="default", session="s1", text="unicorn"),
         span_row("his", 1, project="default"),
     )
     await emptied(database, "session", "s1")

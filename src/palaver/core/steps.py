@@ -97,7 +97,7 @@ class Step:
         self.details: tuple[DetailsProvider, ...] = () if details is None else (details,)
 
     def end(self, details: DetailsProvider | None = None, *, error: BaseException | StepError | None = None) -> None:
-        """Mark the step as finished. `tell` overrides details given at the start; later calls are ignored."""
+        """Mark the step as finished. `details` override those given at the start; later calls are ignored."""
         if self.ended_at is not None:
             return
         if details is not None:
@@ -159,7 +159,7 @@ def current_observer() -> StepCallback | None:
 
 @contextmanager
 def observe_steps(callback: StepCallback) -> Generator[None]:
-    """Call `heard` with every step that ends in traced runs started inside this context, from any thread."""
+    """Call `callback` with every step that ends in traced runs started inside this context, from any thread."""
     token = _OBSERVER.set(callback)
     try:
         yield

@@ -21,7 +21,7 @@ _LEFT_BY_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 
 
 def printable(text: str, max_length: int = 200) -> str:
-    """Return foreign text for display: one line, at most `most` characters, control characters escaped."""
+    """Return foreign text for display: one line, at most `max_length` characters, control characters escaped."""
     shortened = text if len(text) <= max_length else text[: max_length - 1] + "…"
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), shortened)
 

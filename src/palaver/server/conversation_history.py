@@ -277,7 +277,7 @@ class HistoryResolver:
     async def responses(
         self, caller: Caller, workflow: Workflow, workflow_name: str | None, unresolved: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
-        """A call of the Responses protocol; `named` is the workflow in its path.
+        """A call of the Responses protocol; `workflow_name` is the workflow in its path.
 
         Open the run inside of the block: if that fails, the conversation is unlocked.
         """

@@ -48,7 +48,7 @@ class SocketWriter:
         self._transport = cycle.transport
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call `gone` when the client disconnects; at once if it has."""
+        """Call `callback` when the client disconnects; at once if it has."""
         if self._cycle.disconnected:
             callback()
         else:
@@ -153,7 +153,7 @@ def bare_response(status: bytes) -> bytes:
 def close_lingering(
     loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes = b""
 ) -> asyncio.TimerHandle:
-    """Send `words` and end of file; drop what still arrives until the client closes, or the returned timer fires."""
+    """Send `data` and end of file; drop what still arrives until the client closes, or the returned timer fires."""
     transport.write(data)
     transport.write_eof()
     return loop.call_later(LINGER_TIMEOUT_S, transport.abort)

@@ -77,7 +77,7 @@ def list_boards(db: Connection, project: str, window: Window = FIRST_PAGE) -> Pa
 
 
 def get_last_saved(db: Connection, project: str, *, max_bytes: int) -> LastBoard:
-    """Return the board that was saved last, without its content if it has more than `largest` bytes."""
+    """Return the board that was saved last, without its content if it has more than `max_bytes` bytes."""
     query = select(table.c.id, func.length(table.c.body)).where(table.c.project == project)
     row = db.execute(query.order_by(table.c.updated_at.desc(), table.c.id.desc()).limit(1)).one_or_none()
     if row is None:

@@ -79,7 +79,7 @@ class FileChunks:
 
 
 def insert_file(db: Connection, file: StoredFile, chunks: Sequence[bytes], *, max_total_bytes: int) -> None:
-    """Store a file; equal content is stored once. Raises DiskFull if the project would exceed `most` bytes."""
+    """Store a file; equal content is stored once. Raises DiskFull if the project would exceed `max_total_bytes`."""
     _lock_files(db, file.project)
     if not db.scalar(select(exists().where(*_has_content(file.project, file.sha256)))):
         if total_bytes(db, file.project) + file.bytes > max_total_bytes:

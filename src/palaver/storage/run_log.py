@@ -240,7 +240,7 @@ def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> 
 
 
 def fail_queued_run(db: Connection, project: str, run: str, error: tuple[str, str], now: datetime) -> None:
-    """Fail a queued run that could not start, with the error code and message `why`."""
+    """Fail a queued run that could not start, with an error code and message."""
     if runs.lock_active_run(db, project, run):
         stored = runs.get_stored_run(db, project, run)
         assert stored is not None

@@ -144,7 +144,7 @@ def list_rows(
 
 
 def read_rows(db: Connection, project: str, revision: Revision, start: int, limit: int) -> list[StoredRow]:
-    """At most `most` rows from position `start` on."""
+    """At most `limit` rows from position `start` on."""
     collected: list[StoredRow] = []
     for some in _row_batches(db, project, revision, start):
         collected += some

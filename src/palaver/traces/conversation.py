@@ -40,7 +40,7 @@ def repeated_prefix_length(first: Sequence[Message], then: Sequence[Message]) ->
 
 
 def has_more_steps(history: Sequence[Message], messages_in: Sequence[Message], messages_out: Sequence[Message]) -> bool:
-    """Whether `history` starts with `given`, ends with the same text as `answered`, and has more messages between."""
+    """Whether `history` starts with `messages_in`, ends with the text of `messages_out`, and has more in between."""
     history_keys, given_keys = _key_messages(history, _exact_key), _key_messages(messages_in, _exact_key)
     if (
         not given_keys

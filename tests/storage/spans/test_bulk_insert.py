@@ -14,7 +14,7 @@ SPAN_COUNT = 300
 
 async def test_many_are_all_kept_and_found(database: Database) -> None:
     rows = [
-        span_row(f"s{number}", number, said=f"word{number} common", user=f"u{number}") for number in range(SPAN_COUNT)
+        span_row(f"s{number}", number, text=f"word{number} common", user=f"u{number}") for number in range(SPAN_COUNT)
     ]
 
     added = await insert_rows(database, *rows)
@@ -33,8 +33,8 @@ async def test_many_are_all_kept_and_found(database: Database) -> None:
 
 @pytest.mark.parametrize("texts", ["short", "a long story " * 200])
 async def test_a_span_that_is_replaced_is_no_longer_found_by_its_words(database: Database, texts: str) -> None:
-    await insert_rows(database, span_row("a", said=f"{texts} before"))
-    await insert_rows(database, span_row("a", duration_ms=200.0, said=f"{texts} after"))
+    await insert_rows(database, span_row("a", text=f"{texts} before"))
+    await insert_rows(database, span_row("a", duration_ms=200.0, text=f"{texts} after"))
 
     before, after = [
         await database.read(span_pages.list_spans, "mine", SpanQuery(search=word)) for word in ("before", "after")

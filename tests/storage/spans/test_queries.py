@@ -174,7 +174,7 @@ async def test_a_search_finds_words_and_phrases_and_knows_no_commands(
         "numbers": "3e5, 0x1f",
         "long": "a" * 200,
     }
-    await insert_rows(database, *(span_row(name, said=messages, trace=name) for name, messages in texts.items()))
+    await insert_rows(database, *(span_row(name, text=messages, trace=name) for name, messages in texts.items()))
 
     assert sorted(await list_names(database, SpanQuery(search=search))) == expected
 
@@ -184,9 +184,9 @@ async def test_a_search_for_what_is_everywhere_finds_the_latest(
 ) -> None:
     monkeypatch.setattr(span_words, "MAX_SORTED_HITS", 3)
     monkeypatch.setattr(span_words, "SEARCH_WINDOWS", (2, 4, 99))
-    texts = [span_row(f"{at}", at, trace=f"{at}", said="same", kind="llm") for at in range(9)]
+    texts = [span_row(f"{at}", at, trace=f"{at}", text="same", kind="llm") for at in range(9)]
     await insert_rows(
-        database, *texts, *(span_row(f"no {at}", at, trace=f"no {at}", said="other", kind="llm") for at in range(6))
+        database, *texts, *(span_row(f"no {at}", at, trace=f"no {at}", text="other", kind="llm") for at in range(6))
     )
     llm = FilterCondition("field", "kind", "eq", ("llm",))
 
@@ -207,10 +207,10 @@ async def test_a_search_for_what_is_everywhere_finds_the_latest(
 async def test_all_that_is_asked_for_has_to_hold(database: Database) -> None:
     await insert_rows(
         database,
-        span_row("a", 0, said="x", kind="llm"),
-        span_row("b", 1, said="x", kind="llm", status="error"),
-        span_row("c", 2, said="y", kind="llm", status="error"),
-        span_row("d", 3, said="x", kind="llm", status="error"),
+        span_row("a", 0, text="x", kind="llm"),
+        span_row("b", 1, text="x", kind="llm", status="error"),
+        span_row("c", 2, text="y", kind="llm", status="error"),
+        span_row("d", 3, text="x", kind="llm", status="error"),
     )
     errors = FilterGroup(
         "and", (FilterCondition("field", "kind", "eq", ("llm",)), FilterCondition("field", "status", "ne", ("ok",)))

@@ -34,7 +34,7 @@ async def let_go(database: Database, before: date, project: str | None = None) -
 
 
 async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database) -> None:
-    await insert_rows(database, *(span_row(f"{days}", days * DAY, said="x", trace=f"{days}") for days in (0, -1, -2)))
+    await insert_rows(database, *(span_row(f"{days}", days * DAY, text="x", trace=f"{days}") for days in (0, -1, -2)))
     await insert_rows(database, span_row("theirs", -2 * DAY, project="theirs"))
 
     assert await let_go(database, TODAY) == 3
@@ -132,7 +132,7 @@ async def test_how_much_days_hold_is_counted(database: Database) -> None:
 
 async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> None:
     size = span_row("0").bytes
-    await insert_rows(database, *(span_row(f"{days}", -days * DAY, trace=f"{days}", said="0") for days in range(4)))
+    await insert_rows(database, *(span_row(f"{days}", -days * DAY, trace=f"{days}", text="0") for days in range(4)))
 
     async def over(spans: float) -> date | None:
         return await database.read(span_days.first_day_within, int(spans * size) + 8)

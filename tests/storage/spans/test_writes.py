@@ -58,11 +58,11 @@ async def test_nothing_is_kept_of_nothing(database: Database) -> None:
 
 
 async def test_the_version_that_ended_later_takes_the_place_of_the_other(database: Database) -> None:
-    await insert_rows(database, span_row("chat", said="first", duration_ms=10.0))
+    await insert_rows(database, span_row("chat", text="first", duration_ms=10.0))
 
-    assert await insert_rows(database, span_row("chat", said="second", duration_ms=20.0)) == InsertCounts(0, 1, 0)
-    assert await insert_rows(database, span_row("chat", said="third", duration_ms=20.0)) == InsertCounts(0, 0, 1)
-    assert await insert_rows(database, span_row("chat", said="fourth", duration_ms=5.0)) == InsertCounts(0, 0, 1)
+    assert await insert_rows(database, span_row("chat", text="second", duration_ms=20.0)) == InsertCounts(0, 1, 0)
+    assert await insert_rows(database, span_row("chat", text="third", duration_ms=20.0)) == InsertCounts(0, 0, 1)
+    assert await insert_rows(database, span_row("chat", text="fourth", duration_ms=5.0)) == InsertCounts(0, 0, 1)
 
     result = [await names(database, search=word) for word in ("first", "second", "third", "fourth")]
     assert result == [[], ["chat"], [], []]
@@ -164,13 +164,13 @@ def _left(db: Connection) -> tuple[int, int]:
 
 
 async def test_an_erased_project_leaves_no_word_behind(database: Database) -> None:
-    await insert_rows(database, *(span_row(f"{number}", said="hello") for number in range(5)))
-    await insert_rows(database, span_row("theirs", project="theirs", said="hello"))
+    await insert_rows(database, *(span_row(f"{number}", text="hello") for number in range(5)))
+    await insert_rows(database, span_row("theirs", project="theirs", text="hello"))
 
     pieces = []
     while deleted := await database.write(span_retention.delete_matching, "mine", 2):
         pieces.append(deleted)
-    await insert_rows(database, span_row("new", said="other"))
+    await insert_rows(database, span_row("new", text="other"))
 
     assert pieces == [2, 2, 1]
     assert await database.read(_left) == (2, 2)
@@ -179,7 +179,7 @@ async def test_an_erased_project_leaves_no_word_behind(database: Database) -> No
 
 
 async def test_what_happened_in_a_project_goes_with_it(database: Database) -> None:
-    await insert_rows(database, *(span_row(f"{number}", said="hello", trace=f"{number}") for number in range(3)))
+    await insert_rows(database, *(span_row(f"{number}", text="hello", trace=f"{number}") for number in range(3)))
     await insert_rows(database, span_row("theirs", project="theirs"))
 
     while await database.write(projects.delete_project_batch, "mine", limit=2):
@@ -195,7 +195,7 @@ async def test_what_carries_a_label_goes_in_pieces_and_the_rest_of_its_trace_get
 ) -> None:
     monkeypatch.setattr(span_erasing, "ERASE_BATCH", 2)
     await insert_rows(
-        database, span_row("root", user="ann", said="x"), span_row("a", 1, parent="root"), span_row("b", 2, user="ann")
+        database, span_row("root", user="ann", text="x"), span_row("a", 1, parent="root"), span_row("b", 2, user="ann")
     )
     await insert_rows(database, span_row("bobs", 3, user="bob"), span_row("c", user="bob", trace="u"))
     await insert_rows(database, span_row("d", user="ann", trace="u", project="theirs"))
