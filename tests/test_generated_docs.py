@@ -1,4 +1,4 @@
-"""What the code knows best of the docs is checked against it; `python -m tests.test_generated_docs` writes it."""
+"""Generated parts of the docs match the code; `python -m tests.test_generated_docs` rewrites them."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The PostgreSQL that other tests rely on: it is real, its databases are empty, and it comes back."""
+"""The PostgreSQL fixture: a real server, empty databases, and restarts."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What `import palaver` promises: these names, and that asking for them loads no server and no database."""
+"""The public names of `import palaver`, which load no server and no database."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 import palaver
 
-# DESIGN's public names that exist so far; a name is added here when it works, never before.
+# All public names.
 PUBLIC = {
     *("chat", "workflow", "connect"),
     *("Message", "Text", "Reasoning", "File", "ToolCall", "ToolResult", "Refusal", "Data", "Usage"),

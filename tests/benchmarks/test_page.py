@@ -1,4 +1,4 @@
-"""What the benchmark of the page reads in the browser's record, and tells, is what it says."""
+"""The benchmark of the web page: reading a browser profile, and the report."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What the benchmark of extraction measures is what it says: figures over anything else would mean nothing."""
+"""The generated payloads of the extraction benchmark: deterministic, and in the stated proportions."""
 
 from collections import Counter
 from collections.abc import Sequence

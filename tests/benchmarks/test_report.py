@@ -1,4 +1,4 @@
-"""The last measurement: what docs/benchmarks.md and README say is what was measured, and nothing else."""
+"""docs/benchmarks.md and README.md contain exactly the figures of the last measurement."""
 
 from benchmarks import report
 from benchmarks.__main__ import PARTS

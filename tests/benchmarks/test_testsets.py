@@ -1,4 +1,4 @@
-"""What the benchmark of test sets sends and writes is what it says."""
+"""The test set benchmark: the rows that it generates, and its baseline insert."""
 
 import sqlite3
 from contextlib import closing

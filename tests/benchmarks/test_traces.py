@@ -1,4 +1,4 @@
-"""What the benchmark of traces sends, writes and reckons is what it says."""
+"""The trace benchmark: generated spans, the baseline insert, retries while sending, and the report."""
 
 import threading
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`palaver call` with the payload of a service: in process, and on a server; and which payload is one."""
+"""`palaver call` with the payload of a service, in process and on a server."""
 
 import http.server
 import threading

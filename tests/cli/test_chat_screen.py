@@ -1,4 +1,4 @@
-"""The screen of a conversation, where a system has less than most."""
+"""The prompt of `palaver chat`, with and without readline."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Commands as a person runs them: a process, its output, its exit code."""
+"""CLI commands run as processes: output and exit codes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`palaver conform`, against servers on loopback whose every byte a test decides, and against recorded streams."""
+"""`palaver conform` against scripted servers on loopback, and on recorded streams."""
 
 import io
 import socket
@@ -32,7 +32,7 @@ NOT_FOUND = full_response({"error": {"message": "There is nothing here."}}, stat
 
 
 def answer_with(served: Served, *, end_frame: bytes = streams.DONE) -> Callable[[socket.socket, ReceivedRequest], None]:
-    """A server of these streams: whole bodies and refusals as the contract has them."""
+    """A server of these streams, with valid whole bodies and refusals."""
 
     def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         path = request.line.split(" ")[1]

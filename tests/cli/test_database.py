@@ -1,4 +1,4 @@
-"""palaver migrate, backup and restore: what they say, what they do, and which database they mean."""
+"""`palaver migrate`, `backup` and `restore`: output, effects, and the choice of the database."""
 
 import sqlite3
 import stat

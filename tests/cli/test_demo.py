@@ -1,4 +1,4 @@
-"""palaver demo: what there is to look at in a new one, and that what is done in it stays."""
+"""`palaver demo`: the data that it starts with, and that changes persist."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""palaver doctor: each check says what is well, what is not, and what to do; it changes nothing."""
+"""`palaver doctor`: each check reports its result and a remedy, and changes nothing."""
 
 import shutil
 import socket

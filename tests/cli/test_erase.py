@@ -1,4 +1,4 @@
-"""palaver erase."""
+"""`palaver erase`: a dry run, erasure, and rows that are only reported."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""palaver eval: a file over a workflow, scored, compared and gated, without a server."""
+"""`palaver eval`: run a file over a workflow, score, compare and gate, without a server."""
 
 import asyncio
 import signal

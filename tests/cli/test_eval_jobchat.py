@@ -1,4 +1,4 @@
-"""palaver eval over Job Chat's own questions: offline, with a model that plays its script (contract: job-chat, 10)."""
+"""`palaver eval` over Job Chat's test set, offline with a scripted model."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""palaver eval with evaluators that call another service: a workflow of the same file, a provider, a service."""
+"""`palaver eval` with evaluators that call a workflow of the same file, a provider or a web service."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`palaver extract`: files, lines and standard input, for people and for programs."""
+"""`palaver extract`: documents, JSON lines and standard input, with text and JSON output."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""palaver key, as a person runs it: a key alone on the output, lists, and lines that say what is wrong."""
+"""`palaver key`: create, list and revoke keys, and its error messages."""
 
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ def list_keys(tmp_path: Path, *arguments: str) -> list[dict[str, Any]]:
     return msgspec.json.decode(run(tmp_path, "list", "--json", *arguments).stdout)
 
 
-def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -> None:  # S2.2
+def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -> None:
     created = palaver("key", "create", "--name", "laptop", "--db", "palaver.db", cwd=tmp_path)
     key = api_keys.parse_key(created.stdout.removesuffix("\n"))
 

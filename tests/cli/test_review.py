@@ -1,4 +1,4 @@
-"""palaver review: reviews in a list, and what people said as lines."""
+"""`palaver review`: list reviews and export their answers as JSON lines."""
 
 import asyncio
 from datetime import UTC, datetime

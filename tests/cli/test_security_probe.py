@@ -1,4 +1,4 @@
-"""palaver doctor --attack: the verdict of each attack, and which servers may be attacked."""
+"""`palaver doctor --attack`: the verdict of each attack, and which servers may be attacked."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""palaver serve and demo as processes: what they print, hints, --reload, the next free port."""
+"""`palaver serve` and `demo` as processes: output, hints, --reload, the next free port."""
 
 import os
 import signal

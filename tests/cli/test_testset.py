@@ -1,4 +1,4 @@
-"""palaver testset: files become sets, sets become files, and revisions are compared."""
+"""`palaver testset`: import and export files, and compare revisions."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""palaver testset convert: file to file, by their names."""
+"""`palaver testset convert`: convert between formats chosen by the file names."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""palaver thread, as a person runs it."""
+"""`palaver thread`: list, show, export and import threads."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""palaver trace, as a person runs it."""
+"""`palaver trace`: show, export, import and tail traces."""
 
 import asyncio
 import gzip
@@ -337,7 +337,7 @@ def test_a_span_that_the_database_does_not_take_loses_no_other(
 
 def test_what_is_imported_is_redacted_by_the_rules_of_the_house(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # S8.3
+) -> None:
     (tmp_path / "palaver.toml").write_text('[[redact]]\npath = "attributes.order"\naction = "hash"\n')
     monkeypatch.chdir(tmp_path)
     secret = "sk-proj-" + "a1B2" * 8

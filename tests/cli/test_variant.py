@@ -1,4 +1,4 @@
-"""palaver variant: what is in the database and what is in files, moved and compared."""
+"""`palaver variant`: list, compare, export and import variants."""
 
 import asyncio
 from datetime import UTC, datetime

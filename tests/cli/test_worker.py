@@ -1,4 +1,4 @@
-"""palaver worker: takes queued runs next to a server, and stops like a server."""
+"""`palaver worker`: runs queued runs beside a server, and shuts down like a server."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What the musts are for: a stream that keeps them is taken by the official client, whatever else was done to it."""
+"""Streams that pass every mandatory rule are accepted by the official clients, even after random changes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

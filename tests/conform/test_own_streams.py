@@ -1,4 +1,4 @@
-"""Every stream of ours keeps every rule, strictly: the scripted workflow, in process, over every protocol."""
+"""Palaver's own streams pass every rule in strict mode, in every protocol, in process."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Laws of the checkers: whatever is done to a lawful stream is caught or harmless, and nothing makes them raise."""
+"""Properties of the checkers: changes to a valid stream are detected or harmless, and no input makes them raise."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""Streams of services: those that keep every rule, and for every rule at least one that breaks it."""
+"""The rules for the services protocol: valid streams, and for every rule a stream that breaks it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The streams of the contracts keep every rule, strictly."""
+"""Valid example streams of every protocol pass every rule in strict mode."""
 
 from typing import Any
 

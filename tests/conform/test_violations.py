@@ -1,4 +1,4 @@
-"""For every rule at least one stream that breaks just that rule, told with the frame that broke it."""
+"""For every rule a stream that breaks only that rule, reported with the offending frame."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""A client that hangs up stops the run within a second; only the UI stream lets it go on."""
+"""A client that disconnects cancels its run within a second, except on the UI stream."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""curl against /invocations, as the Python agents of others are tested."""
+"""curl against /invocations: JSON and streamed answers, a tool call, and errors."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""openai for Python names stored files by their ids, in completions and in responses."""
+"""openai for Python references stored files by their ids, in Chat Completions and in Responses."""
 
 import json
 from base64 import b64encode

@@ -1,6 +1,6 @@
-"""Job Chat as OpenFn's clients meet it: a real server and the real SDK, with a fake model behind them.
+"""Job Chat with OpenFn's clients: a real server and the real SDK, with a fake model behind them.
 
-The `openfn` command itself is not run: what it sends and reads on its WebSocket is replayed.
+The `openfn` command itself is not run: the messages of its WebSocket are replayed.
 """
 
 import json

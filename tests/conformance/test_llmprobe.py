@@ -1,4 +1,4 @@
-"""llmprobe, a stranger's conformance suite for inference engines, finds nothing wrong in what we claim to support."""
+"""llmprobe, a conformance suite for inference engines, passes for the features that Palaver supports."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The error classes of the openai package: each mistake is told as what it is, and nothing runs twice."""
+"""The error classes that the openai package raises, and that no failed request is retried."""
 
 import re
 from collections.abc import Iterator

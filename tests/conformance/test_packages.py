@@ -1,4 +1,4 @@
-"""What npm installs: exact versions, no address of a registry, no script of a package run."""
+"""The npm packages of these tests: exact versions, hashes, no registry URLs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The programs that the REST API shows for a workflow, run as they stand against a real server."""
+"""The example programs that the REST API returns for a workflow run unchanged against a real server."""
 
 import os
 import subprocess

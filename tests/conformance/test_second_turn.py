@@ -1,4 +1,4 @@
-"""What a client sends back is understood: in its second turn, a workflow hears what it said in the first."""
+"""The history that a client sends in its second turn contains the first turn."""
 
 import json
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Services as their clients call them: a real server, and the wire of the `openfn` command, replayed.
-
-The command itself is not run here: what it sends and reads on its WebSocket is written down in the contract.
-"""
+"""The services protocol on a real server, with the replayed WebSocket messages of the `openfn` command."""
 
 import json
 import os

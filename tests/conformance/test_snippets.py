@@ -1,4 +1,4 @@
-"""The examples of docs/protocols.md: each is a file here that runs against a real server and stands there verbatim."""
+"""The examples of docs/protocols.md: each is a file here that runs against a real server and is quoted verbatim."""
 
 import re
 import subprocess

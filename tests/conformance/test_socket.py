@@ -1,4 +1,4 @@
-"""What passes on a tab's socket is what passes on a connection of its own, byte for byte, in every protocol."""
+"""Requests on a tab's WebSocket get the same bytes as requests on separate connections, in every protocol."""
 
 import json
 import os

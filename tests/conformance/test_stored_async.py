@@ -1,4 +1,4 @@
-"""openai for Python, its async client, on stored responses and conversations: the core of what the other one does."""
+"""openai for Python, async client: stored responses and conversations, the main cases of the sync tests."""
 
 import asyncio
 import json

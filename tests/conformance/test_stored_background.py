@@ -1,4 +1,4 @@
-"""openai for Python on responses in the background: queued at once, read from anywhere, ended by nobody's leaving."""
+"""openai for Python: background responses are queued, read by any client, and survive disconnects."""
 
 from collections.abc import Iterator
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""openai for Python on conversations: made, changed, filled, listed, and answered one turn at a time."""
+"""openai for Python: conversations are created, updated, listed, and answered one turn at a time."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Where stored responses, conversations and the other protocols meet."""
+"""Stored responses, conversations and other protocols combined: deletion, concurrent turns, shared runs."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL: what one runs, openai's client reads, resumes and cancels through the other."""
+"""Two servers on one PostgreSQL: openai's client reads, resumes and cancels runs through either of them."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""openai for Node on stored responses and conversations: the same as the package for Python sees."""
+"""openai for Node: stored responses and conversations, with the same results as the Python package."""
 
 import json
 from collections.abc import Callable

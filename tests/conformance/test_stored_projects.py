@@ -1,4 +1,4 @@
-"""What one project has stored is not there for another: the same bytes as for what never was."""
+"""Stored objects of another project get byte for byte the same response as unknown ids."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""openai for Python on stored responses: retrieved, resumed, cancelled, deleted, listed and chained."""
+"""openai for Python: stored responses are retrieved, resumed, cancelled, deleted, listed and chained."""
 
 import json
 from collections.abc import Iterator, Sequence

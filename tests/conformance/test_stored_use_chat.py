@@ -1,7 +1,7 @@
-"""`useChat` with `resume: true`: an answer survives a reload of the page, and can be stopped afterwards.
+"""`useChat` with `resume: true`: an answer survives a page reload, and can be stopped afterwards.
 
-The AI SDK's own chat and transport run here in Node, without React and without a browser: a reload is a connection that
-is dropped and a new chat of the same id that resumes, which is what the hook does.
+The AI SDK's own chat and transport run in Node, without React and without a browser. A reload is a dropped connection
+and a new chat with the same id that resumes, as in the hook.
 """
 
 from collections.abc import Callable

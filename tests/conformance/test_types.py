@@ -1,4 +1,4 @@
-"""Every event and every body validates against the types that others publish: OpenAI's package, and MLflow's."""
+"""Every event and every body validates against the types published by OpenAI and MLflow."""
 
 import json
 from collections.abc import Iterator

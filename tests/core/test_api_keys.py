@@ -1,4 +1,4 @@
-"""Keys as values: their form, the comparison, scopes, and when they expire."""
+"""API keys: format, comparison, scopes and expiry."""
 
 import random
 from datetime import UTC, datetime

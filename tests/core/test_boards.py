@@ -1,4 +1,4 @@
-"""What a board may be."""
+"""Validation of boards."""
 
 import pytest
 

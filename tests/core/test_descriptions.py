@@ -1,4 +1,4 @@
-"""Descriptions: names that can stand in a URL, flags that mean something."""
+"""Workflow descriptions: names that are valid in URLs, and flags."""
 
 from typing import Any
 

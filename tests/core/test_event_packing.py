@@ -1,4 +1,4 @@
-"""Packing: what is kept is what was said."""
+"""Packing events for storage, and unpacking them unchanged."""
 
 import msgspec
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Events: their names on the wire are for ever."""
+"""Events: their stable names and fields on the wire."""
 
 from typing import get_args
 

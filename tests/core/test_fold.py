@@ -1,4 +1,4 @@
-"""Fold: the whole reply out of a stream. That it equals what a client builds is law 2, in test_grammar_laws.py."""
+"""Folding a stream of events into a reply; test_grammar_laws.py tests its agreement with clients."""
 
 import pytest
 from msgspec import UNSET

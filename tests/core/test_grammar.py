@@ -1,4 +1,4 @@
-"""The grammar: how far a sloppy producer is followed, and where its run fails. The tables are the whole of it."""
+"""The event grammar: repairs of invalid streams, and violations that fail the run."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

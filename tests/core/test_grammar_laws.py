@@ -1,4 +1,4 @@
-"""The laws of streams (DESIGN, law 1 and law 2), for any producer, careful, sloppy or hostile."""
+"""Properties of event streams: valid for any producer, and the fold equals what a client builds."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What may be believed of a history that a client sent (security contract, 4.3 and section 5)."""
+"""Validation of a history sent by a client: instructions, tool results, file URLs and limits."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,7 @@ def test_an_honest_history_is_taken_as_it_is() -> None:
         ),
     ],
 )
-def test_a_clients_instructions_are_marked_or_dropped(  # S5.1
+def test_a_clients_instructions_are_marked_or_dropped(
     system: SystemPolicy, kept: tuple[Message, ...], warnings: list[str]
 ) -> None:
     assert validate_history([RULES, DEVELOPED, HELLO], system=system) == (kept, warnings)
@@ -86,79 +86,79 @@ UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] 
 
 
 @pytest.mark.parametrize(("sent", "kept", "warnings"), UNANSWERED.values(), ids=UNANSWERED)
-def test_calls_that_nobody_answered_are_left_out(  # S5.2
+def test_calls_that_nobody_answered_are_left_out(
     sent: Sequence[Message], kept: tuple[Message, ...], warnings: list[str]
 ) -> None:
     assert validate_history(sent) == (kept, warnings)
 
 
 REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | None]]] = {
-    "a system message that the author refuses": (  # S5.1
+    "a system message that the author refuses": (
         [HELLO, RULES],
         "reject",
         ("invalid_value", "Message 1 is a system message; this workflow takes none from clients.", "/messages/1"),
     ),
-    "a developer message that the author refuses": (  # S5.1
+    "a developer message that the author refuses": (
         [DEVELOPED],
         "reject",
         ("invalid_value", "Message 0 is a developer message; this workflow takes none from clients.", "/messages/0"),
     ),
-    "a result for no call": (  # S5.2
+    "a result for no call": (
         [HELLO, answer("a")],
         "keep",
         ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
     ),
-    "a result before its call": (  # S5.2
+    "a result before its call": (
         [answer("a"), call("a")],
         "keep",
         ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
     ),
-    "a result before its call in one message": (  # S5.2
+    "a result before its call in one message": (
         [Message.assistant(ToolResult(call_id="a"), ToolCall(call_id="a", name="now"))],
         "keep",
         ("unknown_call", "Message 0 answers call 'a', which no message before it makes.", "/messages/0"),
     ),
-    "a second result": (  # S5.2
+    "a second result": (
         [call("a"), answer("a"), answer("a")],
         "keep",
         ("unknown_call", "Message 2 answers call 'a', which already has a result.", "/messages/2"),
     ),
-    "a result whose call was the system's, which is dropped": (  # S5.1, S5.2
+    "a result whose call was the system's, which is dropped": (
         [Message.system(ToolCall(call_id="a", name="now")), answer("a")],
         "drop",
         ("unknown_call", "Message 1 answers call 'a', which no message before it makes.", "/messages/1"),
     ),
-    "an id that is too long": (  # S4.3
+    "an id that is too long": (
         [Message(role="user", id="m" * 65, parts=())],
         "keep",
         ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
     ),
-    "a call id that is too long": (  # S4.3
+    "a call id that is too long": (
         [call("c" * 65)],
         "keep",
         ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
     ),
-    "a result's id that is too long": (  # S4.3
+    "a result's id that is too long": (
         [answer("c" * 65)],
         "keep",
         ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
     ),
-    "a file id that is too long": (  # S4.3
+    "a file id that is too long": (
         [Message.user(File(media_type="image/png", file_id="f" * 65))],
         "keep",
         ("invalid_value", "An id in message 0 is longer than 64 characters.", "/messages/0"),
     ),
-    "too many messages": (  # S4.3
+    "too many messages": (
         [HELLO] * 2001,
         "keep",
         ("invalid_value", "There are 2001 messages; at most 2000 are taken.", "/messages"),
     ),
-    "too many parts": (  # S4.3
+    "too many parts": (
         [HELLO, Message.user(*["a"] * 501)],
         "keep",
         ("invalid_value", "Message 1 has 501 parts; at most 500 are taken.", "/messages/1"),
     ),
-    "too many files": (  # S4.3
+    "too many files": (
         [Message.user(*[picture("https://host/")] * 11)] * 2,
         "keep",
         ("too_large", "There are 22 files; at most 20 are taken.", "/messages"),
@@ -177,14 +177,14 @@ def test_a_history_that_cannot_be_believed_is_refused(
 
 
 @pytest.mark.parametrize("url", ["https://host/a.png", "HTTP://host/", "data:image/png;base64,AAAA"])
-def test_files_at_https_http_and_data_urls_are_taken(url: str) -> None:  # S5.4
+def test_files_at_https_http_and_data_urls_are_taken(url: str) -> None:
     assert validate_history([Message.user(picture(url))]) == ((Message.user(picture(url)),), [])
 
 
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://host/", "javascript:alert(1)", " https://host/", "//host/a.png", "a.png", ""]
 )
-def test_files_at_any_other_url_are_refused(url: str) -> None:  # S5.4
+def test_files_at_any_other_url_are_refused(url: str) -> None:
     with pytest.raises(RequestError) as caught:
         validate_history([HELLO, Message.user("Look:", picture(url))])
 
@@ -208,7 +208,7 @@ def test_files_at_any_other_url_are_refused(url: str) -> None:  # S5.4
         ),
     ],
 )
-def test_every_bound_can_be_set(bounds: HistoryLimits, parts: list[str | Part], message: str) -> None:  # S4.3
+def test_every_bound_can_be_set(bounds: HistoryLimits, parts: list[str | Part], message: str) -> None:
     with pytest.raises(RequestError) as caught:
         validate_history([Message.user(*parts)], limits=bounds)
 

@@ -1,4 +1,4 @@
-"""Names: which message is being spoken, and ids that nothing had before."""
+"""Ids of messages, items and calls: assigned by the grammar or given by the producer, always unique."""
 
 from palaver.core.ids import IdAllocator
 

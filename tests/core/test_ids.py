@@ -1,4 +1,4 @@
-"""Ids: sortable ones of ours, and anybody's cut to a bounded length."""
+"""Sortable ids, and foreign ids shortened to a bounded length."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is left of a run whose process died is a lawful stream, and says what it had said."""
+"""The log of a run whose process died is completed to a valid stream."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""JSON from outside, within bounds; and an author's values as JSON."""
+"""Decoding untrusted JSON within limits, and encoding the values of authors."""
 
 import enum
 from collections.abc import Callable

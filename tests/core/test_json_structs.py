@@ -1,4 +1,4 @@
-"""JSON from outside as a Struct: what does not fit is pointed at, in plain words."""
+"""Decoding untrusted JSON into Structs, with errors that point to the invalid value."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""One voice: a stream in which at most one item is open (contract: responses, 4.2)."""
+"""Linearizing a stream so that at most one item is open at a time."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Messages: how they are made, what they hold."""
+"""Messages: constructors, text, calls and results, and encoding."""
 
 import msgspec
 from hypothesis import given

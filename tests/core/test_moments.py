@@ -1,4 +1,4 @@
-"""The time in an id of ours can be read again."""
+"""Reading the timestamp of a sortable id."""
 
 import pytest
 from hypothesis import given

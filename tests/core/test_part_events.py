@@ -1,4 +1,4 @@
-"""Wholes: a part in one go, spelled out."""
+"""Complete parts expanded into events."""
 
 import pytest
 

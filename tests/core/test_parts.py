@@ -1,4 +1,4 @@
-"""Parts: what they look like on the wire, and a call's arguments as a value."""
+"""Parts: encoding, and parsed tool call arguments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calls and replies: what is asked, what it came to, and secrets that stay secret."""
+"""Calls, replies, and secrets that are never shown."""
 
 import msgspec
 import pytest

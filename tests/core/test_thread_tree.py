@@ -1,4 +1,4 @@
-"""The tree of a thread: paths, leaves, and what changes when somebody turns to another branch."""
+"""The message tree of a thread: paths, leaves, and switching branches."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Usage: it adds up, and what nobody knows stays unknown."""
+"""Token usage: addition, and unknown counts."""
 
 from hypothesis import given
 

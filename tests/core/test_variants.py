@@ -1,4 +1,4 @@
-"""References to variants, what differs between two, and the file of one."""
+"""Variants: references, differences, and files."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The demo's workflows: what they answer, and that each is short enough to be read in the docs."""
+"""The demo's workflows: their answers, and that each is short enough to be shown in the docs."""
 
 from pathlib import Path
 from typing import Any

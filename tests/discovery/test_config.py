@@ -1,4 +1,4 @@
-"""`[connections.tutor]` in palaver.toml."""
+"""Connections declared in palaver.toml (`[connections.tutor]`)."""
 
 import tomllib
 from pathlib import Path

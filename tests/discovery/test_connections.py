@@ -1,4 +1,4 @@
-"""`connect(url)` (contract: discovery, 1, 4 and 11), against real servers."""
+"""`connect(url)` against real servers."""
 
 import logging
 import socket

@@ -1,6 +1,6 @@
-"""Finding a stranger (discovery.md §4): which step answers, what is warned of, what is never done.
+"""Probing an unknown service: which step succeeds, the warnings, and the requests that are never sent.
 
-Every stranger here is a real HTTP server on loopback.
+Every service is a real HTTP server on loopback.
 """
 
 import socket

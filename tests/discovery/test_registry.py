@@ -1,4 +1,4 @@
-"""The registry: what is served, by name (contract: discovery, 3)."""
+"""The registry of served workflows: lookup by name, the default, added and removed connections."""
 
 import pytest
 

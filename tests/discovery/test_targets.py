@@ -1,4 +1,4 @@
-"""Targets: a file, a folder, a module, a name in one (contract: discovery, 3)."""
+"""Loading targets: a file, a folder, a module, or a name in one of them."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""The pages about adding something are correct: their files and changes are applied to a copy of the sources, and run.
+"""The guides for adding something are correct: their files and changes are applied to a copy of the sources, and run.
 
-A block under a line with a path is that file, or a change to it: `diff`, whose hunks need no numbers.
+A block below a line with a path is that file, or a `diff` of it, whose hunks need no line numbers.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The files that docs/architecture.md names exist."""
+"""The files named in docs/architecture.md exist."""
 
 import re
 import tomllib

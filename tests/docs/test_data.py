@@ -1,4 +1,4 @@
-"""JSON on a page is valid, TOML is valid settings, and JavaScript is what tests/conformance runs."""
+"""JSON and TOML in the docs are valid, and JavaScript is run by tests/conformance."""
 
 import json
 import re

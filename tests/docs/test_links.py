@@ -1,4 +1,4 @@
-"""Every page can be found from the index, and every link leads somewhere."""
+"""Every page of the docs is linked from the index, and no link is broken."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What counts as a block, and that none is skipped without a reason."""
+"""Finding code blocks in the docs, and that none is skipped without a reason."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Every Python block of the docs runs: the blocks of one page in order, in one module, in an empty folder."""
+"""Every Python block of the docs runs: the blocks of a page in order, in one module, in an empty folder."""
 
 import sys
 from pathlib import Path

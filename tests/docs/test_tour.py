@@ -1,4 +1,4 @@
-"""The tour in the page and the one in the docs are the same: titles, links, pictures."""
+"""The tour on the web page and the tour in the docs agree: titles, links and pictures."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A chat that proposes changes to code: words, then a diff that is copied, or applied and sent with the next turn."""
+"""A chat that proposes code changes: a diff that is copied, or applied and sent with the next turn."""
 
 import re
 from collections.abc import Iterator

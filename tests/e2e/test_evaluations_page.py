@@ -1,4 +1,4 @@
-"""Evaluations in the page: begun, followed, read, looked into, compared and saved."""
+"""The evaluations pages: start, follow, inspect, compare and export an evaluation."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the sidebar does with a thread or a board as a whole: export, rename, pin, delete."""
+"""Threads and boards in the sidebar: export, rename, pin, search and delete."""
 
 import json
 import re

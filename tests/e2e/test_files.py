@@ -1,4 +1,4 @@
-"""Files with a message: chosen, pasted or dropped; seen, sent, understood and still there."""
+"""Files in a message: chosen, pasted or dropped, sent, shown, and kept after a reload."""
 
 import base64
 import struct

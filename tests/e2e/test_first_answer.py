@@ -1,4 +1,4 @@
-"""A first conversation: write, send, read."""
+"""A first conversation: write, send and read an answer."""
 
 from playwright.async_api import Page, expect
 

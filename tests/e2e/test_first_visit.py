@@ -1,4 +1,4 @@
-"""What a browser gets on its first visit: the page, guarded, small and at once, from this machine alone."""
+"""The first page load: security headers, size, speed, and no requests to other hosts."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Four journeys that Palaver is for: a workflow as a chat, chats side by side, a chat over a test set, tools scored."""
+"""Four main user journeys: one chat, chats side by side, a chat over a test set, tool calls scored."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""S7.1 to S7.3: whatever stands in a text, the page shows it and does nothing of it."""
+"""Hostile text is displayed by the page and never executed."""
 
 from typing import Any
 

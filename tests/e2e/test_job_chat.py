@@ -1,4 +1,4 @@
-"""Job Chat in the page, without a key: a rehearsal, from the first question to the changed job."""
+"""Job Chat on the page without an API key: a rehearsal, from the first question to the changed job."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Without a mouse: the palette, the shortcuts, input methods, scripts from the right, and names for who cannot see."""
+"""Keyboard and accessibility: palette, shortcuts, input methods, right-to-left scripts, accessible names."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A server with keys: who has none is asked for one, and comes back to where they were."""
+"""A server with keys: login, logout, and key management by administrators."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Much of everything: long threads, long answers and six streams, with the main thread kept free."""
+"""Large volumes: long threads, long answers and six streams, without blocking the main thread."""
 
 import asyncio
 

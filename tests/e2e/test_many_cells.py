@@ -1,4 +1,4 @@
-"""Three threads and two variants: six answers at once, each on its own."""
+"""Three threads and two variants: six independent answers at once."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Reloads, second tabs and lost connections: what was begun goes on."""
+"""Reloads, second tabs and lost connections: running answers continue."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""On a phone: the drawer, a conversation, rows and settings fit, and can be used with a thumb."""
+"""On a phone: the drawer, a conversation, rows and settings fit and can be used by touch."""
 
 from collections.abc import AsyncIterator
 

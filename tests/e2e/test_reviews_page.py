@@ -1,4 +1,4 @@
-"""Reviews in the page: asked for, answered by the keyboard, given back, and agreed upon; and rules for live traffic."""
+"""The reviews pages: created, answered by keyboard, released, and agreement; and rules for live traffic."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a person chooses for this browser, and what the server tells of itself."""
+"""The settings page: choices for this browser, and the settings of the server."""
 
 import re
 

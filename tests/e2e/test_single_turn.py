@@ -1,4 +1,4 @@
-"""Single-turn mode: rows of inputs, a column for each variant, one answer a cell; and a chat asked as one."""
+"""Single-turn mode: rows of inputs, a column per variant, and a chat used as a completion."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Test sets in the page: brought in from files, edited as drafts, saved, compared and restored."""
+"""The test set pages: imported from files, edited as drafts, saved, compared and restored."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The tour of the demo, walked whole: every step is done as its text says, and ticks itself; the pictures of it."""
+"""The tour of the demo: every step is done as its text says and is ticked off; also takes its pictures."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""One trace on the page: its tree, its time, what was said in it, and going on from there; and sessions as threads."""
+"""The page of a trace: tree, timeline, conversation, and continuing it as a thread; and sessions."""
 
 import asyncio
 import re

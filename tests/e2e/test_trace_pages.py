@@ -1,4 +1,4 @@
-"""A trace as one HTML file, opened where there is no server: it shows all, and asks nobody for anything."""
+"""A trace exported as one HTML file: complete without a server, and without network requests."""
 
 import asyncio
 from pathlib import Path

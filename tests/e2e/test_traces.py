@@ -1,4 +1,4 @@
-"""What ran, in a table: found, filtered, kept as a view, followed live; whatever it is called, however much it is."""
+"""The traces table: search, filters, saved views, live updates, hostile names, and many rows."""
 
 import asyncio
 import json

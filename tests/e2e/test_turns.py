@@ -1,4 +1,4 @@
-"""Turns: run again, edit, switch between versions, fork, rate, delete; failures and approvals."""
+"""Turns: run again, edit, switch branches, fork, rate, delete; failures and approvals."""
 
 import re
 

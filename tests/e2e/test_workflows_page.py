@@ -1,4 +1,4 @@
-"""What is served, what is known of it, how programs call it; and services elsewhere, connected from the page."""
+"""The workflows pages: descriptions, example programs, and connecting other services."""
 
 import re
 from collections.abc import Iterator

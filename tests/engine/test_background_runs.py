@@ -1,4 +1,4 @@
-"""Runs in the background: kept before they begin, begun once, given back when their process died; on every database."""
+"""Background runs: stored before they start, started once, requeued when their process dies; on every database."""
 
 import asyncio
 from collections.abc import AsyncIterator

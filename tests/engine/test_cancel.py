@@ -1,4 +1,4 @@
-"""Stopping a run: its code is told, what was said stays, and it ends whatever that code does."""
+"""Cancelling a run: its code is told, its output is kept, and it ends whatever its code does."""
 
 import asyncio
 import threading

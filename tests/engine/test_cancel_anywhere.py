@@ -1,4 +1,4 @@
-"""Whatever happens at whatever moment: one lawful log, told once and in order, and nothing left behind."""
+"""A run cancelled at any moment has one valid log, delivered once and in order, and leaks nothing."""
 
 import asyncio
 import gc

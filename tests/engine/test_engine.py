@@ -1,4 +1,4 @@
-"""The engine: what it starts, remembers and ends."""
+"""The engine: starting, finding, recording and draining runs, and its threads."""
 
 import asyncio
 import logging

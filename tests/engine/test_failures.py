@@ -1,4 +1,4 @@
-"""How a run that ended badly says so: ours with its own words, a foreign exception without."""
+"""Failures of runs: Palaver's errors keep their messages, other exceptions are hidden and logged."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""ctx.fetch: the bytes of any file, from wherever they are, and from nowhere that strangers may not lead us to."""
+"""`ctx.fetch`: data URLs, stored files and URLs, within the operator's rules."""
 
 from base64 import b64encode, urlsafe_b64encode
 

@@ -1,4 +1,4 @@
-"""Runs of other processes: left to them before they begin, awaited while they are too young to be known."""
+"""Handing runs over between processes: queued runs on shutdown, and runs that just started elsewhere."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The span of a run whose process died: made by whoever notices, of what the database has; on every database."""
+"""Spans of runs whose process died, built from the database by the process that notices; on every database."""
 
 import asyncio
 from collections.abc import AsyncIterator

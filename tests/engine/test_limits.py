@@ -1,4 +1,4 @@
-"""How far a run may go: seconds, events, bytes, and the loop that it shares with others."""
+"""Limits of a run: seconds, events, bytes, and fair use of the event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Looking for work: woken, after a while, after a failure, and never cut off in the middle."""
+"""The poller: intervals, wake-ups, failures and shutdown."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Reading a run: one reader sets the pace, any number may follow, and all see the same events in the same order."""
+"""Readers of a run: the first one sets the pace, any number may follow, and all see the same events in order."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The recorder: what is in the database of a run while it goes on, and when it has ended; on every database."""
+"""The recorder: the stored state of a run while it is active and after its end, on every database."""
 
 import asyncio
 import weakref

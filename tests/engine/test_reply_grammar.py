@@ -1,4 +1,4 @@
-"""The reply grammar (contract: messages.md §5): what a workflow may return or yield, and what it comes to."""
+"""The reply grammar: the values that a workflow may return or yield, and the resulting events."""
 
 import dataclasses
 import datetime as dt

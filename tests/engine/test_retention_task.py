@@ -1,4 +1,4 @@
-"""Housekeeping: what is let go of by itself, and what is not; on every database."""
+"""The retention task: which old runs and spans are deleted, on every database."""
 
 import asyncio
 import time

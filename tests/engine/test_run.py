@@ -1,4 +1,4 @@
-"""One run, from its first event to its last."""
+"""One run: its context, the order of its events, failures, and cleanup."""
 
 import asyncio
 import contextvars

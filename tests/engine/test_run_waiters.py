@@ -1,4 +1,4 @@
-"""Waiting for runs of other processes: woken by what they tell, and looking anyway."""
+"""Waiting for runs of other processes: woken by notifications, with polling as a fallback."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The steps that frameworks tell of: they become spans as they end, and what is open ends with the run."""
+"""Steps reported by frameworks: each becomes a span when it ends, and open steps end with the run."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""Traces of runs: made beside them, when they are over."""
+"""Traces of runs: built in a thread after the end of the run."""
 
 import asyncio
 import logging

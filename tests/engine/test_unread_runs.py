@@ -1,4 +1,4 @@
-"""Runs that nobody reads are ended, unless somebody reads them after all, here or elsewhere."""
+"""Runs without readers are ended after a delay, unless a client reads them in any process."""
 
 import asyncio
 from collections.abc import AsyncIterator

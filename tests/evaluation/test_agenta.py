@@ -1,3 +1,5 @@
+"""Import of Agenta's evaluator configurations."""
+
 from typing import Any
 
 import pytest

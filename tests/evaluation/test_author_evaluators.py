@@ -1,4 +1,4 @@
-"""An author's evaluator, from a served file to the list of evaluators and a trial, over HTTP."""
+"""An author's evaluator over HTTP: from a served file to the list of evaluators and a trial."""
 
 from palaver import Case, chat, evaluator
 from palaver.testing import client

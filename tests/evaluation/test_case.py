@@ -1,4 +1,4 @@
-"""From an answer to text, notes, tool calls and value (contract: evaluation, B3)."""
+"""Evaluation cases: the text, notes, tool calls, value and turns of an answer."""
 
 from typing import Any
 

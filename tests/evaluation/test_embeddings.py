@@ -1,4 +1,4 @@
-"""Vectors are remembered by what their texts hold, and not without end."""
+"""The bounded cache of embedding vectors, and local models."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""@evaluator: a function that scores a case, declared, bound and asked (contract: evaluation, B4)."""
+"""`@evaluator`: declaring, binding and calling a function that scores a case."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""A schema that a caller sends is checked before it is used, and bounded while it is."""
+"""JSON Schemas sent by callers are validated, and bounded in time and depth."""
 
 import urllib.request
 from typing import Any

@@ -1,4 +1,4 @@
-"""When two JSON values are equal."""
+"""Equality of JSON values."""
 
 from typing import Any
 

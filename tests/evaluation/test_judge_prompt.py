@@ -1,4 +1,4 @@
-"""What a judge reads of a case: all that was said and called, who said it by marks, and nothing of what was thought."""
+"""The prompt of a judge: all messages and tool calls of a case with their roles, without reasoning."""
 
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.evaluation.case import Case, CaseToolCall, Turn

@@ -1,4 +1,4 @@
-"""Several verdicts become one score."""
+"""Several verdicts combined into one score."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What lies outside of a case: whom a name means, workflows that judge, vectors, and keys that stay where they are."""
+"""The network context of evaluators: judges by name, workflows as judges, embeddings, and keys."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Known evaluators: built-in, of the served project, of installed packages."""
+"""The registry of evaluators: built-in, of the served project, of installed packages."""
 
 from importlib.metadata import EntryPoint
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people may be asked, and what answers it."""
+"""Review questions, and valid answers to them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an evaluator may return, and the form in which it is kept (contract: evaluation, B4)."""
+"""The values that an evaluator may return, and their stored form."""
 
 from decimal import Decimal
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What of a case is looked at: the parameters that built-ins share (contract: evaluation, B5)."""
+"""The parameters shared by built-in evaluators that select the part of a case to evaluate."""
 
 from typing import Any
 

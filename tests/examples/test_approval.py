@@ -1,4 +1,4 @@
-"""examples/approval.py: nothing is paid before an approval, and an approval counts once."""
+"""examples/approval.py: nothing is paid without an approval, and an approval is used once."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What all examples have: a header of two lines, a line in examples/README.md, a test, a unique name."""
+"""Every example has a header of two lines, a line in examples/README.md, a test, and a unique name."""
 
 import re
 from pathlib import Path

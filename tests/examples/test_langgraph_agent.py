@@ -1,4 +1,4 @@
-"""examples/langgraph_agent.py: the graph calls its tool, and says what it counted, word by word."""
+"""examples/langgraph_agent.py: the graph calls its tool and streams the result word by word."""
 
 from palaver.testing import client
 from tests.examples.conftest import Example

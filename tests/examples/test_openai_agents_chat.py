@@ -1,4 +1,4 @@
-"""examples/openai_agents_chat.py: the agent asks its tool, and says what it answered."""
+"""examples/openai_agents_chat.py: the agent calls its tool and answers with the result."""
 
 from palaver.testing import client
 from tests.examples.conftest import Example

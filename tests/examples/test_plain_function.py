@@ -1,4 +1,4 @@
-"""examples/plain_function.py: one function, asked over three protocols, and asked wrongly."""
+"""examples/plain_function.py: one function, called over three protocols, and with an invalid request."""
 
 from palaver.testing import client
 from tests.examples.conftest import Example

@@ -1,4 +1,4 @@
-"""examples/remote_service.py: the storyteller in another process, called through this one; and unreachable."""
+"""examples/remote_service.py: a workflow in another process, called through this one; and unreachable."""
 
 from pathlib import Path
 

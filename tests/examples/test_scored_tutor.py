@@ -1,4 +1,4 @@
-"""examples/scored_tutor.py: the chat, and the gate that its header runs."""
+"""examples/scored_tutor.py: the chat, and the evaluation gate of its header."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""examples/streaming_generator.py: words that come one by one, and a reader who leaves."""
+"""examples/streaming_generator.py: streamed words, and a client that disconnects."""
 
 from typing import Any
 

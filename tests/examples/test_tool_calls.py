@@ -1,4 +1,4 @@
-"""examples/tool_calls.py: both tools are called, and their results are in the answer."""
+"""examples/tool_calls.py: both tools are called, and their results appear in the answer."""
 
 from palaver.testing import client
 from tests.examples.conftest import Example

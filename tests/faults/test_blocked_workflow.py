@@ -1,4 +1,4 @@
-"""Sync code that blocks, misbehaves or never returns does not stall anybody else."""
+"""Sync code that blocks, misbehaves or never returns does not stall other runs."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A clock that is set back an hour or forward a day: order, durations, leases and keys do not follow it."""
+"""System clock changes of an hour back or a day forward do not affect order, durations, leases or keys."""
 
 import asyncio
 from collections.abc import AsyncIterator

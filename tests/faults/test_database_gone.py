@@ -1,4 +1,4 @@
-"""The database goes away and comes back: runs are refused meanwhile, streams end framed, and nobody has to restart."""
+"""A database outage: runs are refused, streams end with valid framing, and the server recovers by itself."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""Clients that leave at any moment leave nothing behind: no task, no thread, no open file, no run."""
+"""Clients that disconnect at any moment leak no task, thread, open file or run."""
 
 import random
 import socket

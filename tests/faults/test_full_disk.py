@@ -1,4 +1,4 @@
-"""A full disk: runs are refused, or end and say so; what is stored can be read; and all is well when there is room."""
+"""A full disk: runs are refused or fail with an error, stored data is readable, and service resumes with free space."""
 
 import asyncio
 import os

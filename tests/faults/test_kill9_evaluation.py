@@ -1,7 +1,7 @@
-"""kill -9 of a server or a worker in the middle of an evaluation: the rest goes on, and no recorded cell runs again.
+"""kill -9 of a server or worker during an evaluation: the rest is run, and no recorded cell runs again.
 
-The workflow counts its calls in a file for each cell. What is recorded when a process is killed is compared with the
-end: such a cell was never called again. Others may be, but only those that were in flight.
+The workflow counts its calls in a file for each cell. Cells that were recorded when a process is killed must not be
+called again. Others may be, but only those that were in flight.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""kill -9 at any step of a migration: the database opens in the old form or in the new one, never between.
+"""kill -9 at any step of a migration: the database opens with the old schema or the new one, never between.
 
 One process loads the libraries and forks a child for each round. The child counts its steps, which are the lines of our
 own code and the moments before and after each statement, and kills itself at one of them; or it is killed from outside
-after a while, which may be inside of a statement.
+after a while, which may be during a statement.
 """
 
 import random

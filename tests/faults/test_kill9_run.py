@@ -1,7 +1,7 @@
-"""kill -9 while 200 streams are open: every run has ended when the server is back, with what was logged of it.
+"""kill -9 while 200 streams are open: after a restart every run has ended, with its logged output.
 
-What a reader was told is sent before it is logged, so a little of it may be missing: no more than was said in the last
-tenth of a second, for which a busy machine is given a second here. What had been told its end is whole.
+Events are sent before they are logged, so up to a tenth of a second of output may be missing, for which a busy machine
+is allowed a second here. Runs whose end was sent are complete.
 """
 
 import asyncio

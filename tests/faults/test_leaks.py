@@ -1,4 +1,4 @@
-"""Thousands of runs, cancels and errors, all of them recorded: files, threads, tasks and memory level off."""
+"""Thousands of recorded runs, cancellations and errors: files, threads, tasks and memory level off."""
 
 import asyncio
 import random

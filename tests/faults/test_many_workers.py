@@ -1,4 +1,4 @@
-"""Many servers on one PostgreSQL: whatever is begun through one is read, followed and ended through any other."""
+"""Many servers on one PostgreSQL: a run started through one can be read, followed and cancelled through any other."""
 
 import asyncio
 import os

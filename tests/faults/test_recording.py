@@ -1,4 +1,4 @@
-"""A database that refuses one run, or does not say that it has taken one: every other run is kept, and each once."""
+"""A database that rejects one run, or loses the confirmation of a write: every other run is stored, exactly once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

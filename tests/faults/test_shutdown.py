@@ -1,4 +1,4 @@
-"""SIGTERM: no new runs, open streams end with a terminal record, a second signal ends at once; exit code 0."""
+"""SIGTERM: no new runs, open streams end with a terminal record, a second signal exits at once; exit code 0."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""A reader that takes nothing costs a socket and a bounded buffer, delays nobody, and is left after a while."""
+"""A client that reads nothing costs a socket and a bounded buffer, delays no other, and is disconnected."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""Many sockets, slow ones, and those that end in the middle: little is kept for each, and no run hangs."""
+"""WebSockets under load: many idle ones, slow ones and broken ones use little memory, and no run hangs."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""LangChain's runnables as workflows: what they are called, what they take, what they say; also over HTTP."""
+"""LangChain runnables as workflows: names, inputs and outputs, also over HTTP."""
 
 from typing import Any, TypedDict
 

@@ -1,6 +1,6 @@
-"""The same messages through MLflow's converter and through ours, where MLflow is right: order, kinds and contents.
+"""Palaver's conversion of LangChain messages agrees with MLflow's, where MLflow's is correct.
 
-MLflow raises on list content and on calls without ids, and repeats ids; those messages are not asked of it here.
+MLflow raises on list content and on calls without ids, and repeats ids; such messages are not compared.
 """
 
 import json

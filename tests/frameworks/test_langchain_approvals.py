@@ -1,4 +1,4 @@
-"""Interrupts of a graph, shown as approvals, and the answers with which it goes on."""
+"""Interrupts of a graph shown as approvals, and resuming it with the answers."""
 
 from typing import Any
 

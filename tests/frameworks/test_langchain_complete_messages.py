@@ -1,4 +1,4 @@
-"""Whole LangChain messages, given by a chat, as what the run came to: the table of the contract, row by row."""
+"""Complete LangChain messages returned by a chat, converted to events."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

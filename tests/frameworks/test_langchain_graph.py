@@ -1,4 +1,4 @@
-"""LangGraph's graphs and LangChain's agents, served as they are."""
+"""LangGraph graphs and LangChain agents served as workflows."""
 
 import asyncio
 import operator

@@ -1,4 +1,4 @@
-"""Our messages as LangChain's: what a graph, a model, or a function that asks for `list[BaseMessage]` is given."""
+"""Palaver messages converted to LangChain's, for graphs, models and functions that take `list[BaseMessage]`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A real model class, LangChain's ChatOpenAI, as a chat of ours: it asks another server of ours, in this process."""
+"""LangChain's ChatOpenAI as a chat that calls another Palaver server in the same process."""
 
 import json
 from collections.abc import AsyncIterator

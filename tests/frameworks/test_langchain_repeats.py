@@ -1,4 +1,4 @@
-"""LangChain with somebody's instrumentation beside it: what both tell of is shown once, and counted once."""
+"""LangChain with another instrumentation: steps that both report are shown and counted once."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""LangChain's messages as items of Responses, and its streams as events, without a server."""
+"""LangChain messages as Responses items, and its streams as events, without a server."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

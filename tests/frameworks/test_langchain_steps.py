@@ -1,4 +1,4 @@
-"""What LangChain and LangGraph tell of their steps, with real graphs, agents, chains, retrievers and models."""
+"""Steps reported by LangChain and LangGraph, with real graphs, agents, chains, retrievers and models."""
 
 import asyncio
 import logging

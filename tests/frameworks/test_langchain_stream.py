@@ -1,4 +1,4 @@
-"""Chunks of LangChain's models, yielded by a chat, as the events that they amount to."""
+"""Chunks of LangChain models yielded by a chat, converted to events."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Agents of the OpenAI Agents SDK, real ones, with the SDK's own scripted model behind them."""
+"""Agents of the OpenAI Agents SDK as workflows, with the SDK's own scripted model."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the OpenAI Agents SDK tells of its steps, with real agents, tools, handoffs and guardrails."""
+"""Steps reported by the OpenAI Agents SDK, with real agents, tools, handoffs and guardrails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

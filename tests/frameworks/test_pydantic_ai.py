@@ -1,4 +1,4 @@
-"""Agents of Pydantic AI, real ones, with the framework's own test models behind them."""
+"""Pydantic AI agents as workflows, with the framework's own test models."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

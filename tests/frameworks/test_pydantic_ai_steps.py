@@ -1,4 +1,4 @@
-"""What Pydantic AI tells of its steps, with real agents and the framework's own test models."""
+"""Steps reported by Pydantic AI, with real agents and the framework's own test models."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""A remote service as a workflow (contract: discovery, 11), over real connections to servers of all manners."""
+"""A remote service as a workflow, over real connections to well-behaved and faulty servers."""
 
 import asyncio
 import gzip

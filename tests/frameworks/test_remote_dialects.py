@@ -1,4 +1,4 @@
-"""Services that speak Responses or Chat Completions (contract: discovery, 11), and servers of ours behind ours."""
+"""Remote services that speak Responses or Chat Completions, including other Palaver servers."""
 
 import asyncio
 import socket
@@ -97,7 +97,7 @@ DIALECTS = [("responses", MLFLOW), ("responses", OPENAI), ("chat-completions", C
 NAMES = ["MLflow", "OpenAI", "Chat Completions"]
 
 
-# Strangers
+# Other servers
 
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
@@ -379,7 +379,7 @@ LOST = {
     ("chat-completions", "tools"): "tools that the server ran are left out",
     ("chat-completions", "data"): "data is left out",
 }
-"""What a protocol cannot carry (other-protocols.md); everything else arrives as it was."""
+"""What a protocol cannot carry (docs/protocols.md); everything else arrives unchanged."""
 
 
 def gist(log: Sequence[Event]) -> list[Any]:

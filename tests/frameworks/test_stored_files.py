@@ -1,4 +1,4 @@
-"""Stored files for those who cannot read our ids: frameworks and services elsewhere are given the bytes."""
+"""Stored files are passed as bytes to frameworks and remote services, which cannot resolve Palaver's file ids."""
 
 from typing import Any
 

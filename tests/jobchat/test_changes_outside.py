@@ -1,4 +1,4 @@
-"""Changes outside of the lines that an edit may change."""
+"""Detecting changes outside the lines that an edit may change."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The request for a correction."""
+"""The request to the model to correct its edits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The report about edits."""
+"""The report about applied and failed edits."""
 
 from palaver_jobchat.edit_report import application_status, code_edit, diff, warning
 from palaver_jobchat.edits import apply_edits, truncated_result

@@ -188,7 +188,7 @@ def test_a_correction_of_syntax_alone_is_kept_only_if_it_parses() -> None:
     assert apply_syntax_correction(broken, [replace("z", "y")], lambda code: True) == broken
 
 
-# Laws.
+# Properties
 
 CODE = st.text(alphabet="ab \t\n", max_size=40)
 JSON = st.recursive(

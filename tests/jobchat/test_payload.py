@@ -1,4 +1,4 @@
-"""Payloads: every row of the contract's table."""
+"""Payloads: accepted fields, limits and error messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The prompt."""
+"""The prompt that Job Chat sends to the model."""
 
 from hashlib import sha256
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which addresses are public (contract: security, S6.2)."""
+"""Which IP addresses are public."""
 
 from ipaddress import IPv4Address, IPv6Address
 

@@ -1,4 +1,4 @@
-"""The client for URLs that point outside: what it refuses, what it sends, how much it reads, what it lets be shown."""
+"""The HTTP client for external URLs: refused URLs, headers, redirects, body limits, and escaping of foreign text."""
 
 import gzip
 import subprocess

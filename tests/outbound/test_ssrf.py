@@ -1,4 +1,4 @@
-"""The guard for URLs that strangers may influence, and `fetch` behind it (contract: security, 6)."""
+"""The SSRF guard for URLs from untrusted input, and `fetch` behind it."""
 
 # ruff: noqa: ASYNC109 (the timeouts are parameters of httpcore's own interfaces)
 

@@ -1,4 +1,4 @@
-"""The lock of the page's Node packages: hashes, no addresses, every platform, permissive licences."""
+"""The npm lock file of the web page: hashes, no registry URLs, every platform, permissive licences."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The bill of materials: all that the locks and the page name, reproducible on any machine."""
+"""The software bill of materials: complete, and reproducible on any machine."""
 
 import json
 import re

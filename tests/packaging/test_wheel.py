@@ -1,4 +1,4 @@
-"""The wheel: complete, with the page in it, and reproducible from any folder."""
+"""The wheel: complete, contains the built web page, and is reproducible from any folder."""
 
 import os
 import re

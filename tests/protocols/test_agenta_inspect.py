@@ -1,4 +1,4 @@
-"""GET and POST /inspect: the document that Agenta's clients read (contract: discovery, 2)."""
+"""GET and POST /inspect: the document that Agenta's clients read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""POST /invoke: streamed, whole, and as we ask it of others; law 2 (contract: discovery, 5 to 8 and 11)."""
+"""POST /invoke: streamed and JSON answers, their agreement, and the client for other servers."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -253,7 +253,7 @@ def test_what_was_said_before_a_failure_is_a_ui_message_too() -> None:
     assert document["data"] == {"outputs": UI_MESSAGE}
 
 
-# Law 2: the JSON answer is what a client builds from the stream
+# The JSON answer is what a client builds from the stream
 
 PIECES = st.text(min_size=1, max_size=6)
 NAMES = st.sampled_from(["a", "b", "c/d", "é"])

@@ -1,4 +1,4 @@
-"""Records: written, and read from strangers."""
+"""Agenta's stream records: encoding, and decoding those of other servers."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""The two forms of a call's body (contract: discovery, 5)."""
+"""The two forms of an Agenta request body: flat, and an envelope with `data`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What Agenta's routes have in common: calls, negotiation, headers, outputs, errors (contract: discovery, 5 to 8)."""
+"""Common parts of Agenta's routes: calls, content negotiation, headers, outputs and errors."""
 
 from typing import Any
 
@@ -130,7 +130,7 @@ def test_only_the_last_message_is_asked_for_by_flag_or_header(flags: Any, header
     assert understood({"messages": [], "flags": flags}, **headers)[1].trim is trim
 
 
-# The form of the answer: the table of the contract, section 7
+# The media type of the answer
 
 JSON, NDJSON, JSONL, SSE = OFFERS
 

@@ -1,4 +1,4 @@
-"""POST /run and /test: flat bodies, JSON answers (contract: discovery, 9)."""
+"""POST /run and /test: flat bodies, JSON answers."""
 
 from typing import Any
 

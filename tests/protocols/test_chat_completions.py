@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: what a request says, and how it is refused (contract: other-protocols, 1.1)."""
+"""POST /v1/chat/completions: parsing of requests, and errors."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Chat Completions as we ask it of others: the request, and the answers of all kinds of servers."""
+"""The Chat Completions client: requests to other servers, and their various answers."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""GET /v1/models: the chats that are served (contract: other-protocols, 1.4)."""
+"""GET /v1/models: the served chats."""
 
 import pytest
 

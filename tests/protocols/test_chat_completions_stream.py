@@ -1,4 +1,4 @@
-"""Chat Completions, answered: every event as chunks, and the whole that they come to (contract: other-protocols, 1)."""
+"""Chat Completions answers: events as chunks, and as one completion."""
 
 from typing import Any
 
@@ -416,7 +416,7 @@ def test_a_failed_run_is_answered_with_its_error() -> None:
     }
 
 
-# Law 2
+# The completion is what a client builds from the stream
 
 
 def built(sent: list[Any]) -> Any:

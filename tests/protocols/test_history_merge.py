@@ -1,4 +1,4 @@
-"""What a call goes on from: references that were found, stored messages before its own, copies and contradictions."""
+"""Merging a request's messages with the stored history: item references, copies and contradictions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which approvals count in a stored conversation (security contract, S5.3)."""
+"""Which approvals are accepted in a stored conversation."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Responses: what a request means, and the answers that are not streamed (contract: responses, 1, 2, 3 and 5)."""
+"""Responses: parsing of requests, and answers that are not streamed."""
 
 from typing import Any
 

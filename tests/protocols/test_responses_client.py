@@ -1,4 +1,4 @@
-"""The client half of Responses (contract: discovery, 11; responses, 2-5, 9): what is asked, how answers are read."""
+"""The Responses client: requests to other servers, and parsing of their answers."""
 
 import warnings
 from typing import Any

@@ -1,4 +1,4 @@
-"""Conversations: what is asked of them and how they are shown."""
+"""Conversations of the Responses API: parsing of requests, and encoding."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

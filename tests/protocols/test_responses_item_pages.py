@@ -1,4 +1,4 @@
-"""Items of stored messages and pages of them: which there are, what they are called, and how they are listed."""
+"""Responses items of stored messages: their ids, deletion and pagination."""
 
 from typing import Any
 

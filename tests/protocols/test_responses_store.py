@@ -1,4 +1,4 @@
-"""Stored responses: what is asked of them, how they are shown while they run and afterwards, and resumed."""
+"""Stored responses: retrieved while they run and afterwards, and resumed as a stream."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Responses, streamed: the table of frames, row by row, in both profiles (contract: responses, 3.2 and 4)."""
+"""Responses, streamed: the frames of every event, in both profiles."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

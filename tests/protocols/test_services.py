@@ -1,4 +1,4 @@
-"""Services: payloads in, documents and events out, and that both say the same."""
+"""The services protocol: payloads, JSON documents and event streams, and their agreement."""
 
 from typing import Any
 
@@ -676,7 +676,7 @@ def test_the_head_of_a_stream() -> None:
     assert services.response_head(run[0], msgspec.structs.replace(CHAT, stream=False)) is None  # type: ignore[arg-type]
 
 
-# Laws
+# Properties
 
 
 @given(streams(), st.booleans(), st.booleans())

@@ -1,4 +1,4 @@
-"""Server-sent events, and lines, however they are cut."""
+"""Decoding server-sent events and lines, with any chunk boundaries."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Notes of how to answer survive being stored: a stream must be resumed with the very same one."""
+"""Stored response options round-trip, so that a stream can be resumed identically."""
 
 from datetime import UTC
 from typing import Any, get_args

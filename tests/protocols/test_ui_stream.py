@@ -1,4 +1,4 @@
-"""POST /api/chat: what is read, how it is answered, and how errors look (contract: other protocols, 2)."""
+"""POST /api/chat: parsing of requests, answers, and errors."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Events as parts of a UI message: the table of the contract, row by row (other protocols, 2.2)."""
+"""Events encoded as UI message stream parts."""
 
 from typing import Any
 

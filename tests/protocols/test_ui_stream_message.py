@@ -1,4 +1,4 @@
-"""The message that a client of a UI message stream builds, and what is known of such a client."""
+"""The message that a client builds from a UI message stream, and client versions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The laws of a UI message stream: order, steps, and that its message is the fold of the same events (law 2)."""
+"""Properties of UI message streams: order, steps, and a message equal to the fold of the same events."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -69,7 +69,7 @@ def streamed(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
 
 
 class StrictClient:
-    """What AI SDK 5 to 7 do with the parts, with every rule of the contract as an assertion."""
+    """What AI SDK 5 to 7 do with the parts, with every rule of the stream as an assertion."""
 
     def __init__(self, client: UIRequest) -> None:
         self.started = self.ended = False

@@ -1,4 +1,4 @@
-"""Steps, order and frames of a UI message stream (contract: other protocols, 2.2)."""
+"""Steps, order and frames of a UI message stream."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What calling somebody else has in common: headers, bodies, and their words for what went wrong."""
+"""Calls to other servers: forwarded headers, bodies, and error documents."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Section 4 of the security contract: bodies and volume. Limits apply while reading, and are answered at once."""
+"""S4, bodies and volume: limits are enforced while reading, and violations are answered at once."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""Every statement of the security contract that exists so far is named by a test in this folder."""
+"""Every implemented security requirement (S1.1 to S9.2) is named by a test in this folder."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One hostile history through every protocol: all accept and reject the same (security contract, S5)."""
+"""S5: a hostile history is accepted or rejected alike by every protocol."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any

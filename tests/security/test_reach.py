@@ -1,4 +1,4 @@
-"""Section 1 of the security contract: who can reach the server, and what a web page can do."""
+"""S1: who can reach the server, and what a web page can do."""
 
 import re
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""Forwarded headers are believed of trusted proxies only (security contract, S1.6)."""
+"""S1.6: forwarded headers are trusted only from trusted proxies."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Section 2 of the security contract (and S1.1): keys, scopes and projects, on every route of the router."""
+"""S2 and S1.1: keys, scopes and projects, on every route of the router."""
 
 import asyncio
 import re

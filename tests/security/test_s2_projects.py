@@ -1,4 +1,4 @@
-"""S2.5: objects of another project are invisible: every request is answered as for an id that never existed.
+"""S2.5: objects of another project are invisible: every request is answered as for an unknown id.
 
 Each request is sent to two servers: one where another project has the objects, and an empty one. Their responses are
 compared byte by byte.

@@ -1,4 +1,4 @@
-"""Section 3 of the security contract: input is never code, a path or a query."""
+"""S3: input is never code, a path or a query."""
 
 import ast
 import base64

@@ -1,4 +1,4 @@
-"""S4.5: hostile spans sent to a real server: answered as the contract says, cheaply, and no other span is lost."""
+"""S4.5: hostile spans sent to a real server are answered correctly and cheaply, and no other span is lost."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""Section 5 of the security contract: files. Input makes the server fetch nothing, unless a workflow asks."""
+"""S5, files: the server fetches no URL from the input unless a workflow asks for it."""
 
 import socket
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""Section 5 of the security contract: history, approvals and turns. A client can send anything."""
+"""S5, history, approvals and turns: a client can send anything."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Section 6 of the security contract, for connected URLs: they are checked before discovery and before every call."""
+"""S6, connected URLs: checked before discovery and before every call."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Section 6 of the security contract, for evaluators sent over HTTP: hosts, keys and folders that they cannot reach."""
+"""S6, evaluators sent over HTTP: hosts, keys and folders that they cannot reach."""
 
 from typing import Any
 

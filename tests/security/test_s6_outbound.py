@@ -1,4 +1,4 @@
-"""Section 6 of the security contract: outbound connections, each statement once.
+"""S6, outbound connections: one test per requirement.
 
 Details are tested in tests/outbound, tests/discovery/test_probe.py and tests/frameworks/test_remote.py.
 """

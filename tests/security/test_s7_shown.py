@@ -1,4 +1,4 @@
-"""Section 7 of the security contract: output on a page, on a terminal and in a log is inert."""
+"""S7: output on a page, on a terminal and in a log is inert."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""Section 8 of the security contract: secrets do not leak, and internal errors stay internal."""
+"""S8: secrets do not leak, and internal errors stay internal."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""S8.1 and S8.3 for runs: a secret in a question, a tool's arguments or an answer is in no trace."""
+"""S8.1 and S8.3, traces of runs: secrets in questions, tool arguments or answers are not stored."""
 
 from collections.abc import AsyncIterator
 from typing import Any

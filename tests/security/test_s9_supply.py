@@ -1,4 +1,4 @@
-"""Section 9 of the security contract, as far as this repository can show: dependencies, and hosts that are called."""
+"""S9, supply chain: locked dependencies, and hosts that are called."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Sections 1, 2 and 4 of the security contract on real sockets: who opens one, and what closes it."""
+"""S1, S2 and S4 on real WebSockets: who may open one, and what closes it."""
 
 import socket
 import subprocess

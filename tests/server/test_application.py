@@ -1,4 +1,4 @@
-"""The rest of the application: health, metrics, logs, the page, the REST API, mounting, disconnects."""
+"""The application: health, metrics, logs, the page, the REST API, mounting, disconnects."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Who is asking: how a credential becomes a caller, and how soon one that is no longer good is refused."""
+"""Authentication: credentials become callers, and revoked credentials are refused within seconds."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -100,7 +100,7 @@ async def test_without_any_key_everybody_on_this_machine_may_do_everything(setup
     assert setup.asked == ["has_keys"]
 
 
-async def test_without_any_key_nobody_elsewhere_may_do_anything(setup: AuthSetup) -> None:  # S1.1
+async def test_without_any_key_nobody_elsewhere_may_do_anything(setup: AuthSetup) -> None:
     with pytest.raises(Unauthorized):
         await setup.ask(callers=setup.another(PUBLIC))
 
@@ -136,7 +136,7 @@ async def test_a_server_that_had_a_key_never_opens_by_itself(setup: AuthSetup) -
 
 
 @pytest.mark.parametrize("header", ["authorization", "x-api-key", "api-key"])
-async def test_only_the_whole_key_is_good(setup: AuthSetup, header: str) -> None:  # S2.2, S2.3
+async def test_only_the_whole_key_is_good(setup: AuthSetup, header: str) -> None:
     _, secret = await setup.create_key()
     spell = "ApiKey {}".format if header == "authorization" else str
     other = secret[:-1] + ("0" if secret[-1] != "0" else "1")
@@ -146,7 +146,7 @@ async def test_only_the_whole_key_is_good(setup: AuthSetup, header: str) -> None
         assert await setup.is_refused((header, spell(wrong))), wrong
 
 
-async def test_two_credentials_are_refused_even_if_one_is_good(setup: AuthSetup) -> None:  # S2.3
+async def test_two_credentials_are_refused_even_if_one_is_good(setup: AuthSetup) -> None:
     _, secret = await setup.create_key()
     with pytest.raises(ConflictingFields):
         await setup.ask(bearer(secret), ("x-api-key", "other"))
@@ -154,7 +154,7 @@ async def test_two_credentials_are_refused_even_if_one_is_good(setup: AuthSetup)
 
 async def test_an_unknown_id_is_asked_for_and_compared_like_a_known_one(
     setup: AuthSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:  # S2.2
+) -> None:
     _, secret = await setup.create_key()
     await setup.ask(bearer(secret))
     compared: list[bytes | None] = []
@@ -213,7 +213,7 @@ async def test_a_use_that_cannot_be_written_down_fails_nobody(setup: AuthSetup) 
     assert setup.asked[-1] == "set_last_used"
 
 
-async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_elsewhere(setup: AuthSetup) -> None:  # S2.6
+async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_elsewhere(setup: AuthSetup) -> None:
     key, secret = await setup.create_key()
     elsewhere = setup.another()
     await setup.ask(bearer(secret))
@@ -231,7 +231,7 @@ async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_else
 
 async def test_an_expired_key_is_refused_and_does_not_revive_when_the_clock_is_set_back(
     setup: AuthSetup,
-) -> None:  # S2.6
+) -> None:
     _, secret = await setup.create_key(expires_at=NOW + timedelta(hours=1))
     setup.later(minutes=59, seconds=59)
     assert (await setup.ask(bearer(secret))).kind == "key"
@@ -278,7 +278,7 @@ async def logged_in(setup: AuthSetup, **more: Any) -> tuple[Caller, tuple[str, s
     return caller, ("cookie", f"palaver={value}")
 
 
-async def test_a_session_stands_for_its_key_for_twelve_hours(setup: AuthSetup) -> None:  # S2.7
+async def test_a_session_stands_for_its_key_for_twelve_hours(setup: AuthSetup) -> None:
     caller, cookie = await logged_in(setup)
     by_cookie = await setup.ask(cookie)
 
@@ -292,7 +292,7 @@ async def test_a_session_stands_for_its_key_for_twelve_hours(setup: AuthSetup) -
     assert await setup.is_refused(cookie)
 
 
-async def test_a_session_does_not_outlive_its_key(setup: AuthSetup) -> None:  # S2.7
+async def test_a_session_does_not_outlive_its_key(setup: AuthSetup) -> None:
     _, cookie = await logged_in(setup, expires_at=NOW + timedelta(hours=1))
     by_cookie = await setup.ask(cookie)
 
@@ -301,7 +301,7 @@ async def test_a_session_does_not_outlive_its_key(setup: AuthSetup) -> None:  # 
     assert await setup.is_refused(cookie)
 
 
-async def test_a_session_ends_with_its_key(setup: AuthSetup) -> None:  # S2.6, S2.7
+async def test_a_session_ends_with_its_key(setup: AuthSetup) -> None:
     caller, cookie = await logged_in(setup)
     await setup.ask(cookie)
     assert caller.key is not None
@@ -311,7 +311,7 @@ async def test_a_session_ends_with_its_key(setup: AuthSetup) -> None:  # S2.6, S
     assert await setup.is_refused(cookie)
 
 
-async def test_whoever_logs_out_is_out_at_once(setup: AuthSetup) -> None:  # S2.7
+async def test_whoever_logs_out_is_out_at_once(setup: AuthSetup) -> None:
     caller, cookie = await logged_in(setup)
     by_cookie = await setup.ask(cookie)
     await setup.callers.end_session(by_cookie)
@@ -332,7 +332,7 @@ async def test_a_cookie_that_was_made_up_opens_nothing(setup: AuthSetup, value: 
 # What stays open
 
 
-async def test_what_is_open_learns_that_its_key_is_gone(setup: AuthSetup) -> None:  # S2.6
+async def test_what_is_open_learns_that_its_key_is_gone(setup: AuthSetup) -> None:
     callers = setup.callers
     kept, revoked, expiring = (
         await setup.create_key(),
@@ -395,7 +395,7 @@ async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_know
         ("example.org", False, True),
     ],
 )
-def test_without_a_key_only_this_machine_may_reach_us(host: str, has_key: bool, refused: bool) -> None:  # S1.1
+def test_without_a_key_only_this_machine_may_reach_us(host: str, has_key: bool, refused: bool) -> None:
     settings = Settings(host=host)
     if not refused:
         check_exposure(settings, has_key=has_key)

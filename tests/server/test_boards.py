@@ -242,7 +242,7 @@ async def test_as_many_cells_as_a_board_can_have(http: httpx.AsyncClient, databa
     assert (len(whole.json()["cells"]), len(half.json()["cells"])) == (8_000, 4_000)
 
 
-async def test_another_project_s_board_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:  # S2.5
+async def test_another_project_s_board_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:
     place, _ = await saved(http)
     unknown = "/api/boards/brd_00000000000000000000000000"
     async with rest_client(app, FakeCaller("other")) as stranger:

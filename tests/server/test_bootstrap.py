@@ -1,4 +1,4 @@
-"""/api/bootstrap: what the page needs for its first view, however much there is."""
+"""/api/bootstrap: the data for the page's first view, bounded in size."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Notices to pages: told once it is durable, not too often, the last always, through any process."""
+"""Change notifications to pages: sent after the commit, throttled, the last one always, across processes."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What all routes of the REST API have in common."""
+"""Conventions shared by all routes of the REST API."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Calls that join a thread, in every protocol; variants by header; calls that are made once; chats that are threads."""
+"""Calls within threads in every protocol, variants by header, idempotency keys, and chats stored as threads."""
 
 import asyncio
 from typing import Any

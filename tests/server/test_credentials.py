@@ -1,4 +1,4 @@
-"""What a request shows: every way to send a key, and everything that only looks like one."""
+"""Credentials of a request: every way to send a key, and lookalikes."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Credential | No
         [("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", KEY)],
     ],
 )
-def test_a_key_may_stand_in_any_of_these_headers(headers: list[tuple[str, str]]) -> None:  # S2.3
+def test_a_key_may_stand_in_any_of_these_headers(headers: list[tuple[str, str]]) -> None:
     assert shown(*headers) == Credential("key", KEY)
 
 
@@ -63,9 +63,7 @@ def test_other_headers_show_nothing(headers: list[tuple[str, str]]) -> None:
         ([("api-key", "é" * 40)], "é" * 40),
     ],
 )
-def test_an_empty_or_doubled_one_is_shown_as_it_is_and_opens_nothing(
-    headers: list[tuple[str, str]], text: str
-) -> None:  # S2.3
+def test_an_empty_or_doubled_one_is_shown_as_it_is_and_opens_nothing(headers: list[tuple[str, str]], text: str) -> None:
     assert shown(*headers) == Credential("key", text)
 
 
@@ -79,7 +77,7 @@ def test_an_empty_or_doubled_one_is_shown_as_it_is_and_opens_nothing(
         [("x-api-key", KEY), ("cookie", f"palaver={KEY}")],
     ],
 )
-def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -> None:  # S2.3
+def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -> None:
     with pytest.raises(ConflictingFields, match="two different credentials"):
         shown(*headers)
 
@@ -96,11 +94,11 @@ def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -
         (["palaver=abc", "palaver=def"], ""),
     ],
 )
-def test_a_session_stands_in_its_cookie_once(cookies: list[str], value: str) -> None:  # S2.7
+def test_a_session_stands_in_its_cookie_once(cookies: list[str], value: str) -> None:
     assert shown(*(("cookie", text) for text in cookies)) == Credential("session", value)
 
 
-def test_the_cookie_of_a_public_server_cannot_be_set_by_another_host() -> None:  # S2.7
+def test_the_cookie_of_a_public_server_cannot_be_set_by_another_host() -> None:
     assert (cookie_name(LOOPBACK), cookie_name(PUBLIC)) == ("palaver", "__Host-palaver")
     assert shown(("cookie", "palaver=abc"), cookie="__Host-palaver") is None
     assert session_cookie(PUBLIC, "abc", seconds=43200) == (

@@ -1,4 +1,4 @@
-"""What passes on a tab's socket, as text."""
+"""Message envelopes of a tab's WebSocket: decoding and encoding."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_a_request_becomes_one_that_could_have_come_by_itself() -> None:
     " upgrade expect sec-fetch-site Sec-WebSocket-Key proxy-authorization x-forwarded-for X-Forwarded-Host forwarded"
     " te user-agent".split(),
 )
-def test_who_asks_is_not_for_the_request_to_say(name: str) -> None:  # S2.3, S1.6
+def test_who_asks_is_not_for_the_request_to_say(name: str) -> None:
     plain = http_scope(SocketRequest(1, path="/x"), None, OUTER)
 
     assert http_scope(SocketRequest(1, path="/x", headers={name: "evil"}), None, OUTER) == plain

@@ -1,4 +1,4 @@
-"""The one table of statuses, the error classes and docs/errors.md say the same."""
+"""The table of statuses, the error classes and docs/errors.md agree."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""POST /api/extract: what was found in a value that only the page has, within the limits of every other body."""
+"""POST /api/extract: the conversation and preview of a posted value, within the usual body limits."""
 
 import asyncio
 from typing import Any
@@ -116,7 +116,7 @@ async def test_a_question_that_is_none_is_refused(body: bytes, status: int, erro
     ],
     ids=["none", "cut", "bytes", "surrogate", "nan", "very deep", "deep", "items", "string", "body"],
 )
-async def test_bodies_have_the_limits_of_every_route(body: bytes, status: int, code: str) -> None:  # S4.1, S4.3
+async def test_bodies_have_the_limits_of_every_route(body: bytes, status: int, code: str) -> None:
     async with client(echo) as http:
         answer = await http.post("/api/extract", content=body, headers=JSON)
 
@@ -134,7 +134,7 @@ async def test_the_limits_are_those_that_were_set() -> None:
     assert (smaller.status_code, smaller.json()["error"]["message"]) == (413, "The body is larger than 20 bytes.")
 
 
-async def test_a_form_and_a_foreign_page_are_refused() -> None:  # S1.3, S1.4
+async def test_a_form_and_a_foreign_page_are_refused() -> None:
     async with client(echo) as http:
         form = await http.post("/api/extract", content=b'{"value": 1}', headers={"content-type": "text/plain"})
         page = await http.post("/api/extract", json={"value": 1}, headers={"origin": "https://evil.example"})

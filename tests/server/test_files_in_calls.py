@@ -1,4 +1,4 @@
-"""Files that calls name: given to the workflow as it can take them, in every protocol, and kept as long as named."""
+"""Files referenced by calls: resolved for the workflow in every protocol, and kept while referenced."""
 
 import asyncio
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""GET /status: what works, as the house knows it and as workflows say of themselves."""
+"""GET /status: health of the server, and health reported by workflows."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""The client in process: when its block ends, nothing of its application is left."""
+"""The in-process client ends everything of its application when its block ends."""
 
 import asyncio
 

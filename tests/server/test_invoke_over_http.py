@@ -1,4 +1,4 @@
-"""/invoke, /run, /test and /inspect through the application's own door (contract: discovery, 2 and 5 to 9)."""
+"""/invoke, /run, /test and /inspect over HTTP."""
 
 import re
 from collections.abc import AsyncIterator

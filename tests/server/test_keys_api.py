@@ -32,7 +32,7 @@ def without_times(row: dict[str, Any]) -> dict[str, Any]:
 # Keys
 
 
-async def test_a_key_is_made_shown_once_and_listed_without_its_secret(backend: KeyedServer) -> None:  # S2.2
+async def test_a_key_is_made_shown_once_and_listed_without_its_secret(backend: KeyedServer) -> None:
     admin, by_admin = await backend.create_key()
     body = {"name": "laptop", "scopes": ["read", "invoke"], "expires_at": "2099-01-01T00:00:00Z"}
     made = await backend.http.post("/api/keys", json=body, headers=by_admin)
@@ -147,7 +147,7 @@ async def test_a_change_of_what_has_changed_meanwhile_is_refused(backend: KeyedS
     assert [(answer.status_code, answer.json()["error"]["code"]) for answer in refused] == [(412, "stale_base")] * 2
 
 
-async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(backend: KeyedServer) -> None:  # S2.6
+async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     key, by_key = await backend.create_key("read")
     place = f"/api/keys/{core_keys.format_key_id(key.id)}"
@@ -161,7 +161,7 @@ async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(ba
     assert [row["revoked_at"] is not None for row in rows if row["id"] == core_keys.format_key_id(key.id)] == [True]
 
 
-async def test_another_projects_key_is_the_same_404_as_an_unknown_one(backend: KeyedServer) -> None:  # S2.5
+async def test_another_projects_key_is_the_same_404_as_an_unknown_one(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     other, by_other = await backend.create_key(project="team-a")
     names = {"other": core_keys.format_key_id(other.id), "unknown": "key_00000000", "odd": "no key"}
@@ -211,7 +211,7 @@ def secret_of(header: dict[str, str]) -> str:
     return header["authorization"].removeprefix("Bearer ")
 
 
-async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(backend: KeyedServer) -> None:  # S2.7
+async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(backend: KeyedServer) -> None:
     key, header = await backend.create_key("read", "invoke", project="team-a")
     answer = await log_in(backend, secret_of(header))
     set_cookie = answer.headers["set-cookie"]
@@ -239,7 +239,7 @@ async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(backend: Keye
     assert (await backend.http.get("/metrics", headers={"cookie": cookie})).status_code == 401
 
 
-async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:  # S2.7
+async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:
     async with keyed_server(host="0.0.0.0") as backend:
         _, header = await backend.create_key("read")
         answer = await log_in(backend, secret_of(header))
@@ -269,7 +269,7 @@ async def test_who_is_asking_is_told_to_every_kind_of_caller(backend: KeyedServe
     }
 
 
-async def test_a_login_that_fails_does_not_tell_why(backend: KeyedServer) -> None:  # S2.8
+async def test_a_login_that_fails_does_not_tell_why(backend: KeyedServer) -> None:
     _, header = await backend.create_key("read")
     revoked, of_revoked = await backend.create_key("read")
     await backend.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
@@ -288,7 +288,7 @@ async def test_a_login_that_fails_does_not_tell_why(backend: KeyedServer) -> Non
     assert not any("set-cookie" in answer.headers for answer in answers)
 
 
-async def test_an_address_may_fail_ten_times_a_minute(backend: KeyedServer) -> None:  # S2.8
+async def test_an_address_may_fail_ten_times_a_minute(backend: KeyedServer) -> None:
     _, header = await backend.create_key("read")
     for _ in range(15):
         assert (await log_in(backend, secret_of(header))).status_code == 204
@@ -346,7 +346,7 @@ async def test_a_name_that_is_taken_or_odd_is_refused(backend: KeyedServer, name
     )
 
 
-async def test_only_admins_of_the_first_project_learn_of_others(backend: KeyedServer) -> None:  # S2.5
+async def test_only_admins_of_the_first_project_learn_of_others(backend: KeyedServer) -> None:
     _, by_other = await backend.create_key(project="team-a")
 
     answers = [

@@ -1,4 +1,4 @@
-"""Several servers on one PostgreSQL tell each other what is worth a look."""
+"""Several servers on one PostgreSQL notify each other."""
 
 import asyncio
 from collections.abc import AsyncIterator

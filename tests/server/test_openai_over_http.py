@@ -1,4 +1,4 @@
-"""The OpenAI-shaped routes and /api/chat through the application's own door: paths, workflows and errors."""
+"""The OpenAI-compatible routes and /api/chat over HTTP: paths, choice of the workflow, and errors."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The spans of our own runs, sent on over OTLP: to a receiver that is not always well, and to a real server of ours."""
+"""Export of Palaver's own spans over OTLP: to a failing receiver, and to a real Palaver server."""
 
 import asyncio
 import gzip
@@ -281,13 +281,13 @@ def test_what_is_no_endpoint_is_a_settings_error(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["secret", "a=secret%0D%0Ab", "b c=secret"])
-def test_an_error_in_headers_does_not_tell_them(given: str) -> None:  # S8.1
+def test_an_error_in_headers_does_not_tell_them(given: str) -> None:
     with pytest.raises(SettingsError) as raised:
         parse_headers(given)
     assert "secret" not in raised.value.message
 
 
-async def test_headers_are_shown_to_nobody() -> None:  # S8.3
+async def test_headers_are_shown_to_nobody() -> None:
     async with keyed_server(otlp_endpoint="http://127.0.0.1:1", otlp_headers="authorization=hush") as backend:
         shown = await backend.http.get("/api/settings")
 

@@ -1,4 +1,4 @@
-"""POST /v1/traces, as exporters use it: both forms, what is refused and how, and that 200 means durable."""
+"""POST /v1/traces: both encodings, refusals, and that 200 means durable."""
 
 import asyncio
 import gzip
@@ -126,7 +126,7 @@ async def test_what_cannot_be_read_is_refused_in_the_senders_form(
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-async def test_other_types_are_refused_before_the_body_is_read(kind: str) -> None:  # S1.4
+async def test_other_types_are_refused_before_the_body_is_read(kind: str) -> None:
     async with traced_server() as backend:
         answer = await post(backend.http, b"{}", kind)
 
@@ -148,7 +148,7 @@ async def test_only_a_post_is_taken() -> None:
 
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
-async def test_a_sender_needs_a_key_that_may_invoke(kind: str) -> None:  # S2.4
+async def test_a_sender_needs_a_key_that_may_invoke(kind: str) -> None:
     async with keyed_server() as backend:
         _, reader = await backend.create_key("read")
         _, sender = await backend.create_key("invoke")
@@ -165,7 +165,7 @@ async def test_a_sender_needs_a_key_that_may_invoke(kind: str) -> None:  # S2.4
         assert [answer.content[1] for answer in (nobody, may_not)] == codes
 
 
-async def test_too_many_requests_are_told_when_to_come_back() -> None:  # S4.3
+async def test_too_many_requests_are_told_when_to_come_back() -> None:
     async with keyed_server(rate_per_minute=1) as backend:
         _, header = await backend.create_key()
         first, second = [await post(backend.http, b"{}", **header) for _ in range(2)]
@@ -174,7 +174,7 @@ async def test_too_many_requests_are_told_when_to_come_back() -> None:  # S4.3
         assert int(second.headers["retry-after"]) > 0
 
 
-async def test_the_project_is_the_keys_whatever_a_span_says() -> None:  # S2.5
+async def test_the_project_is_the_keys_whatever_a_span_says() -> None:
     async with keyed_server() as backend:
         _, mine = await backend.create_key(project="mine")
         _, theirs = await backend.create_key(project="theirs")
@@ -186,7 +186,7 @@ async def test_the_project_is_the_keys_whatever_a_span_says() -> None:  # S2.5
         assert (await backend.http.get("/api/traces", headers=theirs)).json()["data"] == []
 
 
-async def test_a_secret_is_not_kept() -> None:  # S8.3
+async def test_a_secret_is_not_kept() -> None:
     secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
     async with traced_server(
         chat_span("a", f"my key is {secret}", "Hello.", http__request__header__authorization="Bearer x")
@@ -267,7 +267,7 @@ async def test_the_same_span_again_is_kept_once_and_the_later_end_counts() -> No
         assert [row["duration_ms"] for row in kept] == [3_000.0]
 
 
-async def test_a_flood_of_attributes_is_cut_and_hurts_nobody() -> None:  # S4.5
+async def test_a_flood_of_attributes_is_cut_and_hurts_nobody() -> None:
     names: dict[str, Any] = {f"a.{number}": 1 for number in range(5_000)} | {"__proto__": "x", ".".join("a" * 200): 1}
     async with traced_server() as backend:
         flood = span("flood", **names)

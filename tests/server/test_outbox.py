@@ -1,4 +1,4 @@
-"""What waits on a tab's socket: answers take turns, pieces wait together, and makers wait for the reader."""
+"""The outbox of a tab's WebSocket: fair order, merged chunks, and backpressure."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Limits per key and per address: exact, by a clock that cannot be set, and of bounded memory."""
+"""Rate limits per key and per address: exact, on a monotonic clock, and with bounded memory."""
 
 import pytest
 from hypothesis import given
@@ -110,7 +110,7 @@ def test_runs_at_once_are_counted_until_they_end() -> None:
     assert raised.value.retry_after == 1
 
 
-def test_an_address_may_fail_ten_times_a_minute() -> None:  # S2.8
+def test_an_address_may_fail_ten_times_a_minute() -> None:
     clock = Clock()
     rates = RateLimits(Settings(), monotonic=clock)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""What is removed before it is stored: by palaver.toml, and by a workflow's author; on every database."""
+"""Redaction before storage: rules of palaver.toml and of a workflow's author, on every database."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

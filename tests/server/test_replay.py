@@ -1,4 +1,4 @@
-"""Readers of a run that others started: those whose key ends are told so, in the protocol's own error."""
+"""Readers that follow a run are told when their key is revoked, in the error format of their protocol."""
 
 import asyncio
 import re
@@ -54,7 +54,7 @@ async def turned_away_from(backend: KeyedServer, path: str, header: dict[str, st
 
 async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_on(
     backend: KeyedServer,
-) -> None:  # S2.6
+) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
     run = await going_on(backend, theirs)
@@ -72,7 +72,7 @@ async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_
     assert (row["status"], row["readers"]) == ("running", 0)
 
 
-async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:  # S2.6
+async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
     run = await going_on(backend, theirs)
@@ -86,7 +86,7 @@ async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(backend: Keye
     assert "response.output_text.done" in [frame["type"] for frame in told]
 
 
-async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:  # S2.6
+async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
     body = {"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": SCRIPT}]}]}

@@ -1,4 +1,4 @@
-"""Headers by name, decoded when somebody asks."""
+"""Request headers by name, decoded on access."""
 
 from palaver.server.request import NO_HEADERS, RequestHeaders
 

@@ -1,4 +1,4 @@
-"""With the scope `runs` nothing that rules remove is in the database, while live streams say all; on every database."""
+"""With scope `runs`, redacted text is not stored, while live streams are unchanged; on every database."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""/api/runs: what ran is listed, shown, followed and cancelled, whatever protocol began it."""
+"""/api/runs: runs of every protocol are listed, shown, followed and cancelled."""
 
 import asyncio
 from typing import Any

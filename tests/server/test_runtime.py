@@ -1,4 +1,4 @@
-"""The runtime of a server or worker: it starts whole or not at all."""
+"""The runtime of a server or worker: start and stop of its parts, also when one fails."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Which scope each route needs, route by route; and that there is no route without a rule."""
+"""The scope required by each route, and that every route has a rule."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def need(method: str, path: str) -> Requirement:
 
 @pytest.mark.parametrize("name", WORKFLOW_ROUTES)
 @pytest.mark.parametrize("method", METHODS)
-def test_every_protocol_needs_invoke_at_the_root_and_below_a_workflow(name: str, method: str) -> None:  # S2.4
+def test_every_protocol_needs_invoke_at_the_root_and_below_a_workflow(name: str, method: str) -> None:
     assert (need(method, f"/{name}"), need(method, f"/echo/{name}")) == ("invoke", "invoke")
 
 
@@ -36,7 +36,7 @@ def test_every_protocol_needs_invoke_at_the_root_and_below_a_workflow(name: str,
     ],
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:  # S2.4
+def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:
     assert need(method, path) == "invoke"
 
 
@@ -114,17 +114,17 @@ def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:  
         ("PATCH", "/api/online/on_1", "invoke"),
     ],
 )
-def test_what_the_rest_needs(method: str, path: str, wanted: Requirement) -> None:  # S2.1, S2.4
+def test_what_the_rest_needs(method: str, path: str, wanted: Requirement) -> None:
     assert need(method, path) == wanted
 
 
 @pytest.mark.parametrize("path", ["/", "/play", "/settings/keys", "/assets/a.js"])
-def test_a_page_that_is_built_needs_nothing(path: str) -> None:  # S2.1
+def test_a_page_that_is_built_needs_nothing(path: str) -> None:
     assert required_scope(match_path(path), "GET", path, web=True) == "nothing"
     assert required_scope(match_path("/metrics"), "GET", "/metrics", web=True) == "read"
 
 
-def test_every_route_of_our_own_has_a_rule() -> None:  # S2.1
+def test_every_route_of_our_own_has_a_rule() -> None:
     assert SERVER_RULES.keys() == SERVER_ROUTES.keys()
 
 
@@ -143,7 +143,7 @@ def test_a_route_without_a_rule_is_for_admins() -> None:
         (ALL_SCOPES, {"nothing", "credential", "invoke", "read", "admin"}),
     ],
 )
-def test_a_scope_that_is_missing_is_named(held: frozenset[Scope], passed: set[str]) -> None:  # S2.4
+def test_a_scope_that_is_missing_is_named(held: frozenset[Scope], passed: set[str]) -> None:
     caller = Caller("default", held, "abcd1234", "key")
     wants: list[Requirement] = ["nothing", "credential", "invoke", "read", "admin"]
     for wanted in wants:

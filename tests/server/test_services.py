@@ -1,4 +1,4 @@
-"""Services over HTTP and on a WebSocket, in process: routes, keys, streams, and what every server has."""
+"""The services protocol over HTTP and WebSocket, in process: routes, keys, streams and probes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -403,7 +403,7 @@ async def backend() -> AsyncIterator[KeyedServer]:
         yield made
 
 
-async def test_a_key_of_ours_may_stand_in_the_payload(backend: KeyedServer) -> None:  # S2.3
+async def test_a_key_of_ours_may_stand_in_the_payload(backend: KeyedServer) -> None:
     key, header = await backend.create_key("invoke")
     secret = header["authorization"].removeprefix("Bearer ")
     answer = await backend.http.post("/services/echo", json={"a": 1, "api_key": secret})
@@ -415,7 +415,7 @@ async def test_a_key_of_ours_may_stand_in_the_payload(backend: KeyedServer) -> N
     assert key.id not in answer.text
 
 
-async def test_no_other_key_in_a_payload_opens_anything(backend: KeyedServer) -> None:  # S2.1, S2.3
+async def test_no_other_key_in_a_payload_opens_anything(backend: KeyedServer) -> None:
     _, header = await backend.create_key("invoke")
     _, other = await backend.create_key("invoke")
     _, reads = await backend.create_key("read")
@@ -440,7 +440,7 @@ async def test_no_other_key_in_a_payload_opens_anything(backend: KeyedServer) ->
 
 async def test_a_providers_key_is_the_workflows_and_nobody_elses(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
-) -> None:  # S8.1
+) -> None:
     key = "an-odd-key-of-no-shape"
     told: list[str] = []
     for how in ("tell", "fail", "raise"):
@@ -589,7 +589,7 @@ async def test_a_call_that_takes_longer_than_that_is_waited_for(
     assert [body["response"] for body in completed(tab)] == ["Late.", "Again"]
 
 
-async def test_a_foreign_page_opens_none(server: Server) -> None:  # S1.2, S1.3
+async def test_a_foreign_page_opens_none(server: Server) -> None:
     async with open_tab(server, {"origin": "https://evil.example"}, path="/services/tutor") as tab:
         await wait_until(lambda: tab.refused)
 
@@ -632,7 +632,7 @@ async def test_one_that_takes_nothing_is_left() -> None:
     await server.close()
 
 
-async def test_a_key_of_the_socket_counts_for_its_calls() -> None:  # S2.3
+async def test_a_key_of_the_socket_counts_for_its_calls() -> None:
     async with keyed_server(rate_per_minute=0) as backend:
         _, header = await backend.create_key("invoke")
         async with open_tab(backend.server, header, path="/services/echo") as tab:

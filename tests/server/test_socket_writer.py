@@ -1,4 +1,4 @@
-"""Answers that go past uvicorn's `send`: the same bytes in the same order, whatever is unusual about the request."""
+"""Responses written directly to the socket are the same as through uvicorn's `send`, for any request."""
 
 import re
 import socket

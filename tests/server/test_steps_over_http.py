@@ -1,4 +1,4 @@
-"""Runs over HTTP, and what their traces then show: the steps of their frameworks, and how each came to its end."""
+"""Traces of runs over HTTP: the steps of frameworks, and the outcome of each run."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Stored responses and conversations through the application's own door: read, resumed, cancelled, deleted, listed."""
+"""Stored responses and conversations over HTTP: read, resumed, cancelled, deleted, listed."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

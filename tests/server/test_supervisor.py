@@ -1,4 +1,4 @@
-"""--workers: processes on one socket, replaced when they die, ended with their parent."""
+"""`--workers`: processes on one socket, replaced when they die, ended with their parent."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""One socket for all requests of a tab, in process."""
+"""One WebSocket for all requests of a tab, in process."""
 
 import asyncio
 import logging
@@ -268,7 +268,7 @@ async def test_a_page_hears_of_cells_and_of_thumbs(server: Server) -> None:
     assert tab.messages_of(3)[0]["status"] == 200
 
 
-async def test_other_projects_hear_nothing() -> None:  # S2.5
+async def test_other_projects_hear_nothing() -> None:
     async with keyed_server() as backend:
         _, mine = await backend.create_key(project="mine")
         _, theirs = await backend.create_key(project="theirs")
@@ -382,7 +382,7 @@ async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None
     ],
 )
 async def test_a_foreign_page_opens_none(server: Server, headers: dict[str, str], status: int, code: str) -> None:
-    async with open_tab(server, headers) as tab:  # S1.2, S1.3
+    async with open_tab(server, headers) as tab:
         await wait_until(lambda: tab.refused)
 
     assert tab.refused is not None
@@ -392,7 +392,7 @@ async def test_a_foreign_page_opens_none(server: Server, headers: dict[str, str]
 @pytest.mark.parametrize(
     "path", ["/", "/api/sockets", "/api/socket/x", "/services/echo/stream", "/api//socket", "/api/socket."]
 )
-async def test_there_is_one_socket(server: Server, path: str) -> None:  # S1.7
+async def test_there_is_one_socket(server: Server, path: str) -> None:
     async with open_tab(server, path=path) as tab:
         await wait_until(lambda: tab.refused)
 
@@ -409,13 +409,13 @@ async def test_a_server_that_cannot_answer_an_opening_closes_it(server: Server) 
 
 async def test_our_own_page_opens_one(server: Server) -> None:
     async with open_tab(server, {"origin": "http://localhost"}, path="/api/socket/") as tab:
-        tab.send(1, "/echo/invoke", {"inputs": {}})  # With its origin: S1.3 holds for what it carries, too.
+        tab.send(1, "/echo/invoke", {"inputs": {}})  # Sent with its origin, which is checked for each request, too.
         await tab.wait_ended(1)
 
     assert tab.messages_of(1)[0]["status"] == 200
 
 
-async def test_who_has_no_good_credential_opens_none() -> None:  # S2.1, S2.4
+async def test_who_has_no_good_credential_opens_none() -> None:
     async with keyed_server() as backend:
         _, reads = await backend.create_key("read")
         _, invokes = await backend.create_key("invoke")
@@ -436,7 +436,7 @@ async def test_who_has_no_good_credential_opens_none() -> None:  # S2.1, S2.4
     assert [tab.messages_of(number)[0]["status"] for number in (1, 2, 3)] == [200, 403, 403]
 
 
-async def test_a_session_opens_one() -> None:  # S2.7
+async def test_a_session_opens_one() -> None:
     async with keyed_server() as backend:
         _, header = await backend.create_key("read")
         secret = header["authorization"].removeprefix("Bearer ")
@@ -449,7 +449,7 @@ async def test_a_session_opens_one() -> None:  # S2.7
     assert tab.messages_of(1)[0]["status"] == 200
 
 
-async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:  # S2.6
+async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "_WATCH_INTERVAL_S", 0.05)
     async with keyed_server() as backend:
         key, header = await backend.create_key("read", "invoke")
@@ -467,7 +467,7 @@ async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.Monk
     assert tab.closed == (1008, "unauthorized")
 
 
-async def test_requests_on_a_socket_are_counted_like_any_other() -> None:  # S4.3
+async def test_requests_on_a_socket_are_counted_like_any_other() -> None:
     async with keyed_server(rate_per_minute=5) as backend:
         _, header = await backend.create_key("read")
         async with open_tab(backend.server, header) as tab:
@@ -479,7 +479,7 @@ async def test_requests_on_a_socket_are_counted_like_any_other() -> None:  # S4.
     assert statuses == [200, 200, 200, 200, 429, 429]
 
 
-async def test_a_key_has_so_many_sockets() -> None:  # S4.3
+async def test_a_key_has_so_many_sockets() -> None:
     async with keyed_server(max_streams=2) as backend:
         _, header = await backend.create_key("read")
         async with open_tab(backend.server, header) as one, open_tab(backend.server, header) as two:

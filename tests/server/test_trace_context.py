@@ -1,4 +1,4 @@
-"""Where a call stands in its trace: in every protocol the caller's place comes in, and the run's goes out."""
+"""Trace context in every protocol: the caller's is accepted, and the run's is returned."""
 
 import re
 from functools import partial

@@ -1,4 +1,4 @@
-"""What the database said a moment ago: how long it is believed, who asks, and what is forgotten."""
+"""The TTL cache: lifetime, single-flight refresh, invalidation and eviction."""
 
 import asyncio
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Turns in a thread: what is said and answered, who waits for whom, and what becomes of runs that nobody reads."""
+"""Turns in a thread: messages and answers, concurrent turns, and runs without readers."""
 
 import asyncio
 from datetime import datetime

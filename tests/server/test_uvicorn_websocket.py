@@ -1,4 +1,4 @@
-"""Connections of sockets, apart from what is said on them."""
+"""WebSocket connections with misbehaving clients."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Which variant a call runs with, and that the code's own follows the code."""
+"""Which variant a call runs with, and that the default variant follows the code."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""/api/variants: making, changing, comparing and moving variants over HTTP."""
+"""/api/variants: create, update, compare and move variants over HTTP."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -323,7 +323,7 @@ async def test_what_has_changed_since_it_was_read_is_not_changed_again(http: htt
     assert fresh.status_code in (200, 204)
 
 
-async def test_another_project_s_variant_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:  # S2.5
+async def test_another_project_s_variant_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:
     place = f"/api/variants/{(await made(http))['id']}"
     unknown = "/api/variants/var_00000000000000000000000000"
     async with rest_client(app, FakeCaller("other")) as stranger:

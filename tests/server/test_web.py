@@ -1,4 +1,4 @@
-"""The built web: one document under every path of the page, and the files that it loads."""
+"""The built web page: one document for every path of the page, and its assets."""
 
 import gzip
 import os
@@ -69,7 +69,7 @@ async def test_every_path_of_the_page_gives_the_one_document(built: Path) -> Non
     assert (posted.status_code, posted.headers["allow"]) == (405, "GET, HEAD")
 
 
-async def test_everything_of_the_web_has_its_policy(built: Path) -> None:  # S7.1
+async def test_everything_of_the_web_has_its_policy(built: Path) -> None:
     async with showing(built) as http:
         answers = [await http.get(path) for path in ("/", "/login", "/assets/a-1.js", "/assets/plain-2.css")]
 
@@ -80,7 +80,7 @@ async def test_everything_of_the_web_has_its_policy(built: Path) -> None:  # S7.
         assert answer.headers["cross-origin-opener-policy"] == "same-origin"
 
 
-async def test_a_nonce_is_new_in_every_answer_and_the_same_in_header_and_document(built: Path) -> None:  # S7.1
+async def test_a_nonce_is_new_in_every_answer_and_the_same_in_header_and_document(built: Path) -> None:
     (built / "index.html").write_text('<meta property="csp-nonce" nonce="__NONCE__">', encoding="utf-8")
     async with showing(built) as http:
         answers = [await http.get("/"), await http.get("/")]
@@ -164,7 +164,7 @@ async def test_a_browser_that_has_a_file_is_not_sent_it_again(built: Path) -> No
         "/play/../secret.txt",
     ],
 )
-async def test_no_spelling_of_a_path_gives_another_file(built: Path, path: str) -> None:  # S1.7, S3.2
+async def test_no_spelling_of_a_path_gives_another_file(built: Path, path: str) -> None:
     server = Server(Registry([echo]), web=built)
     answers: list[dict[str, object]] = []
 
@@ -221,7 +221,7 @@ async def test_without_a_built_web_there_is_the_plain_page_alone() -> None:
     assert (page.status_code, file.status_code) == (404, 404)
 
 
-async def test_where_there_are_keys_the_page_is_for_all_and_the_data_for_none(built: Path) -> None:  # S2.1
+async def test_where_there_are_keys_the_page_is_for_all_and_the_data_for_none(built: Path) -> None:
     async with keyed_server() as backend:
         await backend.create_key("read")
         plain = await backend.http.get("/")

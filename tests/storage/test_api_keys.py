@@ -45,7 +45,7 @@ async def test_a_key_is_found_as_it_was_kept(database: Database) -> None:
     assert await database.read(api_keys.list_all_keys, "team-a") == [SECOND]
 
 
-async def test_another_projects_key_is_not_there(database: Database) -> None:  # S2.5
+async def test_another_projects_key_is_not_there(database: Database) -> None:
     await database.write(api_keys.insert_key, FIRST)
 
     assert await database.read(api_keys.get_key, "team-a", FIRST.id) is None
@@ -56,7 +56,7 @@ async def test_another_projects_key_is_not_there(database: Database) -> None:  #
     assert await database.read(api_keys.get_key, "default", FIRST.id) == FIRST
 
 
-async def test_the_secret_is_nowhere_in_the_file(tmp_path: Any) -> None:  # S2.2
+async def test_the_secret_is_nowhere_in_the_file(tmp_path: Any) -> None:
     database = open_database(str(tmp_path / "palaver.db"))
     await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST, hash=hash_secret("s3cr3t")))
     await database.close()
@@ -152,7 +152,7 @@ def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession
     )
 
 
-async def test_a_session_is_found_by_the_hash_of_its_cookie_and_ends(database: Database) -> None:  # S2.7
+async def test_a_session_is_found_by_the_hash_of_its_cookie_and_ends(database: Database) -> None:
     await database.write(api_keys.insert_session, session("one"))
     await database.write(api_keys.insert_session, session("two", of=SECOND))
 
@@ -170,7 +170,7 @@ async def test_expired_sessions_go_when_another_begins(database: Database) -> No
     assert await database.read(api_keys.find_sessions, [hash_secret("old"), hash_secret("new")]) == [later]
 
 
-async def test_a_revoked_key_takes_its_sessions_with_it(database: Database) -> None:  # S2.6
+async def test_a_revoked_key_takes_its_sessions_with_it(database: Database) -> None:
     await database.write(api_keys.insert_key, FIRST)
     await database.write(api_keys.insert_session, session("mine"))
     await database.write(api_keys.insert_session, session("other", of=SECOND))

@@ -248,7 +248,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str) -> None:  # S3.2
+def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str) -> None:
     change, why = DAMAGES[damage]
     database = create_database(tmp_path / "data" / "palaver.db", "team-a")
     backup(database, tmp_path / "good.zip")

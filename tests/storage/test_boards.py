@@ -119,7 +119,7 @@ async def test_the_threads_of_a_board_that_goes_stay_and_are_of_none(database: D
     assert stayed == [None, "brd_2"]
 
 
-async def test_another_project_knows_nothing_of_it(database: Database) -> None:  # S2.5
+async def test_another_project_knows_nothing_of_it(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
     await database.write(boards.fill_cells, "default", "brd_1", [A])
 

@@ -21,7 +21,7 @@ def test_the_default_is_a_file_in_the_users_data_folder(database: Path, tmp_path
     assert paths.lock_path(database) == tmp_path / "palaver" / "palaver.db.lock"
 
 
-def test_what_others_can_read_is_told_with_its_remedy(database: Path) -> None:  # S8.3
+def test_what_others_can_read_is_told_with_its_remedy(database: Path) -> None:
     assert paths.permission_warnings(database) == []
 
     database.chmod(0o640)

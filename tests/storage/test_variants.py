@@ -96,7 +96,7 @@ async def test_a_name_is_taken_in_its_workflow_and_project_only(database: Databa
             await attempt
 
 
-async def test_another_project_knows_nothing_of_it(database: Database) -> None:  # S2.5
+async def test_another_project_knows_nothing_of_it(database: Database) -> None:
     await create(database)
 
     for attempt in (

@@ -1,3 +1,5 @@
+"""Size limits of test sets."""
+
 from collections.abc import Callable
 
 import pytest

@@ -1,3 +1,5 @@
+"""Search and filters of test set rows."""
+
 import pytest
 
 from palaver.core import json

@@ -1,6 +1,6 @@
-"""Every name that we know, alone on a span, fills its field; and where several could, the first of the order does.
+"""Every known attribute alone fills its field, and of several the first by precedence is used.
 
-Those of messages, inputs and outputs have a file of their own.
+test_message_sources.py tests messages, inputs and outputs.
 """
 
 from typing import Any

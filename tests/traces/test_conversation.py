@@ -1,4 +1,4 @@
-"""Traces as conversations: one trace, a session with its repetitions and branches, and going on from there."""
+"""Traces as conversations: one trace, a session with repetitions and branches, and continuing it."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""From a body to rows: each span by itself."""
+"""From a request body to rows, with failures limited to single spans."""
 
 import gzip
 from typing import Any

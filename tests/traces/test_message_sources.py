@@ -1,4 +1,4 @@
-"""Every name under which messages, inputs and outputs may stand, alone on a span: each is read."""
+"""Every known attribute of messages, inputs and outputs, alone on a span, is read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The spans of our own runs."""
+"""The spans of Palaver's own runs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

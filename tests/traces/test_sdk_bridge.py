@@ -1,4 +1,4 @@
-"""A run as OpenTelemetry's current span, and the spans that end below it."""
+"""A run as OpenTelemetry's current span, and the spans that end within it."""
 
 import sys
 from collections.abc import Iterator

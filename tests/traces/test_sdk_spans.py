@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry's SDK, below a run of ours."""
+"""Spans of OpenTelemetry's SDK within a run."""
 
 from datetime import UTC, datetime
 from typing import Any

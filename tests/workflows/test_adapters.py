@@ -1,4 +1,4 @@
-"""Whose object is this? Adapters of frameworks: found by entry point, loaded late, known by the packages of a class."""
+"""Framework adapters: found by entry point, loaded lazily, selected by the package of a class."""
 
 import importlib.metadata
 import subprocess

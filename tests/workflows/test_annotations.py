@@ -1,4 +1,4 @@
-"""Annotations: evaluated one by one, and what stands around the type."""
+"""Type annotations: evaluated one by one, and unwrapped from None and metadata."""
 
 from __future__ import annotations
 

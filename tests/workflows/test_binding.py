@@ -1,4 +1,4 @@
-"""Binding: what a call brings, as the function's arguments, or everything that is wrong with it."""
+"""Binding a call to the function's arguments, with all errors reported."""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""The `def` behind whatever an author declares."""
+"""The function behind any declared callable."""
 
 import functools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Config models of four kinds: their fields, and how they are built."""
+"""Config models of four kinds: their fields, and instantiation."""
 
 import dataclasses
 from typing import Annotated, Any, ClassVar, NotRequired, Required, TypedDict

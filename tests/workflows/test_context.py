@@ -1,4 +1,4 @@
-"""The context: what a running workflow may say, and by which way."""
+"""The context of a running workflow: logs, end of the run, secrets, threads and files."""
 
 import threading
 from collections.abc import Callable

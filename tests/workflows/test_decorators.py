@@ -1,4 +1,4 @@
-"""@chat and @workflow: what a declaration says, and what is refused while a module is loaded."""
+"""`@chat` and `@workflow`: options, derived descriptions, and declarations that are refused on import."""
 
 import functools
 import warnings

@@ -1,4 +1,4 @@
-"""Produce: whatever kind of function, a stream of the values it gives."""
+"""Executing any kind of function as a stream of its values."""
 
 import asyncio
 import functools

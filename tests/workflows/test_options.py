@@ -1,4 +1,4 @@
-"""Options of a declaration."""
+"""Options of a workflow declaration."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a workflow says of parameters that a variant sets."""
+"""Errors of a workflow about the parameters that a variant sets."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""The reply grammar as a machine: value in, messages, parts and events out. All of its rules: tests/engine."""
+"""The reply state machine: values in, events out; tests/engine/test_reply_grammar.py tests all its rules."""
 
 from typing import Any
 

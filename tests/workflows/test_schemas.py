@@ -1,4 +1,4 @@
-"""Schemas: what a function takes and gives, as JSON Schema documents."""
+"""JSON Schemas of a function's inputs and output."""
 
 import datetime as dt
 import decimal

@@ -1,4 +1,4 @@
-"""Signatures: which parameter gets what, and declarations that cannot mean anything."""
+"""Signatures: the role of each parameter, and declarations that are refused."""
 
 import functools
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Threads for sync code, and the pump that carries its values to the loop."""
+"""The thread pool for sync code, and the bridge that passes its values to the event loop."""
 
 import asyncio
 import contextvars

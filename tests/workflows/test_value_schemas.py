@@ -1,4 +1,4 @@
-"""Shapes: what values of an annotation look like, and what is wrong with those that do not."""
+"""Parsing values by an annotation, with errors that point to the invalid value."""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""The workflow that a function makes: it describes itself, takes calls, and can still be called."""
+"""A workflow made from a function: its description, calls, and direct use as a function."""
 
 import functools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A conversation with tools is shown as such, for every emitter and convention.
+"""A conversation with tools is recognized for every emitter and convention.
 
 Each turn is one row; test_other_spans.py tests the remaining rows.
 """

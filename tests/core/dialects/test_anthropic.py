@@ -1,4 +1,4 @@
-"""Anthropic messages: where tool results go, and the way there and back up to the listed losses."""
+"""Anthropic messages: reading, writing, placement of tool results, and round trips up to the listed losses."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -469,7 +469,7 @@ def test_messages_are_written(spoken: list[Message], written: list[dict[str, Any
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(spoken: list[Message]) -> None:  # law 4
+def test_messages_come_back_up_to_the_listed_losses(spoken: list[Message]) -> None:
     encoded = anthropic.write(spoken)
 
     read = anthropic.read(encoded)
@@ -495,7 +495,7 @@ def test_what_we_write_is_recognised_or_reads_alike(spoken: Message) -> None:
             assert dialects.read([element]) == anthropic.read([element])
 
 
-# What strangers send
+# Malformed messages
 
 
 _words = st.sampled_from(

@@ -1,4 +1,4 @@
-"""Chat Completions: what is read, what is written, and the way there and back up to its listed losses."""
+"""Chat Completions messages: reading, writing, and round trips up to the listed losses."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -320,7 +320,7 @@ def test_a_message_is_written(message: Message, written: list[dict[str, Any]]) -
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = chat_completions.write(said)
 
     read = chat_completions.read(encoded)

@@ -1,4 +1,4 @@
-"""Is it messages, and in which dialect: tables from the contract's own sentences (extraction.md §2, §5), and laws."""
+"""Detecting whether a value is messages, and in which dialect: tables of examples, and properties."""
 
 from typing import Any
 
@@ -304,7 +304,7 @@ def test_why_it_is_no_messages_is_told(value: Any, why: tuple[int | None, str]) 
     assert explain_rejection(value) == why
 
 
-# Laws, for values made of the words that the tables above are about
+# Properties, for values made of the words in the tables above
 
 _words = st.sampled_from(
     "user assistant admin human ai system tool function message text tool_use thinking input_text function_call"

@@ -1,4 +1,4 @@
-"""Reading messages in whichever dialect they come, and writing them back."""
+"""Reading messages of any dialect, and writing them back."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Gemini contents: what their parts become, whose call a result answers, and the way there and back."""
+"""Gemini contents: parts, matching results to calls, and round trips up to the listed losses."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -342,7 +342,7 @@ def _named(message: Message) -> Message:
 
 
 @given(st.lists(messages.map(_named), max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = gemini.write(said)
 
     read = gemini.read(encoded)
@@ -366,7 +366,7 @@ def test_what_we_write_we_recognise(said: list[Message]) -> None:
     assert {dialect_of(one) for one in encoded} == {"gemini"}
 
 
-# What strangers send
+# Malformed messages
 
 _keys = st.sampled_from(
     "role parts text thought thoughtSignature thought_signature functionCall function_call functionResponse id name"

@@ -1,4 +1,4 @@
-"""OpenTelemetry's gen_ai messages: read, written, and the way there and back up to the listed losses."""
+"""OpenTelemetry's gen_ai messages: reading, writing, and round trips up to the listed losses."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -358,7 +358,7 @@ def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = gen_ai.write(said)
 
     read = gen_ai.read(encoded)
@@ -374,7 +374,7 @@ def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
     assert gen_ai.read(gen_ai.write(once)) == once
 
 
-# What strangers send
+# Malformed messages
 
 
 _words = st.sampled_from(

@@ -1,4 +1,4 @@
-"""LangChain's messages as data: every form is read, what is written LangChain takes, and the listed losses are all."""
+"""Serialized LangChain messages: reading every form, writing what LangChain loads, and the listed losses."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -379,7 +379,7 @@ def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = langchain.write(said)
 
     read = langchain.read(encoded)

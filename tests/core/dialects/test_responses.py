@@ -1,4 +1,4 @@
-"""Responses: what items make up which messages, what is written, and the way there and back up to its listed losses."""
+"""Responses items: grouping into messages, writing, and round trips up to the listed losses."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -605,7 +605,7 @@ def test_a_message_is_written(message: Message, written: list[dict[str, Any]]) -
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = responses.write(said)
 
     read = responses.read(encoded)

@@ -1,4 +1,4 @@
-"""Roles, in anybody's words."""
+"""Role names of all vendors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""UI messages: how they are cut and put together, and the way there and back up to the listed losses."""
+"""UI messages: splitting, joining, and round trips up to the listed losses."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -438,7 +438,7 @@ def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:  # law 4
+def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = ui_message.write(said)
 
     read = ui_message.read(encoded)

@@ -1,6 +1,6 @@
-"""The contract of extraction, sentence by sentence: what each says about one value, by hand.
+"""Extraction, case by case: detection, both searches, and the parsed messages.
 
-The expected values come from the sentences, never from what the code gives.
+The expected values are written by hand from the rules of extraction, not taken from the code's output.
 """
 
 import json
@@ -30,7 +30,7 @@ def under(path: str, value: Any) -> Any:
 
 
 def table(*rows: tuple[Any, ...]) -> pytest.MarkDecorator:
-    """Cases whose first column is the sentence."""
+    """Cases whose first column is the rule, used as the test id."""
     names = ["value", "prefer", "expected"] if len(rows[0]) == 4 else ["value", "expected"]
     return pytest.mark.parametrize(names, [pytest.param(*row[1:], id=row[0]) for row in rows])
 

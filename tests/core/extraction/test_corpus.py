@@ -1,4 +1,4 @@
-"""The corpus: what other people's systems write, and what must come of it. tests/corpus/README.md tells its fields."""
+"""Recorded values of other systems and the messages expected from them; tests/corpus/README.md explains the fields."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Why nothing was found (contract: extraction, 8, the last sentence)."""
+"""The reasons given when no conversation is found."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""The wide search for a conversation (contract: extraction, 6, and the laws of 10 that are about it)."""
+"""The extended search for a conversation."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Nothing that a value holds makes extraction raise, recurse out of its stack, or take more than linear time."""
+"""No value makes extraction raise, overflow the stack, or take more than linear time."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The beginning of any value as compact JSON."""
+"""Excerpts of any value as compact JSON."""
 
 from datetime import date
 from typing import Any

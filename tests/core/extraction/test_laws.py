@@ -1,4 +1,4 @@
-"""The laws of extraction, each over values that nearly are conversations (near.py)."""
+"""Properties of extraction, over values that are nearly conversations (near_misses.py)."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a cell shows of a value (contract: extraction 8, law 8 of 10; traces 8 for the one line)."""
+"""Previews of values in table cells."""
 
 import time
 from typing import Any
@@ -308,7 +308,7 @@ def test_full_is_the_whole_value_where_there_is_no_conversation() -> None:
     ]
 
 
-# Laws
+# Properties
 
 
 hostile = st.text(

@@ -1,4 +1,4 @@
-"""The quick implementation gives what the contract's tables give, transcribed literally (oracle.py)."""
+"""Extraction agrees with a slow, literal reference implementation (reference_search.py)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The strict search for a conversation (contract: extraction, 3 and 4, and the laws of 10 that are about it)."""
+"""The strict search for a conversation."""
 
 from typing import Any
 
@@ -137,7 +137,7 @@ def test_a_million_keys_and_a_hundred_thousand_levels_cost_nothing() -> None:
     assert extract_chat_messages(deep) is None
 
 
-# Laws
+# Properties
 
 leaves = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just(U) | st.just(A)
 names = st.sampled_from(

@@ -1,4 +1,4 @@
-"""Cutting texts: by lines and characters, between characters as a reader sees them, looking at the beginning only."""
+"""Excerpts of texts: limits in lines and characters, cut between grapheme clusters, reading only the beginning."""
 
 import unicodedata
 

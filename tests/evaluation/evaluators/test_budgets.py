@@ -1,4 +1,4 @@
-"""latency_budget, cost_budget, token_budget: within what it may take."""
+"""The evaluators latency_budget, cost_budget and token_budget."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""All built-in evaluators: each in the table, a schema each, and none that fails on whatever a workflow gave."""
+"""All built-in evaluators: listed, with a schema each, and none raises on any output of a workflow."""
 
 import subprocess
 import sys

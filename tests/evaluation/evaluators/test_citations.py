@@ -1,4 +1,4 @@
-"""citations: what the answer cites is among its sources."""
+"""citations: the sources cited by the answer are among those provided."""
 
 from typing import Any
 

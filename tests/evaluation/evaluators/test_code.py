@@ -1,4 +1,4 @@
-"""code: an evaluator of the authors' own, by its name."""
+"""code: an author's registered evaluator, by name."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""code_edit: the change to somebody's code that the answer carries could be made, and is a good one."""
+"""code_edit: the code change in the answer applies, parses, and meets the given conditions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""combine: several evaluators as one."""
+"""combine: several evaluators combined into one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""starts_with, ends_with, contains, contains_any, contains_all: plain tests of a text."""
+"""The evaluators starts_with, ends_with, contains, contains_any and contains_all."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""contains_json: an object or an array, wherever it stands."""
+"""contains_json: a JSON object or array anywhere in the text."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""exact_match: text by text, messages by what they say, other JSON by its value."""
+"""exact_match: texts as they are, messages by content, other JSON by value."""
 
 from typing import Any
 

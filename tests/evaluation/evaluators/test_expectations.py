@@ -1,4 +1,4 @@
-"""Each key of a script's `expect` is one check, which says why it failed."""
+"""Each key of a script's `expect` is one check, with a reason when it fails."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""format: the form that was asked for."""
+"""format: rules for the format of the answer, such as Markdown and JSON."""
 
 from typing import Any
 

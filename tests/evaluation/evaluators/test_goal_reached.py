@@ -1,4 +1,4 @@
-"""goal_reached: the user of a conversation got what they wanted, and in which turn."""
+"""goal_reached: whether the user of a conversation reached the goal, and in which turn."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""human: what people say of a case. It waits until they have said it."""
+"""human: questions to reviewers; skipped until they are answered."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""json_diff: leaf by leaf."""
+"""json_diff: JSON values compared leaf by leaf."""
 
 from typing import Any
 

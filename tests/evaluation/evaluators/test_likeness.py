@@ -1,4 +1,4 @@
-"""levenshtein, similarity, semantic_similarity: how alike two texts are."""
+"""levenshtein, similarity and semantic_similarity: the similarity of two texts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""llm_judge: a model says whether an answer is good, and nothing in the answer can tell it what to say."""
+"""llm_judge: a model grades an answer, and the answer cannot inject instructions."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""no_repeated_tool_call: nothing is asked of a tool twice."""
+"""no_repeated_tool_call: no tool is called twice with the same arguments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""per_turn: an evaluator on each turn of a conversation, as a case of its own."""
+"""per_turn: an evaluator applied to each turn of a conversation as a separate case."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""refusal: the answer declines, or does not, as it should."""
+"""refusal: the answer refuses or complies, as expected."""
 
 from typing import Any
 

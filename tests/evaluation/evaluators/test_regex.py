@@ -1,4 +1,4 @@
-"""regex: found or not, within a tenth of a second."""
+"""regex: matches, and a time limit of 100 ms."""
 
 from typing import Any
 

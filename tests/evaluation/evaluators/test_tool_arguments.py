@@ -1,4 +1,4 @@
-"""tool_arguments: a tool was called with the arguments that it should have had."""
+"""tool_arguments: a tool was called with the expected arguments."""
 
 from typing import Any
 

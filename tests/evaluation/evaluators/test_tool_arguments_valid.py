@@ -1,4 +1,4 @@
-"""tool_arguments_valid: the arguments of every call are JSON, and meet the tool's schema where it is known."""
+"""tool_arguments_valid: the arguments of every call are JSON and match the tool's schema, where known."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""tool_called: the tools that should have been called were, as often as they should."""
+"""tool_called: the expected tools were called, and the expected number of times."""
 
 from typing import Any
 

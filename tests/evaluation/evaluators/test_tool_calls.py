@@ -1,4 +1,4 @@
-"""Wanted calls are read from whatever people keep, and compared with those that were made."""
+"""Expected tool calls are parsed from many formats, and matched with the actual calls."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""tool_not_called: none of these tools was called, or no tool at all."""
+"""tool_not_called: none of the given tools was called, or no tool at all."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""tool_results_used: what the tools found is in what was said or asked after it."""
+"""tool_results_used: results of tools appear in later text or calls."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""tool_sequence: the tools that were called, as a whole, against those that should have been."""
+"""tool_sequence: the sequence of tool calls matches the expected one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""turn_expectations: each turn of a script kept to what the script expects of it."""
+"""turn_expectations: each turn of a script meets the expectations of the script."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""webhook: a service is sent the case, signed, and what it answers is read; and not every address is a service."""
+"""webhook: the case is sent signed to a web service, its answer is parsed, and addresses are checked."""
 
 import hmac
 from typing import Any

@@ -1,4 +1,4 @@
-"""A trace becomes a case: what was said in it, its tools, its cost; and a session one of several turns."""
+"""Traces and sessions as evaluation cases: messages, tool calls and cost."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Live traffic is scored by rules: once each, when it is quiet, not too fast, whoever does it; on every database."""
+"""Live evaluators score traffic: once each, after a quiet period, rate-limited, by any process; on every database."""
 
 import asyncio
 from datetime import timedelta

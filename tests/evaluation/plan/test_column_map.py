@@ -1,4 +1,4 @@
-"""Which column goes where, said or found out."""
+"""Mapping of test set columns to inputs: explicit or inferred."""
 
 import json
 from collections.abc import Mapping

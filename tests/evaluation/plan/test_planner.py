@@ -1,4 +1,4 @@
-"""A request for an evaluation becomes a plan, or an error that points at what is wrong with it."""
+"""A request for an evaluation becomes a plan, or an error that points to the invalid field."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Cells are cut into slices of one workflow each, and every cell is in one of them."""
+"""Cells are split into slices of one workflow each, and every cell is in exactly one slice."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Anthropic's answers, as they are read: also those that hold no verdict."""
+"""Parsing Anthropic's responses, including those without a verdict."""
 
 from typing import Any
 

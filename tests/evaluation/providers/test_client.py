@@ -1,4 +1,4 @@
-"""Providers over HTTP: what is sent, what is tried again, and what is said of those that fail."""
+"""Model providers over HTTP: requests, retries, and error messages."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""Providers that can never be asked, or would show a secret, are refused when they are read."""
+"""Invalid provider settings, and those that would expose a secret, are refused."""
 
 import pytest
 

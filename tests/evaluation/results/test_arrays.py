@@ -1,3 +1,5 @@
+"""Results of an evaluation as arrays by row, variant and repeat."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Comparison of two evaluations: paired rows, verdicts and regressions."""
+
 import numpy as np
 import pytest
 

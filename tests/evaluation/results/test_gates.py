@@ -1,3 +1,5 @@
+"""Gates: thresholds that an evaluation must reach."""
+
 import pytest
 
 from palaver.errors import InvalidValue

@@ -1,3 +1,5 @@
+"""Result slices by the values of a column."""
+
 from msgspec import UNSET
 
 from palaver.evaluation.results.summary import slice_rows

@@ -1,3 +1,5 @@
+"""Summary of an evaluation: pass rates, scores, flaky rows and latency."""
+
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who agrees with whom: reviewers with each other, and with a judge."""
+"""Agreement between reviewers, and between reviewers and a judge."""
 
 from palaver.evaluation.review_questions import Question
 from palaver.evaluation.reviews import Agreement, measure_agreement

@@ -1,4 +1,4 @@
-"""What several people say becomes one score of a `human` evaluator."""
+"""Answers of several reviewers combined into one score of a `human` evaluator."""
 
 from typing import Any
 

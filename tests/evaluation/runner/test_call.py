@@ -1,4 +1,4 @@
-"""A call is a run like any other: within its time, at its pace, and made again only if that may help."""
+"""Calls of an evaluation: timeouts, rate limits, retries, and cost."""
 
 import asyncio
 from typing import Any

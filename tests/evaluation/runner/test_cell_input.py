@@ -1,4 +1,4 @@
-"""What a row says to a variant: by the columns of the plan, whatever dialect they are in."""
+"""The input of a cell from the columns of its row, in any message dialect."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A case that somebody wrote down (contract: evaluation, the end of B4)."""
+"""Cases given by hand instead of by a run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calls that may only be so many come at their pace, however many make them."""
+"""The rate limit of calls, shared by all processes."""
 
 import asyncio
 import time

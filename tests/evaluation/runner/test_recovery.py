@@ -1,4 +1,4 @@
-"""Whatever happens to those who run an evaluation, what is recorded stays, and the rest goes on elsewhere."""
+"""Recovery of evaluations: processes that stop or die keep recorded results, and others finish the rest."""
 
 import asyncio
 import time

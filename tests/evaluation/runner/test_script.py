@@ -1,4 +1,4 @@
-"""A script is played turn by turn; tools of the client's are answered, and what was left is kept as not reached."""
+"""Scripted conversations: played turn by turn, with canned tool results, and turns that were not reached."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Evaluations are run by whoever is there: each cell is asked, answered, scored and kept whole."""
+"""The evaluation worker: every cell is called, scored and stored, within limits and budgets."""
 
 import asyncio
 from typing import Any

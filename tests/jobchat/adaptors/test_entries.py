@@ -1,4 +1,4 @@
-"""Parse an adaptor's description and select entries, with a small invented library system."""
+"""Parse an adaptor's description and select entries, with an invented adaptor for a library system."""
 
 from typing import Any
 

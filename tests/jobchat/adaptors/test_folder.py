@@ -1,4 +1,4 @@
-"""Adaptor docs in a folder."""
+"""Adaptor descriptions in a local folder."""
 
 import os
 from pathlib import Path

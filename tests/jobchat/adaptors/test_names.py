@@ -1,4 +1,4 @@
-"""The names of adaptors."""
+"""Adaptor names: parsing, and choosing a version."""
 
 import pytest
 from hypothesis import given

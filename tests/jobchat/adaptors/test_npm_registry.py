@@ -1,4 +1,4 @@
-"""The registry is the one that npm would use."""
+"""The npm registry is chosen from npm's own configuration."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Concurrent requests for the same work."""
+"""Concurrent requests share the same work."""
 
 import asyncio
 import logging

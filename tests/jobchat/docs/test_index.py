@@ -1,4 +1,4 @@
-"""Index folders with problems, and concurrently."""
+"""Indexing folders with unreadable files, failures, and concurrent use."""
 
 import codecs
 import os

@@ -1,4 +1,4 @@
-"""The search results of a turn: every row of the contract's table."""
+"""The search results of a turn: those that the client sent, and new ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The model that the settings name."""
+"""The model is created from the settings."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The failures that callers get for provider errors: every row of the contract's table."""
+"""The failures that callers get for provider errors."""
 
 import time
 from email.utils import formatdate

@@ -1,4 +1,4 @@
-"""Boards in single mode: their cells are run in the background, and ended."""
+"""Runs of boards in single-turn mode: cells are run in the background, and cancelled."""
 
 import asyncio
 from typing import Any

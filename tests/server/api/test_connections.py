@@ -1,4 +1,4 @@
-"""Services that are connected over HTTP: asked what they are, kept, served, let go."""
+"""/api/connections: services are probed, stored, served and removed."""
 
 import asyncio
 import socket
@@ -350,9 +350,7 @@ async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> N
 # Who may
 
 
-async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(
-    house: KeyedServer, far: str
-) -> None:  # S2.4
+async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(house: KeyedServer, far: str) -> None:
     _, admin = await house.create_key()
     _, reader = await house.create_key("read", "invoke")
     _, elsewhere = await house.create_key(project="team-a")

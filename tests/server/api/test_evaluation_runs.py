@@ -1,4 +1,4 @@
-"""An evaluation from POST to its last cell, over HTTP."""
+"""An evaluation over HTTP, from POST to its last cell."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""/api/evaluations: begun after everything was checked, listed, ended, run again and deleted."""
+"""/api/evaluations: validated and created, listed, cancelled, rerun and deleted."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The stream of an evaluation: its cells as they are recorded, how far it is, and how it ended."""
+"""The event stream of an evaluation: recorded cells, progress, and the end."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""/api/evaluations/{id}/results: a page of cells, filtered, and one cell as a whole."""
+"""/api/evaluations/{id}/results: filtered pages of cells, and one cell in full."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""/api/evaluators: what can score here, and trying one."""
+"""/api/evaluators: the list of evaluators, and trying one."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""/api/files: a file goes in as the body and comes out as an attachment that no browser runs."""
+"""/api/files: upload as the request body, and download as an attachment that browsers never execute."""
 
 import asyncio
 import hashlib
@@ -157,7 +157,7 @@ def test_any_name_makes_a_header_of_one_line_in_ascii(name: str) -> None:
     "name",
     [*".. . %20 ../etc/passwd %2Fetc%2Fpasswd C:%5Cx %5C%5Chost%5Cx a%00.png a%0D%0Ab %FF".split(), "", "x" * 256],
 )
-async def test_a_name_that_is_a_path_or_a_trick_is_refused(http: httpx.AsyncClient, name: str) -> None:  # S3.2
+async def test_a_name_that_is_a_path_or_a_trick_is_refused(http: httpx.AsyncClient, name: str) -> None:
     answer = await http.post("/api/files", content=b"x", headers={**HEAD, "x-palaver-filename": name})
 
     assert error(answer) == (422, "invalid_value", "/filename")
@@ -182,7 +182,7 @@ async def test_what_is_no_upload_is_refused(
     assert (await http.get("/api/files")).json() == {"data": [], "next": None}
 
 
-async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable[..., Litestar]) -> None:  # S4.3
+async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable[..., Litestar]) -> None:
     taken = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -243,7 +243,7 @@ async def test_a_client_that_leaves_while_sending_leaves_nothing(
     assert (await database.read(kept.list_files, "default")).data == []
 
 
-async def test_another_projects_file_is_the_same_as_an_unknown_one(made: Callable[..., Litestar]) -> None:  # S2.5
+async def test_another_projects_file_is_the_same_as_an_unknown_one(made: Callable[..., Litestar]) -> None:
     app = made()
     async with rest_client(app) as ours, rest_client(app, FakeCaller("team-b")) as theirs:
         name = (await ours.post("/api/files", content=PNG, headers=HEAD)).json()["id"]

@@ -1,4 +1,4 @@
-"""/api/reviews: people are asked about results and traces, each about what nobody else holds; on every database."""
+"""/api/reviews: reviewers answer questions about results and traces, each item assigned once; on every database."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A run that waits for people, from its start to the figures that they gave it."""
+"""An evaluation with human scores, from its start to the scores given by reviewers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Test sets as files: what is imported, what is exported, and what a broken import leaves, which is nothing."""
+"""Import and export of test sets: formats, and failed imports, which change nothing."""
 
 from collections.abc import AsyncIterator
 from typing import Any

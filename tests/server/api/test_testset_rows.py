@@ -1,4 +1,4 @@
-"""The rows of a revision: in pages, by a search or a filter, cut where they are long, and one as a whole."""
+"""The rows of a revision: pages, search, filters, truncated cells, and one row in full."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""POST /api/testsets/{id}/rows/from: runs, traces and threads become rows; the answer becomes the expected value."""
+"""POST /api/testsets/{id}/rows/from: runs, traces and threads become rows, with the answer as expected value."""
 
 from collections.abc import AsyncIterator
 from typing import Any

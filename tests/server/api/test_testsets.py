@@ -1,4 +1,4 @@
-"""/api/testsets: sets, their revisions, and where those differ."""
+"""/api/testsets: test sets, their revisions, and differences between revisions."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Threads as files over HTTP: lines that come back equal, cases, and a page in which nothing can act."""
+"""Export and import of threads: JSON lines that round-trip, test cases, and an inert HTML page."""
 
 import re
 from html.parser import HTMLParser
@@ -149,7 +149,7 @@ def _hostile(attack: str) -> list[Message]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_nothing_that_was_said_can_act_in_a_page(  # S7.4
+async def test_nothing_that_was_said_can_act_in_a_page(
     http: httpx.AsyncClient, database: Database, attack: str
 ) -> None:
     thread = (await create_thread(http, messages=[]))["id"]

@@ -1,4 +1,4 @@
-"""A trace, and a session's conversation, as one HTML file."""
+"""A trace, or the conversation of a session, as one HTML file."""
 
 import re
 from typing import Any
@@ -51,7 +51,7 @@ def trace(text: str = "Hi") -> list[Span]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:  # S7.4
+async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:
     async with traced_server(*trace(attack)) as house:
         answer = await house.http.get(f"/api/traces/{T.upper()}/export.html")
         talk = await house.http.get("/api/sessions/thread.html", params={"session": f"s{attack}e"})
@@ -143,7 +143,7 @@ async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyP
     assert "it is too long for one file" in cut.text
 
 
-async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None:  # S2.5
+async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None:
     async with keyed_server() as house:
         _, theirs = await house.create_key(project="theirs")
         _, ours = await house.create_key(project="ours")

@@ -1,4 +1,4 @@
-"""/api/traces/{trace}/scores, the filter `feedback`, and what goes with a thread; on every database."""
+"""/api/traces/{trace}/scores, the filter `feedback`, and traces deleted with a thread; on every database."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""/api/traces and /api/spans: lists, filters, trees, records and statistics, of what was sent over OTLP."""
+"""/api/traces and /api/spans: lists, filters, trees, records and statistics of spans received over OTLP."""
 
 from typing import Any
 
@@ -271,7 +271,7 @@ async def test_what_is_long_because_it_is_many_is_shown_empty(monkeypatch: pytes
         "/api/sessions/thread?session=s-1",
     ],
 )
-async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: str) -> None:  # S2.5
+async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: str) -> None:
     async with keyed_server() as full, keyed_server() as empty:
         _, mine = await full.create_key(project="mine")
         await send_spans(full.http, *agent(), header=mine)
@@ -296,7 +296,7 @@ async def test_what_is_no_id_is_not_there(name: str) -> None:
         assert {answer.status_code for answer in answers} <= {400, 404}
 
 
-async def test_reading_needs_the_scope_read_and_nothing_here_writes() -> None:  # S2.4
+async def test_reading_needs_the_scope_read_and_nothing_here_writes() -> None:
     async with keyed_server() as house:
         _, reads = await house.create_key("read")
         _, invokes = await house.create_key("invoke")

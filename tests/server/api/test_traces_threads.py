@@ -1,4 +1,4 @@
-"""/api/sessions, sessions as conversations, going on from a trace, and taking traces elsewhere."""
+"""/api/sessions, sessions as conversations, threads from traces, and export of traces."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -253,7 +253,7 @@ async def test_an_export_that_cannot_be_asked_for_is_refused(query: str) -> None
         assert (await house.http.get(f"/api/traces/export?{query}")).status_code == 400
 
 
-async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:  # S2.6
+async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
     async with keyed_server(rate_per_minute=0) as house:
         _, header = await house.create_key()

@@ -1,4 +1,4 @@
-"""What is served, as a list and one by one; and what a connected workflow says when it is asked again."""
+"""/api/workflows: the list, one workflow in full, and refreshing connected workflows."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

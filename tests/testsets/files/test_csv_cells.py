@@ -1,4 +1,4 @@
-"""CSV cells: each numbered rule of the contract, each guard, and the way back."""
+"""CSV cells: parsing rules, quoting, and round trips."""
 
 from typing import Any
 

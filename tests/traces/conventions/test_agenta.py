@@ -1,4 +1,4 @@
-"""Agenta's SDK (`ag.*`), whose values carry their type in front."""
+"""Agenta's SDK (`ag.*`), whose values are prefixed with their type."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The AI SDK's own telemetry (`ai.*`), as the `ai` package sends it up to version 6."""
+"""The AI SDK's telemetry (`ai.*`), as sent by the `ai` package up to version 6."""
 
 from typing import Any
 

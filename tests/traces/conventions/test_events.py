@@ -1,4 +1,4 @@
-"""Messages in the events of a span, in each form that was ever in use."""
+"""Messages in the events of a span, in every form of the conventions' history."""
 
 from typing import Any
 

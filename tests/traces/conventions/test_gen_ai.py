@@ -1,4 +1,4 @@
-"""OpenTelemetry's gen_ai attributes: every field, every form of messages."""
+"""OpenTelemetry's gen_ai attributes: every field, and every form of messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Logfire and Pydantic AI: an agent's run in one attribute, cut into what went in and what came out."""
+"""Logfire and Pydantic AI: the messages of an agent run in one attribute, split into input and output."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""OpenInference: the fields of its spans, what went in and came out. Messages are in test_openinference_messages."""
+"""OpenInference: span fields, inputs and outputs; test_openinference_messages.py tests messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""OpenInference's messages, one field a name, put together."""
+"""OpenInference messages, assembled from one attribute per field."""
 
 from typing import Any
 

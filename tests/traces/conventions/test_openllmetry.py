@@ -1,4 +1,4 @@
-"""OpenLLMetry: Traceloop's instrumentations, up to 0.54 with indexed prompts and completions."""
+"""OpenLLMetry (Traceloop), up to 0.54 with indexed prompts and completions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What we record ourselves."""
+"""The attributes of Palaver's own spans."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What Pydantic AI really sends, in each form that it can still write, is a conversation here."""
+"""Spans sent by real Pydantic AI agents, in every supported format, are conversations."""
 
 from datetime import UTC, datetime
 from typing import Any, Literal

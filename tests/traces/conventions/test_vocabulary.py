@@ -1,4 +1,4 @@
-"""Kinds of spans and ends of answers, in everybody's words: every row of the tables."""
+"""Span kinds and finish reasons of all vendors."""
 
 from typing import Any
 

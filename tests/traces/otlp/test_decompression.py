@@ -1,4 +1,4 @@
-"""Bodies on the wire: media types, gzip, and how much of it is unpacked."""
+"""Request bodies: media types, gzip, and limits of decompression."""
 
 import gzip
 import tracemalloc

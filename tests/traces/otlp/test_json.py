@@ -1,4 +1,4 @@
-"""What only the JSON form has: numbers and enums written in several ways, and fields of the wrong type."""
+"""Specifics of OTLP JSON: numbers and enums in several notations, and fields of the wrong type."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Hostile attributes: truncated, dropped and noted (contract: traces, 5.2; security, S4.5)."""
+"""Hostile attributes: odd names are inert text, oversized ones are truncated or dropped, and noted."""
 
 from functools import partial
 from typing import Any

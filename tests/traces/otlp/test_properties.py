@@ -1,4 +1,4 @@
-"""Properties: any bytes decode to a batch or raise our errors; an export decodes to equal spans."""
+"""Properties: any bytes decode to a batch or raise Palaver's errors; an export decodes to equal spans."""
 
 import contextlib
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Spans out of requests: the same from both forms, with their repairs and refusals."""
+"""Decoding spans: the same from protobuf and JSON, with repairs and refusals."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What is exported and sent in again gives the same record: mapped and redacted like the first time."""
+"""Exported spans that are imported again give the same records, mapped and redacted."""
 
 from typing import Any
 

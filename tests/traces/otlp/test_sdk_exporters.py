@@ -1,4 +1,4 @@
-"""Spans that OpenTelemetry's own SDK made, in its own messages, gzipped as its exporter does it."""
+"""Requests of OpenTelemetry's own SDK and exporter, gzipped."""
 
 import gzip
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Redaction of records: in every field, in the attributes that they came from, and in names."""
+"""Redaction of records: in every field, in the source attributes, and in names."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Rules as palaver.toml has them, and the paths that they name."""
+"""Redaction rules of palaver.toml, and their paths."""
 
 import tomllib
 from typing import Any

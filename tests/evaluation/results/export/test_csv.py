@@ -1,3 +1,5 @@
+"""CSV export of an evaluation."""
+
 from palaver.evaluation.results.export import formats
 from tests.evaluation.results.export.report_factory import BAD, PLAIN, report, result_detail, score
 from tests.evaluation.results.result_factory import row

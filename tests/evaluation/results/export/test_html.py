@@ -1,3 +1,5 @@
+"""HTML report of an evaluation."""
+
 import base64
 import hashlib
 import re

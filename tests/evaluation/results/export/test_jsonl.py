@@ -1,3 +1,5 @@
+"""JSON Lines export of an evaluation."""
+
 from msgspec import json
 
 from palaver.evaluation.results.export import formats

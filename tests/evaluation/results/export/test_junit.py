@@ -1,3 +1,5 @@
+"""JUnit XML report of an evaluation."""
+
 import re
 from collections.abc import Generator
 from xml.etree import ElementTree as ET

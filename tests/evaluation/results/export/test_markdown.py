@@ -1,3 +1,5 @@
+"""Markdown summary of an evaluation."""
+
 from palaver.evaluation.results.export import formats
 from palaver.evaluation.results.export.report import Report
 from tests.evaluation.results.export.report_factory import BAD, CHANGED, FLAKY, PLAIN

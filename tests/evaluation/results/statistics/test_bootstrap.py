@@ -1,4 +1,4 @@
-"""All three ways of drawing are the same bootstrap: each agrees with scipy's, within what 2,000 draws can tell."""
+"""All three bootstrap implementations agree with scipy's, within the error of 2,000 draws."""
 
 import subprocess
 import sys

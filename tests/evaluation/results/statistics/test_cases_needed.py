@@ -1,3 +1,5 @@
+"""The number of test cases needed to detect a difference."""
+
 from math import sqrt
 
 import pytest

@@ -1,3 +1,5 @@
+"""Holm's correction of p-values, compared with statsmodels."""
+
 from typing import Any
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Cohen's kappa, beside what statsmodels says."""
+"""Cohen's kappa, compared with statsmodels."""
 
 import random
 from typing import Any

@@ -1,3 +1,5 @@
+"""McNemar's test, compared with statsmodels."""
+
 from typing import Any
 
 import pytest

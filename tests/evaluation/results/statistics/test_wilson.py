@@ -1,3 +1,5 @@
+"""Wilson score intervals, compared with statsmodels."""
+
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
