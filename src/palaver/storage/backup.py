@@ -39,7 +39,7 @@ class BackupFile(msgspec.Struct, frozen=True):
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     palaver: Literal["backup/1"] = "backup/1"
     version: str
-    """The version of Palaver that created it."""
+    """The version of Palaver that created the backup."""
     schema: str
     made_at: datetime
     files: Sequence[BackupFile]
@@ -59,24 +59,24 @@ def create_backup(database: Path, target: Path, *, version: str, now: datetime) 
     if target.exists():
         raise SettingsError(f"{target} is there already: give another name.")
     try:
-        with _temporary_file(target) as part:
+        with _temporary_file(target) as partial_archive:
             manifest = _write_archive(
-                part, database, BackupManifest(version=version, schema=state.version, made_at=now, files=())
+                partial_archive, database, BackupManifest(version=version, schema=state.version, made_at=now, files=())
             )
-            part.replace(target)
+            partial_archive.replace(target)
     except (OSError, sqlite3.Error) as error:
         raise SettingsError(f"The backup could not be made: {error}.") from None
     return manifest
 
 
-def _write_archive(part: Path, database: Path, manifest: BackupManifest) -> BackupManifest:
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        parts = [_add_database(archive, DATABASE_NAME, database, manifest.made_at)]
-        manifest = msgspec.structs.replace(manifest, files=parts)
+def _write_archive(partial_archive: Path, database: Path, manifest: BackupManifest) -> BackupManifest:
+    with zipfile.ZipFile(partial_archive, "w", zipfile.ZIP_DEFLATED) as archive:
+        files = [_add_database(archive, DATABASE_NAME, database, manifest.made_at)]
+        manifest = msgspec.structs.replace(manifest, files=files)
         text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         with archive.open(_zip_entry(MANIFEST_NAME, manifest.made_at), "w") as entry:
             entry.write(text)
-    with part.open("rb") as file:
+    with partial_archive.open("rb") as file:
         os.fsync(file.fileno())
     return manifest
 
@@ -128,12 +128,12 @@ def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime
 def _unpack(source: Path, targets: dict[str, Path]) -> BackupManifest:
     with _open_archive(source) as archive:
         manifest = _decode_manifest(archive, source)
-        for part in manifest.files:
-            with archive.open(part.name) as entry, targets[part.name].open("wb") as target:
-                size, sha256 = _copy_stream(entry, target, max_bytes=part.bytes)
+        for file in manifest.files:
+            with archive.open(file.name) as entry, targets[file.name].open("wb") as target:
+                size, sha256 = _copy_stream(entry, target, max_bytes=file.bytes)
                 os.fsync(target.fileno())
-            if (size, sha256) != (part.bytes, part.sha256):
-                raise _damaged_backup(source, f"{part.name} is not what its manifest says")
+            if (size, sha256) != (file.bytes, file.sha256):
+                raise _damaged_backup(source, f"{file.name} is not what its manifest says")
     return manifest
 
 
@@ -143,9 +143,9 @@ def _check_unpacked(source: Path, unpacked: Path, manifest: BackupManifest) -> N
     if state.version != manifest.schema:
         raise _damaged_backup(source, f"its database has form {state.version}, not {manifest.schema}")
     with closing(sqlite3.connect(unpacked)) as file:
-        faults = file.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if faults != "ok":
-        raise _damaged_backup(source, faults)
+        check_result = file.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if check_result != "ok":
+        raise _damaged_backup(source, check_result)
 
 
 def _has_data(database: Path) -> bool:
@@ -163,11 +163,11 @@ def _replace_file(file: Path, target: Path, suffix: str) -> Path | None:
         renamed = target.with_name(f"{target.name}.{suffix}")
         with suppress(sqlite3.Error), closing(sqlite3.connect(target)) as old:
             old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        for end in _SIDE_FILE_SUFFIXES:
+        for side_suffix in _SIDE_FILE_SUFFIXES:
             with suppress(FileNotFoundError):
-                target.with_name(target.name + end).rename(renamed.with_name(renamed.name + end))
+                target.with_name(target.name + side_suffix).rename(renamed.with_name(renamed.name + side_suffix))
         try:
-            # A hard link keeps a database in place at any time.
+            # With a hard link there is a database at `target` at all times.
             renamed.hardlink_to(target)
         except OSError:
             target.rename(renamed)  # Not every file system has hard links.
@@ -179,7 +179,7 @@ def _decode_manifest(archive: zipfile.ZipFile, source: Path) -> BackupManifest:
     try:
         with archive.open(MANIFEST_NAME) as entry:
             manifest = msgspec.json.decode(entry.read(_MAX_MANIFEST_BYTES), type=BackupManifest)
-        names = [part.name for part in manifest.files]
+        names = [file.name for file in manifest.files]
     except (KeyError, msgspec.MsgspecError):
         raise _damaged_backup(source, "it has no manifest of ours") from None
     if sorted([*names, MANIFEST_NAME]) != sorted(archive.namelist()) or DATABASE_NAME not in names:
@@ -208,13 +208,13 @@ def _damaged_backup(source: Path, reason: str) -> SettingsError:
 @contextmanager
 def _temporary_file(neighbor: Path) -> Generator[Path]:
     """Create a temporary file next to another one; it is removed afterwards unless it was moved."""
-    file, name = tempfile.mkstemp(".part", f"{neighbor.name}.", neighbor.parent)  # Created with mode 0600.
-    os.close(file)
+    descriptor, path = tempfile.mkstemp(".part", f"{neighbor.name}.", neighbor.parent)  # Created with mode 0600.
+    os.close(descriptor)
     try:
-        yield Path(name)
+        yield Path(path)
     finally:
-        for end in ("", *_SIDE_FILE_SUFFIXES):
-            Path(name + end).unlink(missing_ok=True)
+        for side_suffix in ("", *_SIDE_FILE_SUFFIXES):
+            Path(path + side_suffix).unlink(missing_ok=True)
 
 
 def _copy_stream(source: IO[bytes], target: IO[bytes], max_bytes: int | None = None) -> tuple[int, str]:

@@ -1,8 +1,8 @@
-"""The spans of a run: one for the run, and one for each tool whose result was seen (contract: traces, 1).
+"""The spans of a run: one for the run, and one for each tool whose result was seen.
 
 A run's events are folded first: an answer of ten thousand deltas is one attribute. The record's fields are filled
-directly, with the same values that reading the attributes by convention would give. Pure: times and ids come with the
-facts.
+directly, with the same values that reading the attributes by convention would give. No I/O: times and ids come from
+`RunFacts`.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ from palaver.traces.otlp.limits import MAX_SPAN_BYTES, MAX_TEXT_BYTES
 from palaver.traces.run_facts import NO_PARENT_ID, RunFacts, effective_record
 
 MAX_CONTENT_BYTES = MAX_SPAN_BYTES // 4
-"""Of one content as JSON. A longer one is dropped; one too long for an attribute is stored in its field only."""
+"""Maximum size of a value as JSON. A larger one is dropped; one above MAX_TEXT_BYTES is stored as a field only."""
 
 _MESSAGES_TYPE = tuple[Message, ...]
 
@@ -73,7 +73,7 @@ class SpanAttributes:
         """Set a JSON attribute; return the recorded value, or None."""
         if not self._is_full:
             return None
-        value = self._clean(value)
+        value = self._mask_secrets(value)
         try:
             text = json.encode(value)
         except Exception:  # Python callers may pass values that JSON can't encode.
@@ -91,7 +91,7 @@ class SpanAttributes:
             return self.set_json(name, value)
         if not self._is_full:
             return None
-        text = self._clean(json.replace_surrogates(value))
+        text = self._mask_secrets(json.replace_surrogates(value))
         return json.parse_or_text(text) if self._set_if_short(name, text.encode()) else None
 
     def set_messages(self, name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -101,7 +101,7 @@ class SpanAttributes:
         recorded = tuple([Message(message.role, tuple(message.parts), None, message.name) for message in messages])
         try:
             if self._secrets:
-                recorded = _convert_messages(self._clean(msgspec.to_builtins(recorded)))
+                recorded = _convert_messages(self._mask_secrets(msgspec.to_builtins(recorded)))
             try:
                 text = _encode_messages(recorded)
             except Exception:  # Values that JSON can't encode.
@@ -110,19 +110,19 @@ class SpanAttributes:
         except (json.NotJson, msgspec.ValidationError, TypeError):
             self._notes[f"unwritable:{name}"] = None
             return ()
-        if len(text) > MAX_TEXT_BYTES and (lighter := _without_file_data(recorded)) is not None:
-            # File data is usually what makes them long; the texts are worth more.
+        if len(text) > MAX_TEXT_BYTES and (without_files := _without_file_data(recorded)) is not None:
+            # Drop file data first: it is usually what exceeds the limit, and the text matters more.
             self._dropped_bytes += len(text)
             self._notes[f"cut:{name}"] = None
-            recorded, text = lighter, _encode_messages(lighter)
+            recorded, text = without_files, _encode_messages(without_files)
             self._dropped_bytes -= len(text)
         return recorded if self._set_if_short(name, text) else ()
 
-    def _clean(self, value: Any) -> Any:
+    def _mask_secrets(self, value: Any) -> Any:
         return secret_mask.mask_values(value, self._secrets) if self._secrets else value
 
     def _set_if_short(self, name: str, text: bytes) -> bool:
-        """Set the attribute if it is short enough; return whether the field may keep the value."""
+        """Set the attribute if it is short enough; return whether the value is small enough for the span's field."""
         if len(text) <= MAX_TEXT_BYTES:
             self.attributes[name] = text.decode()
             return True
@@ -182,43 +182,41 @@ def build_run_spans(facts: RunFacts, content: RecordMode = "full") -> list[Span]
     assert isinstance(started, RunStarted)
     assert isinstance(last, TERMINAL_EVENTS)
     root = _run_span(facts, started, last, fold(events), SpanAttributes(facts.call, record))
-    return [
-        root,
-        *(
-            _tool_span(execution, root, facts, SpanAttributes(facts.call, record))
-            for execution in _unreported_executions(facts)
-        ),
-    ]
+    executions = _unreported_executions(facts)
+    tool_spans = [_tool_span(execution, root, facts, SpanAttributes(facts.call, record)) for execution in executions]
+    return [root, *tool_spans]
 
 
 # The run
 
 
 def _run_span(
-    facts: RunFacts, started: RunStarted, last: TerminalEvent, reply: Reply, contents: SpanAttributes
+    facts: RunFacts, started: RunStarted, last: TerminalEvent, reply: Reply, span_attributes: SpanAttributes
 ) -> Span:
     call, origin, usage = facts.call, facts.origin, reply.usage
     start = started.at or facts.ended_at
     failed = last if isinstance(last, RunFailed) else None
-    contents.set_label("gen_ai.operation.name", "invoke_workflow")
-    contents.set_label("gen_ai.workflow.name", facts.workflow)
-    contents.set_label("gen_ai.conversation.id", started.session)
-    inputs, parameters, value, messages_in, messages_out = _set_contents(facts, reply, contents)
-    set_usage(usage, contents)
-    contents.set_label("gen_ai.response.finish_reasons", [reply.finish])
+    span_attributes.set_label("gen_ai.operation.name", "invoke_workflow")
+    span_attributes.set_label("gen_ai.workflow.name", facts.workflow)
+    span_attributes.set_label("gen_ai.conversation.id", started.session)
+    inputs, parameters, value, messages_in, messages_out = _set_contents(facts, reply, span_attributes)
+    set_usage(usage, span_attributes)
+    span_attributes.set_label("gen_ai.response.finish_reasons", [reply.finish])
     if facts.first_output_at is not None:
-        contents.set_label("gen_ai.response.time_to_first_chunk", (facts.first_output_at - start).total_seconds())
-    contents.set_label("error.type", failed.code if failed else None)
-    contents.set_label("palaver.run.id", started.run_id)
-    contents.set_label("palaver.project", origin.project)
-    contents.set_label("palaver.protocol", origin.protocol or None)
-    contents.set_label("palaver.is_chat", facts.is_chat)
-    contents.set_label("palaver.user", call.user)
-    contents.set_label("palaver.cost", usage.cost if usage else None)
-    contents.set_label("palaver.finish", reply.finish)
-    contents.set_label("palaver.disconnected", True if facts.disconnected_at else None)
-    contents.set_label("palaver.variant", origin.variant)
-    contents.set_label("palaver.key", origin.key)
+        span_attributes.set_label(
+            "gen_ai.response.time_to_first_chunk", (facts.first_output_at - start).total_seconds()
+        )
+    span_attributes.set_label("error.type", failed.code if failed else None)
+    span_attributes.set_label("palaver.run.id", started.run_id)
+    span_attributes.set_label("palaver.project", origin.project)
+    span_attributes.set_label("palaver.protocol", origin.protocol or None)
+    span_attributes.set_label("palaver.is_chat", facts.is_chat)
+    span_attributes.set_label("palaver.user", call.user)
+    span_attributes.set_label("palaver.cost", usage.cost if usage else None)
+    span_attributes.set_label("palaver.finish", reply.finish)
+    span_attributes.set_label("palaver.disconnected", True if facts.disconnected_at else None)
+    span_attributes.set_label("palaver.variant", origin.variant)
+    span_attributes.set_label("palaver.key", origin.key)
     return Span(
         trace_id=started.trace_id,
         span_id=started.span_id or derive_span_id(started.run_id),
@@ -247,25 +245,25 @@ def _run_span(
         service=SERVICE_NAME,
         scope=SERVICE_NAME,
         conventions=("palaver", "gen_ai"),
-        attributes=contents.attributes,
+        attributes=span_attributes.attributes,
         events=(*_disconnect_events(facts), *((_exception_event(failed),) if failed else ())),
-        dropped=contents.dropped,
-        notes=(*contents.notes, NOTE_STEPS_CUT) if facts.has_dropped_steps else contents.notes,
+        dropped=span_attributes.dropped,
+        notes=(*span_attributes.notes, NOTE_STEPS_CUT) if facts.has_dropped_steps else span_attributes.notes,
     )
 
 
 def _set_contents(
-    facts: RunFacts, reply: Reply, contents: SpanAttributes
+    facts: RunFacts, reply: Reply, span_attributes: SpanAttributes
 ) -> tuple[Any, Any, Any, tuple[Message, ...], tuple[Message, ...]]:
     """Set and return inputs, parameters, value, and the messages of both sides, as far as they are recorded."""
     call, is_chat = facts.call, facts.is_chat
-    messages_in = contents.set_messages("gen_ai.input.messages", call.messages if is_chat else ())
+    messages_in = span_attributes.set_messages("gen_ai.input.messages", call.messages if is_chat else ())
     # A workflow that is not a chat shows its messages only if it returned no value.
     shows_messages = is_chat or reply.value is UNSET
-    messages_out = contents.set_messages("gen_ai.output.messages", reply.messages if shows_messages else ())
-    inputs = contents.set_json("palaver.inputs", dict(call.inputs)) if call.inputs or not is_chat else None
-    parameters = contents.set_json("palaver.parameters", dict(call.parameters)) if call.parameters else None
-    value = None if reply.value is UNSET else contents.set_json("palaver.value", reply.value)
+    messages_out = span_attributes.set_messages("gen_ai.output.messages", reply.messages if shows_messages else ())
+    inputs = span_attributes.set_json("palaver.inputs", dict(call.inputs)) if call.inputs or not is_chat else None
+    parameters = span_attributes.set_json("palaver.parameters", dict(call.parameters)) if call.parameters else None
+    value = None if reply.value is UNSET else span_attributes.set_json("palaver.value", reply.value)
     return (
         inputs,
         parameters,
@@ -275,13 +273,13 @@ def _set_contents(
     )
 
 
-def set_usage(usage: Usage | None, contents: SpanAttributes) -> None:
+def set_usage(usage: Usage | None, span_attributes: SpanAttributes) -> None:
     if usage is not None:
-        contents.set_label("gen_ai.usage.input_tokens", usage.input_tokens)
-        contents.set_label("gen_ai.usage.output_tokens", usage.output_tokens)
-        contents.set_label("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens)
-        contents.set_label("gen_ai.usage.cache_creation.input_tokens", usage.cache_creation_input_tokens)
-        contents.set_label("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
+        span_attributes.set_label("gen_ai.usage.input_tokens", usage.input_tokens)
+        span_attributes.set_label("gen_ai.usage.output_tokens", usage.output_tokens)
+        span_attributes.set_label("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens)
+        span_attributes.set_label("gen_ai.usage.cache_creation.input_tokens", usage.cache_creation_input_tokens)
+        span_attributes.set_label("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
 
 
 def _caller_span_id(call: Call) -> str | None:
@@ -290,7 +288,7 @@ def _caller_span_id(call: Call) -> str | None:
 
 
 def _disconnect_events(facts: RunFacts) -> tuple[SpanEvent, ...]:
-    """An event for the client's disconnection: why the run was stopped, or that no client saw its end."""
+    """Return an event for the client's disconnection, which stopped the run or left its end unseen."""
     return () if facts.disconnected_at is None else (SpanEvent("palaver.disconnected", facts.disconnected_at, {}),)
 
 
@@ -298,7 +296,7 @@ def _exception_event(failed: RunFailed) -> SpanEvent:
     return SpanEvent("exception", failed.at, {"exception.type": failed.code, "exception.message": failed.message})
 
 
-# Its tools
+# Tools of the run
 
 
 class _ToolExecution(NamedTuple):
@@ -313,20 +311,20 @@ def _tool_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
     times = facts.times
     started: dict[str, ToolStarted] = {}
     ended: dict[str, ToolEnded] = {}
-    by_call: dict[str, str] = {}
+    item_by_call_id: dict[str, str] = {}
     for event in [event for event in facts.events if type(event) in TOOL_EVENTS]:
         if type(event) is ToolStarted:
-            started[event.item], by_call[event.call_id] = event, event.item
+            started[event.item], item_by_call_id[event.call_id] = event, event.item
         elif type(event) is ToolEnded:
             ended[event.item] = event
         elif type(event) is ToolReturned:
-            if (item := by_call.get(event.call_id)) is None:
+            if (item := item_by_call_id.get(event.call_id)) is None:
                 if (earlier_call := _find_call(facts.call, event.call_id)) is not None:
                     yield _ToolExecution(earlier_call, None, event)
                 continue
             call = ToolCall(event.call_id, started[item].name, ended[item].arguments)
-            started_at, at = times.get(ended[item].seq), times.get(event.seq)
-            if started_at is at:  # The call was open until its result came: it started when it was opened.
+            started_at, returned_at = times.get(ended[item].seq), times.get(event.seq)
+            if started_at is returned_at:  # Still open when the result arrived: use the time at which it was opened.
                 started_at = times.get(started[item].seq)
             yield _ToolExecution(call, started_at, event)
 
@@ -349,16 +347,16 @@ def _find_call(call: Call, call_id: str) -> ToolCall | None:
     return next((part for part in calls if truncate_id(part.call_id) == call_id), None)
 
 
-def _tool_span(execution: _ToolExecution, root: Span, facts: RunFacts, contents: SpanAttributes) -> Span:
+def _tool_span(execution: _ToolExecution, root: Span, facts: RunFacts, span_attributes: SpanAttributes) -> Span:
     call, returned = execution.call, execution.returned
-    at = facts.times.get(returned.seq)
-    start = execution.started_at or at or root.start
-    contents.set_label("gen_ai.operation.name", "execute_tool")
-    contents.set_label("gen_ai.conversation.id", root.session)
-    contents.set_label("gen_ai.tool.name", call.name)
-    contents.set_label("gen_ai.tool.call.id", returned.call_id)
-    contents.set_label("error.type", "tool_error" if returned.is_error else None)
-    contents.set_label("palaver.run.id", root.run_id)
+    returned_at = facts.times.get(returned.seq)
+    start = execution.started_at or returned_at or root.start
+    span_attributes.set_label("gen_ai.operation.name", "execute_tool")
+    span_attributes.set_label("gen_ai.conversation.id", root.session)
+    span_attributes.set_label("gen_ai.tool.name", call.name)
+    span_attributes.set_label("gen_ai.tool.call.id", returned.call_id)
+    span_attributes.set_label("error.type", "tool_error" if returned.is_error else None)
+    span_attributes.set_label("palaver.run.id", root.run_id)
     return Span(
         trace_id=root.trace_id,
         span_id=derive_span_id(f"{root.span_id}/{returned.item}"),
@@ -368,18 +366,20 @@ def _tool_span(execution: _ToolExecution, root: Span, facts: RunFacts, contents:
         kind="tool",
         status="error" if returned.is_error else "ok",
         start=start,
-        duration_ms=elapsed_ms(start, at or start),
-        inputs=contents.set_text("gen_ai.tool.call.arguments", call.arguments if call.arguments.strip() else "{}"),
-        outputs=contents.set_text("gen_ai.tool.call.result", returned.output),
+        duration_ms=elapsed_ms(start, returned_at or start),
+        inputs=span_attributes.set_text(
+            "gen_ai.tool.call.arguments", call.arguments if call.arguments.strip() else "{}"
+        ),
+        outputs=span_attributes.set_text("gen_ai.tool.call.result", returned.output),
         tool=Tool(name=call.name, call_id=returned.call_id),
         session=root.session,
         run_id=root.run_id,
         service=SERVICE_NAME,
         scope=SERVICE_NAME,
         conventions=("gen_ai",),
-        attributes=contents.attributes,
-        dropped=contents.dropped,
-        notes=contents.notes if execution.started_at else (*contents.notes, NOTE_UNTIMED),
+        attributes=span_attributes.attributes,
+        dropped=span_attributes.dropped,
+        notes=span_attributes.notes if execution.started_at else (*span_attributes.notes, NOTE_UNTIMED),
     )
 
 

@@ -27,7 +27,7 @@ SpanFactory = Callable[[], Sequence[Span]]
 _CONTEXT_KEY = "palaver-run"
 _MAX_SCOPES = 1_000
 _MAX_OPEN_SPANS = 10_000
-"""Of spans that never end, the oldest is forgotten."""
+"""Beyond this number the oldest open span is dropped, because some spans never end."""
 
 
 class RunSpanSink:
@@ -98,7 +98,7 @@ def _make_processor() -> "SpanProcessor":
     from palaver.traces.sdk_spans import build_sdk_spans  # Slow to import: loads all conventions.
 
     class RunSpanProcessor(SpanProcessor):
-        """Hands on spans started below a run. The run is found by context: a caller may choose any trace id."""
+        """Forwards spans below a run, which is found by context, not by trace id: callers may choose any."""
 
         def __init__(self) -> None:
             self._sinks: dict[tuple[int, int], RunSpanSink] = {}

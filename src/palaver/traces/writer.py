@@ -21,7 +21,7 @@ from palaver.storage.spans import writes as spans
 from palaver.storage.spans.writes import SpanRow
 
 if TYPE_CHECKING:
-    from palaver.traces.ingest import RedactSpan  # Slow to import, as it knows all conventions.
+    from palaver.traces.ingest import RedactSpan  # Slow to import: it loads all conventions.
     from palaver.traces.model import Span
 
 log = logging.getLogger("palaver.traces")
@@ -30,20 +30,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BATCH_WAIT_S = 0.02
-"""Wait for other requests that are being prepared."""
+"""Maximum time that a batch waits for requests that are still being decoded."""
 LOCAL_BATCH_WAIT_S = 0.2
-"""Wait of local runs' spans: no client waits, and a transaction costs more than the spans of one run."""
+"""Maximum wait of local runs' spans, which no client waits for: a transaction costs more than one run's spans."""
 MAX_BATCH_SPANS = 2_000
 MAX_PENDING_BYTES = 64 * 1024 * 1024
-"""Of requests being processed, as bodies or as rows; one request is always accepted."""
+"""Maximum bytes of requests in progress, as bodies or as rows. A single request may exceed it."""
 MAX_LOCAL_PENDING_BYTES = 16 * 1024 * 1024
-"""Of local runs' spans; separate, so that neither crowds out the other."""
+"""Maximum bytes of local runs' spans; separate, so that neither crowds out the other."""
 RETRY_DELAY_S = 1.0
-"""Until local runs' spans are retried after a database failure."""
+"""Delay before local runs' spans are retried after a database failure."""
 MAX_ATTEMPTS = 5
-"""For local runs' spans."""
+"""Attempts to write local runs' spans before they are dropped."""
 _LOCAL_CHUNK_SPANS = 500
-"""Local spans prepared in one go; kept small as requests use the same thread."""
+"""Local spans that are prepared together; few, because requests use the same thread."""
 _SPAN_OVERHEAD_BYTES = 512
 
 
@@ -159,7 +159,7 @@ class SpanWriter:
             self._local_task = None
 
     async def _wait_for_local(self) -> None:
-        """Wait until there are many local spans, or for the batch wait."""
+        """Wait until a chunk of local spans is full, at most LOCAL_BATCH_WAIT_S."""
         timer = asyncio.get_running_loop().call_later(LOCAL_BATCH_WAIT_S, self._local_wake.set)
         await self._local_wake.wait()
         timer.cancel()
@@ -178,9 +178,9 @@ class SpanWriter:
         await self.flush()
         await asyncio.to_thread(self._thread.shutdown)
 
-    def _add(self, piece: _PendingRows) -> None:
-        self._pending.append(piece)
-        self._pending_spans += len(piece.rows)
+    def _add(self, pending: _PendingRows) -> None:
+        self._pending.append(pending)
+        self._pending_spans += len(pending.rows)
         self._update_batch_ready()
         if self._write_task is None:
             self._write_task = asyncio.get_running_loop().create_task(self._write_pending())
@@ -213,21 +213,21 @@ class SpanWriter:
         return batch
 
     async def _write_batch(self, batch: Sequence[_PendingRows]) -> None:
-        rows = [row for piece in batch for row in piece.rows]
+        rows = [row for pending in batch for row in pending.rows]
         try:
             await self._add_rows(rows)
         except PalaverError as error:
             await self._retry_or_fail(batch, error)
         except Exception:
-            # A bad row in one of them: write each by itself, so that none loses its spans to another.
-            for piece in batch:
+            # One of the rows is bad. Write each request separately, so that it affects no other request.
+            for pending in batch:
                 try:
-                    self._finish(piece, await self._write_bisected(piece.rows))
+                    self._finish(pending, await self._write_bisected(pending.rows))
                 except PalaverError as error:
-                    await self._retry_or_fail([piece], error)
+                    await self._retry_or_fail([pending], error)
         else:
-            for piece in batch:
-                self._finish(piece, 0)
+            for pending in batch:
+                self._finish(pending, 0)
 
     async def _add_rows(self, rows: Sequence[SpanRow]) -> None:
         if rows:
@@ -247,39 +247,39 @@ class SpanWriter:
             return await self._write_bisected(rows[:half]) + await self._write_bisected(rows[half:])
         return 0
 
-    def _finish(self, piece: _PendingRows, lost: int) -> None:
-        self.stored_count += len(piece.rows) - lost
-        if piece.future is None:
-            self.dropped_count += lost
-        elif not piece.future.done():  # The request may have been cancelled.
-            piece.future.set_result(lost)
-        self._release(piece)
+    def _finish(self, pending: _PendingRows, lost_count: int) -> None:
+        self.stored_count += len(pending.rows) - lost_count
+        if pending.future is None:
+            self.dropped_count += lost_count
+        elif not pending.future.done():  # The request may have been cancelled.
+            pending.future.set_result(lost_count)
+        self._release(pending)
 
     async def _retry_or_fail(self, batch: Sequence[_PendingRows], error: PalaverError) -> None:
         """Handle a database failure: clients resend, local spans are retried a few times."""
-        reattempts: list[_PendingRows] = []
-        for piece in batch:
-            piece.attempts += 1
-            if piece.future is None and piece.attempts < MAX_ATTEMPTS:
-                reattempts.append(piece)
+        to_retry: list[_PendingRows] = []
+        for pending in batch:
+            pending.attempts += 1
+            if pending.future is None and pending.attempts < MAX_ATTEMPTS:
+                to_retry.append(pending)
                 continue
-            if piece.future is None:
-                log.warning("%d spans of our own runs were dropped: %s", len(piece.rows), error.message)
-                self.dropped_count += len(piece.rows)
-            elif not piece.future.done():
-                piece.future.set_exception(type(error)(error.message))
-            self._release(piece)
-        if reattempts:
+            if pending.future is None:
+                log.warning("%d spans of our own runs were dropped: %s", len(pending.rows), error.message)
+                self.dropped_count += len(pending.rows)
+            elif not pending.future.done():
+                pending.future.set_exception(type(error)(error.message))
+            self._release(pending)
+        if to_retry:
             await asyncio.sleep(self._retry_delay_s)
-            self._pending.extend(reattempts)
-            self._pending_spans += sum(len(piece.rows) for piece in reattempts)
+            self._pending.extend(to_retry)
+            self._pending_spans += sum(len(pending.rows) for pending in to_retry)
             self._update_batch_ready()
 
-    def _release(self, piece: _PendingRows) -> None:
-        if piece.future is None:
-            self._local_bytes -= piece.size
+    def _release(self, pending: _PendingRows) -> None:
+        if pending.future is None:
+            self._local_bytes -= pending.size
         else:
-            self._request_bytes -= piece.size
+            self._request_bytes -= pending.size
 
 
 def _build_rows(spans: "Sequence[Span]", redact: "RedactSpan") -> Sequence[SpanRow]:
@@ -289,7 +289,7 @@ def _build_rows(spans: "Sequence[Span]", redact: "RedactSpan") -> Sequence[SpanR
 
 
 def _approximate_bytes(span: "Span") -> int:
-    """Estimate from lengths only, as it runs on the event loop."""
+    """Estimate the size from lengths only, as this runs on the event loop."""
     size = _SPAN_OVERHEAD_BYTES
     for value in span.attributes.values():
         if type(value) is str:

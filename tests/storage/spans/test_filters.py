@@ -244,11 +244,11 @@ def test_sql_finds_what_plain_python_finds(filled: Connection, given: Any) -> No
 def holds(filter_: Filter, span: SpanRow) -> bool:
     """The same, the slow way."""
     if isinstance(filter_, FilterGroup):
-        return (all if filter_.by == "and" else any)(holds(part, span) for part in filter_.parts)
+        return (all if filter_.joined_by == "and" else any)(holds(part, span) for part in filter_.parts)
     if filter_.op in ("ne", "not_in", "missing"):
         positive = {"ne": "eq", "not_in": "in", "missing": "exists"}[filter_.op]
-        return not holds(FilterCondition(filter_.of, filter_.name, positive, filter_.values), span)  # type: ignore[arg-type]
-    if filter_.of == "attribute":
+        return not holds(FilterCondition(filter_.source, filter_.name, positive, filter_.values), span)  # type: ignore[arg-type]
+    if filter_.source == "attribute":
         attributes = json.decode_or_text(span.labels)
         if filter_.name not in attributes:
             return False

@@ -63,7 +63,7 @@ def trace_query(rule: LiveEvaluator) -> SpanQuery:
 def parse_trace_filter(document: Any, pointer: str = "/filter") -> Filter:
     """Parse the filter of a rule. Raises InvalidValue for conditions that are unknown when a trace arrives."""
     parsed = span_filters.parse_filter(document, pointer)
-    if any(leaf.of == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(parsed)):
+    if any(leaf.source == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(parsed)):
         raise InvalidValue("Feedback comes later than a trace is scored: a rule cannot ask for it.", pointer=pointer)
     return parsed
 

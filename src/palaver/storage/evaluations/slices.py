@@ -1,7 +1,7 @@
 """Slices of evaluations: batches of cells that processes claim, finish, and return when they stop or die.
 
-Claims are serialized, on PostgreSQL by an advisory lock and on SQLite by its single writer, so that no two processes
-count the running cells of a workflow at the same time.
+A cell is one repeat of a variant on a row. Claims are serialized, on PostgreSQL by an advisory lock and on SQLite by
+its single writer, so that no two processes count the running cells of a workflow at the same time.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,7 +21,7 @@ from palaver.storage.tables import processes
 SLICES_PER_WORKFLOW = 4
 """The concurrency of a workflow is divided among this many slices, so that several processes get a share."""
 NO_CALL_WORKFLOW = ""
-"""The workflow of slices that call none."""
+"""The workflow of slices that call no workflow."""
 _CLAIM_LOCK_ID = 6_157_842_604
 """PostgreSQL advisory lock held while slices are claimed."""
 
@@ -34,9 +34,9 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     count: int
     width: int
-    """How many of its cells may run concurrently."""
+    """How many of the slice's cells may run concurrently."""
     attempts: int = 0
-    """How many processes in a row died without recording another cell of it."""
+    """How many processes in a row died without recording another cell of the slice."""
 
     @property
     def evaluation_key(self) -> tuple[str, str]:
@@ -50,7 +50,7 @@ class _WaitingGroup(msgspec.Struct, kw_only=True):
     evaluation: str
     workflow: str
     concurrency: int
-    next: int
+    next_place: int
 
     @property
     def workflow_key(self) -> tuple[str, str]:
@@ -63,7 +63,7 @@ class _WaitingGroup(msgspec.Struct, kw_only=True):
 def claim_slices(
     db: Connection, process: str, workflows: Collection[str], free: int, at: datetime, *, limit: int = 1_000
 ) -> list[Slice]:
-    """Claim slices for a process with `free` capacity, within the concurrency limits of their workflows.
+    """Claim slices for a process with capacity for `free` cells, within the concurrency limits of their workflows.
 
     The evaluation with the least progress comes first, so that a short one does not wait for a long one.
     """
@@ -75,21 +75,21 @@ def claim_slices(
     running = _running_cells(db)
     claimed: list[Slice] = []
     while free > 0 and len(claimed) < limit:
-        eligible = [one for one in groups if running.get(one.workflow_key, 0) < one.concurrency]
+        eligible = [group for group in groups if running.get(group.workflow_key, 0) < group.concurrency]
         if not eligible:
             break
-        group = min(eligible, key=lambda one: (one.next, one.evaluation))
+        group = min(eligible, key=lambda group: (group.next_place, group.evaluation))
         room = group.concurrency - running.get(group.workflow_key, 0)
         width = min(-(-group.concurrency // SLICES_PER_WORKFLOW), room, free)
-        new = _claim_slice(db, group, process, width)
-        if new is None:
+        slice_ = _claim_slice(db, group, process, width)
+        if slice_ is None:
             groups.remove(group)
             continue
         free -= width
         running[group.workflow_key] = running.get(group.workflow_key, 0) + width
-        group.next = new.place + 1
-        claimed.append(new)
-    _mark_running(db, {one.evaluation_key for one in claimed}, at)
+        group.next_place = slice_.place + 1
+        claimed.append(slice_)
+    _mark_running(db, {slice_.evaluation_key for slice_ in claimed}, at)
     return claimed
 
 
@@ -107,7 +107,9 @@ def _waiting_groups(db: Connection, workflows: Sequence[str]) -> list[_WaitingGr
         .group_by(*by)
     )
     groups = [
-        _WaitingGroup(project=project, evaluation=evaluation, workflow=workflow, concurrency=concurrency, next=place)
+        _WaitingGroup(
+            project=project, evaluation=evaluation, workflow=workflow, concurrency=concurrency, next_place=place
+        )
         for project, evaluation, workflow, concurrency, place in db.execute(query)
     ]
     active = _lock_active(db, {(group.project, group.evaluation) for group in groups})
@@ -138,13 +140,15 @@ def _claim_slice(db: Connection, group: _WaitingGroup, process: str, width: int)
         table.c.evaluation == group.evaluation,
         table.c.workflow == group.workflow,
     )
-    query = select(*columns).where(IS_UNFINISHED, table.c.state == "waiting", *in_group, table.c.place >= group.next)
+    query = select(*columns).where(
+        IS_UNFINISHED, table.c.state == "waiting", *in_group, table.c.place >= group.next_place
+    )
     row = db.execute(query.order_by(table.c.place).limit(1).with_for_update(skip_locked=True)).one_or_none()
     if row is None:
         return None
     place, first, count, attempts = row
-    is_slice = (table.c.project == group.project, table.c.evaluation == group.evaluation, table.c.place == place)
-    db.execute(update(table).where(*is_slice).values(state="running", process=process, width=width))
+    conditions = (table.c.project == group.project, table.c.evaluation == group.evaluation, table.c.place == place)
+    db.execute(update(table).where(*conditions).values(state="running", process=process, width=width))
     return Slice(
         project=group.project,
         evaluation=group.evaluation,
@@ -159,8 +163,8 @@ def _claim_slice(db: Connection, group: _WaitingGroup, process: str, width: int)
 
 def _mark_running(db: Connection, keys: Iterable[tuple[str, str]], at: datetime) -> None:
     for project, evaluation in sorted(keys):
-        is_queued = (evaluations.c.project == project, evaluations.c.id == evaluation, evaluations.c.state == "queued")
-        queued = db.execute(select(evaluations.c.started_at).where(*is_queued)).one_or_none()
+        conditions = (evaluations.c.project == project, evaluations.c.id == evaluation, evaluations.c.state == "queued")
+        queued = db.execute(select(evaluations.c.started_at).where(*conditions)).one_or_none()
         if queued is not None:
             repository.update_evaluation(db, project, evaluation, at, state="running", started_at=queued[0] or at)
 
@@ -168,50 +172,50 @@ def _mark_running(db: Connection, keys: Iterable[tuple[str, str]], at: datetime)
 # Release
 
 
-def end_slice(db: Connection, process: str, one: Slice, at: datetime) -> bool:
+def end_slice(db: Connection, process: str, slice_: Slice, at: datetime) -> bool:
     """End a slice whose cells are all recorded; False if the process no longer holds it."""
-    return _release(db, process, one, "done", at)
+    return _release(db, process, slice_, "done", at)
 
 
-def release_slice(db: Connection, process: str, one: Slice, at: datetime) -> bool:
+def release_slice(db: Connection, process: str, slice_: Slice, at: datetime) -> bool:
     """Return a slice to the queue; False if the process no longer holds it."""
-    return _release(db, process, one, "waiting", at)
+    return _release(db, process, slice_, "waiting", at)
 
 
-def _release(db: Connection, process: str, one: Slice, state: str, at: datetime) -> bool:
-    stopped = _is_stopped(db, one.project, one.evaluation)
-    if stopped is None or not holds_slice(db, process, one):
+def _release(db: Connection, process: str, slice_: Slice, state: str, at: datetime) -> bool:
+    stopped = _is_stopped(db, slice_.project, slice_.evaluation)
+    if stopped is None or not holds_slice(db, process, slice_):
         return False
-    _update_slice(db, one, state="done" if stopped else state, process=None, width=0)
+    _update_slice(db, slice_, state="done" if stopped else state, process=None, width=0)
     if state == "waiting" and not stopped:
-        notifications.notify(db, "waiting", [one.workflow or "-"])
-    repository.finish_if_done(db, one.project, one.evaluation, at)
+        notifications.notify(db, "waiting", [slice_.workflow or "-"])
+    repository.finish_if_done(db, slice_.project, slice_.evaluation, at)
     return True
 
 
-def holds_slice(db: Connection, process: str, one: Slice) -> bool:
+def holds_slice(db: Connection, process: str, slice_: Slice) -> bool:
     """Whether the process still holds a slice of a locked evaluation: others may have considered it dead."""
-    mine = (*_is_slice(one), table.c.state == "running", table.c.process == process)
-    return db.execute(select(table.c.place).where(*mine)).first() is not None
+    conditions = (*_slice_conditions(slice_), table.c.state == "running", table.c.process == process)
+    return db.execute(select(table.c.place).where(*conditions)).first() is not None
 
 
-def reset_attempts(db: Connection, one: Slice) -> None:
-    if one.attempts:
-        _update_slice(db, one, attempts=0)
+def reset_attempts(db: Connection, slice_: Slice) -> None:
+    if slice_.attempts:
+        _update_slice(db, slice_, attempts=0)
 
 
-def _update_slice(db: Connection, one: Slice, **values: Any) -> None:
-    db.execute(update(table).where(*_is_slice(one)).values(**values))
+def _update_slice(db: Connection, slice_: Slice, **values: Any) -> None:
+    db.execute(update(table).where(*_slice_conditions(slice_)).values(**values))
 
 
-def _is_slice(one: Slice) -> tuple[Any, Any, Any]:
-    return table.c.project == one.project, table.c.evaluation == one.evaluation, table.c.place == one.place
+def _slice_conditions(slice_: Slice) -> tuple[Any, Any, Any]:
+    return table.c.project == slice_.project, table.c.evaluation == slice_.evaluation, table.c.place == slice_.place
 
 
 def _is_stopped(db: Connection, project: str, evaluation: str) -> bool | None:
     """Lock an evaluation and return whether it is stopped; None if it is deleted."""
-    mine = (evaluations.c.project == project, evaluations.c.id == evaluation)
-    row = db.execute(select(evaluations.c.cancel_asked_at).where(*mine).with_for_update()).one_or_none()
+    conditions = (evaluations.c.project == project, evaluations.c.id == evaluation)
+    row = db.execute(select(evaluations.c.cancel_asked_at).where(*conditions).with_for_update()).one_or_none()
     return None if row is None else row[0] is not None
 
 
@@ -266,12 +270,12 @@ def reserve_calls(
 
     The others follow at the interval. None if the evaluation is deleted.
     """
-    mine = (evaluations.c.project == project, evaluations.c.id == evaluation)
-    row = db.execute(select(evaluations.c.paced_until).where(*mine).with_for_update()).one_or_none()
+    conditions = (evaluations.c.project == project, evaluations.c.id == evaluation)
+    row = db.execute(select(evaluations.c.paced_until).where(*conditions).with_for_update()).one_or_none()
     if row is None:
         return None
     first = at if row[0] is None else max(at, row[0])
-    db.execute(update(evaluations).where(*mine).values(paced_until=first + timedelta(seconds=interval * count)))
+    db.execute(update(evaluations).where(*conditions).values(paced_until=first + timedelta(seconds=interval * count)))
     return first
 
 
@@ -283,10 +287,10 @@ def create_claimed_evaluation(
     If the process dies, its slices are requeued like others.
     """
     repository.create_evaluation(db, project, new, at)
-    mine = (table.c.project == project, table.c.evaluation == new.id)
-    db.execute(update(table).where(*mine, table.c.state == "waiting").values(state="running", process=process))
+    conditions = (table.c.project == project, table.c.evaluation == new.id)
+    db.execute(update(table).where(*conditions, table.c.state == "waiting").values(state="running", process=process))
     columns = (table.c.place, table.c.workflow, table.c.first, table.c.count)
-    rows = db.execute(select(*columns).where(*mine, table.c.state == "running").order_by(table.c.place)).all()
+    rows = db.execute(select(*columns).where(*conditions, table.c.state == "running").order_by(table.c.place)).all()
     claimed = [
         Slice(project=project, evaluation=new.id, place=place, workflow=workflow, first=first, count=count, width=1)
         for place, workflow, first, count in rows

@@ -45,7 +45,7 @@ FilterValue: TypeAlias = str | bool | int | float | datetime
 MAX_DEPTH = 8
 MAX_CONDITIONS = 50
 MAX_VALUES = 100
-"""In the list of `in` or `not_in`."""
+"""Maximum number of values of `in` or `not_in`."""
 MAX_NAME_LENGTH = 512
 
 FILTER_FIELDS: dict[str, FieldType] = {
@@ -71,15 +71,15 @@ _INT64_RANGE = range(-(1 << 63), 1 << 63)
 
 
 class FilterCondition(msgspec.Struct, frozen=True):
-    of: Literal["field", "attribute"]
+    source: Literal["field", "attribute"]
     name: str
     op: Op
     values: tuple[FilterValue, ...] = ()
-    """Several for `in` and `not_in`, none for `exists` and `missing`, else one."""
+    """Several for `in` and `not_in`, none for `exists` and `missing`, otherwise one."""
 
 
 class FilterGroup(msgspec.Struct, frozen=True):
-    by: Literal["and", "or"]
+    joined_by: Literal["and", "or"]
     parts: tuple["Filter", ...]
 
 
@@ -92,17 +92,19 @@ def parse_filter(value: Any, pointer: str = "/filter") -> Filter:
     return _parse_node(value, pointer, 1, conditions)
 
 
-def list_conditions(of: Filter) -> list[FilterCondition]:
-    return [of] if isinstance(of, FilterCondition) else [leaf for part in of.parts for leaf in list_conditions(part)]
+def list_conditions(filter_: Filter) -> list[FilterCondition]:
+    if isinstance(filter_, FilterCondition):
+        return [filter_]
+    return [condition for part in filter_.parts for condition in list_conditions(part)]
 
 
 def _parse_node(value: Any, pointer: str, depth: int, conditions: list[FilterCondition]) -> Filter:
     if not isinstance(value, dict):
         raise InvalidValue("A filter is an object: a field or an attribute with an op, or and, or or.", pointer=pointer)
     fields = cast("dict[str, Any]", value)
-    for by in ("and", "or"):
-        if by in fields:
-            return _parse_group(fields, by, pointer, depth, conditions)
+    for joined_by in ("and", "or"):
+        if joined_by in fields:
+            return _parse_group(fields, joined_by, pointer, depth, conditions)
     condition = _parse_condition(fields, pointer)
     conditions.append(condition)
     if len(conditions) > MAX_CONDITIONS:
@@ -111,22 +113,18 @@ def _parse_node(value: Any, pointer: str, depth: int, conditions: list[FilterCon
 
 
 def _parse_group(
-    fields: dict[str, Any], by: Literal["and", "or"], pointer: str, depth: int, conditions: list[FilterCondition]
+    fields: dict[str, Any], joined_by: Literal["and", "or"], pointer: str, depth: int, conditions: list[FilterCondition]
 ) -> FilterGroup:
     if len(fields) > 1:
-        raise InvalidValue(f"Beside {by!r} nothing else may stand.", pointer=pointer)
+        raise InvalidValue(f"Beside {joined_by!r} nothing else may stand.", pointer=pointer)
     if depth > MAX_DEPTH:
         raise InvalidValue(f"A filter is at most {MAX_DEPTH} levels deep.", pointer=pointer)
-    parts = fields[by]
+    parts = fields[joined_by]
     if not isinstance(parts, list) or not parts:
-        raise InvalidValue(f"{by!r} takes a list of filters.", pointer=f"{pointer}/{by}")
-    members = cast("list[Any]", parts)
-    return FilterGroup(
-        by,
-        tuple(
-            _parse_node(part, f"{pointer}/{by}/{index}", depth + 1, conditions) for index, part in enumerate(members)
-        ),
-    )
+        raise InvalidValue(f"{joined_by!r} takes a list of filters.", pointer=f"{pointer}/{joined_by}")
+    members = enumerate(cast("list[Any]", parts))
+    nodes = [_parse_node(part, f"{pointer}/{joined_by}/{index}", depth + 1, conditions) for index, part in members]
+    return FilterGroup(joined_by, tuple(nodes))
 
 
 def _parse_condition(fields: dict[str, Any], pointer: str) -> FilterCondition:
@@ -136,19 +134,21 @@ def _parse_condition(fields: dict[str, Any], pointer: str) -> FilterCondition:
         raise InvalidValue(
             f"A condition has no {unknown[:80]!r}.", pointer=f"{pointer}/{json.escape_pointer(unknown[:80])}"
         )
-    of: Literal["field", "attribute"] = "field" if "field" in fields else "attribute"
-    name, op = fields[of], fields.get("op")
+    source: Literal["field", "attribute"] = "field" if "field" in fields else "attribute"
+    name, op = fields[source], fields.get("op")
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise InvalidValue(f"The name is a text of 1 to {MAX_NAME_LENGTH} characters.", pointer=f"{pointer}/{of}")
-    if of == "field" and name not in FILTER_FIELDS:
+        raise InvalidValue(f"The name is a text of 1 to {MAX_NAME_LENGTH} characters.", pointer=f"{pointer}/{source}")
+    if source == "field" and name not in FILTER_FIELDS:
         names = ", ".join(FILTER_FIELDS)
         raise InvalidValue(f"There is no field {name[:80]!r}. Known: {names}.", pointer=f"{pointer}/field")
     if not isinstance(op, str) or op not in _OPS:
         raise InvalidValue(f"The op is one of {', '.join(get_args(Op))}.", pointer=f"{pointer}/op")
-    values = _parse_values(fields, cast("Op", op), FILTER_FIELDS[name] if of == "field" else None, f"{pointer}/value")
-    if of == "field" and name == "feedback":
+    values = _parse_values(
+        fields, cast("Op", op), FILTER_FIELDS[name] if source == "field" else None, f"{pointer}/value"
+    )
+    if source == "field" and name == "feedback":
         _check_feedback(cast("Op", op), values, pointer)
-    return FilterCondition(of, storable_text(name), cast("Op", op), values)
+    return FilterCondition(source, storable_text(name), cast("Op", op), values)
 
 
 def _check_feedback(op: Op, values: tuple[FilterValue, ...], pointer: str) -> None:
@@ -225,17 +225,17 @@ _COMPARISONS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "gte": operator.ge,
 }
 _NEGATED_OPS: dict[Op, Op] = {"ne": "eq", "not_in": "in", "missing": "exists"}
-"""Maps each negated op to its positive."""
+"""Maps each negated op to the op that it negates."""
 
 
 def filter_clause(db: Connection, filter_: Filter) -> ColumnElement[bool]:
     """Compile a filter to a condition on `spans`."""
     match filter_:
-        case FilterGroup(by="and", parts=parts):
+        case FilterGroup(joined_by="and", parts=parts):
             return and_(*(filter_clause(db, part) for part in parts))
         case FilterGroup(parts=parts):
             return or_(*(filter_clause(db, part) for part in parts))
-        case FilterCondition(of="field"):
+        case FilterCondition(source="field"):
             return _field_clause(db, filter_)
         case FilterCondition():
             return _attribute_clause(db, filter_)
@@ -246,14 +246,16 @@ def filter_clause(db: Connection, filter_: Filter) -> ColumnElement[bool]:
 def find_unindexed_names(filter_: Filter) -> list[str]:
     """Return the names in a filter that require a scan of all spans in the time range."""
     match filter_:
-        case FilterGroup(by="and", parts=parts):
+        case FilterGroup(joined_by="and", parts=parts):
             inner = [find_unindexed_names(part) for part in parts]
             return [] if any(not names for names in inner) else [name for names in inner for name in names]
         case FilterGroup(parts=parts):
             return [name for part in parts for name in find_unindexed_names(part)]
-        case FilterCondition(of="field", op="eq" | "in", name=name) if name in INDEXED_COLUMNS or name == "feedback":
+        case FilterCondition(source="field", op="eq" | "in", name=name) if (
+            name in INDEXED_COLUMNS or name == "feedback"
+        ):
             return []
-        case FilterCondition(of="field", op="lt" | "lte" | "gt" | "gte", name="start"):
+        case FilterCondition(source="field", op="lt" | "lte" | "gt" | "gte", name="start"):
             return []
         case FilterCondition(name=name):
             return [name]
@@ -278,15 +280,15 @@ def _field_clause(db: Connection, condition: FilterCondition) -> ColumnElement[b
 def _feedback_clause(condition: FilterCondition) -> ColumnElement[bool]:
     """Compile a condition on the rating of a span's run."""
 
-    def is_among(rating: Rating | None) -> ColumnElement[bool]:
+    def has_rating(rating: Rating | None) -> ColumnElement[bool]:
         # Uncorrelated: the few rated runs are found first, then their spans.
         ratings = select(feedback.c.project, feedback.c.run)
         ratings = ratings if rating is None else ratings.where(feedback.c.rating == rating)
         return tuple_(spans.c.project, spans.c.run_id).in_(ratings)
 
-    up, down = is_among("up"), is_among("down")
+    up, down = has_rating("up"), has_rating("down")
     clauses = {"up": and_(up, not_(down)), "down": and_(down, not_(up)), "mixed": and_(up, down)}
-    clause = or_(*(clauses[str(value)] for value in condition.values)) if condition.values else is_among(None)
+    clause = or_(*(clauses[str(value)] for value in condition.values)) if condition.values else has_rating(None)
     return clause if condition.op in ("eq", "in", "exists") else or_(spans.c.run_id.is_(None), not_(clause))
 
 
@@ -297,7 +299,7 @@ def _compare_field(
         return column.is_not(None)
     bound = [_bind_value(value) for value in values]
     if op in ("contains", "starts_with"):
-        return _contains_clause(db, column, op, bound[0])
+        return _text_match_clause(db, column, op, bound[0])
     clause = column.in_(bound) if op == "in" else _COMPARISONS[op](column, bound[0])
     if column is spans.c.status and op in ("eq", "in") and "ok" not in values:
         return and_(clause, IS_UNUSUAL_SPAN)
@@ -311,7 +313,9 @@ def _bind_value(value: FilterValue) -> ColumnElement[Any]:
     return literal(value, Text) if isinstance(value, str) else literal(float(value), Double)
 
 
-def _contains_clause(db: Connection, text: ColumnElement[Any], op: Op, part: ColumnElement[Any]) -> ColumnElement[bool]:
+def _text_match_clause(
+    db: Connection, text: ColumnElement[Any], op: Op, part: ColumnElement[Any]
+) -> ColumnElement[bool]:
     if op == "starts_with":
         return func.substr(text, 1, func.length(part)) == part
     position = func.strpos(text, part) if db.dialect.name == "postgresql" else func.instr(text, part)
@@ -325,7 +329,7 @@ class _AttributeValue(NamedTuple):
     """SQL expressions for the type and value of an attribute."""
 
     source: FromClause
-    is_there: ColumnElement[bool]
+    is_present: ColumnElement[bool]
     is_text: ColumnElement[bool]
     text: ColumnElement[Any]
     is_number: ColumnElement[bool]
@@ -349,7 +353,7 @@ def _attribute_clause(db: Connection, condition: FilterCondition) -> ColumnEleme
         .select_from(attribute.source)
         .where(*of_span, _attribute_precheck(db, condition.name, op, condition.values))
     )
-    query = query.where(attribute.is_there, matches)
+    query = query.where(attribute.is_present, matches)
     if db.dialect.name == "postgresql":
         query = query.offset(0)  # Otherwise it would read the attributes of all spans first.
     clause = exists(query)
@@ -362,14 +366,14 @@ def _attribute_precheck(db: Connection, name: str, op: Op, values: Sequence[Filt
     needles = [encoded_name]
     if op in ("eq", "in") and all(isinstance(value, str) for value in values):
         needles = [encoded_name + json.encode(value).decode() for value in values]
-    return or_(*(_contains_clause(db, span_bodies.c.labels, "contains", literal(needle, Text)) for needle in needles))
+    return or_(*(_text_match_clause(db, span_bodies.c.labels, "contains", literal(needle, Text)) for needle in needles))
 
 
 def _sqlite_attribute(name: str) -> _AttributeValue:
     each = func.json_each(span_bodies.c.labels).table_valued("key", "type", "atom")
     return _AttributeValue(
         source=span_bodies.join(each, true()),
-        is_there=each.c.key == literal(name, Text),
+        is_present=each.c.key == literal(name, Text),
         is_text=each.c.type == "text",
         text=each.c.atom,
         is_number=each.c.type.in_(["integer", "real"]),
@@ -385,7 +389,7 @@ def _postgres_attribute(name: str) -> _AttributeValue:
     is_number = kind == "number"
     return _AttributeValue(
         source=span_bodies,
-        is_there=value.is_not(None),
+        is_present=value.is_not(None),
         is_text=kind == "string",
         text=text,
         is_number=is_number,
@@ -399,8 +403,8 @@ def _compare_attribute(db: Connection, attribute: _AttributeValue, op: Op, value
     if isinstance(value, bool):
         return attribute.is_true if value else attribute.is_false
     is_text = isinstance(value, str)
-    is_kind, actual = (attribute.is_text, attribute.text) if is_text else (attribute.is_number, attribute.number)
+    has_type, actual = (attribute.is_text, attribute.text) if is_text else (attribute.is_number, attribute.number)
     bound = _bind_value(value)
     if op in ("contains", "starts_with"):
-        return and_(is_kind, _contains_clause(db, actual, op, bound))
-    return and_(is_kind, _COMPARISONS["eq" if op == "in" else op](actual, bound))
+        return and_(has_type, _text_match_clause(db, actual, op, bound))
+    return and_(has_type, _COMPARISONS["eq" if op == "in" else op](actual, bound))

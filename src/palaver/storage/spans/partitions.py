@@ -95,12 +95,12 @@ def day_date(day: int) -> date:
 
 def assign_days(db: Connection, project: str, starts: Sequence[datetime], today: date) -> list[int]:
     """Return the days for spans with these start times, and create missing partitions."""
-    now, last = day_number(today), last_dropped_day(db, project)
-    earliest, latest = max(now - MAX_DAYS_BACK, last + 1), now + MAX_DAYS_AHEAD
+    today_number, last_dropped = day_number(today), last_dropped_day(db, project)
+    earliest, latest = max(today_number - MAX_DAYS_BACK, last_dropped + 1), today_number + MAX_DAYS_AHEAD
     days = [day_number(start.astimezone(UTC).date()) for start in starts]
-    filed_under = [day if earliest <= day <= latest else now for day in days]
-    _create_partitions(db, sorted(set(filed_under)))
-    return filed_under
+    assigned = [day if earliest <= day <= latest else today_number for day in days]
+    _create_partitions(db, sorted(set(assigned)))
+    return assigned
 
 
 def last_dropped_day(db: Connection, project: str) -> int:
@@ -115,17 +115,17 @@ def last_dropped_day(db: Connection, project: str) -> int:
 def add_day_usage(db: Connection, project: str, changes: Iterable[tuple[int, int, int]]) -> None:
     """Add to the usage of days: (day, spans, bytes), which may be negative."""
     sums: dict[int, tuple[int, int]] = {}
-    for day, more, size in changes:
+    for day, span_delta, byte_delta in changes:
         before = sums.get(day, (0, 0))
-        sums[day] = (before[0] + more, before[1] + size)
-    insert = _upsert(db)
+        sums[day] = (before[0] + span_delta, before[1] + byte_delta)
+    insert = _dialect_insert(db)
     upsert = insert.on_conflict_do_update(
         index_elements=["project", "day"],
         set_={name: span_days.c[name] + insert.excluded[name] for name in ("spans", "bytes")},
     )
     rows = [
-        {"project": project, "day": day, "spans": more, "bytes": size, "dropped": False}
-        for day, (more, size) in sorted(sums.items())
+        {"project": project, "day": day, "spans": span_delta, "bytes": byte_delta, "dropped": False}
+        for day, (span_delta, byte_delta) in sorted(sums.items())
     ]
     db.execute(upsert, rows)
 
@@ -168,7 +168,7 @@ def list_day_usage(db: Connection, project: str | None = None) -> list[DayUsage]
 
 
 def first_day_within(db: Connection, max_bytes: int) -> date | None:
-    """Return the first day to keep so that the rest fits; None if all fits. The last day always stays."""
+    """Return the first day to keep so that all kept days fit; None if all fit. The last day always stays."""
     usage = list_day_usage(db)
     days = sorted({entry.day for entry in usage})
     total = sum(entry.bytes for entry in usage)
@@ -181,7 +181,7 @@ def first_day_within(db: Connection, max_bytes: int) -> date | None:
 
 def mark_day_dropped(db: Connection, project: str, day: int) -> None:
     """Mark a day and all earlier ones as dropped."""
-    insert = _upsert(db)
+    insert = _dialect_insert(db)
     row = {"project": project, "day": day, "spans": 0, "bytes": 0, "dropped": True}
     db.execute(insert.on_conflict_do_update(index_elements=["project", "day"], set_={"dropped": True}), [row])
 
@@ -193,5 +193,5 @@ def clear_day_usage(db: Connection, day: int, project: str | None = None) -> Non
     db.execute(statement.values(spans=0, bytes=0))
 
 
-def _upsert(db: Connection) -> sqlite.Insert | postgresql.Insert:
+def _dialect_insert(db: Connection) -> sqlite.Insert | postgresql.Insert:
     return postgresql.insert(span_days) if db.dialect.name == "postgresql" else sqlite.insert(span_days)

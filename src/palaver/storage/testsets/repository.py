@@ -122,7 +122,7 @@ def delete_testset(
 ) -> ImportClaim:
     """Delete a test set. Returns the claim under which its rows have to be swept afterwards."""
     check(lock_testset(db, project, testset))
-    db.execute(delete(table).where(*_is_testset(project, testset)))
+    db.execute(delete(table).where(*_testset_conditions(project, testset)))
     files.remove_references(db, project, [testset])
     db.execute(delete(revisions).where(revisions.c.project == project, revisions.c.testset == testset))
     mark_changed(db, Change(project, "testset", testset))
@@ -140,18 +140,18 @@ def _name_taken(name: str) -> NameTaken:
 
 
 def _update_testset(db: Connection, project: str, testset: str, **fields: Any) -> None:
-    db.execute(update(table).where(*_is_testset(project, testset)).values(**fields))
+    db.execute(update(table).where(*_testset_conditions(project, testset)).values(**fields))
     mark_changed(db, Change(project, "testset", testset))
 
 
-# Rows
+# Database rows
 
 
 def _select_testsets(project: str) -> Select[Any]:
     return select(table).where(table.c.project == project)
 
 
-def _is_testset(project: str, testset: str) -> tuple[Any, Any]:
+def _testset_conditions(project: str, testset: str) -> tuple[Any, Any]:
     return table.c.project == project, table.c.id == testset
 
 
@@ -159,8 +159,8 @@ def _row_to_testset(row: Row[Any]) -> TestSet:
     return TestSet(**{name: getattr(row, name) for name in TestSet.__struct_fields__})
 
 
-_PREFIX = re.compile(r"(?:b2:)?([0-9a-f]{8,64})")
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_DIGEST_PREFIX_PATTERN = re.compile(r"(?:b2:)?([0-9a-f]{8,64})")
+_REVISION_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-_FIELDS = [revisions.c[name] for name in Revision.__struct_fields__]
+_REVISION_COLUMNS = [revisions.c[name] for name in Revision.__struct_fields__]
 """All columns except the chunks, which are long."""
 
 
@@ -187,11 +187,11 @@ def get_revision(db: Connection, project: str, testset: str, name: str | int, he
     query = _select_revisions(project, testset)
     if text == "head":
         query = query.where(revisions.c.number == head)
-    elif _NUMBER.fullmatch(text) and len(text) < 8:
+    elif _REVISION_NUMBER_PATTERN.fullmatch(text) and len(text) < 8:
         query = query.where(revisions.c.number == int(text))
-    elif (match := _PREFIX.fullmatch(text)) is not None:
-        first = f"b2:{match[1]}"
-        query = query.where(revisions.c.digest >= first, revisions.c.digest < f"{first}g")
+    elif (match := _DIGEST_PREFIX_PATTERN.fullmatch(text)) is not None:
+        digest_prefix = f"b2:{match[1]}"
+        query = query.where(revisions.c.digest >= digest_prefix, revisions.c.digest < f"{digest_prefix}g")
     else:
         raise _revision_not_found(text)
     # Several revisions may have the same rows: the latest one is meant.
@@ -211,7 +211,7 @@ def list_revisions(db: Connection, project: str, testset: str, window: Window = 
 
 
 def list_chunks(db: Connection, project: str, testset: str, number: int) -> list[ChunkRef]:
-    query = select(revisions.c.pieces).where(*_is_revision(project, testset, number))
+    query = select(revisions.c.pieces).where(*_revision_conditions(project, testset, number))
     return row_storage.unpack_chunks(db.execute(query).scalar_one())
 
 
@@ -225,10 +225,10 @@ def _revision_not_found(name: str) -> NotFound:
 
 
 def _select_revisions(project: str, testset: str) -> Select[Any]:
-    return select(*_FIELDS).where(revisions.c.project == project, revisions.c.testset == testset)
+    return select(*_REVISION_COLUMNS).where(revisions.c.project == project, revisions.c.testset == testset)
 
 
-def _is_revision(project: str, testset: str, number: int) -> tuple[Any, Any, Any]:
+def _revision_conditions(project: str, testset: str, number: int) -> tuple[Any, Any, Any]:
     return revisions.c.project == project, revisions.c.testset == testset, revisions.c.number == number
 
 

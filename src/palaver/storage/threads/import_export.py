@@ -86,8 +86,8 @@ def export_thread(
 
 
 def encode_thread(thread: Thread, nodes: list[Node]) -> bytes:
-    same = [name for name in ThreadFile.__struct_fields__ if name not in ("palaver", "messages")]
-    fields: dict[str, Any] = {name: getattr(thread, name) for name in same}
+    copied_fields = [name for name in ThreadFile.__struct_fields__ if name not in ("palaver", "messages")]
+    fields: dict[str, Any] = {name: getattr(thread, name) for name in copied_fields}
     file = ThreadFile(palaver=FORMAT, messages=[_node_file(node) for node in nodes], **fields)
     return json.encode(file) + b"\n"
 
@@ -99,9 +99,9 @@ def _encode_case(thread: Thread, branch: Sequence[Node]) -> bytes:
 
 def _branch_ends(nodes: Sequence[Node]) -> list[str | None]:
     """Return the ids of the last nodes of branches, without failed ones."""
-    healthy = [node for node in nodes if node.status != "failed"]
-    followed = {node.parent for node in healthy}
-    return [node.id for node in healthy if node.id not in followed]
+    not_failed = [node for node in nodes if node.status != "failed"]
+    parent_ids = {node.parent for node in not_failed}
+    return [node.id for node in not_failed if node.id not in parent_ids]
 
 
 def branch_paths(nodes: Sequence[Node], ends: Sequence[str | None]) -> list[list[Node]]:
@@ -121,50 +121,52 @@ def parse_thread_file(value: object) -> ThreadFile:
 
 
 def import_thread(db: Connection, project: str, file: ThreadFile, *, id: str) -> Thread | None:
-    """Create the thread of a file under its own id, or under `id` if that is taken.
+    """Create the thread of a file under its own id, or under `id` if its own is invalid or taken.
 
     Returns None if the project has the same thread already.
     """
-    name = file.id if is_thread_id(file.id) else id
-    if name == file.id and get_thread(db, project, name) is not None:
-        if [_node_file(node) for node in tree.list_nodes(db, project, name)] == file.messages:
+    thread_id = file.id if is_thread_id(file.id) else id
+    if thread_id == file.id and get_thread(db, project, thread_id) is not None:
+        if [_node_file(node) for node in tree.list_nodes(db, project, thread_id)] == file.messages:
             return None
-        name = id
-    insert_thread(db, project, _new_thread(file, name))
+        thread_id = id
+    insert_thread(db, project, _new_thread(file, thread_id))
     nodes = [_node(node, place) for place, node in enumerate(file.messages, 1)]
     if nodes:
-        tree.insert_nodes(db, project, name, nodes)
+        tree.insert_nodes(db, project, thread_id, nodes)
     if file.head is not None:
-        make_current(db, project, name, file.head)
-    previews = branch_previews(db, project, name, file.head)
+        make_current(db, project, thread_id, file.head)
+    previews = branch_previews(db, project, thread_id, file.head)
     columns = {"title_by": file.title_by, "messages": len(nodes), "head": file.head, "updated_at": file.updated_at}
-    update_thread_row(db, project, name, **columns, **previews)
-    return require_thread(db, project, name)
+    update_thread_row(db, project, thread_id, **columns, **previews)
+    return require_thread(db, project, thread_id)
 
 
 def is_thread_id(text: str) -> bool:
     return text.startswith("conv_") and is_node_id(text)
 
 
-def _new_thread(file: ThreadFile, name: str) -> NewThread:
-    same = ("workflow", "variant", "parameters", "inputs", "metadata", "pinned", "origin", "title")
-    fields: dict[str, Any] = {field: getattr(file, field) for field in same}
-    return NewThread(id=name, at=file.created_at, **fields)
+def _new_thread(file: ThreadFile, thread_id: str) -> NewThread:
+    copied_fields = ("workflow", "variant", "parameters", "inputs", "metadata", "pinned", "origin", "title")
+    fields: dict[str, Any] = {field: getattr(file, field) for field in copied_fields}
+    return NewThread(id=thread_id, at=file.created_at, **fields)
 
 
 def _check_tree(file: ThreadFile) -> None:
     """Raise InvalidValue if the messages are not a tree."""
     statuses: dict[str, NodeStatus] = {}
     for index, node in enumerate(file.messages):
-        at = f"/messages/{index}"
+        pointer = f"/messages/{index}"
         if not is_node_id(node.id) or node.id in statuses:
-            raise InvalidValue(f"{node.id[:80]!r} is no id, or there twice.", pointer=f"{at}/id")
+            raise InvalidValue(f"{node.id[:80]!r} is no id, or there twice.", pointer=f"{pointer}/id")
         if node.parent is not None and node.parent not in statuses:
-            raise InvalidValue(f"{node.parent[:80]!r} does not stand before what follows it.", pointer=f"{at}/parent")
+            raise InvalidValue(
+                f"{node.parent[:80]!r} does not stand before what follows it.", pointer=f"{pointer}/parent"
+            )
         if node.status == "streaming":
-            raise InvalidValue("Nothing is being said in a file.", pointer=f"{at}/status")
+            raise InvalidValue("Nothing is being said in a file.", pointer=f"{pointer}/status")
         if node.parent is not None and statuses[node.parent] == "failed" != node.status:
-            raise InvalidValue("What a failed run said is not gone on from.", pointer=f"{at}/parent")
+            raise InvalidValue("What a failed run said is not gone on from.", pointer=f"{pointer}/parent")
         statuses[node.id] = node.status
     if file.head is not None and statuses.get(file.head, "failed") == "failed":
         raise InvalidValue("The current branch ends at a message that is not there, or failed.", pointer="/head")

@@ -30,7 +30,7 @@ _DATA_PREFIXES = tuple(f"{name}." for name in (_INPUTS, _OUTPUTS, _PARAMETERS))
 _PROMPT, _COMPLETION = "prompt", "completion"
 """Names under which messages are indexed, in inputs and in outputs."""
 _DEFAULT_KEY_ONLY = {"__default__"}
-"""The only key of a value that is not an object."""
+"""The keys of an object that wraps a value of another type."""
 _FIELD_NAMES = FieldNames()
 _METRICS = "ag.metrics."
 
@@ -63,10 +63,10 @@ def _strip_prefix(below: dict[str, Entry], name: str) -> Entry:
     return {key[start:]: value for key, value in below.get(f"{name}.", {}).items() if value is not None}
 
 
-def _merge_value(attribute: Any, keys: Entry, messages: str) -> Any:
-    """Merge the value of a name with the values of the names below it, each of which is one key."""
+def _merge_value(attribute: Any, keys: Entry, messages_key: str) -> Any:
+    """Merge an attribute's value with those below it, each of which is one key, without indexed messages."""
     value = UNSET if attribute is None else _parse_value(attribute)
-    below = {key: _parse_value(item) for key, item in keys.items() if key and not _is_message_key(key, messages)}
+    below = {key: _parse_value(item) for key, item in keys.items() if key and not _is_message_key(key, messages_key)}
     if below:
         value = below if value is UNSET else {**value, **below} if is_object(value) else value
     return value["__default__"] if is_object(value) and value.keys() == _DEFAULT_KEY_ONLY else value

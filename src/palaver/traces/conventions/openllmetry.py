@@ -24,9 +24,9 @@ ROOTS: frozenset[str] = frozenset(("traceloop", "gen_ai", "llm"))
 
 _FUNCTIONS = "llm.request.functions"
 _PROMPTS, _COMPLETIONS = ("gen_ai.prompt", "llm.prompts"), ("gen_ai.completion", "llm.completions")
-"""Prefixes of indexed messages; the second ones are of the first versions."""
+"""Prefixes of indexed messages. The first versions used `llm.prompts` and `llm.completions`."""
 _PREFIXES = (*(f"{name}." for name in (*_PROMPTS, *_COMPLETIONS, _FUNCTIONS)), "traceloop.", "llm.request.type")
-"""Prefixes of all names that it reads. Every gen_ai span is tested, and most have none."""
+"""Prefixes of all attributes that are read here. Most gen_ai spans have none of them and are skipped early."""
 _NO_FIELDS = SpanFields()
 _ENTITY, _ASSOCIATION = "traceloop.entity.", "traceloop.association.properties."
 _SESSIONS = tuple(_ASSOCIATION + name for name in ("session_id", "conversation_id", "thread_id", "chat_id"))

@@ -1,6 +1,6 @@
 """Detectors of secrets and personal data in texts, and the redactor that applies them within a time limit.
 
-A detector takes a text and a replacement function, and returns the redacted text and the number of matches. Its time is
+A detector takes a text and a `DetectorContext`, and returns the redacted text and the number of matches. Its time is
 linear in the length of the text.
 """
 
@@ -33,9 +33,9 @@ _CARD = re.compile(
 _IBAN = re.compile(
     r"[A-Z](?<![A-Za-z0-9].)[A-Z]\d\d(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![A-Za-z0-9])"
 )
-_V4 = re.compile(r"\d(?<![\w.].)\d{0,2}(?:\.\d{1,3}){3}(?!\w|\.\d)")
-_V6_INSIDE = re.compile(r":[\dA-Fa-f]{0,4}:")
-_V6 = re.compile(r"(?:[\dA-Fa-f:]{1,31}:\d{1,3}(?:\.\d{1,3}){3}|[\dA-Fa-f:]{2,39})(?![\w:])")
+_IPV4 = re.compile(r"\d(?<![\w.].)\d{0,2}(?:\.\d{1,3}){3}(?!\w|\.\d)")
+_IPV6_COLONS = re.compile(r":[\dA-Fa-f]{0,4}:")
+_IPV6 = re.compile(r"(?:[\dA-Fa-f:]{1,31}:\d{1,3}(?:\.\d{1,3}){3}|[\dA-Fa-f:]{2,39})(?![\w:])")
 _NOT_DIGIT = re.compile(r"\D+")
 _HEX = frozenset("0123456789abcdefABCDEF")
 _TICKS_PER_CHECK = 64
@@ -61,13 +61,13 @@ class DetectorContext:
             self.check()
 
     def check(self) -> None:
-        """Raises DetectorTimeout."""
+        """Raise DetectorTimeout if the deadline has passed."""
         if self._clock() > self._deadline:
             raise DetectorTimeout
 
 
 def replace_secrets(text: str, context: DetectorContext) -> tuple[str, int]:
-    """Mask keys, tokens and passwords in the shapes that `core.masking` recognizes. The rule's action is ignored."""
+    """Mask keys, tokens and passwords in the formats that `core.secret_mask` knows. The rule's action is ignored."""
     context.tick()
     masked = secret_mask.mask_secrets(text)
     return (
@@ -78,19 +78,19 @@ def replace_secrets(text: str, context: DetectorContext) -> tuple[str, int]:
 def replace_emails(text: str, context: DetectorContext) -> tuple[str, int]:
     """Replace email addresses, searching from their @ in both directions."""
     pieces: list[str] = []
-    copied_to = at = 0
-    while (at := text.find("@", at)) >= 0:
+    copied_to = position = 0
+    while (position := text.find("@", position)) >= 0:
         context.tick()
-        start = at
-        while start > max(copied_to, at - _MAX_EMAIL_LOCAL_CHARS) and (
+        start = position
+        while start > max(copied_to, position - _MAX_EMAIL_LOCAL_CHARS) and (
             text[start - 1].isalnum() or text[start - 1] in _EMAIL_LOCAL_CHARS
         ):
             start -= 1
-        host = _HOST.match(text, at + 1) if start < at else None
-        at += 1
+        host = _HOST.match(text, position + 1) if start < position else None
+        position += 1
         if host:
             pieces += text[copied_to:start], context.replace(text[start : host.end()])
-            copied_to = at = host.end()
+            copied_to = position = host.end()
     pieces.append(text[copied_to:])
     return "".join(pieces), len(pieces) // 2
 
@@ -112,25 +112,25 @@ def replace_ibans(text: str, context: DetectorContext) -> tuple[str, int]:
 
 def replace_ip_addresses(text: str, context: DetectorContext) -> tuple[str, int]:
     """Replace IPv4 and IPv6 addresses."""
-    text, sixes = _replace_ipv6(text, context)
-    text, fours = _replace_matches(text, _V4, lambda match: len(match) if _is_v4(match) else 0, context)
-    return text, fours + sixes
+    text, ipv6_count = _replace_ipv6(text, context)
+    text, ipv4_count = _replace_matches(text, _IPV4, lambda match: len(match) if _is_ipv4(match) else 0, context)
+    return text, ipv4_count + ipv6_count
 
 
 def _replace_ipv6(text: str, context: DetectorContext) -> tuple[str, int]:
-    """Searched from a pair of near colons, which are rare in most texts."""
+    """Replace IPv6 addresses, searching from two colons close to each other, which are rare in most texts."""
     pieces: list[str] = []
-    copied_to = at = 0
-    while inside := _V6_INSIDE.search(text, at):
+    copied_to = position = 0
+    while colons := _IPV6_COLONS.search(text, position):
         context.tick()
-        start = inside.start()
-        while start > max(copied_to, inside.start() - 4) and text[start - 1] in _HEX:
+        start = colons.start()
+        while start > max(copied_to, colons.start() - 4) and text[start - 1] in _HEX:
             start -= 1
-        match = _V6.match(text, start)
-        at = inside.start() + 1
-        if match and not (start and (text[start - 1].isalnum() or text[start - 1] in "_:")) and _is_v6(match[0]):
+        match = _IPV6.match(text, start)
+        position = colons.start() + 1
+        if match and not (start and (text[start - 1].isalnum() or text[start - 1] in "_:")) and _is_ipv6(match[0]):
             pieces += text[copied_to:start], context.replace(match[0])
-            copied_to = at = match.end()
+            copied_to = position = match.end()
     pieces.append(text[copied_to:])
     return "".join(pieces), len(pieces) // 2
 
@@ -146,18 +146,18 @@ DETECTORS: dict[str, Detector] = {
 
 
 def _replace_matches(
-    text: str, shape: re.Pattern[str], length: Callable[[str], int], context: DetectorContext
+    text: str, pattern: re.Pattern[str], length: Callable[[str], int], context: DetectorContext
 ) -> tuple[str, int]:
-    """Replace matches of `shape`; `length` returns how many of the matched characters are real, or 0."""
+    """Replace matches of `pattern`. `length` returns how many characters to replace, or 0 for a false match."""
     pieces: list[str] = []
-    copied_to = at = 0
-    while match := shape.search(text, at):
+    copied_to = position = 0
+    while match := pattern.search(text, position):
         context.tick()
         size = length(match[0])
-        at = match.start() + max(1, size)
+        position = match.start() + max(1, size)
         if size:
-            pieces += text[copied_to : match.start()], context.replace(text[match.start() : at])
-            copied_to = at
+            pieces += text[copied_to : match.start()], context.replace(text[match.start() : position])
+            copied_to = position
     pieces.append(text[copied_to:])
     return "".join(pieces), len(pieces) // 2
 
@@ -199,11 +199,11 @@ def _iban_length(text: str) -> int:
     return 0
 
 
-def _is_v4(text: str) -> bool:
+def _is_ipv4(text: str) -> bool:
     return all(int(part) <= 255 for part in text.split("."))
 
 
-def _is_v6(text: str) -> bool:
+def _is_ipv6(text: str) -> bool:
     try:
         return int(IPv6Address(text)) != 0  # "::" is more often part of a name: std::vector.
     except ValueError:
@@ -212,7 +212,7 @@ def _is_v6(text: str) -> bool:
 
 MASK = "‹redacted›"
 _DETECTOR_TIMEOUT_S, _CHARS_PER_TIMEOUT = 0.005, 64 * 1024
-"""CPU time per this many characters. Short texts are not timed."""
+"""CPU seconds that a detector may take for each _CHARS_PER_TIMEOUT characters, unless the text is short."""
 _UNTIMED_CHARS = 2_048
 _SENSITIVE_NAME = re.compile(r"(?:\A|[._-])(authorization|cookie|api[_-]?key|password)\Z", re.IGNORECASE)
 _SENSITIVE_WORDS = ("authorization", "cookie", "password")
@@ -224,11 +224,11 @@ _MAX_KEY_BYTES = 64
 _encode = msgspec.json.Encoder().encode
 
 Findings = list[tuple[str, int]]
-"""Detector names and numbers of matches."""
+"""Names of detectors, each with its number of matches."""
 
 
 class TextRedactor:
-    """Applies the detectors of some rules, and always the one for secrets."""
+    """Applies the detectors of its rules, and always the one for secrets."""
 
     def __init__(self, rules: Sequence[Rule], key: bytes, clock: Callable[[], float] = time.thread_time) -> None:
         actions: dict[str, Action] = {"secrets": "mask"}
@@ -287,7 +287,7 @@ class TextRedactor:
 
 
 def is_placeholder(value: Any) -> bool:
-    """Whether a value is a placeholder: a record that was exported must not change again."""
+    """Whether a value is the placeholder of an earlier redaction, which must not be redacted again."""
     return value == MASK or (isinstance(value, str) and _HASH_PLACEHOLDER.fullmatch(value) is not None)
 
 
