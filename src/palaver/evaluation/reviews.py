@@ -29,7 +29,7 @@ from palaver.storage.schema import storable_text
 from palaver.storage.spans import filters as span_filters
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans.queries import SpanQuery
-from palaver.storage.spans.tables import IS_HEAD, spans
+from palaver.storage.spans.tables import HEAD, spans
 
 MAX_ITEMS = 10_000
 _PAGE_SIZE = 500
@@ -129,14 +129,14 @@ def _select_traces(db: Connection, project: str, request: WantedItems) -> list[s
         trace_ids = list(dict.fromkeys(trace.lower() for trace in request.traces))
         existing: set[str] = set()
         for first in range(0, len(trace_ids), _PAGE_SIZE):
-            query_by_id = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
+            query_by_id = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == HEAD)
             existing.update(db.scalars(query_by_id.where(spans.c.trace_id.in_(trace_ids[first : first + _PAGE_SIZE]))))
         if missing := next((trace for trace in request.traces if trace.lower() not in existing), None):
             raise NotFound(f"There is no trace {missing[:80]!r}.")
         return trace_ids
     trace_filter = span_filters.parse_filter(request.traces, "/items/traces") if request.traces else None
     query = SpanQuery(filter=trace_filter, search=request.search, since=request.since, until=request.until)
-    matching = select(spans.c.trace_id).where(spans.c.head == IS_HEAD, *span_pages.query_clauses(db, project, query))
+    matching = select(spans.c.trace_id).where(spans.c.head == HEAD, *span_pages.query_clauses(db, project, query))
     newest = matching.order_by(spans.c.start.desc(), spans.c.span_id)
     return list(db.scalars(newest if request.sample is not None else newest.limit(MAX_ITEMS + 1)))
 

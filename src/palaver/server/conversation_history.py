@@ -38,7 +38,7 @@ from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
-from palaver.storage.threads.message_tree import Node, with_node_id
+from palaver.storage.threads.message_tree import Node, assign_node_id
 from palaver.storage.threads.repository import Thread
 from palaver.workflows.workflow import TurnPolicy, Workflow
 
@@ -261,7 +261,7 @@ class HistoryResolver:
                 added = await self._database.write(_append_messages, project, thread.id, turn, self._now())
                 # The stored messages may be redacted; the run gets the original ones.
                 stored_messages = [
-                    with_node_id(message, node.id) for message, node in zip(turn.new_messages, added, strict=True)
+                    assign_node_id(message, node.id) for message, node in zip(turn.new_messages, added, strict=True)
                 ]
                 call = replace(call, messages=(*preface, *turn.stored, *stored_messages))
             protocol_request = (

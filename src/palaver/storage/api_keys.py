@@ -106,8 +106,8 @@ def revoke_key(db: Connection, project: str, key: str, *, at: datetime) -> ApiKe
 
 def set_last_used(db: Connection, project: str, key: str, *, at: datetime) -> None:
     """Store the time of use, unless a later one is stored."""
-    newer = or_(keys.c.last_used_at.is_(None), keys.c.last_used_at < at)
-    db.execute(update(keys).where(_is_key(project, key), newer).values(last_used_at=at))
+    is_older = or_(keys.c.last_used_at.is_(None), keys.c.last_used_at < at)
+    db.execute(update(keys).where(_is_key(project, key), is_older).values(last_used_at=at))
 
 
 def has_keys(db: Connection) -> bool:
@@ -116,8 +116,8 @@ def has_keys(db: Connection) -> bool:
 
 
 def has_valid_key(db: Connection, now: datetime) -> bool:
-    good = and_(keys.c.revoked_at.is_(None), or_(keys.c.expires_at.is_(None), keys.c.expires_at > now))
-    return bool(db.scalar(select(exists(select(keys.c.id).where(good)))))
+    is_valid = and_(keys.c.revoked_at.is_(None), or_(keys.c.expires_at.is_(None), keys.c.expires_at > now))
+    return bool(db.scalar(select(exists(select(keys.c.id).where(is_valid)))))
 
 
 def _is_key(project: str, key: str) -> Any:

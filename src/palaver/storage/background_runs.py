@@ -30,14 +30,14 @@ def enqueue_run(db: Connection, run: NewRun, at: datetime) -> None:
     enqueue_runs(db, [run], at)
 
 
-def enqueue_runs(db: Connection, new: Sequence[NewRun], at: datetime) -> None:
-    run_log.record_runs(db, new, (), (), at)
-    notifications.notify(db, "waiting", sorted({run.workflow for run in new}))
+def enqueue_runs(db: Connection, new_runs: Sequence[NewRun], at: datetime) -> None:
+    run_log.record_runs(db, new_runs, (), (), at)
+    notifications.notify(db, "waiting", sorted({run.workflow for run in new_runs}))
 
 
 def dequeue_runs(db: Connection, process: str, workflows: Collection[str], limit: int, at: datetime) -> list[QueuedRun]:
     """Claim the oldest queued runs of the given workflows for a process."""
-    full = boards.find_full_boards(db)
+    full_boards = boards.find_full_boards(db)
     query = (
         select(table.c.project, table.c.id, table.c.board)
         .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow.in_(workflows))
@@ -45,9 +45,9 @@ def dequeue_runs(db: Connection, process: str, workflows: Collection[str], limit
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    if full:
+    if full_boards:
         board = tuple_(table.c.project, table.c.board)
-        query = query.where(or_(table.c.board.is_(None), board.not_in(full)))
+        query = query.where(or_(table.c.board.is_(None), board.not_in(full_boards)))
     rows = db.execute(query).all()
     passed_over = boards.find_runs_over_limit(db, rows)
     claimed: list[QueuedRun] = []
@@ -102,10 +102,10 @@ def _delete_events(db: Connection, row: RunRow) -> None:
     db.execute(delete(events_table).where(events_table.c.project == row.project, events_table.c.run == row.id))
 
 
-def _requeue(db: Connection, row: RunRow, **more: Any) -> None:
+def _requeue(db: Connection, row: RunRow, **changes: Any) -> None:
     statement = update(table).where(table.c.project == row.project, table.c.id == row.id)
     values = {"status": "queued", "process": None, "started_at": None, "first_output_at": None, "seq": -1}
-    db.execute(statement.values(**values, **more))
+    db.execute(statement.values(**values, **changes))
     notifications.notify(db, "waiting", [row.workflow])
 
 

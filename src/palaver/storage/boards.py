@@ -14,7 +14,6 @@ from palaver.storage import run_log
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import board_cells as cells_table
-from palaver.storage.tables import boards as boards_table
 from palaver.storage.tables import boards as table
 from palaver.storage.tables import runs as runs_table
 from palaver.storage.tables import threads as threads_table
@@ -22,7 +21,7 @@ from palaver.storage.tables import threads as threads_table
 _MAX_CELLS = 200
 """Maximum number of cells in one statement."""
 _MIN_CELL_BYTES = 40
-"""The minimum size of a stored cell."""
+"""Minimum size of a stored cell."""
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,20 +145,20 @@ def delete_board(db: Connection, project: str, board: str, *, check: Callable[[B
     """Delete a board. Its threads and runs stay, without a board."""
     check(_load_board(db, project, board, lock=True))
     db.execute(delete(table).where(table.c.project == project, table.c.id == board))
-    of_board = (threads_table.c.project == project, threads_table.c.board == board)
-    for thread in db.scalars(select(threads_table.c.id).where(*of_board)).all():
+    in_board = (threads_table.c.project == project, threads_table.c.board == board)
+    for thread in db.scalars(select(threads_table.c.id).where(*in_board)).all():
         mark_changed(db, Change(project, "thread", thread))
-    db.execute(update(threads_table).where(*of_board).values(board=None))
+    db.execute(update(threads_table).where(*in_board).values(board=None))
     mark_changed(db, Change(project, "board", board))
 
 
-def fill_cells(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> None:
+def fill_cells(db: Connection, project: str, board: str, cells: Sequence[Cell]) -> None:
     """Set threads or runs of cells. Raises NotFound for a cell that does not exist."""
     current = _load_board(db, project, board, lock=True)
     rows, columns = {row.id for row in current.grid.rows}, {column.id for column in current.grid.columns}
     before = {(cell.row, cell.column): cell for cell in current.cells}
     values: dict[tuple[str, str], dict[str, Any]] = {}
-    for cell in filled:
+    for cell in cells:
         if cell.row not in rows or cell.column not in columns:
             raise NotFound(f"The board {board!r} has no cell {f'{cell.row}.{cell.column}'[:80]!r}.")
         old = before.get((cell.row, cell.column), cell)
@@ -170,32 +169,32 @@ def fill_cells(db: Connection, project: str, board: str, filled: Sequence[Cell])
             "run": cell.run or old.run,
         }
         values[cell.row, cell.column] = {"project": project, "board": board, **fields}
-    _delete_cells(db, project, board, filled)
+    _delete_cells(db, project, board, cells)
     if values:
         db.execute(insert(cells_table), list(values.values()))
         mark_changed(db, Change(project, "board", board))
 
 
-def _delete_cells(db: Connection, project: str, board: str, removed: Sequence[Cell]) -> None:
+def _delete_cells(db: Connection, project: str, board: str, cells: Sequence[Cell]) -> None:
     columns = cells_table.c
     in_board = (columns.project == project, columns.board == board)
-    for start in range(0, len(removed), _MAX_CELLS):
-        keys = [(cell.row, cell.column) for cell in removed[start : start + _MAX_CELLS]]
+    for start in range(0, len(cells), _MAX_CELLS):
+        keys = [(cell.row, cell.column) for cell in cells[start : start + _MAX_CELLS]]
         db.execute(delete(cells_table).where(*in_board, tuple_(columns.row, columns.column).in_(keys)))
 
 
-# Rows
+# Database rows
 
 
 def _grid_columns(grid: Grid) -> dict[str, Any]:
     return {"name": grid.name, "mode": grid.mode, "body": grid}
 
 
-def _row_to_board(row: Row[Any], filled: tuple[Cell, ...]) -> Board:
+def _row_to_board(row: Row[Any], cells: tuple[Cell, ...]) -> Board:
     return Board(
         id=row.id,
         grid=msgspec.convert(row.body, Grid),
-        cells=filled,
+        cells=cells,
         version=row.version,
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -237,8 +236,8 @@ def find_runs_over_limit(db: Connection, queued: Sequence[Row[Any, Any, Any]]) -
     if not board_rows:
         return set()
     board_keys = sorted({(row.project, row.board) for row in board_rows})
-    key = tuple_(boards_table.c.project, boards_table.c.id)
-    db.execute(select(boards_table.c.id).where(key.in_(board_keys)).order_by(*key).with_for_update()).all()
+    key = tuple_(table.c.project, table.c.id)
+    db.execute(select(table.c.id).where(key.in_(board_keys)).order_by(*key).with_for_update()).all()
     active = {board: len(limits) for board, limits in _active_limits(db).items()}
     limits = _requested_limits(db, [(row.project, row.id) for row in board_rows])
     over_limit: set[ProjectKey] = set()
@@ -275,9 +274,9 @@ def run_statuses(db: Connection, project: str, ids: Sequence[str]) -> dict[str, 
     """Return the status of runs by id; deleted runs are omitted."""
     statuses: dict[str, RunStatus] = {}
     for start in range(0, len(ids), _MAX_IDS):
-        some = ids[start : start + _MAX_IDS]
+        batch = ids[start : start + _MAX_IDS]
         query = select(runs_table.c.id, runs_table.c.status).where(
-            runs_table.c.project == project, runs_table.c.id.in_(some)
+            runs_table.c.project == project, runs_table.c.id.in_(batch)
         )
         statuses |= {row.id: row.status for row in db.execute(query)}
     return statuses

@@ -64,14 +64,14 @@ def list_connections(db: Connection, project: str) -> list[StoredConnection]:
     """List the connections of a project by name."""
     # Sorted here: the databases differ in their collations.
     rows = db.execute(select(table).where(table.c.project == project))
-    return sorted((_row_to_connection(row) for row in rows), key=lambda one: one.name)
+    return sorted((_row_to_connection(row) for row in rows), key=lambda connection: connection.name)
 
 
 def list_connection_versions(db: Connection, project: str) -> list[ConnectionVersion]:
     """List the connections of a project by name, without their evidence."""
     columns = [table.c[name] for name in ConnectionVersion.__struct_fields__]
     rows = db.execute(select(*columns).where(table.c.project == project))
-    return sorted((ConnectionVersion(**row) for row in rows.mappings()), key=lambda one: one.name)
+    return sorted((ConnectionVersion(**row) for row in rows.mappings()), key=lambda connection: connection.name)
 
 
 def update_evidence(db: Connection, project: str, version: ConnectionVersion, evidence: Any, *, at: datetime) -> bool:

@@ -24,7 +24,7 @@ _BUSY_TIMEOUT_S = 1.0
 _MAX_PROJECTS = 100
 _SERVER_FACTS = text(
     "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',"
-    " CASE WHEN :there THEN has_table_privilege('runs', 'INSERT')"
+    " CASE WHEN :has_schema THEN has_table_privilege('runs', 'INSERT')"
     " ELSE has_schema_privilege(current_schema(), 'CREATE') END,"
     " current_setting('server_encoding'), current_setting('server_version'), pg_database_size(current_database())"
 )
@@ -94,7 +94,7 @@ def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
         state = upgrade.server_schema_state(engine, location)
         with engine.connect() as db:
             read_only, may_write, encoding, version, size = db.execute(
-                _SERVER_FACTS, {"there": state.version is not None}
+                _SERVER_FACTS, {"has_schema": state.version is not None}
             ).one()
             obstacle = "it only lets read" if read_only else "" if may_write else "this user has no right to"
             return DatabaseReport(
@@ -125,6 +125,6 @@ def _clock_offset(db: Connection, now: Callable[[], datetime]) -> float:
 def _newest_timestamp(db: Connection) -> datetime | None:
     times = [db.scalar(select(func.max(processes.c.seen_at)))]
     for project in db.scalars(select(projects.c.name).limit(_MAX_PROJECTS)).all():
-        of_project = select(runs.c.created_at).where(runs.c.project == project)
-        times.append(db.scalar(of_project.order_by(runs.c.id.desc()).limit(1)))  # Ids grow with time.
+        project_runs = select(runs.c.created_at).where(runs.c.project == project)
+        times.append(db.scalar(project_runs.order_by(runs.c.id.desc()).limit(1)))  # Ids grow with time.
     return max((moment for moment in times if moment is not None), default=None)

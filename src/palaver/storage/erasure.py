@@ -59,7 +59,7 @@ def count_labelled_data(db: Connection, project: str, label: Label, value: str) 
 
 def erase_labelled_data(db: Connection, project: str, label: Label, value: str, at: datetime) -> int:
     """Delete a batch; returns the number of deleted threads, runs and spans. Active runs stay."""
-    # First: many spans are found through their runs.
+    # Spans first, because many of them are found through their runs.
     deleted = span_retention.delete_labelled(db, project, label, value)
     if deleted:
         return deleted
@@ -140,15 +140,15 @@ def _labelled_threads(project: str, label: Label, value: str) -> Select[Any]:
 
 
 _SOURCE_PREFIX, _SOURCE_PREFIX_END = b'{"source":', b'{"source;'
-"""The range of metadata that starts with a source."""
+"""Bounds of the encoded metadata that starts with a source."""
 
 
 def find_copied_rows(db: Connection, project: str, label: Label, value: str) -> list[dict[str, str]]:
     """List test set rows copied from labelled threads or traces. They are not deleted."""
     labelled = runs_table.c.project == project, runs_table.c[label] == value
-    threads = {value, *db.scalars(select(runs_table.c.thread).where(*labelled).distinct())}
-    traces = set(db.scalars(select(runs_table.c.trace_id).where(*labelled).distinct()))
-    traces.update(db.scalars(select(spans.c.trace_id).where(spans.c.project == project, spans.c[label] == value)))
+    thread_ids = {value, *db.scalars(select(runs_table.c.thread).where(*labelled).distinct())}
+    trace_ids = set(db.scalars(select(runs_table.c.trace_id).where(*labelled).distinct()))
+    trace_ids.update(db.scalars(select(spans.c.trace_id).where(spans.c.project == project, spans.c[label] == value)))
     meta = type_coerce(testset_meta.c.meta, LargeBinary)
     has_source = meta >= literal(_SOURCE_PREFIX, LargeBinary), meta < literal(_SOURCE_PREFIX_END, LargeBinary)
     rows = db.execute(
@@ -156,11 +156,11 @@ def find_copied_rows(db: Connection, project: str, label: Label, value: str) -> 
             testset_meta.c.project == project, *has_source
         )
     )
-    return [_row_reference(row) for row in rows if _is_from(row.meta["source"], threads, traces)]
+    return [_row_reference(row) for row in rows if _is_copied_from(row.meta["source"], thread_ids, trace_ids)]
 
 
-def _is_from(source: Any, threads: set[str | None], traces: set[str | None]) -> bool:
-    return source.get("id") in threads or (source.get("trace_id") or "").lower() in traces
+def _is_copied_from(source: Any, thread_ids: set[str | None], trace_ids: set[str | None]) -> bool:
+    return source.get("id") in thread_ids or (source.get("trace_id") or "").lower() in trace_ids
 
 
 def _row_reference(row: Any) -> dict[str, str]:

@@ -24,7 +24,7 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     """The id of the API key; empty without authentication."""
     user: str = ""
-    """The user label given with it."""
+    """The user label that was sent with the rating."""
     rating: Rating
     comment: str = ""
     created_at: datetime
@@ -59,21 +59,21 @@ ALL_FEEDBACK = FeedbackFilters()
 _MAX_PER_TRACE = 1_000
 
 
-def save_feedback(db: Connection, project: str, opinion: Feedback) -> Feedback:
+def save_feedback(db: Connection, project: str, rating: Feedback) -> Feedback:
     """Store a rating; replaces that of the same person for the same answer."""
-    stored = msgspec.structs.replace(opinion, comment=storable_text(opinion.comment), user=storable_text(opinion.user))
+    stored = msgspec.structs.replace(rating, comment=storable_text(rating.comment), user=storable_text(rating.user))
     fields = msgspec.structs.asdict(stored)
     change = update(feedback).where(_is_feedback(project, stored)).values(**fields)
     if not db.execute(change).rowcount:
         db.execute(insert(feedback).values(project=project, **fields))
-    _mark_run_changed(db, project, opinion.run)
+    _mark_run_changed(db, project, rating.run)
     return stored
 
 
-def delete_feedback(db: Connection, project: str, opinion: Feedback) -> None:
+def delete_feedback(db: Connection, project: str, rating: Feedback) -> None:
     """Delete a rating, if there is one."""
-    db.execute(delete(feedback).where(_is_feedback(project, opinion)))
-    _mark_run_changed(db, project, opinion.run)
+    db.execute(delete(feedback).where(_is_feedback(project, rating)))
+    _mark_run_changed(db, project, rating.run)
 
 
 def _mark_run_changed(db: Connection, project: str, run: str) -> None:
@@ -98,11 +98,11 @@ def count_feedback(
         return {}
     query = select(feedback.c.run, feedback.c.message, feedback.c.rating, feedback.c.key, feedback.c.user)
     counts: dict[tuple[str, str], Counts] = {}
-    for run, message, rating, by, user in db.execute(
+    for run, message, rating, author_key, user in db.execute(
         query.where(feedback.c.project == project, feedback.c.run.in_(list(run_ids)))
     ):
         before = counts.get((run, message), Counts())
-        mine = rating if by == (key or "") and not user else before.mine
+        mine = rating if author_key == (key or "") and not user else before.mine
         counts[run, message] = Counts(before.up + (rating == "up"), before.down + (rating == "down"), mine)
     return counts
 
@@ -122,8 +122,8 @@ def list_feedback(
     db: Connection, project: str, filters: FeedbackFilters = ALL_FEEDBACK, window: Window = FIRST_PAGE
 ) -> Page[FeedbackEntry]:
     """List ratings, newest first, with their runs."""
-    about = and_(runs.c.project == feedback.c.project, runs.c.id == feedback.c.run)
-    query = select(*_FIELDS, *_RUN_FIELDS).join(runs, about).where(feedback.c.project == project)
+    is_rated_run = and_(runs.c.project == feedback.c.project, runs.c.id == feedback.c.run)
+    query = select(*_FIELDS, *_RUN_FIELDS).join(runs, is_rated_run).where(feedback.c.project == project)
     if filters.rating is not None:
         query = query.where(feedback.c.rating == filters.rating)
     if filters.workflow is not None:
@@ -131,18 +131,18 @@ def list_feedback(
     if filters.since is not None:
         query = query.where(feedback.c.created_at >= filters.since)
     by = [feedback.c.created_at, feedback.c.run, feedback.c.message, feedback.c.key, feedback.c.user]
-    bound = msgspec.structs.asdict(filters)
-    return fetch_page(db, query, _row_to_entry, project=project, by=by, window=window, filters=bound)
+    scope = msgspec.structs.asdict(filters)
+    return fetch_page(db, query, _row_to_entry, project=project, by=by, window=window, filters=scope)
 
 
-def _is_feedback(project: str, opinion: Feedback) -> Any:
-    key: Mapping[str, str] = {"run": opinion.run, "message": opinion.message, "key": opinion.key}
-    same = (feedback.c[name] == value for name, value in key.items())
-    return and_(feedback.c.project == project, feedback.c.user == storable_text(opinion.user), *same)
+def _is_feedback(project: str, rating: Feedback) -> Any:
+    key: Mapping[str, str] = {"run": rating.run, "message": rating.message, "key": rating.key}
+    key_conditions = (feedback.c[name] == value for name, value in key.items())
+    return and_(feedback.c.project == project, feedback.c.user == storable_text(rating.user), *key_conditions)
 
 
 def _row_to_entry(row: Row[Any]) -> FeedbackEntry:
     fields: dict[str, Any] = dict(zip(Feedback.__struct_fields__, row, strict=False))
-    about = row[len(fields) : len(fields) + len(_RUN_FIELDS)]
-    run_fields: dict[str, Any] = dict(zip([column.name for column in _RUN_FIELDS], about, strict=True))
+    run_values = row[len(fields) : len(fields) + len(_RUN_FIELDS)]
+    run_fields: dict[str, Any] = dict(zip([column.name for column in _RUN_FIELDS], run_values, strict=True))
     return FeedbackEntry(feedback=Feedback(**fields), **run_fields)

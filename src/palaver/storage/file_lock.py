@@ -24,24 +24,24 @@ class FileLock:
     def __init__(self, path: Path, mode: LockMode = "exclusive") -> None:
         self.path = path
         self.mode: LockMode = mode
-        self._file: int | None = None
+        self._descriptor: int | None = None
 
     def acquire(self) -> bool:
         """Try to take the lock; returns whether it is held now."""
-        if self._file is not None:
+        if self._descriptor is not None:
             return True
-        file = _open_lock_file(self.path)
-        if _try_lock(file, self.mode):
-            self._file = file
+        descriptor = _open_lock_file(self.path)
+        if _try_lock(descriptor, self.mode):
+            self._descriptor = descriptor
             return True
-        os.close(file)
+        os.close(descriptor)
         return False
 
     def release(self) -> None:
         """Release the lock. Has no effect if it is not held."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def __enter__(self) -> Self:
         if not self.acquire():
@@ -87,20 +87,20 @@ def _open_lock_file(path: Path) -> int:
 if sys.platform == "win32":  # pragma: no cover - on a system that our tests do not run on
     import msvcrt
 
-    def _try_lock(file: int, kind: LockMode) -> bool:  # noqa: ARG001 - shared locks do not exist here
+    def _try_lock(descriptor: int, mode: LockMode) -> bool:  # noqa: ARG001 - shared locks do not exist here
         try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
 else:
     import fcntl
 
-    def _try_lock(file: int, kind: LockMode) -> bool:
+    def _try_lock(descriptor: int, mode: LockMode) -> bool:
         # flock belongs to the open file. A POSIX lock would be lost as soon as this process opens and closes the path
         # again, and two holders in one process would not exclude each other.
         try:
-            fcntl.flock(file, (fcntl.LOCK_EX if kind == "exclusive" else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_EX if mode == "exclusive" else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

@@ -81,7 +81,7 @@ class FileChunks:
 def insert_file(db: Connection, file: StoredFile, chunks: Sequence[bytes], *, max_total_bytes: int) -> None:
     """Store a file; equal content is stored once. Raises DiskFull if the project would exceed `max_total_bytes`."""
     _lock_files(db, file.project)
-    if not db.scalar(select(exists().where(*_has_content(file.project, file.sha256)))):
+    if not db.scalar(select(exists().where(*_content_conditions(file.project, file.sha256)))):
         if total_bytes(db, file.project) + file.bytes > max_total_bytes:
             raise DiskFull(f"The files of this project would come to more than {max_total_bytes} bytes: delete some.")
         for place, data in enumerate(chunks):  # One at a time: drivers may copy parameters.
@@ -90,7 +90,7 @@ def insert_file(db: Connection, file: StoredFile, chunks: Sequence[bytes], *, ma
 
 
 def get_file(db: Connection, project: str, file: str) -> StoredFile | None:
-    row = db.execute(select(*_COLUMNS).where(*_is_file(project, file))).one_or_none()
+    row = db.execute(select(*_COLUMNS).where(*_file_conditions(project, file))).one_or_none()
     return None if row is None else _row_to_file(row)
 
 
@@ -119,13 +119,14 @@ def read_content(db: Connection, project: str, file: str) -> bytes | None:
     stored = get_file(db, project, file)
     if stored is None:
         return None
-    query = select(file_pieces.c.data).where(*_chunks_of(project, stored.sha256)).order_by(file_pieces.c.place)
+    query = select(file_pieces.c.data).where(*_chunk_conditions(project, stored.sha256)).order_by(file_pieces.c.place)
     return b"".join(db.scalars(query))
 
 
 def read_chunk(db: Connection, project: str, sha256: str, place: int) -> bytes | None:
     """Return one chunk of a file's content; None past its end, or if it was deleted."""
-    return db.scalar(select(file_pieces.c.data).where(*_chunks_of(project, sha256), file_pieces.c.place == place))
+    query = select(file_pieces.c.data).where(*_chunk_conditions(project, sha256))
+    return db.scalar(query.where(file_pieces.c.place == place))
 
 
 def delete_file(db: Connection, project: str, file: str) -> bool:
@@ -139,14 +140,14 @@ def delete_file(db: Connection, project: str, file: str) -> bool:
 
 def delete_unused_files(db: Connection, before: datetime, *, limit: int = 100) -> int:
     """Delete up to `limit` unreferenced files created before a time; returns their number."""
-    old = not_(files.c.used), files.c.created_at < before
+    conditions = not_(files.c.used), files.c.created_at < before
     # One project at a time: holding several locks could deadlock.
-    project = db.scalar(select(files.c.project).where(*old).order_by(files.c.created_at).limit(1))
+    project = db.scalar(select(files.c.project).where(*conditions).order_by(files.c.created_at).limit(1))
     if project is None:
         return 0
     _lock_files(db, project)
     # Locked, and read again then: a file that is being referenced stays.
-    query = select(*_COLUMNS).where(files.c.project == project, *old).order_by(files.c.id).limit(limit)
+    query = select(*_COLUMNS).where(files.c.project == project, *conditions).order_by(files.c.id).limit(limit)
     expired = [_row_to_file(row) for row in db.execute(query.with_for_update())]
     _delete_files(db, expired)
     return len(expired)
@@ -164,13 +165,13 @@ def delete_unreferenced_files(db: Connection, project: str, ids: Collection[str]
     _delete_files(db, [file for file in candidates if file.id not in referenced])
 
 
-def _delete_files(db: Connection, removed: Sequence[StoredFile]) -> None:
-    for file in removed:
-        db.execute(delete(files).where(*_is_file(file.project, file.id)))
+def _delete_files(db: Connection, stored_files: Sequence[StoredFile]) -> None:
+    for file in stored_files:
+        db.execute(delete(files).where(*_file_conditions(file.project, file.id)))
         db.execute(delete(file_uses).where(file_uses.c.project == file.project, file_uses.c.file == file.id))
-    for project, sha256 in sorted({(file.project, file.sha256) for file in removed}):
-        if not db.scalar(select(exists().where(*_has_content(project, sha256)))):
-            db.execute(delete(file_pieces).where(*_chunks_of(project, sha256)))
+    for project, sha256 in sorted({(file.project, file.sha256) for file in stored_files}):
+        if not db.scalar(select(exists().where(*_content_conditions(project, sha256)))):
+            db.execute(delete(file_pieces).where(*_chunk_conditions(project, sha256)))
 
 
 def _lock_files(db: Connection, project: str) -> None:
@@ -183,15 +184,15 @@ def _lock_files(db: Connection, project: str) -> None:
         db.execute(text("SELECT pg_advisory_xact_lock(:first, :second)"), {"first": _FILES_LOCK_ID, "second": number})
 
 
-def _is_file(project: str, file: str) -> Iterable[Any]:
+def _file_conditions(project: str, file: str) -> Iterable[Any]:
     return files.c.project == project, files.c.id == file
 
 
-def _has_content(project: str, sha256: str) -> Iterable[Any]:
+def _content_conditions(project: str, sha256: str) -> Iterable[Any]:
     return files.c.project == project, files.c.sha256 == sha256
 
 
-def _chunks_of(project: str, sha256: str) -> Iterable[Any]:
+def _chunk_conditions(project: str, sha256: str) -> Iterable[Any]:
     return file_pieces.c.project == project, file_pieces.c.sha256 == sha256
 
 
@@ -241,14 +242,14 @@ def copy_references(db: Connection, project: str, thread: str, copy: str) -> Non
 
 def remove_references(db: Connection, project: str, holders: Sequence[str]) -> None:
     """Remove the references of deleted threads or runs, and delete files without references."""
-    _remove_references(db, project, [file_uses.c.holder.in_(some) for some in _batches(holders)])
+    _remove_references(db, project, [file_uses.c.holder.in_(batch) for batch in _batches(holders)])
 
 
 def remove_node_references(
     db: Connection, project: str, thread: str, nodes: Sequence[str], *, only: Collection[str] | None = None
 ) -> None:
-    """Remove the references of some nodes; with `only`, just the references to these files."""
-    conditions = [(file_uses.c.holder == thread) & file_uses.c.node.in_(some) for some in _batches(nodes)]
+    """Remove the references of these nodes; with `only`, just the references to these files."""
+    conditions = [(file_uses.c.holder == thread) & file_uses.c.node.in_(batch) for batch in _batches(nodes)]
     _remove_references(
         db,
         project,
@@ -269,13 +270,13 @@ def replace_missing_files(db: Connection, project: str, messages: Sequence[Messa
 
 
 def _remove_references(db: Connection, project: str, conditions: Iterable[ColumnElement[bool]]) -> None:
-    lost: set[str] = set()
+    dereferenced: set[str] = set()
     for condition in conditions:
-        lost.update(
+        dereferenced.update(
             db.scalars(delete(file_uses).where(file_uses.c.project == project, condition).returning(file_uses.c.file))
         )
-    if lost:
-        delete_unreferenced_files(db, project, sorted(lost))
+    if dereferenced:
+        delete_unreferenced_files(db, project, sorted(dereferenced))
 
 
 def _batches(names: Sequence[str]) -> list[Sequence[str]]:

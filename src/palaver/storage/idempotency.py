@@ -46,8 +46,8 @@ def claim_key(db: Connection, request: IdempotentRequest) -> StoredResponse | No
 
     Raises IdempotencyMismatch if the key was used with another request.
     """
-    key = _key(request)
-    db.execute(delete(table).where(*key, table.c.created_at <= request.at - RESPONSE_TTL))
+    conditions = _key_conditions(request)
+    db.execute(delete(table).where(*conditions, table.c.created_at <= request.at - RESPONSE_TTL))
     insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
     values = {
         "project": request.project,
@@ -57,10 +57,10 @@ def claim_key(db: Connection, request: IdempotentRequest) -> StoredResponse | No
         "digest": request.digest,
         "created_at": request.at,
     }
-    first = insert(table).values(values).on_conflict_do_nothing().returning(table.c.key)
-    if db.execute(first).first() is not None:
+    statement = insert(table).values(values).on_conflict_do_nothing().returning(table.c.key)
+    if db.execute(statement).first() is not None:
         return None
-    return _stored_response(db.execute(select(table).where(*key)).one(), request)
+    return _stored_response(db.execute(select(table).where(*conditions)).one(), request)
 
 
 def _stored_response(row: Row[Any], request: IdempotentRequest) -> StoredResponse:
@@ -72,22 +72,24 @@ def _stored_response(row: Row[Any], request: IdempotentRequest) -> StoredRespons
 
 def find_response(db: Connection, request: IdempotentRequest) -> StoredResponse | None:
     """Look up a stored response without claiming the key."""
-    row = db.execute(select(table).where(*_key(request), table.c.created_at > request.at - RESPONSE_TTL)).one_or_none()
+    row = db.execute(
+        select(table).where(*_key_conditions(request), table.c.created_at > request.at - RESPONSE_TTL)
+    ).one_or_none()
     return None if row is None else _stored_response(row, request)
 
 
 def store_response(db: Connection, request: IdempotentRequest, response: StoredResponse) -> None:
     values = {"status": response.status, "headers": list(response.headers), "body": response.body, "run": response.run}
-    db.execute(update(table).where(*_key(request)).values(values))
+    db.execute(update(table).where(*_key_conditions(request)).values(values))
 
 
 def run_once(
     db: Connection, request: IdempotentRequest, work: Callable[[Connection], StoredResponse]
 ) -> tuple[StoredResponse, bool]:
     """Do the work unless it was done before; returns the response and whether it is a replay."""
-    before = claim_key(db, request)
-    if before is not None:
-        return before, True
+    earlier = claim_key(db, request)
+    if earlier is not None:
+        return earlier, True
     response = work(db)
     store_response(db, request, response)
     return response, False
@@ -98,7 +100,7 @@ def delete_expired_responses(db: Connection, now: datetime) -> int:
     return db.execute(delete(table).where(table.c.created_at <= now - RESPONSE_TTL)).rowcount
 
 
-def _key(request: IdempotentRequest) -> list[Any]:
+def _key_conditions(request: IdempotentRequest) -> list[Any]:
     columns = table.c
     return [
         columns.project == request.project,
@@ -113,14 +115,14 @@ def claim_for_run(db: Connection, request: IdempotentRequest, run: str) -> Store
     response = claim_key(db, request)
     if response is not None and not _is_abandoned(db, request, response):
         return response
-    db.execute(update(table).where(*_key(request)).values(run=run, created_at=request.at))
+    db.execute(update(table).where(*_key_conditions(request)).values(run=run, created_at=request.at))
     return None
 
 
 def release_claim(db: Connection, request: IdempotentRequest, run: str) -> None:
     """Release the claim of a run that was not started, so that a retry can start it."""
     if runs.get_run(db, request.project, run) is None:
-        db.execute(delete(table).where(*_key(request), table.c.run == run))
+        db.execute(delete(table).where(*_key_conditions(request), table.c.run == run))
 
 
 def _is_abandoned(db: Connection, request: IdempotentRequest, response: StoredResponse) -> bool:
@@ -128,5 +130,5 @@ def _is_abandoned(db: Connection, request: IdempotentRequest, response: StoredRe
         response.run is not None and runs.get_run(db, request.project, response.run) is not None
     ):
         return False
-    since = db.scalar(select(table.c.created_at).where(*_key(request)))
+    since = db.scalar(select(table.c.created_at).where(*_key_conditions(request)))
     return since is not None and request.at - since >= CLAIM_TIMEOUT

@@ -108,16 +108,16 @@ class ChangeWatchers:
     """Handlers of this process's changes, called on their own event loops from any thread."""
 
     def __init__(self) -> None:
-        self._all: list[tuple[asyncio.AbstractEventLoop, ChangeHandler]] = []
+        self._handlers: list[tuple[asyncio.AbstractEventLoop, ChangeHandler]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return bool(self._handlers)
 
     def add(self, handler: ChangeHandler) -> None:
         """Call the handler from now on, on the running event loop."""
-        self._all.append((asyncio.get_running_loop(), handler))
+        self._handlers.append((asyncio.get_running_loop(), handler))
 
     def notify(self, changes: Sequence[Change]) -> None:
-        for loop, handler in self._all:
+        for loop, handler in self._handlers:
             with suppress(RuntimeError):  # The event loop is closed.
                 loop.call_soon_threadsafe(handler, changes)

@@ -2,7 +2,7 @@
 
 A cursor holds the sort key of the last row of a page, so inserted or deleted rows do not make others repeat or
 disappear. It is bound to the project and filters of its list. It needs no secret: the project is always the
-caller's, and its values are only compared with.
+caller's, and its values are only used in comparisons.
 """
 
 import base64

@@ -39,7 +39,7 @@ def permission_warnings(database: Path) -> list[str]:
     """Return a warning with its remedy for each file, and the directory, that other users can read."""
     if os.name != "posix":  # pragma: no cover - elsewhere modes mean little
         return []
-    files = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
+    files = [database, *(database.with_name(database.name + suffix) for suffix in ("-wal", "-shm"))]
     readable = [(path, 0o600) for path in files if _is_readable_by_others(path)]
     if database.parent == default_path().parent and _is_readable_by_others(database.parent):
         readable.append((database.parent, 0o700))  # Only the default directory is Palaver's to protect.

@@ -61,7 +61,7 @@ class NotificationListener:
         return self._is_connected.is_set()
 
     async def listen(self, handler: NotificationHandler) -> None:
-        """Call the handler, on this event loop, with every notification. Waits until the first connection stands."""
+        """Call the handler, on this event loop, with every notification. Waits for the first connection."""
         self._handlers.append((asyncio.get_running_loop(), handler))
         if not self._thread.is_alive() and not self._stopped.is_set():
             self._thread.start()
@@ -78,51 +78,51 @@ class NotificationListener:
     # The listener thread
 
     def _run(self) -> None:
-        pause, first = 0.1, True
+        delay_s, is_first = 0.1, True
         while not self._stopped.is_set():
             try:
-                with self._open() as line, selectors.DefaultSelector() as ready:
-                    ready.register(line.pgconn.socket, selectors.EVENT_READ)
-                    ready.register(self._wake_receiver, selectors.EVENT_READ)
+                with self._open() as connection, selectors.DefaultSelector() as selector:
+                    selector.register(connection.pgconn.socket, selectors.EVENT_READ)
+                    selector.register(self._wake_receiver, selectors.EVENT_READ)
                     self._is_connected.set()
-                    if not first:
+                    if not is_first:
                         self._dispatch(Notification("missed", ()))
-                    pause, first = 0.1, False
+                    delay_s, is_first = 0.1, False
                     while not self._stopped.is_set():
-                        self._wait(line, ready)
+                        self._wait(connection, selector)
             except (psycopg.Error, OSError) as error:
                 if self._is_connected.is_set():
                     log.info("Notices of other processes are not heard for the moment: %s", str(error).strip())
             finally:
                 self._is_connected.clear()
-            self._stopped.wait(pause)
-            pause = min(pause * 2, _MAX_RECONNECT_DELAY_S)
+            self._stopped.wait(delay_s)
+            delay_s = min(delay_s * 2, _MAX_RECONNECT_DELAY_S)
 
     def _open(self) -> ListenConnection:
-        line = self._connect()
+        connection = self._connect()
         try:
             # A suspended process or a dead network must not fill the server's notification queue.
-            line.execute("SET tcp_user_timeout = 60000")
-            line.execute(f"LISTEN {CHANNEL}")
+            connection.execute("SET tcp_user_timeout = 60000")
+            connection.execute(f"LISTEN {CHANNEL}")
         except BaseException:
-            line.close()
+            connection.close()
             raise
-        return line
+        return connection
 
-    def _wait(self, line: ListenConnection, ready: selectors.BaseSelector) -> None:
-        if not ready.select(_IDLE_CHECK_S):
-            line.execute("SELECT 1")
+    def _wait(self, connection: ListenConnection, selector: selectors.BaseSelector) -> None:
+        if not selector.select(_IDLE_CHECK_S):
+            connection.execute("SELECT 1")
         names_by_kind: dict[NotificationKind, dict[str, None]] = {}
-        for one in line.notifies(timeout=0):
-            if (notice := parse_notification(one.payload)) is not None:
-                names_by_kind.setdefault(notice.kind, {}).update(dict.fromkeys(notice.names))
+        for message in connection.notifies(timeout=0):
+            if (notification := parse_notification(message.payload)) is not None:
+                names_by_kind.setdefault(notification.kind, {}).update(dict.fromkeys(notification.names))
         for kind, names in names_by_kind.items():
             self._dispatch(Notification(kind, list(names)))
 
-    def _dispatch(self, notice: Notification) -> None:
+    def _dispatch(self, notification: Notification) -> None:
         for loop, handler in self._handlers:
             with suppress(RuntimeError):  # The event loop is closed.
-                loop.call_soon_threadsafe(handler, notice)
+                loop.call_soon_threadsafe(handler, notification)
 
 
 P = ParamSpec("P")

@@ -46,8 +46,8 @@ def _row_to_project(row: Row[Any]) -> Project:
 
 
 def has_active_runs(db: Connection, name: str) -> bool:
-    alive = select(runs.c.id).where(runs.c.project == name, runs.c.ended_at.is_(None))
-    return bool(db.scalar(select(exists(alive))))
+    active = select(runs.c.id).where(runs.c.project == name, runs.c.ended_at.is_(None))
+    return bool(db.scalar(select(exists(active))))
 
 
 def revoke_access(db: Connection, name: str) -> list[str]:
@@ -74,5 +74,5 @@ def delete_project_batch(db: Connection, name: str, *, limit: int = 100) -> bool
 
 def _delete_rows(db: Connection, table: Table, name: str, limit: int) -> int:
     key: list[Any] = list(table.primary_key.columns)
-    some = select(*key).where(table.c.project == name).limit(limit)
-    return db.execute(delete(table).where(tuple_(*key).in_(some))).rowcount
+    batch = select(*key).where(table.c.project == name).limit(limit)
+    return db.execute(delete(table).where(tuple_(*key).in_(batch))).rowcount

@@ -32,14 +32,14 @@ def attach_redactor(db: Connection, redactor: StorageRedactor) -> None:
     db.info[_REDACTOR_KEY] = redactor
 
 
-def redactor_of(db: Connection) -> StorageRedactor | None:
+def get_redactor(db: Connection) -> StorageRedactor | None:
     return db.info.get(_REDACTOR_KEY)
 
 
 def redact_messages(
     db: Connection, project: str, workflow: str | None, messages: Sequence[Message]
 ) -> Sequence[Message]:
-    redactor = redactor_of(db)
+    redactor = get_redactor(db)
     return messages if redactor is None or not messages else redactor.messages(project, workflow, messages)
 
 
@@ -48,5 +48,5 @@ def redact_title(db: Connection, project: str, workflow: str | None, title: str)
 
 
 def redact_inputs(db: Connection, project: str, workflow: str | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    redactor = redactor_of(db)
+    redactor = get_redactor(db)
     return inputs if redactor is None or not inputs else redactor.inputs(project, workflow, inputs)

@@ -14,11 +14,13 @@ DELETE_BATCH = 200
 
 def delete_old_runs(db: Connection, before: datetime) -> int:
     """Delete runs that ended before a time, except runs of threads and board cells, and stored responses."""
-    cell = exists().where(
+    in_cell = exists().where(
         cells.c.project == runs_table.c.project, cells.c.board == runs_table.c.board, cells.c.run == runs_table.c.id
     )
-    free = (runs_table.c.thread.is_(None), runs_table.c.stored.is_(False), ~cell)
-    return _delete_batch(db, select(runs_table.c.project, runs_table.c.id).where(runs_table.c.ended_at < before, *free))
+    conditions = (runs_table.c.thread.is_(None), runs_table.c.stored.is_(False), ~in_cell)
+    return _delete_batch(
+        db, select(runs_table.c.project, runs_table.c.id).where(runs_table.c.ended_at < before, *conditions)
+    )
 
 
 def delete_all_but_newest(db: Connection, count: int) -> int:
@@ -32,7 +34,7 @@ def delete_all_but_newest(db: Connection, count: int) -> int:
 def _delete_batch(db: Connection, query: Select[Any, Any]) -> int:
     keys = [(row.project, row.id) for row in db.execute(query.limit(DELETE_BATCH))]
     for project in sorted({project for project, _ in keys}):  # The same order in all processes avoids deadlocks.
-        runs.delete_runs(db, project, [run for of, run in keys if of == project])
+        runs.delete_runs(db, project, [run for run_project, run in keys if run_project == project])
     return len(keys)
 
 

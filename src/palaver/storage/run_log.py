@@ -23,44 +23,44 @@ from palaver.storage.threads.message_tree import Node, node_row
 
 def record_runs(
     db: Connection,
-    new: Sequence[NewRun],
+    new_runs: Sequence[NewRun],
     batches: Sequence[EventBatch],
     ended: Sequence[FinishedRun],
     now: datetime,
     followed: Collection[str] = (),
     process: str | None = None,
 ) -> None:
-    """Write new runs, events and ends; notify other processes of the growth of `followed` runs.
+    """Write new runs, events and endings; notify other processes of the growth of `followed` runs.
 
     If other processes considered this one dead and ended or restarted some of its runs, their events are ignored.
     """
     if process is not None and db.dialect.name == "postgresql":  # A SQLite file has only one server.
-        lost = runs.find_lost_runs(db, process, {one.run for one in batches} - {one.started.run_id for one in new})
-        batches = [one for one in batches if one.run not in lost]
-        ended = [one for one in ended if one.started.run_id not in lost]
-    endings = {one.started.run_id: _run_ending(one, now) for one in ended}
-    replies = list(endings.values())
-    rows = [_run_row(one, endings.pop(one.started.run_id, None)) for one in new]
+        new_ids = {run.started.run_id for run in new_runs}
+        lost = runs.find_lost_runs(db, process, {batch.run for batch in batches} - new_ids)
+        batches = [batch for batch in batches if batch.run not in lost]
+        ended = [run for run in ended if run.started.run_id not in lost]
+    endings = {run.started.run_id: _run_ending(run, now) for run in ended}
+    all_endings = list(endings.values())
+    rows = [_run_row(run, endings.pop(run.started.run_id, None)) for run in new_runs]
     if rows:
         runs.insert_runs(db, rows)
-    for one in new:
-        if _has_content(one):
-            files.add_run_references(db, one.origin.project, one.started.run_id, _call_messages(one))
-    _add_reply_references(db, replies)
+    for run in new_runs:
+        if _has_content(run):
+            files.add_run_references(db, run.origin.project, run.started.run_id, _call_messages(run))
+    _add_reply_references(db, all_endings)
     if batches:
         runs.append_events(db, batches)
-        recent = {one.started.run_id for one in (*new, *ended)}  # Their rows have it already.
-        runs.set_first_output(db, [one for one in batches if one.first_output_at is not None and one.run not in recent])
+        recent = {run.started.run_id for run in (*new_runs, *ended)}  # Their rows have it already.
+        runs.set_first_output(db, [batch for batch in batches if batch.first_output_at and batch.run not in recent])
     if endings:
         runs.end_runs(db, list(endings.values()))
-    for one in ended:
-        if one.origin.was_queued:
-            _redact_call(db, one.origin.project, one.started.run_id)
-        if one.origin.thread is not None:
-            _append_to_thread(db, one, now)
-    notifications.mark_all_changed(
-        db, (change for one in (*new, *ended) for change in _run_changes(one.origin, one.started.run_id))
-    )
+    for run in ended:
+        if run.origin.was_queued:
+            _redact_call(db, run.origin.project, run.started.run_id)
+        if run.origin.thread is not None:
+            _append_to_thread(db, run, now)
+    changes = (change for run in (*new_runs, *ended) for change in _run_changes(run.origin, run.started.run_id))
+    notifications.mark_all_changed(db, changes)
     notifications.notify(db, "grew", followed)
 
 
@@ -155,12 +155,12 @@ def _run_ending(finished: FinishedRun, now: datetime) -> RunEnding:
         usage=reply.usage,
         reply=stored_reply,
         preview_out=None if stored_reply is None else _output_preview(stored_reply),
-        first_output_at=finished.first_output_at or (None if _value(last) is msgspec.UNSET else last.at),
+        first_output_at=finished.first_output_at or (None if _final_value(last) is msgspec.UNSET else last.at),
         ended_at=last.at or now,
     )
 
 
-def _value(last: TerminalEvent) -> Any:
+def _final_value(last: TerminalEvent) -> Any:
     return last.value if isinstance(last, RunFinished) else msgspec.UNSET
 
 
@@ -201,7 +201,7 @@ def _append_to_thread(db: Connection, finished: FinishedRun, now: datetime) -> N
 
 def _redact_call(db: Connection, project: str, run: str) -> None:
     """Redact the call of a queued run, which had to be stored in full until the run ended."""
-    redactor = redaction.redactor_of(db)
+    redactor = redaction.get_redactor(db)
     stored = None if redactor is None else runs.get_stored_run(db, project, run)
     call = None if stored is None else runs.decode_call(stored)
     if redactor is None or stored is None or call is None:

@@ -34,8 +34,8 @@ from palaver.storage.tables import IS_UNUSUAL, events, processes, runs
 
 
 def _upsert_events(insert: sqlite.Insert | postgresql.Insert) -> Executable:
-    grown = {"count": insert.excluded.count, "data": insert.excluded.data}
-    return insert.on_conflict_do_update(index_elements=["project", "run", "first"], set_=grown)
+    new_values = {"count": insert.excluded.count, "data": insert.excluded.data}
+    return insert.on_conflict_do_update(index_elements=["project", "run", "first"], set_=new_values)
 
 
 _insert_events = {
@@ -117,7 +117,6 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
-_COLUMN = runs.c
 
 
 class StoredRun(msgspec.Struct, frozen=True):
@@ -145,9 +144,9 @@ class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ENDING_FIELDS = [name for name in RunEnding.__struct_fields__ if name not in ("project", "id")]
-_update_one = update(runs).where(_COLUMN.project == bindparam("of_project"), _COLUMN.id == bindparam("of_id"))
-_update_ending = _update_one.values({name: bindparam(name) for name in _ENDING_FIELDS})
-_update_first_output = _update_one.values(first_output_at=bindparam("at"))
+_update_by_id = update(runs).where(runs.c.project == bindparam("of_project"), runs.c.id == bindparam("of_id"))
+_update_ending = _update_by_id.values({name: bindparam(name) for name in _ENDING_FIELDS})
+_update_first_output = _update_by_id.values(first_output_at=bindparam("at"))
 
 
 def _upsert_run(insert: sqlite.Insert | postgresql.Insert) -> Executable:
@@ -175,7 +174,7 @@ def end_runs(db: Connection, endings: Sequence[RunEnding]) -> None:
 
 
 def update_run(db: Connection, project: str, run: str, **values: Any) -> None:
-    db.execute(update(runs).where(_COLUMN.project == project, _COLUMN.id == run).values(**values))
+    db.execute(update(runs).where(runs.c.project == project, runs.c.id == run).values(**values))
 
 
 def set_first_output(db: Connection, batches: Sequence[EventBatch]) -> None:
@@ -191,7 +190,7 @@ def get_run(db: Connection, project: str, run: str) -> RunRow | None:
 
 
 def get_stored_run(db: Connection, project: str, run: str) -> StoredRun | None:
-    query = select(*_COLUMNS, _COLUMN.call, _COLUMN.reading, _COLUMN.reply)
+    query = select(*_COLUMNS, runs.c.call, runs.c.reading, runs.c.reply)
     row = db.execute(_where_run(query, project, run)).mappings().one_or_none()
     if row is None:
         return None
@@ -208,32 +207,32 @@ def decode_call(stored: StoredRun) -> Call | None:
 def list_active_in_session(db: Connection, project: str, workflow: str, session: str) -> list[RunRow]:
     """List the active runs of a session, in any process."""
     query = select(*_COLUMNS).where(
-        _COLUMN.project == project, _COLUMN.session == session, _COLUMN.workflow == workflow, _COLUMN.ended_at.is_(None)
+        runs.c.project == project, runs.c.session == session, runs.c.workflow == workflow, runs.c.ended_at.is_(None)
     )
-    return _fetch_rows(db, query.order_by(_COLUMN.id))
+    return _fetch_rows(db, query.order_by(runs.c.id))
 
 
 def request_cancel(db: Connection, project: str, run: str, at: datetime) -> None:
-    query = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
-    db.execute(query.where(_COLUMN.cancel_asked_at.is_(None)).values(cancel_asked_at=at))
+    query = update(runs).where(runs.c.project == project, runs.c.id == run, runs.c.ended_at.is_(None))
+    db.execute(query.where(runs.c.cancel_asked_at.is_(None)).values(cancel_asked_at=at))
     notifications.notify(db, "cancel", [run])
 
 
 def list_cancel_requests(db: Connection, process: str) -> list[str]:
-    query = select(_COLUMN.id).where(_COLUMN.ended_at.is_(None), _COLUMN.process == process)
-    return list(db.scalars(query.where(_COLUMN.cancel_asked_at.is_not(None))))
+    query = select(runs.c.id).where(runs.c.ended_at.is_(None), runs.c.process == process)
+    return list(db.scalars(query.where(runs.c.cancel_asked_at.is_not(None))))
 
 
 def set_read_at(db: Connection, project: str, run: str, at: datetime) -> None:
     """Tell the process of a run that another process reads it."""
-    query = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
+    query = update(runs).where(runs.c.project == project, runs.c.id == run, runs.c.ended_at.is_(None))
     db.execute(query.values(read_at=at))
     notifications.notify(db, "followed", [run])
 
 
 def get_read_at(db: Connection, project: str, run: str) -> datetime | None:
     """Return when another process last read the run."""
-    return db.scalar(_where_run(select(_COLUMN.read_at), project, run))
+    return db.scalar(_where_run(select(runs.c.read_at), project, run))
 
 
 def run_durations(db: Connection, project: str, ids: Collection[str]) -> dict[str, float]:
@@ -244,26 +243,26 @@ def run_durations(db: Connection, project: str, ids: Collection[str]) -> dict[st
 
 
 def list_unfinished_runs(db: Connection, process_ids: Sequence[str]) -> list[RunRow]:
-    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(process_ids)))
+    return _fetch_rows(db, select(*_COLUMNS).where(runs.c.ended_at.is_(None), runs.c.process.in_(process_ids)))
 
 
 def list_orphaned_runs(db: Connection) -> list[RunRow]:
     """List the active runs of processes that are no longer registered."""
     registered = select(processes.c.id)
-    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(registered)))
+    return _fetch_rows(db, select(*_COLUMNS).where(runs.c.ended_at.is_(None), runs.c.process.not_in(registered)))
 
 
 def find_lost_runs(db: Connection, process: str, ids: Collection[str]) -> set[str]:
     """Return the runs among `ids` that another process has ended or restarted."""
     if not ids:
         return set()
-    query = select(_COLUMN.id).where(_COLUMN.id.in_(ids), _COLUMN.process == process, _COLUMN.status != "interrupted")
+    query = select(runs.c.id).where(runs.c.id.in_(ids), runs.c.process == process, runs.c.status != "interrupted")
     return set(ids) - set(db.scalars(query.with_for_update()))
 
 
 def lock_active_run(db: Connection, project: str, run: str) -> bool:
     """Lock an active run until the transaction ends; False if the run has ended."""
-    query = _where_run(select(_COLUMN.id), project, run).where(_COLUMN.ended_at.is_(None)).with_for_update()
+    query = _where_run(select(runs.c.id), project, run).where(runs.c.ended_at.is_(None)).with_for_update()
     return db.execute(query).one_or_none() is not None
 
 
@@ -271,7 +270,7 @@ def delete_runs(db: Connection, project: str, ids: Sequence[str]) -> int:
     """Delete runs, their logs, and files that nothing else references; returns the number of runs."""
     delete_events(db, project, ids)
     files.remove_references(db, project, ids)
-    return db.execute(delete(runs).where(_COLUMN.project == project, _COLUMN.id.in_(ids))).rowcount
+    return db.execute(delete(runs).where(runs.c.project == project, runs.c.id.in_(ids))).rowcount
 
 
 def _fetch_rows(db: Connection, query: Select[Any]) -> list[RunRow]:
@@ -279,7 +278,7 @@ def _fetch_rows(db: Connection, query: Select[Any]) -> list[RunRow]:
 
 
 def _where_run(query: Select[Any], project: str, run: str) -> Select[Any]:
-    return query.where(_COLUMN.project == project, _COLUMN.id == run)
+    return query.where(runs.c.project == project, runs.c.id == run)
 
 
 _EXACT_FILTERS = ("workflow", "variant", "status", "protocol", "thread", "board", "key", "user")
@@ -345,7 +344,7 @@ def _filtered_runs(db: Connection, project: str, filters: RunFilters) -> Select[
             query = query.where(runs.c[name] == storable_text(value))
     if filters.status in ("queued", "running"):
         # Active runs have a small partial index, which a direct condition would not use.
-        active = runs.alias("going")
+        active = runs.alias("active")
         active_ids = select(active.c.id).where(active.c.ended_at.is_(None), active.c.status == filters.status)
         query = query.where(runs.c.id.in_(active_ids))
     if filters.status in ("failed", "cancelled", "interrupted"):
@@ -359,7 +358,7 @@ def _filtered_runs(db: Connection, project: str, filters: RunFilters) -> Select[
         query = query.where(runs.c.created_at < filters.until, runs.c.id < _first_id(filters.until, 1))
     if filters.search:
         query = query.where(
-            or_(*(_preview_contains(db, cell, filters.search) for cell in (runs.c.preview_in, runs.c.preview_out)))
+            or_(*(_preview_contains(db, column, filters.search) for column in (runs.c.preview_in, runs.c.preview_out)))
         )
     return query
 
@@ -369,12 +368,12 @@ def _first_id(moment: datetime, offset_ms: int) -> str:
     return f"run_{sortable_id(max(int(moment.timestamp() * 1000) + offset_ms, 0), 0)[:10]}"
 
 
-def _preview_contains(db: Connection, cell: ColumnElement[Any], text: str) -> ColumnElement[bool]:
+def _preview_contains(db: Connection, column: ColumnElement[Any], text: str) -> ColumnElement[bool]:
     """Whether a preview contains the text. Previews are stored as JSON, so the encoded text is searched."""
     needle = msgspec.json.encode(storable_text(text)).decode()[1:-1]
-    raw = func.convert_from(cell, "UTF8").collate("C") if db.dialect.name == "postgresql" else cast(cell, Text)
-    is_there = func.lower(raw).contains(_ascii_lower(needle), autoescape=True)
-    return case((cell.is_(None), false()), else_=is_there)
+    raw = func.convert_from(column, "UTF8").collate("C") if db.dialect.name == "postgresql" else cast(column, Text)
+    contains = func.lower(raw).contains(_ascii_lower(needle), autoescape=True)
+    return case((column.is_(None), false()), else_=contains)
 
 
 def _ascii_lower(text: str) -> str:

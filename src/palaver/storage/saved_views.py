@@ -1,4 +1,4 @@
-"""Saved views: filters of a page of the web, stored under a name for the project."""
+"""Saved views: filters of a page of the web interface, stored under a name for the project."""
 
 from datetime import datetime
 from typing import Any
@@ -32,18 +32,18 @@ def list_views(db: Connection, project: str, page: str, window: Window = FIRST_P
 
 
 def insert_view(db: Connection, project: str, view: SavedView) -> None:
-    of_page = select(func.count()).where(table.c.project == project, table.c.page == view.page)
-    if db.execute(of_page).scalar_one() >= MAX_VIEWS:
+    count = select(func.count()).where(table.c.project == project, table.c.page == view.page)
+    if db.execute(count).scalar_one() >= MAX_VIEWS:
         raise TooLarge(f"There are {MAX_VIEWS} views of this page already: delete one first.")
     db.execute(insert(table).values(project=project, **msgspec.structs.asdict(view)))
 
 
 def replace_view(db: Connection, project: str, view: str, *, name: str, body: Any, at: datetime) -> SavedView:
-    is_view = (table.c.project == project, table.c.id == view)
-    row = db.execute(select(table).where(*is_view).with_for_update()).one_or_none()
+    conditions = (table.c.project == project, table.c.id == view)
+    row = db.execute(select(table).where(*conditions).with_for_update()).one_or_none()
     if row is None:
         raise _view_not_found(view)
-    db.execute(update(table).where(*is_view).values(name=name, body=body, updated_at=at))
+    db.execute(update(table).where(*conditions).values(name=name, body=body, updated_at=at))
     return msgspec.structs.replace(_row_to_view(row), name=name, body=body, updated_at=at)
 
 

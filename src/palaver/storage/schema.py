@@ -20,7 +20,7 @@ metadata = MetaData(
 
 
 def project_column() -> Column[str]:
-    """The project of a row. Every query is limited to one project."""
+    """Return the column of a row's project. Every query is limited to one project."""
     return Column("project", String(32), nullable=False)
 
 

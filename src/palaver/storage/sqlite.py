@@ -135,12 +135,12 @@ class SqliteDatabase:
     # The writer thread
 
     def _write_loop(self) -> None:
-        last = False
-        while not last:
+        is_closing = False
+        while not is_closing:
             group = [self._jobs.get()]
             while len(group) < _MAX_GROUP and not self._jobs.empty():
                 group.append(self._jobs.get())
-            last = None in group
+            is_closing = None in group
             self._write([job for job in group if job is not None])
             group.clear()  # Release the jobs while waiting for more.
 
@@ -181,9 +181,9 @@ _Results = list[tuple[_Job, Any, BaseException | None]]
 def _resolve_all(results: _Results) -> None:
     """Resolve the futures, with one call into each event loop."""
     for loop in {job.loop for job, _, _ in results}:
-        of_loop = [result for result in results if result[0].loop is loop]
+        loop_results = [result for result in results if result[0].loop is loop]
         if not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, of_loop)
+            loop.call_soon_threadsafe(_resolve, loop_results)
 
 
 def _resolve(results: _Results) -> None:

@@ -92,7 +92,7 @@ def find_variant(db: Connection, project: str, workflow: str, name: str) -> Vari
 def list_variants(
     db: Connection, project: str, *, workflow: str | None = None, archived: bool = False, window: Window = FIRST_PAGE
 ) -> Page[Variant]:
-    """List the variants of a workflow, or of all."""
+    """List the variants of a workflow, or of all workflows."""
     query = _select_variants(project)
     if workflow is not None:
         query = query.where(table.c.workflow == workflow)
@@ -172,7 +172,7 @@ def update_variant(
         if changed.name == DEFAULT_VARIANT:
             raise NameTaken(f"The variant {DEFAULT_VARIANT!r} is made by the code itself.", pointer="/name")
         _check_name_free(db, project, changed)
-    db.execute(update(table).where(*_is_variant(project, variant)).values(**fields, updated_at=at))
+    db.execute(update(table).where(*_variant_conditions(project, variant)).values(**fields, updated_at=at))
     mark_changed(db, Change(project, "variant", variant))
     return VariantHead(msgspec.structs.replace(changed, updated_at=at), head)
 
@@ -194,7 +194,7 @@ def commit_version(
             details={"head": current.head},
         )
     newer = msgspec.structs.replace(current, head=current.head + 1)
-    db.execute(update(table).where(*_is_variant(project, variant)).values(head=newer.head, updated_at=at))
+    db.execute(update(table).where(*_variant_conditions(project, variant)).values(head=newer.head, updated_at=at))
     return _insert_version(db, project, newer, draft, at), True
 
 
@@ -243,7 +243,7 @@ def _name_taken(name: str, *, archived: bool) -> NameTaken:
     return NameTaken(f"A variant {name!r} is {tail}.", pointer="/name")
 
 
-# Rows
+# Database rows
 
 
 def _select_variants(project: str) -> Select[Any]:
@@ -255,7 +255,7 @@ def _select_versions(project: str, variant: str) -> Select[Any]:
     return select(versions_table).where(and_(columns.project == project, columns.variant == variant))
 
 
-def _is_variant(project: str, variant: str) -> tuple[Any, Any]:
+def _variant_conditions(project: str, variant: str) -> tuple[Any, Any]:
     return table.c.project == project, table.c.id == variant
 
 

@@ -174,7 +174,7 @@ class LiveEvaluationWorker:
                 rule.id,
                 trace_query(rule),
                 self._now(),
-                is_meant=_selector(rule),
+                is_selected=_selector(rule),
                 settled=settled,
                 quiet=self._quiet_time,
                 idle=self._idle_time,

@@ -32,7 +32,7 @@ from palaver.storage.schema import storable_text
 from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import SpanArrival, SpanQuery
 from palaver.storage.spans.stats import EPOCH, MAX_ROWS, STEP_MICROSECONDS, TimeStep
-from palaver.storage.spans.tables import IS_HEAD, spans
+from palaver.storage.spans.tables import HEAD, spans
 from palaver.storage.tables import processes
 
 MAX_LIVE_EVALUATORS = 100
@@ -49,7 +49,7 @@ class LiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
     """Whether whole sessions are scored, once they are idle."""
     enabled: bool
     place: int = 0
-    """The arrival position up to which it has scanned."""
+    """The arrival position up to which the evaluator has scanned."""
     key: str | None
     created_at: datetime
     updated_at: datetime
@@ -84,9 +84,9 @@ def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PA
 
 
 def list_enabled(db: Connection) -> list[EnabledEvaluator]:
-    query = select(*_EVALUATOR_FIELDS, rules.c.project.label("of")).where(rules.c.enabled.is_(True))
+    query = select(*_EVALUATOR_FIELDS, rules.c.project).where(rules.c.enabled.is_(True))
     return [
-        EnabledEvaluator(row.of, _row_to_evaluator(row))
+        EnabledEvaluator(row.project, _row_to_evaluator(row))
         for row in db.execute(query.order_by(rules.c.project, rules.c.id))
     ]
 
@@ -206,7 +206,7 @@ def scan_arrivals(
     query: SpanQuery,
     now: datetime,
     *,
-    is_meant: Callable[[SpanArrival], bool],
+    is_selected: Callable[[SpanArrival], bool],
     settled: int | None = None,
     quiet: timedelta = TRACE_QUIET_TIME,
     idle: timedelta = SESSION_IDLE_TIME,
@@ -222,18 +222,17 @@ def scan_arrivals(
     evaluator = db.execute(lock.with_for_update(skip_locked=True)).one_or_none()
     if evaluator is None:
         return False
-    last = span_queries.last_position(db) if settled is None else settled
-    first = (
-        evaluator.place if settled is not None else min(evaluator.place, last)
-    )  # SQLite reuses positions of deleted spans.
-    arrived = span_queries.list_arrivals(db, project, first, query, heads=True, limit=SCAN_BATCH)
+    last_position = span_queries.last_position(db) if settled is None else settled
+    # SQLite reuses positions of deleted spans.
+    start = evaluator.place if settled is not None else min(evaluator.place, last_position)
+    arrived = span_queries.list_arrivals(db, project, start, query, heads=True, limit=SCAN_BATCH)
     for arrival in arrived:
-        if is_meant(arrival):
+        if is_selected(arrival):
             delay = quiet if arrival.row.parent_id is None and not evaluator.session else idle
             _upsert_case(db, project, rule, arrival, is_session=evaluator.session, due=now + delay)
     is_full = len(arrived) == SCAN_BATCH
-    last_seen = arrived[-1].position if arrived else first
-    place = last_seen if is_full else max(last_seen, last)
+    last_seen = arrived[-1].position if arrived else start
+    place = last_seen if is_full else max(last_seen, last_position)
     if place != evaluator.place:
         db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(place=place))
     return is_full
@@ -245,9 +244,9 @@ def _upsert_case(
     subject = arrival.row.session if is_session else arrival.row.trace_id
     if subject is None:
         return
-    is_case = _is_case(project, rule, subject)
-    state = db.scalar(select(cases.c.state).where(*is_case))
-    # Spans that arrived together do not delay it again.
+    conditions = _case_conditions(project, rule, subject)
+    state = db.scalar(select(cases.c.state).where(*conditions))
+    # Spans that arrived together delay the case only once.
     newest = _last_arrival(db, project, subject, is_session=is_session)
     values: dict[str, Any] = {
         "trace": arrival.row.trace_id,
@@ -260,9 +259,9 @@ def _upsert_case(
         db.execute(insert(cases).values(**key, **values, state="waiting"))
     elif state == "running":
         if is_session:  # The process that scores it will see the new position.
-            db.execute(update(cases).where(*is_case).values(trace=arrival.row.trace_id, place=values["place"]))
+            db.execute(update(cases).where(*conditions).values(trace=arrival.row.trace_id, place=values["place"]))
     elif state == "waiting" or is_session:
-        db.execute(update(cases).where(*is_case).values(**values, state="waiting"))
+        db.execute(update(cases).where(*conditions).values(**values, state="waiting"))
 
 
 # Claims
@@ -288,11 +287,11 @@ def claim_cases(
     due = select(cases.c.project, cases.c.rule).where(IS_UNFINISHED, cases.c.state == "waiting", cases.c.due <= now)
     for project, rule in db.execute(due.distinct().order_by(cases.c.project, cases.c.rule)).all():
         if len(claimed) < room:
-            claimed += _claim_for(db, process, project, rule, now, room - len(claimed), ahead, quiet, idle)
+            claimed += _claim_rule_cases(db, process, project, rule, now, room - len(claimed), ahead, quiet, idle)
     return claimed
 
 
-def _claim_for(
+def _claim_rule_cases(
     db: Connection,
     process: str,
     project: str,
@@ -303,14 +302,16 @@ def _claim_for(
     quiet: timedelta,
     idle: timedelta,
 ) -> list[ClaimedCase]:
-    is_rule = (rules.c.project == project, rules.c.id == rule)
-    lock = select(rules.c.per_minute, rules.c.session, rules.c.paced_until).where(*is_rule, rules.c.enabled.is_(True))
+    rule_conditions = (rules.c.project == project, rules.c.id == rule)
+    lock = select(rules.c.per_minute, rules.c.session, rules.c.paced_until).where(
+        *rule_conditions, rules.c.enabled.is_(True)
+    )
     evaluator = db.execute(lock.with_for_update(skip_locked=True)).one_or_none()
     if evaluator is None:
         return []
     interval = timedelta(minutes=1) / evaluator.per_minute
-    first = now if evaluator.paced_until is None else max(now, evaluator.paced_until)
-    limit = min(room, (now + ahead - first) // interval + 1)
+    first_start = now if evaluator.paced_until is None else max(now, evaluator.paced_until)
+    limit = min(room, (now + ahead - first_start) // interval + 1)
     if limit <= 0:
         return []
     columns = (cases.c.subject, cases.c.trace, cases.c.place, cases.c.attempts)
@@ -325,18 +326,18 @@ def _claim_for(
     query = select(*columns).where(*due)
     claimed: list[ClaimedCase] = []
     for row in db.execute(query.order_by(cases.c.due, cases.c.subject).limit(limit)).all():
-        is_case = _is_case(project, rule, row.subject)
+        conditions = _case_conditions(project, rule, row.subject)
         newest = _last_arrival(db, project, row.subject, is_session=evaluator.session)
         if newest is None:  # The trace was deleted.
-            db.execute(update(cases).where(*is_case).values(state="done"))
+            db.execute(update(cases).where(*conditions).values(state="done"))
         elif newest > row.place:
             delay = quiet if not evaluator.session and _has_root(db, project, row.trace) else idle
-            db.execute(update(cases).where(*is_case).values(place=newest, due=now + delay))
+            db.execute(update(cases).where(*conditions).values(place=newest, due=now + delay))
         else:
-            db.execute(update(cases).where(*is_case).values(state="running", process=process))
-            claimed.append(_claimed_case(row, project, rule, first + interval * len(claimed)))
+            db.execute(update(cases).where(*conditions).values(state="running", process=process))
+            claimed.append(_claimed_case(row, project, rule, first_start + interval * len(claimed)))
     if claimed:
-        db.execute(update(rules).where(*is_rule).values(paced_until=first + interval * len(claimed)))
+        db.execute(update(rules).where(*rule_conditions).values(paced_until=first_start + interval * len(claimed)))
     return claimed
 
 
@@ -367,7 +368,7 @@ def finish_case(
     db: Connection,
     process: str,
     claimed: ClaimedCase,
-    new: Collection[NewLiveScore],
+    new_scores: Collection[NewLiveScore],
     at: datetime,
     *,
     session: str | None,
@@ -375,7 +376,7 @@ def finish_case(
     """Store the scores; False if the process no longer holds the case. A session with new spans is queued again."""
     if not _holds_case(db, process, claimed):
         return False
-    is_case = _is_case(claimed.project, claimed.rule, claimed.subject)
+    conditions = _case_conditions(claimed.project, claimed.rule, claimed.subject)
     of_trace = (scores.c.project == claimed.project, scores.c.trace == claimed.trace)
     db.execute(delete(scores).where(*of_trace, scores.c.rule == claimed.rule))
     common = {
@@ -385,14 +386,14 @@ def finish_case(
         "session": session,
         "created_at": at,
     }
-    rows = [{**common, **msgspec.structs.asdict(score)} for score in new]
+    rows = [{**common, **msgspec.structs.asdict(score)} for score in new_scores]
     if rows:
         db.execute(insert(scores), rows)
-    place = db.scalar(select(cases.c.place).where(*is_case))
+    place = db.scalar(select(cases.c.place).where(*conditions))
     values: dict[str, Any] = {"state": "done", "process": None, "attempts": 0}
     if session is not None and place != claimed.place:
         values |= {"state": "waiting", "due": at + SESSION_IDLE_TIME}
-    db.execute(update(cases).where(*is_case).values(values))
+    db.execute(update(cases).where(*conditions).values(values))
     mark_changed(db, Change(claimed.project, "rule", claimed.rule))
     return True
 
@@ -402,7 +403,7 @@ def retry_case(db: Connection, process: str, claimed: ClaimedCase, at: datetime)
     attempts = claimed.attempts + 1
     state = "done" if attempts >= MAX_ATTEMPTS else "waiting"
     held = (
-        *_is_case(claimed.project, claimed.rule, claimed.subject),
+        *_case_conditions(claimed.project, claimed.rule, claimed.subject),
         cases.c.state == "running",
         cases.c.process == process,
     )
@@ -418,20 +419,20 @@ def release_cases(db: Connection, process: str) -> int:
 
 def has_lost_cases(db: Connection, process: str) -> bool:
     """Whether an unregistered process, other than this one, holds a case."""
-    return db.execute(select(cases.c.rule).where(*_is_lost(process)).limit(1)).first() is not None
+    return db.execute(select(cases.c.rule).where(*_lost_conditions(process)).limit(1)).first() is not None
 
 
 def requeue_lost_cases(db: Connection, process: str) -> int:
     """Requeue the cases of dead processes, and give up those with too many attempts; returns their number."""
     attempts = cases.c.attempts + 1
-    lost = update(cases).where(*_is_lost(process))
+    lost = update(cases).where(*_lost_conditions(process))
     given_up = db.execute(
         lost.where(attempts >= MAX_ATTEMPTS).values(state="done", process=None, attempts=attempts)
     ).rowcount
     return given_up + db.execute(lost.values(state="waiting", process=None, attempts=attempts)).rowcount
 
 
-def _is_lost(process: str) -> tuple[ColumnElement[bool], ...]:
+def _lost_conditions(process: str) -> tuple[ColumnElement[bool], ...]:
     unknown = cases.c.process.not_in(select(processes.c.id))
     return IS_UNFINISHED, cases.c.state == "running", unknown, cases.c.process != process  # type: ignore[return-value]
 
@@ -442,7 +443,7 @@ def _holds_case(db: Connection, process: str, claimed: ClaimedCase) -> bool:
     except NotFound:
         return False
     held = (
-        *_is_case(claimed.project, claimed.rule, claimed.subject),
+        *_case_conditions(claimed.project, claimed.rule, claimed.subject),
         cases.c.state == "running",
         cases.c.process == process,
     )
@@ -462,7 +463,7 @@ def find_orphaned_cases(
     existing = set[tuple[str, str]]()
     for project in {row.project for row in rows}:
         trace_ids = {row.trace for row in rows if row.project == project}
-        heads = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
+        heads = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == HEAD)
         existing |= {(project, trace) for trace in db.scalars(heads.where(spans.c.trace_id.in_(trace_ids)))}
     orphaned = [row for row in rows if (row.project, row.trace) not in existing]
     return orphaned, rows[-1][:3] if len(rows) == limit else None
@@ -470,13 +471,13 @@ def find_orphaned_cases(
 
 def delete_cases(db: Connection, refs: Collection[CaseRef]) -> None:
     for ref in refs:
-        is_case = _is_case(ref.project, ref.rule, ref.subject)
-        db.execute(delete(cases).where(*is_case, cases.c.trace == ref.trace))
+        conditions = _case_conditions(ref.project, ref.rule, ref.subject)
+        db.execute(delete(cases).where(*conditions, cases.c.trace == ref.trace))
         of_trace = (scores.c.project == ref.project, scores.c.trace == ref.trace)
         db.execute(delete(scores).where(*of_trace, scores.c.rule == ref.rule))
 
 
-def _is_case(project: str, rule: str, subject: str) -> tuple[ColumnElement[bool], ...]:
+def _case_conditions(project: str, rule: str, subject: str) -> tuple[ColumnElement[bool], ...]:
     return cases.c.project == project, cases.c.rule == rule, cases.c.subject == subject
 
 
@@ -549,7 +550,7 @@ def score_stats(
 ) -> list[LiveScoreStats]:
     """Return statistics in order of time, at most the latest MAX_ROWS."""
     step = STEP_MICROSECONDS[by]
-    at = (type_coerce(scores.c.created_at, BigInteger) // step).label("step")
+    step_index = (type_coerce(scores.c.created_at, BigInteger) // step).label("step")
     is_scored = scores.c.status == "scored"
     counts = {
         "n": func.count().filter(is_scored),
@@ -560,25 +561,25 @@ def score_stats(
         "errors": func.count().filter(scores.c.status == "error"),
         "cost": func.sum(scores.c.cost),
     }
-    query = select(at, scores.c.name, *(count.label(name) for name, count in counts.items()))
+    query = select(step_index, scores.c.name, *(count.label(name) for name, count in counts.items()))
     query = query.where(scores.c.project == project, scores.c.rule == rule)
     if since is not None:
         query = query.where(scores.c.created_at >= since)
     if until is not None:
         query = query.where(scores.c.created_at < until)
-    latest = query.group_by(at, scores.c.name).order_by(at.desc(), scores.c.name.desc()).limit(MAX_ROWS)
+    latest = query.group_by(step_index, scores.c.name).order_by(step_index.desc(), scores.c.name.desc()).limit(MAX_ROWS)
     rows: Sequence[Any] = db.execute(latest).all()
     return [_row_to_stats(row, step, counts) for row in reversed(rows)]
 
 
 def _row_to_stats(row: Sequence[Any], step: int, names: Iterable[str]) -> LiveScoreStats:
-    at, name, *counts = row
-    counted: dict[str, Any] = dict(zip(names, counts, strict=True))
-    return LiveScoreStats(at=EPOCH + timedelta(microseconds=at * step), evaluator=name, **counted)
+    step_index, name, *counts = row
+    statistics: dict[str, Any] = dict(zip(names, counts, strict=True))
+    return LiveScoreStats(at=EPOCH + timedelta(microseconds=step_index * step), evaluator=name, **statistics)
 
 
 def count_cases(db: Connection, project: str, rule: str) -> CaseCounts:
     of_rule = (cases.c.project == project, cases.c.rule == rule)
-    state = case((cases.c.attempts == DROPPED_ATTEMPTS, "dropped"), else_=cases.c.state).label("as")
+    state = case((cases.c.attempts == DROPPED_ATTEMPTS, "dropped"), else_=cases.c.state).label("outcome")
     query = select(state, func.count()).where(*of_rule).group_by(state)
     return CaseCounts(**{row[0]: row[1] for row in db.execute(query)})

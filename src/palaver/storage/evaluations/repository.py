@@ -1,7 +1,7 @@
 """Evaluations: create, look up, cancel, rerun, finish, delete.
 
 A transaction locks the row of an evaluation before its slices and results. So the counts in the row match the recorded
-results, and of two processes that end the last slices one sees that nothing is left.
+results, and when two processes end the last slices, one of them sees that none is left.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,8 +31,8 @@ def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) 
     if db.execute(unfinished.limit(1)).first() is not None:
         return
     columns = table.c
-    counted = (columns.total, columns.done, columns.failed, columns.errors, columns.reason, columns.cancel_asked_at)
-    query = select(*counted).where(columns.project == project, columns.id == evaluation, columns.ended_at.is_(None))
+    selected = (columns.total, columns.done, columns.failed, columns.errors, columns.reason, columns.cancel_asked_at)
+    query = select(*selected).where(columns.project == project, columns.id == evaluation, columns.ended_at.is_(None))
     row = db.execute(query).one_or_none()
     if row is None:
         return
@@ -52,8 +52,8 @@ def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) 
 def stop_evaluation(db: Connection, project: str, evaluation: str, reason: dict[str, Any] | None, at: datetime) -> None:
     """Stop an evaluation early: cancel waiting slices and notify processes. The first reason counts."""
     columns = table.c
-    running = (columns.project == project, columns.id == evaluation, columns.cancel_asked_at.is_(None))
-    statement = update(table).where(*running).values(cancel_asked_at=at, reason=reason, version=columns.version + 1)
+    not_stopped = (columns.project == project, columns.id == evaluation, columns.cancel_asked_at.is_(None))
+    statement = update(table).where(*not_stopped).values(cancel_asked_at=at, reason=reason, version=columns.version + 1)
     db.execute(statement)
     waiting = (slices.c.project == project, slices.c.evaluation == evaluation, slices.c.state == "waiting")
     db.execute(update(slices).where(*waiting).values(state="done", process=None))
@@ -63,24 +63,19 @@ def stop_evaluation(db: Connection, project: str, evaluation: str, reason: dict[
 
 def count_results(db: Connection, project: str, evaluation: str) -> dict[str, Any]:
     """Return the counts and costs of an evaluation's row, computed from its results."""
-    mine = (results.c.project == project, results.c.evaluation == evaluation)
-    failed = func.count().filter(results.c.status == "failed")
-    of_cells = db.execute(select(func.count(), failed, func.sum(results.c.cost)).where(*mine)).one()
-    theirs = (scores.c.project == project, scores.c.evaluation == evaluation)
-    erred = func.count().filter(scores.c.status == "error")
-    of_scores = db.execute(select(erred, func.sum(scores.c.cost)).where(*theirs)).one()
-    return {
-        "done": of_cells[0] - of_cells[1],
-        "failed": of_cells[1],
-        "cost": of_cells[2],
-        "errors": of_scores[0],
-        "score_cost": of_scores[1],
-    }
+    in_evaluation = (results.c.project == project, results.c.evaluation == evaluation)
+    count_failed = func.count().filter(results.c.status == "failed")
+    query = select(func.count(), count_failed, func.sum(results.c.cost)).where(*in_evaluation)
+    total, failed, cost = db.execute(query).one()
+    in_evaluation = (scores.c.project == project, scores.c.evaluation == evaluation)
+    count_errors = func.count().filter(scores.c.status == "error")
+    errors, score_cost = db.execute(select(count_errors, func.sum(scores.c.cost)).where(*in_evaluation)).one()
+    return {"done": total - failed, "failed": failed, "cost": cost, "errors": errors, "score_cost": score_cost}
 
 
 def update_evaluation(db: Connection, project: str, evaluation: str, at: datetime, **values: Any) -> None:
-    mine = update(table).where(table.c.project == project, table.c.id == evaluation)
-    db.execute(mine.values(**values, version=table.c.version + 1, updated_at=at))
+    statement = update(table).where(table.c.project == project, table.c.id == evaluation)
+    db.execute(statement.values(**values, version=table.c.version + 1, updated_at=at))
     mark_changed(db, Change(project, "evaluation", evaluation))
 
 
@@ -88,7 +83,7 @@ EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", 
 RerunScope = Literal["failed", "errors", "all"]
 """Which cells to repeat: failed ones, also ones with evaluator errors, or all. Cells without a result always run."""
 NO_WORKFLOW_NAME = "-"
-"""Notified for slices that call no workflow."""
+"""The name in notifications about slices that call no workflow."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,9 +104,9 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     recorded: int
     """The seq of the last recorded result."""
     cost: float | None
-    """Of the calls, in US dollars, as far as known."""
+    """Cost of the calls in US dollars, as far as known."""
     score_cost: float | None
-    """Of the evaluators."""
+    """Cost of the evaluators."""
     reason: dict[str, Any] | None
     """Why it ended early: `{"code", "message"}`."""
     key: str | None
@@ -160,7 +155,7 @@ class EvaluationFilters(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     testset: str | None = None
     search: str | None = None
-    """In their names."""
+    """A text in the name."""
 
 
 _EVALUATION_COLUMNS = [table.c[name] for name in Evaluation.__struct_fields__]
@@ -253,22 +248,22 @@ def cancel_evaluation(db: Connection, project: str, evaluation: str, at: datetim
     return get_evaluation(db, project, evaluation)
 
 
-def rerun_evaluation(db: Connection, project: str, evaluation: str, which: RerunScope, at: datetime) -> Evaluation:
+def rerun_evaluation(db: Connection, project: str, evaluation: str, scope: RerunScope, at: datetime) -> Evaluation:
     """Repeat cells of an ended evaluation. Raises StillRunning if it has not ended."""
     if lock_evaluation(db, project, evaluation).ended_at is None:
         raise StillRunning(f"The evaluation {evaluation!r} has not ended: cancel it first, or wait.")
-    mine = and_(results.c.project == project, results.c.evaluation == evaluation)
-    theirs = and_(scores.c.project == project, scores.c.evaluation == evaluation)
-    if which != "all":
-        bad = select(results.c.cell).where(mine, results.c.status == "failed")
-        erred = select(scores.c.cell).where(theirs, scores.c.status == "error")
-        repeated = bad if which == "failed" else bad.union(erred)
+    is_result = and_(results.c.project == project, results.c.evaluation == evaluation)
+    is_score = and_(scores.c.project == project, scores.c.evaluation == evaluation)
+    if scope != "all":
+        failed_cells = select(results.c.cell).where(is_result, results.c.status == "failed")
+        error_cells = select(scores.c.cell).where(is_score, scores.c.status == "error")
+        repeated_cells = failed_cells if scope == "failed" else failed_cells.union(error_cells)
         # The scores last, since they determine which results are deleted.
-        db.execute(delete(results).where(mine, results.c.cell.in_(repeated)))
-        theirs = and_(theirs, scores.c.cell.not_in(select(results.c.cell).where(mine)))
+        db.execute(delete(results).where(is_result, results.c.cell.in_(repeated_cells)))
+        is_score = and_(is_score, scores.c.cell.not_in(select(results.c.cell).where(is_result)))
     else:
-        db.execute(delete(results).where(mine))
-    db.execute(delete(scores).where(theirs))
+        db.execute(delete(results).where(is_result))
+    db.execute(delete(scores).where(is_score))
     _requeue(db, project, evaluation, at)
     return get_evaluation(db, project, evaluation)
 

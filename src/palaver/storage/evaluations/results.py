@@ -17,7 +17,6 @@ from palaver.storage.evaluations import repository, slices
 from palaver.storage.evaluations.slices import Slice
 from palaver.storage.evaluations.tables import evaluation_results as table
 from palaver.storage.evaluations.tables import evaluation_scores as scores
-from palaver.storage.evaluations.tables import evaluation_scores as scores_table
 from palaver.storage.evaluations.tables import evaluations
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.schema import folded_text, storable_text
@@ -31,7 +30,7 @@ _MAX_SEARCH_TEXT = 20_000
 
 class NewScore(msgspec.Struct, frozen=True, kw_only=True):
     evaluator: int
-    """Its index in the plan."""
+    """The evaluator's index in the plan."""
     name: str
     status: ScoreStatus
     passed: bool | None = None
@@ -102,10 +101,10 @@ def find_recorded_cells(db: Connection, project: str, evaluation: str, cells: Co
 
 
 def record_results(
-    db: Connection, process: str, one: Slice, new: Sequence[NewResult], stops: StopConditions, at: datetime
+    db: Connection, process: str, slice_: Slice, results: Sequence[NewResult], stops: StopConditions, at: datetime
 ) -> RecordOutcome:
     """Record results of a slice that the process holds. Existing results are not changed."""
-    mine = (evaluations.c.project == one.project, evaluations.c.id == one.evaluation)
+    conditions = (evaluations.c.project == slice_.project, evaluations.c.id == slice_.evaluation)
     columns = (
         evaluations.c.recorded,
         evaluations.c.failed,
@@ -113,52 +112,45 @@ def record_results(
         evaluations.c.score_cost,
         evaluations.c.cancel_asked_at,
     )
-    figures = db.execute(select(*columns).where(*mine).with_for_update()).one_or_none()
-    if figures is None or not slices.holds_slice(db, process, one):
+    evaluation = db.execute(select(*columns).where(*conditions).with_for_update()).one_or_none()
+    if evaluation is None or not slices.holds_slice(db, process, slice_):
         return RecordOutcome(False)
-    recorded = find_recorded_cells(db, one.project, one.evaluation, [result.cell for result in new])
-    fresh = [result for result in new if result.cell not in recorded]
-    if not fresh:
-        return RecordOutcome(True, figures.cancel_asked_at is not None)
-    _insert_results(db, one, fresh, figures.recorded)
-    slices.reset_attempts(db, one)
-    failed = sum(result.status == "failed" for result in fresh)
-    cost = _sum_known([figures.cost, *(result.cost for result in fresh)])
-    score_cost = _sum_known([figures.score_cost, *(score.cost for result in fresh for score in result.scores)])
+    recorded = find_recorded_cells(db, slice_.project, slice_.evaluation, [result.cell for result in results])
+    unrecorded = [result for result in results if result.cell not in recorded]
+    if not unrecorded:
+        return RecordOutcome(True, evaluation.cancel_asked_at is not None)
+    _insert_results(db, slice_, unrecorded, evaluation.recorded)
+    slices.reset_attempts(db, slice_)
+    failed = sum(result.status == "failed" for result in unrecorded)
+    cost = _sum_known([evaluation.cost, *(result.cost for result in unrecorded)])
+    score_cost = _sum_known([evaluation.score_cost, *(score.cost for result in unrecorded for score in result.scores)])
     repository.update_evaluation(
         db,
-        one.project,
-        one.evaluation,
+        slice_.project,
+        slice_.evaluation,
         at,
-        recorded=figures.recorded + len(fresh),
-        done=evaluations.c.done + len(fresh) - failed,
+        recorded=evaluation.recorded + len(unrecorded),
+        done=evaluations.c.done + len(unrecorded) - failed,
         failed=evaluations.c.failed + failed,
-        errors=evaluations.c.errors + sum(score.status == "error" for result in fresh for score in result.scores),
+        errors=evaluations.c.errors + sum(score.status == "error" for result in unrecorded for score in result.scores),
         cost=cost,
         score_cost=score_cost,
     )
-    reason = _stop_reason(stops, figures.failed + failed, (cost or 0) + (score_cost or 0))
-    if reason is not None and figures.cancel_asked_at is None:
-        repository.stop_evaluation(db, one.project, one.evaluation, reason, at)
-    return RecordOutcome(True, reason is not None or figures.cancel_asked_at is not None)
+    reason = _stop_reason(stops, evaluation.failed + failed, (cost or 0) + (score_cost or 0))
+    if reason is not None and evaluation.cancel_asked_at is None:
+        repository.stop_evaluation(db, slice_.project, slice_.evaluation, reason, at)
+    return RecordOutcome(True, reason is not None or evaluation.cancel_asked_at is not None)
 
 
-def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last: int) -> None:
-    rows: list[dict[str, Any]] = []
-    scores: list[dict[str, Any]] = []
-    for seq, result in enumerate(fresh, last + 1):
+def _insert_results(db: Connection, slice_: Slice, unrecorded: Sequence[NewResult], last_seq: int) -> None:
+    evaluation_key = {"project": slice_.project, "evaluation": slice_.evaluation}
+    result_inserts: list[dict[str, Any]] = []
+    score_inserts: list[dict[str, Any]] = []
+    for seq, result in enumerate(unrecorded, last_seq + 1):
         row = msgspec.structs.asdict(result)
         new_scores = row.pop("scores")
         words = row.pop("words")
-        rows.append(
-            {
-                "project": one.project,
-                "evaluation": one.evaluation,
-                "seq": seq,
-                **row,
-                "folded": folded_text(words[:_MAX_SEARCH_TEXT]),
-            }
-        )
+        result_inserts.append({**evaluation_key, "seq": seq, **row, "folded": folded_text(words[:_MAX_SEARCH_TEXT])})
         for score in new_scores:
             score_row = msgspec.structs.asdict(score)
             score_row |= {
@@ -167,10 +159,10 @@ def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last
                 "details": score.details or None,
             }
             score_row["label"] = None if score.label is None else storable_text(score.label)
-            scores.append({"project": one.project, "evaluation": one.evaluation, "cell": result.cell, **score_row})
-    db.execute(insert(table), rows)
-    if scores:
-        db.execute(insert(scores_table), scores)
+            score_inserts.append({**evaluation_key, "cell": result.cell, **score_row})
+    db.execute(insert(table), result_inserts)
+    if score_inserts:
+        db.execute(insert(scores), score_inserts)
 
 
 def _stop_reason(stops: StopConditions, failed: int, cost: float) -> dict[str, Any] | None:
@@ -201,11 +193,11 @@ _FETCH_ROWS = 2_000
 
 def score_rows(db: Connection, project: str, evaluation: str) -> Iterable[ScoreRow]:
     """Stream all scores by cell. Must be consumed while the connection is open."""
-    columns = scores_table.c
+    columns = scores.c
     passed = type_coerce(columns.passed, Integer)  # Avoids a conversion to bool for each row.
     query = select(columns.evaluator, columns.name, columns.cell, columns.status, passed, columns.score)
-    mine = query.where(columns.project == project, columns.evaluation == evaluation)
-    rows = db.execute(mine.order_by(columns.cell, columns.evaluator, columns.name))
+    query = query.where(columns.project == project, columns.evaluation == evaluation)
+    rows = db.execute(query.order_by(columns.cell, columns.evaluator, columns.name))
     return cast("Iterable[ScoreRow]", rows.yield_per(_FETCH_ROWS))
 
 
@@ -213,8 +205,8 @@ def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow
     """Stream all results by cell. Must be consumed while the connection is open."""
     columns = table.c
     query = select(columns.cell, columns.status, columns.latency, columns.cost)
-    mine = query.where(columns.project == project, columns.evaluation == evaluation)
-    return cast("Iterable[CellRow]", db.execute(mine.order_by(columns.cell)).yield_per(_FETCH_ROWS))
+    query = query.where(columns.project == project, columns.evaluation == evaluation)
+    return cast("Iterable[CellRow]", db.execute(query.order_by(columns.cell)).yield_per(_FETCH_ROWS))
 
 
 def recent_pace(
@@ -235,7 +227,7 @@ def recent_pace(
 
 class StoredScore(msgspec.Struct, frozen=True, kw_only=True):
     evaluator: int
-    """Its index in the plan."""
+    """The evaluator's index in the plan."""
     name: str
     status: ScoreStatus
     passed: bool | None
@@ -278,7 +270,7 @@ class ResultDetail(msgspec.Struct, frozen=True):
 
 class ResultFilters(msgspec.Struct, frozen=True, kw_only=True):
     variant: int | None = None
-    """Its index in the plan."""
+    """The variant's index in the plan."""
     status: CellStatus | None = None
     evaluator: str | None = None
     """The name of a score, to which `passed` and `score_status` apply; None for any."""
@@ -311,14 +303,14 @@ def list_results(
     page = fetch_page(
         db, query, _row_to_result, project=project, by=(table.c.cell,), window=window, filters=scope, order="oldest"
     )
-    return Page(_with_scores(db, project, evaluation, page.data), page.next)
+    return Page(_add_scores(db, project, evaluation, page.data), page.next)
 
 
 def list_results_since(db: Connection, project: str, evaluation: str, seq: int, limit: int = 100) -> list[StoredResult]:
     """List the results recorded after `seq`, in that order."""
     query = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation), table.c.seq > seq)
     rows = db.execute(query.order_by(table.c.seq).limit(limit)).all()
-    return _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
+    return _add_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
 
 
 def get_result(db: Connection, project: str, evaluation: str, cell: int) -> ResultDetail:
@@ -327,7 +319,7 @@ def get_result(db: Connection, project: str, evaluation: str, cell: int) -> Resu
     row = db.execute(query).one_or_none() if cell < 1 << 31 else None
     if row is None:
         raise NotFound(f"The evaluation {evaluation[:80]!r} has no result of cell {cell}.")
-    [result] = _with_scores(db, project, evaluation, [_row_to_result(row)])
+    [result] = _add_scores(db, project, evaluation, [_row_to_result(row)])
     return ResultDetail(result, decompress_result(row.body))
 
 
@@ -337,7 +329,7 @@ def list_result_details(
     """List results with their bodies, after a cell, for an export in batches."""
     query = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell > after)
     rows = db.execute(query.order_by(table.c.cell).limit(limit)).all()
-    results = _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
+    results = _add_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
     return [ResultDetail(result, decompress_result(row.body)) for result, row in zip(results, rows, strict=True)]
 
 
@@ -383,7 +375,7 @@ def _in_evaluation(project: str, evaluation: str) -> tuple[Any, Any]:
     return table.c.project == project, table.c.evaluation == storable_text(evaluation)
 
 
-def _with_scores(db: Connection, project: str, evaluation: str, results: list[StoredResult]) -> list[StoredResult]:
+def _add_scores(db: Connection, project: str, evaluation: str, results: list[StoredResult]) -> list[StoredResult]:
     by_cell: dict[int, list[StoredScore]] = {result.cell: [] for result in results}
     if not results:
         return []

@@ -52,7 +52,7 @@ class ReviewFilters(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     evaluation: str | None = None
     search: str | None = None
-    """In their names."""
+    """A text in the name."""
 
 
 class ReviewerProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress
 # Changes
 
 
-def create_review(db: Connection, project: str, review: Review, new: Sequence[NewReviewItem]) -> None:
+def create_review(db: Connection, project: str, review: Review, new_items: Sequence[NewReviewItem]) -> None:
     row = {
         **msgspec.structs.asdict(review),
         "name": storable_text(review.name),
@@ -142,8 +142,8 @@ def create_review(db: Connection, project: str, review: Review, new: Sequence[Ne
     }
     db.execute(insert(reviews).values(project=project, **row))
     common = {"project": project, "review": review.id, "answered": 0, "gone": False}
-    for first in range(0, len(new), _INSERT_BATCH):
-        batch = enumerate(new[first : first + _INSERT_BATCH], first)
+    for start in range(0, len(new_items), _INSERT_BATCH):
+        batch = enumerate(new_items[start : start + _INSERT_BATCH], start)
         rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in batch]
         db.execute(insert(items), rows)
     mark_changed(db, Change(project, "review", review.id))
@@ -312,11 +312,11 @@ def list_trace_reviews(db: Connection, project: str, trace: str) -> list[TraceRe
         .order_by(answers.c.created_at, answers.c.review, answers.c.number)
         .limit(_MAX_PER_TRACE)
     )
-    last: dict[tuple[str, int, str], TraceReview] = {}
+    latest: dict[tuple[str, int, str], TraceReview] = {}
     for row in db.execute(query):
-        last.pop((row.review, row.place, row.reviewer), None)
-        last[row.review, row.place, row.reviewer] = TraceReview(row.review, row.questions, _row_to_answer(row))
-    return list(last.values())
+        latest.pop((row.review, row.place, row.reviewer), None)
+        latest[row.review, row.place, row.reviewer] = TraceReview(row.review, row.questions, _row_to_answer(row))
+    return list(latest.values())
 
 
 # Leases
@@ -328,14 +328,14 @@ def lease_next_item(db: Connection, project: str, review: Review, reviewer: str,
     Skips items that the reviewer has answered or skipped, and items with enough answers.
     """
     _check_open(review)
-    own_hold = _hold_by(project, review.id, reviewer)
+    own_hold = _own_hold_conditions(project, review.id, reviewer)
     held = select(*_ITEM_COLUMNS).where(
         *_in_review(project, review.id),
         items.c.gone.is_(False),
         items.c.answered < review.reviewers,
         exists().where(*own_hold, holds.c.state == "held", holds.c.until > now),
     )
-    other_hold = (*_holds(project, review.id), holds.c.reviewer != storable_text(reviewer))
+    other_hold = (*_hold_conditions(project, review.id), holds.c.reviewer != storable_text(reviewer))
     free = select(*_ITEM_COLUMNS).where(
         *_in_review(project, review.id),
         items.c.gone.is_(False),
@@ -447,12 +447,12 @@ def _in_review(project: str, review: str) -> tuple[ColumnElement[bool], ...]:
     return items.c.project == project, items.c.review == review
 
 
-def _holds(project: str, review: str) -> tuple[ColumnElement[bool], ...]:
+def _hold_conditions(project: str, review: str) -> tuple[ColumnElement[bool], ...]:
     return holds.c.project == project, holds.c.review == review, holds.c.place == items.c.place
 
 
-def _hold_by(project: str, review: str, reviewer: str) -> tuple[ColumnElement[bool], ...]:
-    return *_holds(project, review), holds.c.reviewer == storable_text(reviewer)
+def _own_hold_conditions(project: str, review: str, reviewer: str) -> tuple[ColumnElement[bool], ...]:
+    return *_hold_conditions(project, review), holds.c.reviewer == storable_text(reviewer)
 
 
 def _row_to_item(row: Row[Any]) -> ReviewItem:

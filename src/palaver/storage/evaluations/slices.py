@@ -188,7 +188,7 @@ def _release(db: Connection, process: str, slice_: Slice, state: str, at: dateti
         return False
     _update_slice(db, slice_, state="done" if stopped else state, process=None, width=0)
     if state == "waiting" and not stopped:
-        notifications.notify(db, "waiting", [slice_.workflow or "-"])
+        notifications.notify(db, "waiting", [slice_.workflow or repository.NO_WORKFLOW_NAME])
     repository.finish_if_done(db, slice_.project, slice_.evaluation, at)
     return True
 

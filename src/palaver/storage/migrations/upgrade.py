@@ -97,7 +97,7 @@ def file_schema_state(path: Path) -> SchemaState:
 def _prepare_connection(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_S * 1000}")
-    # Of several processes that do this to a new file at once, SQLite refuses some without waiting.
+    # When several processes do this to a new file at once, SQLite refuses some of them without waiting.
     deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
@@ -117,15 +117,15 @@ def _begin_transaction(connection: Connection) -> None:
 def _backup_file(path: Path, version: str) -> Path:
     """Copy the file atomically, under the lock of the upgrade that follows."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    copy, part = (path.with_name(f"{path.name}.{version}.{end}") for end in (f"{stamp}.backup", "part"))
+    copy, partial_copy = (path.with_name(f"{path.name}.{version}.{suffix}") for suffix in (f"{stamp}.backup", "part"))
     try:
-        part.unlink(missing_ok=True)  # Left by a killed process.
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(part)) as target:
+        partial_copy.unlink(missing_ok=True)  # Left by a killed process.
+        os.close(os.open(partial_copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(partial_copy)) as target:
             file.backup(target)
-        part.replace(copy)
+        partial_copy.replace(copy)
     except (OSError, sqlite3.Error) as error:
-        part.unlink(missing_ok=True)
+        partial_copy.unlink(missing_ok=True)
         raise SettingsError(f"{path} is not changed, as no copy of it could be made before: {error}.") from None
     return copy
 
@@ -150,12 +150,12 @@ def server_schema_state(engine: Engine, location: str) -> SchemaState:
         with engine.connect() as connection:
             return _read_schema_state(connection)
     except DBAPIError as error:
-        is_away = isinstance(translate_error(error), Overloaded)
-        message = f"No database answers at {location}" if is_away else f"{location} cannot be read as a database"
+        is_unreachable = isinstance(translate_error(error), Overloaded)
+        message = f"No database answers at {location}" if is_unreachable else f"{location} cannot be read as a database"
         raise SettingsError(f"{message}: {_one_line(error)}.") from None
 
 
-# Both
+# SQLite and PostgreSQL
 
 
 def _read_schema_state(connection: Connection) -> SchemaState:
@@ -179,7 +179,7 @@ def _upgrade(engine: Engine, location: str, backup: Callable[[str], Path] | None
     try:
         with engine.begin() as connection:
             if engine.dialect.name == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _UPGRADE_LOCK_ID})
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock_id)"), {"lock_id": _UPGRADE_LOCK_ID})
             state = _read_schema_state(connection)  # Another process may have upgraded it.
             state.check(location)
             if state.is_current:

@@ -87,8 +87,8 @@ def _latest_window(
     latest = select(spans.c.start, spans.c.id).where(spans.c.project == project)
     if before is not None:
         latest = latest.where(spans.c.start <= before)
-    some = latest.order_by(spans.c.start.desc(), spans.c.span_id.desc(), spans.c.id.desc()).limit(size).subquery()
-    query = select(func.min(some.c.start), func.min(some.c.id), func.max(some.c.id), func.count())
+    window = latest.order_by(spans.c.start.desc(), spans.c.span_id.desc(), spans.c.id.desc()).limit(size).subquery()
+    query = select(func.min(window.c.start), func.min(window.c.id), func.max(window.c.id), func.count())
     start, first, last, count = db.execute(query).one()
     return None if count < size else (start, first, last)
 

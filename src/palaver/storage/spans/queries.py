@@ -1,6 +1,6 @@
 """Lists of spans and traces, newest first or in order of arrival. No list reads a body."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +28,7 @@ from palaver.storage.pagination import FIRST_PAGE, Page, Window, decode_cursor, 
 from palaver.storage.schema import UtcTimestamp
 from palaver.storage.spans import full_text
 from palaver.storage.spans.filters import Filter, filter_clause
-from palaver.storage.spans.tables import IS_HEAD, MODEL_CALL_KINDS, spans
+from palaver.storage.spans.tables import HEAD, MODEL_CALL_KINDS, spans
 
 FALLBACK_FIELDS = ("session", "user", "model", "provider", "preview_in", "preview_out")
 """Fields that a model call may provide for its trace."""
@@ -119,20 +119,19 @@ def list_spans(
 def list_traces(
     db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE
 ) -> Page[TraceListItem]:
-    is_head = spans.c.head == IS_HEAD
+    is_head = spans.c.head == HEAD
     return to_traces(db, project, _list_rows(db, project, query, window, _cursor_filters("traces", query), is_head))
 
 
 def _list_rows(
-    db: Connection, project: str, query: SpanQuery, window: Window, scope: Mapping[str, str], *more: ColumnElement[bool]
+    db: Connection, project: str, query: SpanQuery, window: Window, scope: dict[str, str], *extra: ColumnElement[bool]
 ) -> Page[SpanListItem]:
-    conditions = [*_clauses_without_search(db, query), *more]
+    conditions = [*_clauses_without_search(db, query), *extra]
     plans: Iterable[list[ColumnElement[bool]]] = [[spans.c.project == project]]
     if query.search:
         cursor_key = decode_cursor(window, project=project, by=_LIST_ORDER, filters=scope)
-        before = (
-            query.until if cursor_key is None else cursor_key[0]
-        )  # The start of the page lies within the time range.
+        # The start of the page lies within the time range.
+        before = query.until if cursor_key is None else cursor_key[0]
         plans = full_text.search_plans(db, project, query.search, before=before)
     page: Page[SpanListItem] = Page([])
     for plan in plans:
@@ -167,7 +166,7 @@ def fill_from_calls(db: Connection, project: str, row: TraceListItem) -> TraceLi
 
 
 def select_heads(project: str) -> Select[Any]:
-    return select(*_LIST_COLUMNS).where(spans.c.project == project, spans.c.head == IS_HEAD)
+    return select(*_LIST_COLUMNS).where(spans.c.project == project, spans.c.head == HEAD)
 
 
 def get_span_rows(db: Connection, project: str, trace: str, ids: Collection[str]) -> dict[str, SpanListItem]:
@@ -269,7 +268,7 @@ def list_arrivals(
     """
     statement = select(*_LIST_COLUMNS, spans.c.id).where(spans.c.id > after, *query_clauses(db, project, query))
     if heads:
-        statement = statement.where(spans.c.head == IS_HEAD)
+        statement = statement.where(spans.c.head == HEAD)
     rows = db.execute(statement.order_by(spans.c.id).limit(limit)).all()
     return [SpanArrival(row[-1], row_to_span(row)) for row in rows]
 
@@ -279,7 +278,7 @@ def list_matching_traces(
 ) -> list[TraceListItem]:
     """List the traces among `traces` that match the query, by start time."""
     conditions = query_clauses(db, project, query)
-    statement = select(*_LIST_COLUMNS).where(spans.c.head == IS_HEAD, spans.c.trace_id.in_(traces), *conditions)
+    statement = select(*_LIST_COLUMNS).where(spans.c.head == HEAD, spans.c.trace_id.in_(traces), *conditions)
     rows = db.execute(statement.order_by(spans.c.start, spans.c.span_id)).all()
     return to_traces(db, project, Page([row_to_span(row) for row in rows])).data
 
@@ -327,10 +326,10 @@ def list_sessions(
     scope = {"since": f"{query.since}", "until": f"{query.until}", "name": name or ""}
     by = [sessions.c.last, sessions.c.session]
     page = fetch_page(db, select(sessions), _row_to_session, project=project, by=by, window=window, filters=scope)
-    return _with_previews(db, project, page)
+    return _add_previews(db, project, page)
 
 
-def _with_previews(db: Connection, project: str, page: Page[SessionListItem]) -> Page[SessionListItem]:
+def _add_previews(db: Connection, project: str, page: Page[SessionListItem]) -> Page[SessionListItem]:
     """Add previews to a page: reads two heads per session."""
     if not page.data:
         return page
@@ -338,11 +337,11 @@ def _with_previews(db: Connection, project: str, page: Page[SessionListItem]) ->
     first, last = _head_preview(project, names, "first"), _head_preview(project, names, "last")
     previews = {row[0]: (row[1], row[2]) for row in db.execute(select(names.c.session, first, last))}
 
-    def add_previews(row: SessionListItem) -> SessionListItem:
+    def fill_row(row: SessionListItem) -> SessionListItem:
         preview_in, preview_out = previews[row.session]
         return msgspec.structs.replace(row, preview_in=preview_in, preview_out=preview_out)
 
-    return page.map(add_previews)
+    return page.map(fill_row)
 
 
 def _names_table(db: Connection, names: Sequence[str]) -> Subquery:
@@ -364,7 +363,7 @@ def _head_preview(project: str, names: Subquery, end: Literal["first", "last"]) 
     else:
         trace = trace_ids.order_by(member.c.start.desc(), member.c.trace_id.desc()).scalar_subquery()
         previews = select(head.c.preview_out)
-    is_head = (head.c.project == project, head.c.head == IS_HEAD, head.c.trace_id == trace)
+    is_head = (head.c.project == project, head.c.head == HEAD, head.c.trace_id == trace)
     return previews.where(*is_head).limit(1).scalar_subquery()
 
 

@@ -1,4 +1,4 @@
-"""Deletion of spans: of expired days, or of a user, session or run.
+"""Deletion of the spans of expired days, or of a user, session or run.
 
 PostgreSQL drops whole days. Otherwise spans are deleted in batches that block other writers only briefly; callers
 repeat until nothing is left.
@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from palaver.core.runs import RetentionPolicy
 from palaver.storage.spans import partitions, writes
-from palaver.storage.spans.tables import IS_HEAD, PARTITIONED_TABLES, span_days, spans
+from palaver.storage.spans.tables import HEAD, PARTITIONED_TABLES, span_days, spans
 from palaver.storage.tables import runs
 
 DELETE_BATCH = 5_000
@@ -31,16 +31,16 @@ _DELETED_COLUMNS = [spans.c[name] for name in ("id", "day", "trace_id", "span_id
 
 def list_expired(db: Connection, policy: RetentionPolicy, today: date) -> list[tuple[date, str | None]]:
     """List expired days as (first day to keep, project); the project is None if they expired in all projects."""
-    first: dict[str, date | None] = {}
+    first_days: dict[str, date | None] = {}
     for project in {usage.project for usage in partitions.list_day_usage(db)}:
         days = policy.days_by_project.get(project, policy.days)
-        first[project] = today - timedelta(days=days) if days else None
-    limits = [day for day in first.values() if day is not None]
+        first_days[project] = today - timedelta(days=days) if days else None
+    limits = [day for day in first_days.values() if day is not None]
     if not limits:
         return []
-    common = min(limits) if len(limits) == len(first) else None
+    common = min(limits) if len(limits) == len(first_days) else None
     by_project: list[tuple[date, str | None]] = [
-        (day, project) for project, day in sorted(first.items()) if day is not None and day != common
+        (day, project) for project, day in sorted(first_days.items()) if day is not None and day != common
     ]
     return by_project if common is None else [(common, None), *by_project]
 
@@ -52,12 +52,12 @@ def delete_before(db: Connection, before: date, project: str | None = None) -> i
     """
     if db.dialect.name == "postgresql" and not db.scalar(select(func.pg_try_advisory_xact_lock(_RETENTION_LOCK_ID))):
         return 0
-    is_whole = project is None and db.dialect.name == "postgresql"
+    drops_days = project is None and db.dialect.name == "postgresql"
     deadline = time.monotonic() + DELETE_BUDGET_S
     deleted = 0
     while deleted < DELETE_BATCH and (not deleted or time.monotonic() < deadline):
         oldest = select(span_days.c.day, span_days.c.project).where(span_days.c.day < partitions.day_number(before))
-        if is_whole:  # Empty days still have partitions.
+        if drops_days:  # Empty days still have partitions.
             oldest = oldest.where(span_days.c.day > partitions.last_dropped_day(db, partitions.EVERY_PROJECT))
         else:
             oldest = oldest.where(span_days.c.spans > 0)
@@ -66,13 +66,13 @@ def delete_before(db: Connection, before: date, project: str | None = None) -> i
         oldest_day = db.execute(oldest.order_by(span_days.c.day, span_days.c.project).limit(1)).first()
         if oldest_day is None:
             break
-        if is_whole:
+        if drops_days:
             return _try_drop_day(db, oldest_day.day)
         deleted += _delete_from_day(
             db,
             oldest_day.day,
             oldest_day.project,
-            is_all=project is None,
+            all_projects=project is None,
             deadline=deadline,
             limit=DELETE_BATCH - deleted,
         )
@@ -81,7 +81,7 @@ def delete_before(db: Connection, before: date, project: str | None = None) -> i
 
 def delete_oldest(db: Connection, max_spans: int) -> int:
     """Delete a batch of the oldest spans beyond `max_spans`, for an in-memory database; returns their number."""
-    total = sum(one.spans for one in partitions.list_day_usage(db))
+    total = sum(usage.spans for usage in partitions.list_day_usage(db))
     query = (
         select(spans.c.project, *_DELETED_COLUMNS)
         .order_by(spans.c.id)
@@ -93,9 +93,9 @@ def delete_oldest(db: Connection, max_spans: int) -> int:
     return len(rows)
 
 
-def delete_matching(db: Connection, project: str, limit: int, *which: ColumnElement[bool]) -> int:
+def delete_matching(db: Connection, project: str, limit: int, *conditions: ColumnElement[bool]) -> int:
     """Delete up to `limit` spans of a project that match the conditions; returns their number."""
-    rows = db.execute(select(*_DELETED_COLUMNS).where(spans.c.project == project, *which).limit(limit)).all()
+    rows = db.execute(select(*_DELETED_COLUMNS).where(spans.c.project == project, *conditions).limit(limit)).all()
     if rows:
         _delete_and_rehead(db, project, rows)
     return len(rows)
@@ -133,9 +133,9 @@ def _drop_day(db: Connection, day: int) -> int:
     return int(deleted or 1)
 
 
-def _delete_from_day(db: Connection, day: int, project: str, *, is_all: bool, deadline: float, limit: int) -> int:
+def _delete_from_day(db: Connection, day: int, project: str, *, all_projects: bool, deadline: float, limit: int) -> int:
     """Delete spans of a day, heads last, so that a trace that continues on the next day can get another."""
-    partitions.mark_day_dropped(db, partitions.EVERY_PROJECT if is_all else project, day)
+    partitions.mark_day_dropped(db, partitions.EVERY_PROJECT if all_projects else project, day)
     query = select(*_DELETED_COLUMNS).where(spans.c.day == day, spans.c.project == project)
     deleted = 0
     while deleted < limit and (not deleted or time.monotonic() < deadline):
@@ -146,8 +146,8 @@ def _delete_from_day(db: Connection, day: int, project: str, *, is_all: bool, de
         heads = [row.id for row in rows if row.head]
         headless = _traces_beyond(db, day, spans.c.id.in_(heads)) if heads else []
         _delete_rows(db, project, rows)
-        for of, trace in headless:
-            _elect_head(db, of, trace)
+        for head_project, trace in headless:
+            _elect_head(db, head_project, trace)
         deleted += len(rows)
     return deleted
 
@@ -156,10 +156,10 @@ def _delete_rows(db: Connection, project: str, rows: Sequence[Row[Any]]) -> None
     writes.delete_spans(db, project, [(row.id, row.day, row.trace_id, row.span_id, row.bytes) for row in rows])
 
 
-def _traces_beyond(db: Connection, day: int, *which: ColumnElement[bool]) -> list[tuple[str, str]]:
+def _traces_beyond(db: Connection, day: int, *conditions: ColumnElement[bool]) -> list[tuple[str, str]]:
     """Return (project, trace) of heads that ended after their day: they may have spans on the next."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
-    query = select(spans.c.project, spans.c.trace_id).where(spans.c.day == day, spans.c.head == IS_HEAD, *which)
+    query = select(spans.c.project, spans.c.trace_id).where(spans.c.day == day, spans.c.head == HEAD, *conditions)
     return [(row.project, row.trace_id) for row in db.execute(query.where(ended >= (day + 1) * _DAY_MICROSECONDS))]
 
 
@@ -175,10 +175,10 @@ ERASE_BATCH = 500
 
 def count_labelled(db: Connection, project: str, label: Label, value: str) -> int:
     """Count spans with a label, in labelled runs, or below labelled spans."""
-    either = or_(
+    is_labelled = or_(
         _in_labelled_traces(project, label, value), _in_labelled_runs(project, label, value), spans.c[label] == value
     )
-    return db.scalar(select(func.count()).select_from(spans).where(spans.c.project == project, either)) or 0
+    return db.scalar(select(func.count()).select_from(spans).where(spans.c.project == project, is_labelled)) or 0
 
 
 def delete_labelled(db: Connection, project: str, label: Label, value: str) -> int:
@@ -210,5 +210,5 @@ def _in_labelled_traces(project: str, label: Label, value: str) -> ColumnElement
     def select_labelled(column: ColumnElement[str]) -> Select[str]:
         return select(column).where(labelled.c.project == project, labelled.c[label] == value, column.is_not(None))
 
-    is_theirs = spans.c.run_id.is_(None) | spans.c.run_id.in_(select_labelled(labelled.c.run_id))
-    return spans.c[label].is_(None) & spans.c.trace_id.in_(select_labelled(labelled.c.trace_id)) & is_theirs
+    has_no_other_run = spans.c.run_id.is_(None) | spans.c.run_id.in_(select_labelled(labelled.c.run_id))
+    return spans.c[label].is_(None) & spans.c.trace_id.in_(select_labelled(labelled.c.trace_id)) & has_no_other_run

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from palaver.storage.spans.queries import ALL_SPANS, SpanQuery, query_clauses
-from palaver.storage.spans.tables import IS_HEAD, MODEL_CALL_KINDS, spans
+from palaver.storage.spans.tables import HEAD, MODEL_CALL_KINDS, spans
 
 TimeStep = Literal["minute", "hour", "day"]
 StatsGroup = Literal["workflow", "model", "status", "kind", "service", "user", "session"]
@@ -62,10 +62,10 @@ def trace_stats(
         select(
             spans.c.trace_id,
             (type_coerce(spans.c.start, BigInteger) // step).label("step"),
-            (cast(null(), Text) if group is None else spans.c[group]).label("of"),
+            (cast(null(), Text) if group is None else spans.c[group]).label("group_name"),
             *(spans.c[name] for name in ("status", "duration_ms", *_SUM_COLUMNS)),
         )
-        .where(*query_clauses(db, project, query), spans.c.head == IS_HEAD)
+        .where(*query_clauses(db, project, query), spans.c.head == HEAD)
         .cte("heads")
     )
     return [_row_to_stats(row, step) for row in reversed(db.execute(_aggregate(project, heads)).all())]
@@ -73,46 +73,46 @@ def trace_stats(
 
 def _aggregate(project: str, heads: CTE) -> Select[*tuple[Any, ...]]:
     call = spans.alias("call")
-    is_theirs = (call.c.project == project, call.c.trace_id == heads.c.trace_id, call.c.kind.in_(MODEL_CALL_KINDS))
+    in_trace = (call.c.project == project, call.c.trace_id == heads.c.trace_id, call.c.kind.in_(MODEL_CALL_KINDS))
     totals = (
         select(
-            *(heads.c[name] for name in ("step", "of", "status", "duration_ms")),
+            *(heads.c[name] for name in ("step", "group_name", "status", "duration_ms")),
             *(func.coalesce(func.sum(call.c[name]), heads.c[name], 0).label(name) for name in _SUM_COLUMNS),
         )
-        .join_from(heads, call, and_(*is_theirs), isouter=True)
+        .join_from(heads, call, and_(*in_trace), isouter=True)
         .group_by(*heads.c)
         .cte("totals")
     )
-    same = [totals.c.step, totals.c.of]
+    partition = [totals.c.step, totals.c.group_name]
     ranked = select(
         *totals.c,
-        func.row_number().over(partition_by=same, order_by=totals.c.duration_ms).label("place"),
-        func.count().over(partition_by=same).label("size"),
+        func.row_number().over(partition_by=partition, order_by=totals.c.duration_ms).label("place"),
+        func.count().over(partition_by=partition).label("size"),
     ).cte("ranked")
     return (
         select(
             ranked.c.step,
-            ranked.c.of,
+            ranked.c.group_name,
             func.count().label("traces"),
             func.count(case((ranked.c.status == "error", 1))).label("errors"),
             *(_percentile(ranked, percent).label(f"p{percent}_ms") for percent in (50, 95)),
             *(func.sum(ranked.c[name]).label(name) for name in _SUM_COLUMNS),
         )
-        .group_by(ranked.c.step, ranked.c.of)
-        .order_by(ranked.c.step.desc(), ranked.c.of.desc())
+        .group_by(ranked.c.step, ranked.c.group_name)
+        .order_by(ranked.c.step.desc(), ranked.c.group_name.desc())
         .limit(MAX_ROWS)
     )
 
 
 def _percentile(ranked: CTE, percent: int) -> ColumnElement[Any]:
-    """The nearest-rank percentile."""
+    """Return the nearest-rank percentile of the duration."""
     return func.max(case((ranked.c.place == (ranked.c.size * percent + 99) // 100, ranked.c.duration_ms)))
 
 
 def _row_to_stats(row: Row[Any], step: int) -> TraceStats:
     return TraceStats(
         at=EPOCH + timedelta(microseconds=row.step * step),
-        group=row.of,
+        group=row.group_name,
         traces=row.traces,
         errors=row.errors,
         p50_ms=row.p50_ms,

@@ -78,14 +78,14 @@ def _partial_index(condition: TextClause) -> dict[str, Any]:
     return {"sqlite_where": condition, "postgresql_where": condition}
 
 
-IS_HEAD: ColumnElement[int] = literal(1, Integer, literal_execute=True)
-"""A literal, without which the partial indexes of heads are not used."""
+HEAD: ColumnElement[int] = literal(1, Integer, literal_execute=True)
+"""Value of `head` in heads. A literal, without which the partial indexes of heads are not used."""
 MODEL_CALL_KINDS = ("llm", "embedding", "rerank")
 """Span kinds whose tokens and cost are summed for the trace; their parents repeat the sums."""
 IS_UNUSUAL = text("status <> 'ok'")
 IS_UNUSUAL_SPAN = text("spans.status <> 'ok'")
 """The same in the form that queries must use to be answered from the partial index."""
-_IS_A_HEAD = text("head = 1")
+_HEAD_CONDITION = text("head = 1")
 _IS_SET = {
     "model": text('"model" IS NOT NULL'),
     "user": text('"user" IS NOT NULL'),
@@ -134,14 +134,14 @@ spans = Table(
     Index("ix_spans_of_trace", "project", "trace_id", "start", "span_id", "parent_id", "id"),
     Index("ix_spans_latest", "project", "start", "span_id", "id"),
     Index("ix_spans_of_kind", "project", "kind", "start", "span_id", "id"),
-    Index("ix_spans_heads", "project", "start", "span_id", "id", **_partial_index(_IS_A_HEAD)),
-    Index("ix_spans_head_of_trace", "project", "trace_id", **_partial_index(_IS_A_HEAD)),
+    Index("ix_spans_heads", "project", "start", "span_id", "id", **_partial_index(_HEAD_CONDITION)),
+    Index("ix_spans_head_of_trace", "project", "trace_id", **_partial_index(_HEAD_CONDITION)),
     # Covers the totals of a trace.
     Index("ix_spans_calls", "project", "trace_id", "kind", "input_tokens", "output_tokens", "cost"),
     Index("ix_spans_unusual", "project", "status", "start", "span_id", "id", **_partial_index(IS_UNUSUAL)),
     *(
-        Index(f"ix_spans_of_{name}", "project", name, "start", "span_id", "id", **_partial_index(is_there))
-        for name, is_there in _IS_SET.items()
+        Index(f"ix_spans_of_{name}", "project", name, "start", "span_id", "id", **_partial_index(condition))
+        for name, condition in _IS_SET.items()
     ),
     # With the trace, since the traces of a session are counted.
     Index(

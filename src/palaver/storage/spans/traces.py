@@ -37,7 +37,7 @@ class TraceShape(NamedTuple):
     notes: dict[str, tuple[str, ...]]
 
     def sort_key(self, span: str) -> str:
-        """A key that sorts by start time."""
+        """Return a key that sorts by start time."""
         return f"{self.starts[span]:020d}{span}"
 
 
@@ -122,7 +122,7 @@ def _descend(roots: Sequence[str], children: dict[str, list[str]]) -> list[str]:
 def _cycle_starts(spans_in_order: Sequence[str], visited: set[str], parent_of: dict[str, str]) -> list[str]:
     """Return the first span of each cycle that no root leads to."""
     order = {span: index for index, span in enumerate(spans_in_order)}
-    firsts: dict[str, None] = {}
+    cycle_starts: dict[str, None] = {}
     for span in spans_in_order:
         path: dict[str, None] = {}
         while span not in visited and span not in path:
@@ -130,9 +130,9 @@ def _cycle_starts(spans_in_order: Sequence[str], visited: set[str], parent_of: d
             span = parent_of[span]
         if span in path:  # The cycle starts here.
             steps = list(path)
-            firsts[min(steps[steps.index(span) :], key=order.__getitem__)] = None
+            cycle_starts[min(steps[steps.index(span) :], key=order.__getitem__)] = None
         visited.update(path)
-    return list(firsts)
+    return list(cycle_starts)
 
 
 def _count_descendants(order: Sequence[str], parent_of: dict[str, str]) -> dict[str, int]:
@@ -197,8 +197,8 @@ def get_trace_overview(db: Connection, project: str, trace: str) -> TraceOvervie
 def list_skeleton(db: Connection, project: str, trace: str, window: Window = FIRST_PAGE) -> Page[SkeletonSpan]:
     """List all spans of a trace by start time, with few columns."""
     names = [name for name in SkeletonSpan.__struct_fields__ if name != "tokens"]
-    counts = (spans.c.input_tokens, spans.c.output_tokens)
-    query = select(*(spans.c[name] for name in names), *counts)
+    token_columns = (spans.c.input_tokens, spans.c.output_tokens)
+    query = select(*(spans.c[name] for name in names), *token_columns)
     query = query.where(spans.c.project == project, spans.c.trace_id == trace)
     by = [spans.c.start, spans.c.span_id]
 

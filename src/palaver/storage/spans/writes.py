@@ -31,7 +31,7 @@ from sqlalchemy import (
 from palaver.storage.notifications import ALL_REFS, Change, mark_changed
 from palaver.storage.schema import UtcTimestamp
 from palaver.storage.spans import full_text, partitions
-from palaver.storage.spans.tables import IS_HEAD, SIMPLE_REGCONFIG, SearchWords, span_bodies, span_ids, spans
+from palaver.storage.spans.tables import HEAD, SIMPLE_REGCONFIG, SearchWords, span_bodies, span_ids, spans
 
 SpanColumns = dict[str, Any]
 """All columns of both tables by name."""
@@ -210,18 +210,18 @@ def insert_spans(db: Connection, rows: Sequence[SpanRow], *, today: date) -> Ins
         project: partitions.assign_days(db, project, [row.start for row in by_project[project]], today)
         for project in order
     }
-    added = InsertCounts(0, 0, len(rows) - len(unique))
+    totals = InsertCounts(0, 0, len(rows) - len(unique))
     for project in order:
         dated_rows = list(zip(by_project[project], days[project], strict=True))
         for first in range(0, len(dated_rows), INSERT_BATCH):
             counts = _insert_batch(db, project, dated_rows[first : first + INSERT_BATCH])
-            added = InsertCounts(*(before + more for before, more in zip(added, counts, strict=True)))
+            totals = InsertCounts(*(total + count for total, count in zip(totals, counts, strict=True)))
         mark_changed(db, Change(project, "spans", ALL_REFS))
-    return added
+    return totals
 
 
 def _deduplicate(rows: Sequence[SpanRow]) -> list[SpanRow]:
-    """Of duplicates, return the span that ended last."""
+    """Return the rows without duplicates, of which the one that ended last stays."""
     latest: dict[SpanKey, SpanRow] = {}
     for row in rows:
         duplicate = latest.get(row.key)
@@ -238,18 +238,18 @@ def _insert_batch(db: Connection, project: str, rows: Sequence[tuple[SpanRow, in
     existing = _load_existing(db, project, [row for row, _ in rows if row.trace_id in heads])
     new = [(row, day) for row, day in rows if (old := existing.get(row.key)) is None or row.end > old.end]
     replaced = [old for row, _ in new if (old := existing.get(row.key)) is not None]
-    numbers = _allocate_ids(db, len(new))  # Before deleting, so that followers see the replacements as new.
+    row_ids = _allocate_ids(db, len(new))  # Before deleting, so that followers see the replacements as new.
     if replaced:
         delete_spans(db, project, [(old.id, old.day, old.trace_id, old.span_id, old.bytes) for old in replaced])
     if new:
         new_heads = _choose_heads(db, project, [row for row, _ in new], heads, {old.id for old in replaced})
-        _insert_rows(db, new, numbers, new_heads)
+        _insert_rows(db, new, row_ids, new_heads)
         partitions.add_day_usage(db, project, [(day, 1, row.bytes) for row, day in new])
     return InsertCounts(len(new) - len(replaced), len(replaced), len(rows) - len(new))
 
 
 def _load_heads(db: Connection, project: str, traces: Collection[str]) -> dict[str, _StoredSpan]:
-    query = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.head == IS_HEAD, _trace_in(db, traces))
+    query = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.head == HEAD, _trace_in(db, traces))
     return {row.trace_id: _StoredSpan(*row) for row in db.execute(query)}
 
 
@@ -308,11 +308,11 @@ def set_head(db: Connection, span: int) -> None:
 
 
 def _insert_rows(
-    db: Connection, new: Sequence[tuple[SpanRow, int]], numbers: Sequence[int], heads: Collection[SpanKey]
+    db: Connection, new: Sequence[tuple[SpanRow, int]], row_ids: Sequence[int], heads: Collection[SpanKey]
 ) -> None:
     rows: list[SpanColumns] = []
-    for number, (row, day) in zip(numbers, new, strict=True):
-        columns = {"id": number, "day": day, "head": 1 if row.key in heads else 0, "bytes": row.bytes}
+    for row_id, (row, day) in zip(row_ids, new, strict=True):
+        columns = {"id": row_id, "day": day, "head": 1 if row.key in heads else 0, "bytes": row.bytes}
         rows.append(msgspec.structs.asdict(row) | columns)
     bulk_insert(db, rows)
 
@@ -332,7 +332,7 @@ def _allocate_ids(db: Connection, count: int) -> Sequence[int]:
 
 def delete_spans(db: Connection, project: str, deleted: Sequence[tuple[int, int, str, str, int]]) -> None:
     """Delete spans, given as (id, day, trace, span, bytes)."""
-    full_text.delete_words(db, _indexed_words(db, [number for number, *_ in deleted]))
+    full_text.delete_words(db, _indexed_words(db, [row_id for row_id, *_ in deleted]))
     for table in (spans, span_bodies):
         in_trace = (table.c.project == project, table.c.trace_id == bindparam("of_trace"))
         statement = delete(table).where(
@@ -344,8 +344,8 @@ def delete_spans(db: Connection, project: str, deleted: Sequence[tuple[int, int,
     partitions.add_day_usage(db, project, [(day, -1, -size) for _, day, _, _, size in deleted])
 
 
-def _indexed_words(db: Connection, numbers: Sequence[int]) -> Iterable[tuple[int, str | None]]:
+def _indexed_words(db: Connection, row_ids: Sequence[int]) -> Iterable[tuple[int, str | None]]:
     """Yield the search words of spans, which SQLite needs to delete them from its index."""
-    for first in range(0, len(numbers), _DELETE_BATCH):
-        some = spans.c.id.in_(numbers[first : first + _DELETE_BATCH])
-        yield from db.execute(select(spans.c.id, spans.c.words).where(some))
+    for first in range(0, len(row_ids), _DELETE_BATCH):
+        in_batch = spans.c.id.in_(row_ids[first : first + _DELETE_BATCH])
+        yield from db.execute(select(spans.c.id, spans.c.words).where(in_batch))

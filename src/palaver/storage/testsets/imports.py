@@ -53,13 +53,14 @@ def begin_import(db: Connection, project: str, testset: str, at: datetime) -> Im
 
 def keep_import_alive(db: Connection, claim: ImportClaim, at: datetime) -> None:
     """Report the import as alive. Raises StillRunning if it was given up and is being swept."""
-    if not db.execute(update(table).where(*_is_import(claim), table.c.given_up.is_(False)).values(seen_at=at)).rowcount:
+    statement = update(table).where(*_import_conditions(claim), table.c.given_up.is_(False))
+    if not db.execute(statement.values(seen_at=at)).rowcount:
         raise StillRunning("This import was given up, as nothing was heard of it for too long: send it again.")
 
 
 def end_import(db: Connection, claim: ImportClaim) -> None:
     """End an import whose rows were committed or swept."""
-    db.execute(delete(table).where(*_is_import(claim)))
+    db.execute(delete(table).where(*_import_conditions(claim)))
 
 
 def claim_deleted_testset(db: Connection, project: str, testset: str, at: datetime) -> ImportClaim:
@@ -79,7 +80,7 @@ def claim_dead_import(db: Connection, now: datetime, testset: str | None = None)
     if row is None:
         return None
     claim = ImportClaim(row.project, row.testset, row.number)
-    unchanged = (*_is_import(claim), table.c.seen_at == row.seen_at)
+    unchanged = (*_import_conditions(claim), table.c.seen_at == row.seen_at)
     updated = db.execute(update(table).where(*unchanged).values(given_up=True, seen_at=now)).rowcount
     return claim if updated else None
 
@@ -90,21 +91,21 @@ def sweep_batch(db: Connection, claim: ImportClaim, progress: SweepProgress = SW
     In batches, so that others can write in between, and in key order, so that nothing is read twice.
     """
     # Waits for a concurrent commit, or makes it fail.
-    if not db.execute(update(table).where(*_is_import(claim)).values(given_up=True)).rowcount:
+    if not db.execute(update(table).where(*_import_conditions(claim)).values(given_up=True)).rowcount:
         return None
-    is_live = db.scalar(select(exists().where(testsets.c.project == claim.project, testsets.c.id == claim.testset)))
-    swept, name = _SWEPT_TABLES[progress.table]
-    key: Any = swept.c[name]
-    conditions = [swept.c.project == claim.project, swept.c.testset == claim.testset, key > progress.after]
-    if is_live:
-        conditions.append(swept.c.added == claim.number)
-    keys = [
-        bytes(key_bytes) for key_bytes in db.scalars(select(key).where(*conditions).order_by(key).limit(SWEEP_BATCH))
-    ]
+    is_testset = (testsets.c.project == claim.project, testsets.c.id == claim.testset)
+    testset_exists = db.scalar(select(exists().where(*is_testset)))
+    swept_table, key_name = _SWEPT_TABLES[progress.table]
+    key: Any = swept_table.c[key_name]
+    conditions = [swept_table.c.project == claim.project, swept_table.c.testset == claim.testset, key > progress.after]
+    if testset_exists:
+        conditions.append(swept_table.c.added == claim.number)
+    query = select(key).where(*conditions).order_by(key).limit(SWEEP_BATCH)
+    keys = [bytes(key_bytes) for key_bytes in db.scalars(query)]
     if keys:
-        db.execute(delete(swept).where(*conditions, key <= keys[-1]))
+        db.execute(delete(swept_table).where(*conditions, key <= keys[-1]))
         return SweepProgress(progress.table, keys[-1])
-    if progress.table + 1 < len(_SWEPT_TABLES) - bool(is_live):
+    if progress.table + 1 < len(_SWEPT_TABLES) - bool(testset_exists):
         return SweepProgress(progress.table + 1)
     end_import(db, claim)
     return None
@@ -115,7 +116,7 @@ def _new_number() -> int:
     return 1 + secrets.randbits(62)
 
 
-def _is_import(claim: ImportClaim) -> tuple[Any, Any, Any]:
+def _import_conditions(claim: ImportClaim) -> tuple[Any, Any, Any]:
     return table.c.project == claim.project, table.c.testset == claim.testset, table.c.number == claim.number
 
 

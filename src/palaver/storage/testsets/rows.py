@@ -57,8 +57,8 @@ def insert_contents(
     if db.dialect.name == "postgresql":
         # As two arrays, many times faster than row by row.
         columns = ["project", "testset", "added", "hash", "data"]
-        lists = (func.unnest(literal(list(column), ARRAY(BYTEA))) for column in zip(*ordered, strict=True))
-        rows = select(literal(project), literal(testset), literal(added, BigInteger), *lists)
+        arrays = (func.unnest(literal(list(column), ARRAY(BYTEA))) for column in zip(*ordered, strict=True))
+        rows = select(literal(project), literal(testset), literal(added, BigInteger), *arrays)
         db.execute(_on_conflict(postgresql.insert(table).from_select(columns, rows), added))
         return
     common = {"project": project, "testset": testset, "added": added}
@@ -95,11 +95,11 @@ def insert_metas(db: Connection, project: str, testset: str, metas: Mapping[byte
 
 
 ENTRY_BYTES = 32
-"""Per row in a list."""
+"""Bytes per row in a list."""
 ID_BYTES = 16
 _MAX_CHUNK_ROWS = 4_096
 """An upper limit, since clients may choose row ids."""
-_LAST, _BEFORE, _MASK = 15, 14, 0b11
+_LAST_ID_BYTE, _PREVIOUS_ID_BYTE, _CHUNK_END_MASK = 15, 14, 0b11
 """A row ends its chunk if the last byte of its id and two bits of the one before are 0."""
 _REF_STRUCT = struct.Struct(">16sI")
 
@@ -119,17 +119,17 @@ class Chunk(NamedTuple):
         return ChunkRef(chunk_digest(self.data), len(self.data) // ENTRY_BYTES)
 
 
-# Lists
+# Row lists
 
 
 def ends_chunk(packed: bytes, rows: int) -> bool:
     """Whether a row ends its chunk, which then has `rows` rows."""
-    return rows >= _MAX_CHUNK_ROWS or (packed[_LAST] == 0 and not packed[_BEFORE] & _MASK)
+    return rows >= _MAX_CHUNK_ROWS or (packed[_LAST_ID_BYTE] == 0 and not packed[_PREVIOUS_ID_BYTE] & _CHUNK_END_MASK)
 
 
 def split_chunks(entries: bytes) -> list[bytes]:
     """Split a list into chunks, deterministically."""
-    last, before = entries[_LAST::ENTRY_BYTES], entries[_BEFORE::ENTRY_BYTES]
+    last, previous = entries[_LAST_ID_BYTE::ENTRY_BYTES], entries[_PREVIOUS_ID_BYTE::ENTRY_BYTES]
     chunks: list[bytes] = []
     start, rows = 0, len(last)
     while start < rows:
@@ -139,7 +139,7 @@ def split_chunks(entries: bytes) -> list[bytes]:
             if end < 0:
                 end = min(start + _MAX_CHUNK_ROWS, rows) - 1
                 break
-            if not before[end] & _MASK:
+            if not previous[end] & _CHUNK_END_MASK:
                 break
         chunks.append(entries[start * ENTRY_BYTES : (end + 1) * ENTRY_BYTES])
         start = end + 1

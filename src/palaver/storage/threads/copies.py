@@ -75,17 +75,17 @@ def _new_thread(source: Thread, changes: ThreadChanges, id: str, at: datetime) -
 
 
 def _copy_nodes(db: Connection, project: str, thread: str, copy: str) -> None:
-    _copy(db, copy, in_thread(project, thread))
+    _copy_matching(db, copy, in_thread(project, thread))
 
 
 def _copy_branch(db: Connection, project: str, thread: str, copy: str, head: str) -> None:
     places = [step.link.place for step in iter_ancestors(db, project, thread, head)]
     for start in range(0, len(places), _MAX_PLACES):
-        _copy(db, copy, in_thread(project, thread) & nodes.c.place.in_(places[start : start + _MAX_PLACES]))
+        _copy_matching(db, copy, in_thread(project, thread) & nodes.c.place.in_(places[start : start + _MAX_PLACES]))
 
 
-def _copy(db: Connection, copy: str, which: ColumnElement[bool]) -> None:
+def _copy_matching(db: Connection, copy: str, condition: ColumnElement[bool]) -> None:
     names = [column.name for column in nodes.columns]
     replaced: dict[str, ColumnElement[Any]] = {"thread": literal(copy), "origin": literal("copy")}
-    query = select(*(replaced.get(name, nodes.c[name]) for name in names)).where(which)
+    query = select(*(replaced.get(name, nodes.c[name]) for name in names)).where(condition)
     db.execute(insert(nodes).from_select(names, query))

@@ -168,7 +168,7 @@ def append_nodes(
             id=ids[index],
             parent=ids[index - 1] if index else parent,
             place=first + index,
-            message=with_node_id(message, ids[index]),
+            message=assign_node_id(message, ids[index]),
             origin=draft.origin,
             run=draft.run,
             status=draft.status,
@@ -192,7 +192,7 @@ def insert_nodes(db: Connection, project: str, thread: str, new_nodes: Sequence[
 
 
 def _redact_nodes(db: Connection, project: str, thread: str, new_nodes: Sequence[Node]) -> list[Node]:
-    if redaction.redactor_of(db) is None:
+    if redaction.get_redactor(db) is None:
         return list(new_nodes)
     workflow = db.scalar(select(threads.c.workflow).where(threads.c.project == project, threads.c.id == thread))
     messages = redaction.redact_messages(db, project, workflow, [node.message for node in new_nodes])
@@ -212,11 +212,11 @@ def node_row(node: Node) -> dict[str, Any]:
     }
 
 
-def set_last_children(db: Connection, project: str, thread: str, to: Mapping[str, str | None]) -> None:
+def set_last_children(db: Connection, project: str, thread: str, last_children: Mapping[str, str | None]) -> None:
     """Set which child of a node is on the branch that was last current."""
-    if to:
+    if last_children:
         change = update(nodes).where(is_node(project, thread, bindparam("upper"))).values(last_child=bindparam("lower"))
-        db.execute(change, [{"upper": upper, "lower": lower} for upper, lower in to.items()])
+        db.execute(change, [{"upper": upper, "lower": lower} for upper, lower in last_children.items()])
 
 
 def is_node_id(text: str) -> bool:
@@ -272,7 +272,7 @@ def _new_id(thread: str, place: int, at: datetime) -> str:
     return f"msg_{sortable_id(int(at.astimezone(UTC).timestamp() * 1000), int.from_bytes(digest))}"
 
 
-def with_node_id(message: Message, node_id: str) -> Message:
+def assign_node_id(message: Message, node_id: str) -> Message:
     """Return the message with its node id; an id of the client that was not accepted becomes `client_id`."""
     if message.id == node_id:
         return message
@@ -298,30 +298,30 @@ class PathStep(NamedTuple):
     role: str
 
 
-def iter_ancestors(db: Connection, project: str, thread: str, at: str) -> Iterator[PathStep]:
+def iter_ancestors(db: Connection, project: str, thread: str, node: str) -> Iterator[PathStep]:
     """Yield the node, its parent and so on up to the root; nothing for an unknown node."""
-    start = db.scalar(select(nodes.c.place).where(is_node(project, thread, at))) if is_node_id(at) else None
-    next_id: str | None = at
-    below, size = (start or 0) + 1, _FIRST_BATCH
+    start = db.scalar(select(nodes.c.place).where(is_node(project, thread, node))) if is_node_id(node) else None
+    next_id: str | None = node
+    upper_place, size = (start or 0) + 1, _FIRST_BATCH
     query = select(*LINK_COLUMNS, nodes.c.role).where(in_thread(project, thread)).order_by(nodes.c.place.desc())
     while start is not None:
-        rows = db.execute(query.where(nodes.c.place < below).limit(size)).all()
+        rows = db.execute(query.where(nodes.c.place < upper_place).limit(size)).all()
         for row in rows:
             if row.id == next_id:
                 yield PathStep(ThreadNode(*row[: len(LINK_COLUMNS)]), row.role)
                 next_id = row.parent
         if next_id is None:
             return
-        below, size = rows[-1].place, min(4 * size, _MAX_BATCH)
+        upper_place, size = rows[-1].place, min(4 * size, _MAX_BATCH)
 
 
-def load_branch(db: Connection, project: str, thread: str, at: str | None) -> list[Node]:
+def load_branch(db: Connection, project: str, thread: str, node: str | None) -> list[Node]:
     """Return the messages up to a node, oldest first. Raises ItemNotFound."""
-    if at is None:
+    if node is None:
         return []
-    places = [step.link.place for step in iter_ancestors(db, project, thread, at)]
+    places = [step.link.place for step in iter_ancestors(db, project, thread, node)]
     if not places:
-        raise ItemNotFound(at)
+        raise ItemNotFound(node)
     return _load_places(db, project, thread, places[::-1])
 
 
@@ -334,32 +334,34 @@ def _load_places(db: Connection, project: str, thread: str, places: Sequence[int
         return [row_to_node(row) for row in rows if row.place in selected]
     result: list[Node] = []
     for start in range(0, len(places), _MAX_PLACES):
-        some = nodes.c.place.in_(places[start : start + _MAX_PLACES])
-        result += [row_to_node(row) for row in db.execute(query.where(some).order_by(nodes.c.place))]
+        in_batch = nodes.c.place.in_(places[start : start + _MAX_PLACES])
+        result += [row_to_node(row) for row in db.execute(query.where(in_batch).order_by(nodes.c.place))]
     return result
 
 
 def list_branch(
-    db: Connection, project: str, thread: str, at: str | None, *, requested: str, window: Window = FIRST_PAGE
+    db: Connection, project: str, thread: str, node: str | None, *, requested: str, window: Window = FIRST_PAGE
 ) -> Page[Node]:
     """List a branch from its end, each page oldest first; `requested` is the end as the caller named it."""
-    if at is None:
+    if node is None:
         return Page([])
-    reach = window.limit + 1 if window.after is None else None  # The first page does not need the rest of the path.
-    places = [step.link.place for step in islice(iter_ancestors(db, project, thread, at), reach)]
+    max_nodes = window.limit + 1 if window.after is None else None  # The first page needs the end of the path only.
+    places = [step.link.place for step in islice(iter_ancestors(db, project, thread, node), max_nodes)]
     if not places:
-        raise ItemNotFound(at)
+        raise ItemNotFound(node)
     query = select(*NODE_COLUMNS).where(in_thread(project, thread), nodes.c.place.in_(places))
     filters = {"thread": thread, "at": requested}
     page = fetch_page(db, query, row_to_node, project=project, by=[nodes.c.place], window=window, filters=filters)
     return Page(page.data[::-1], page.next)
 
 
-def load_last_turn(db: Connection, project: str, thread: str, head: str, *, reach: int, answer: int) -> list[Message]:
-    """Return the last question of a branch and up to `answer` messages of the end of its answer."""
+def load_last_turn(
+    db: Connection, project: str, thread: str, head: str, *, max_nodes: int, max_answer_messages: int
+) -> list[Message]:
+    """Return the last question of a branch and up to `max_answer_messages` messages of the end of its answer."""
     places: list[int] = []
-    for link, role in islice(iter_ancestors(db, project, thread, head), reach):
-        if role == "user" or len(places) < answer:
+    for link, role in islice(iter_ancestors(db, project, thread, head), max_nodes):
+        if role == "user" or len(places) < max_answer_messages:
             places.append(link.place)
         if role == "user":
             break

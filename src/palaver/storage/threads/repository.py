@@ -209,7 +209,9 @@ def branch_previews(db: Connection, project: str, thread: str, head: str | None)
     """Return the preview columns for the branch that ends at `head`."""
     turn: list[Message] = []
     if head is not None:
-        turn = load_last_turn(db, project, thread, head, reach=_MAX_TURN_NODES, answer=_MAX_ANSWER_MESSAGES)
+        turn = load_last_turn(
+            db, project, thread, head, max_nodes=_MAX_TURN_NODES, max_answer_messages=_MAX_ANSWER_MESSAGES
+        )
     questions, replies = [m for m in turn if m.role == "user"], [m for m in turn if m.role != "user"]
     return {
         "preview_in": preview(json.to_builtins(questions) or None, "input"),
@@ -280,8 +282,8 @@ def insert_thread(db: Connection, project: str, thread: NewThread) -> None:
     fields["inputs"] = redaction.redact_inputs(db, project, thread.workflow, thread.inputs)
     title = redaction.redact_title(db, project, thread.workflow, title or "")
     by: TitleBy = "auto" if thread.title is None else "user"
-    counted = {"title_by": by, "messages": 0, "created_at": at, "updated_at": at}
-    db.execute(insert(threads).values(project=project, **fields, **counted, **title_columns(title)))
+    initial = {"title_by": by, "messages": 0, "created_at": at, "updated_at": at}
+    db.execute(insert(threads).values(project=project, **fields, **initial, **title_columns(title)))
 
 
 def update_thread(db: Connection, project: str, thread: str, changes: ThreadChanges) -> Thread:
@@ -419,8 +421,8 @@ def delete_message(
 
 def claim_thread(db: Connection, project: str, thread: str, run: str) -> bool:
     """Make a run the active one of a thread; False while another is active."""
-    free = update(threads).where(threads.c.project == project, threads.c.id == thread, threads.c.run.is_(None))
-    if db.execute(free.values(run=run, run_head=threads.c.head)).rowcount:
+    statement = update(threads).where(threads.c.project == project, threads.c.id == thread, threads.c.run.is_(None))
+    if db.execute(statement.values(run=run, run_head=threads.c.head)).rowcount:
         mark_changed(db, Change(project, "thread", thread, run))
         return True
     require_thread(db, project, thread)
