@@ -2,8 +2,8 @@
 
 The traces of a session usually repeat earlier messages. A history that repeats a tab continues it; one that diverges
 starts a new tab. Histories often come back changed: without reasoning, without tool steps, or with their last messages
-only. So they are compared twice, exactly and by their visible text; leading instructions never count. Pure: the caller
-loads the spans.
+only. So they are compared twice, exactly and by their visible text; leading instructions never count. No I/O: the
+caller loads the spans.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,21 +31,21 @@ class HistoryMatch(NamedTuple):
     """Index of the history's first new message."""
 
 
-def repeated_prefix_length(first: Sequence[Message], then: Sequence[Message]) -> int:
-    """Return len(first) if `then` begins with all of `first`, else 0."""
-    if not first or len(then) < len(first):
+def repeated_prefix_length(prefix: Sequence[Message], messages: Sequence[Message]) -> int:
+    """Return len(prefix) if `messages` begins with all of `prefix`, else 0."""
+    if not prefix or len(messages) < len(prefix):
         return 0
-    is_same = all(_exact_key(one) == _exact_key(other) for one, other in zip(first, then, strict=False))
-    return len(first) if is_same else 0
+    is_same = all(_exact_key(one) == _exact_key(other) for one, other in zip(prefix, messages, strict=False))
+    return len(prefix) if is_same else 0
 
 
 def has_more_steps(history: Sequence[Message], messages_in: Sequence[Message], messages_out: Sequence[Message]) -> bool:
     """Whether `history` starts with `messages_in`, ends with the text of `messages_out`, and has more in between."""
-    history_keys, given_keys = _key_messages(history, _exact_key), _key_messages(messages_in, _exact_key)
+    history_keys, input_keys = _key_messages(history, _exact_key), _key_messages(messages_in, _exact_key)
     if (
-        not given_keys
-        or _common_prefix_length(history_keys, given_keys) < len(given_keys)
-        or len(history_keys) <= len(given_keys) + len(messages_out)
+        not input_keys
+        or _common_prefix_length(history_keys, input_keys) < len(input_keys)
+        or len(history_keys) <= len(input_keys) + len(messages_out)
     ):
         return False
     last_text = _last_assistant_text(messages_out)
@@ -90,10 +90,8 @@ def find_branch_point(history: Sequence[Message], threads: Sequence[Sequence[Mes
             thread_keys = _key_messages(thread, key)
             count = _common_prefix_length(history_keys, thread_keys)
             if count > longest:
-                longest, best = (
-                    count,
-                    HistoryMatch(index, thread_keys[count - 1][1] + 1, history_keys[count - 1][1] + 1),
-                )
+                longest = count
+                best = HistoryMatch(index, thread_keys[count - 1][1] + 1, history_keys[count - 1][1] + 1)
         if best is not None:
             return best
     return None
@@ -119,8 +117,8 @@ def _key_messages(messages: Sequence[Message], key: _KeyFunction) -> _KeyedMessa
     """Return the comparison key and index of each message that counts."""
     keyed: _KeyedMessages = []
     for index, message in enumerate(messages):
-        is_opening = message.role in _INSTRUCTIONS and not keyed
-        if not is_opening and (value := key(message)) is not None:
+        is_leading_instruction = message.role in _INSTRUCTIONS and not keyed
+        if not is_leading_instruction and (value := key(message)) is not None:
             keyed.append((value, index))
     return keyed
 
@@ -159,7 +157,7 @@ def _exact_key(message: Message) -> object:
 
 
 def _visible_key(message: Message) -> object:
-    """The visible text and attachments; None for messages without any."""
+    """Return the visible text and attachments; None for messages without any."""
     if message.role not in ("user", "assistant"):
         return None
     attachments = _attachment_keys(message)
@@ -241,15 +239,15 @@ def build_turn(head: Span, calls: Iterable[Span] = (), tools: Iterable[Span] = (
     """Build the conversation of a trace from its head, or from its last model call that has both sides.
 
     `calls` are ordered by end, latest first. Without messages, the head's inputs and outputs are used. The last call
-    also wins if it repeats the head's question and answer with more steps in between, except for runs of our own: what
-    their models were sent is another conversation.
+    also wins if it repeats the head's question and answer with more steps in between, except for Palaver's runs: their
+    models were sent another conversation.
     """
     source, (messages_in, messages_out) = head, _span_messages(head)
     call = next((call for call in calls if call.messages_in and call.messages_out), None)
     if call is not None:
-        is_ours, is_whole = "palaver" in head.conventions, head.messages_in and head.messages_out
+        is_palaver_run, has_both_sides = "palaver" in head.conventions, head.messages_in and head.messages_out
         history = (*call.messages_in, *call.messages_out)
-        if not is_whole or (not is_ours and has_more_steps(history, messages_in, messages_out)):
+        if not has_both_sides or (not is_palaver_run and has_more_steps(history, messages_in, messages_out)):
             source, (messages_in, messages_out) = call, _span_messages(call)
     return Turn(
         trace_id=head.trace_id,
@@ -277,22 +275,22 @@ def _value_as_message(value: Any, role: Literal["user", "assistant"], name: str)
 def _unreported_tools(messages: Sequence[Message], tools: Iterable[Span]) -> Iterator[ToolStep]:
     """Yield the tools that no message mentions, by call id or, without one, by name."""
     calls = [call for message in messages for call in message.tool_calls]
-    by_id = {call.call_id for call in calls}
-    by_id |= {result.call_id for message in messages for result in message.tool_results}
+    mentioned_ids = {call.call_id for call in calls}
+    mentioned_ids |= {result.call_id for message in messages for result in message.tool_results}
     names = [call.name for call in calls]
     for span in tools:
         name = span.tool.name if span.tool else span.name
-        call = span.tool.call_id if span.tool else None
-        if call is not None and call in by_id:
+        call_id = span.tool.call_id if span.tool else None
+        if call_id is not None and call_id in mentioned_ids:
             continue
-        if call is None and name in names:
+        if call_id is None and name in names:
             names.remove(name)
             continue
         yield ToolStep(
             trace_id=span.trace_id,
             span_id=span.span_id,
             name=name,
-            call_id=call,
+            call_id=call_id,
             inputs=span.inputs,
             outputs=span.outputs,
             status=span.status,
@@ -307,7 +305,7 @@ def build_tabs(turns: Iterable[Turn]) -> list[Tab]:
     builders: list[_TabBuilder] = []
     for turn in turns:
         _add_turn(builders, turn)
-    return [Tab(builder.origin, builder.steps[builder.shared :]) for builder in builders]
+    return [Tab(builder.origin, builder.steps[builder.shared_count :]) for builder in builders]
 
 
 class _TabBuilder:
@@ -315,7 +313,7 @@ class _TabBuilder:
 
     def __init__(self, origin: Origin | None, steps: list[Step]) -> None:
         self.origin = origin
-        self.shared = len(steps)
+        self.shared_count = len(steps)
         self.steps = steps
         self.is_incremental = False
         """Whether its traces hold new messages only, not the history."""
@@ -324,10 +322,10 @@ class _TabBuilder:
     def messages(self) -> list[Message]:
         return [step.message for step in self.steps if isinstance(step, MessageStep)]
 
-    def until(self, messages: int) -> int:
-        """Return the number of steps up to the end of the first `messages` messages."""
+    def count_steps(self, message_count: int) -> int:
+        """Return the number of steps up to the end of the first `message_count` messages."""
         indexes = [index for index, step in enumerate(self.steps) if isinstance(step, MessageStep)]
-        return indexes[messages - 1] + 1 if messages else 0
+        return indexes[message_count - 1] + 1 if message_count else 0
 
     def add(self, turn: Turn, new_messages: Sequence[Message]) -> None:
         """Append the new input messages of a turn, its tools, and its output."""
@@ -350,9 +348,9 @@ def _add_turn(builders: list[_TabBuilder], turn: Turn) -> None:
     if match is not None:
         builders[match.thread].add(turn, history[match.new_from :])
         return
-    is_new_only = not any(message.role == "assistant" for message in history)
+    has_no_history = not any(message.role == "assistant" for message in history)
     match = find_branch_point(history, messages)
-    if last is not None and is_new_only and (is_incremental or match is None):
+    if last is not None and has_no_history and (is_incremental or match is None):
         last.is_incremental = True
         last.add(turn, drop_known_instructions(history, last.messages))
         return
@@ -360,7 +358,7 @@ def _add_turn(builders: list[_TabBuilder], turn: Turn) -> None:
         builders.append(_TabBuilder(None, []))
         builders[-1].add(turn, history)
         return
-    shared = builders[match.thread].until(match.shared)
+    shared = builders[match.thread].count_steps(match.shared)
     builders.append(_TabBuilder(Origin(match.thread, shared), builders[match.thread].steps[:shared]))
     builders[-1].add(turn, history[match.new_from :])
 
@@ -371,13 +369,13 @@ def _add_turn(builders: list[_TabBuilder], turn: Turn) -> None:
 def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int | None = None) -> Live:
     """Collect the values for continuing from a trace or one of its spans, after its first `upto` messages."""
     messages = (*turn.messages_in, *turn.messages_out)
-    first = source or head
+    span = source or head
     return Live(
-        workflow=head.workflow or first.workflow,
+        workflow=head.workflow or span.workflow,
         messages=messages if upto is None else messages[:upto],
-        inputs=_extra_inputs(first) or _extra_inputs(head),
-        parameters=first.parameters or head.parameters,
-        tools=first.tools or head.tools,
+        inputs=_extra_inputs(span) or _extra_inputs(head),
+        parameters=span.parameters or head.parameters,
+        tools=span.tools or head.tools,
     )
 
 

@@ -32,7 +32,7 @@ MIN_OFFLOAD_BYTES = 64 * 1024
 """Smaller requests are decoded in the server."""
 IDLE_TIMEOUT_S = 60.0
 _RESTART_DELAY_S = 60.0
-"""After the process failed."""
+"""Delay before a process that failed is replaced."""
 _PIPE_BYTES = 1024 * 1024
 _LENGTH_PREFIX_BYTES = 8
 
@@ -59,9 +59,9 @@ class RequestDecoder:
     ) -> None:
         """Use a child process if there are at least `cores` cores: one per server process, and one more."""
         self._redact = redact
-        self._rules = redaction_config
+        self._redaction_config = redaction_config
         self._has_core = _available_cores() >= cores
-        self._idle = idle_timeout_s
+        self._idle_timeout_s = idle_timeout_s
         self._process: _WorkerProcess | None = None
         self._restart_after = 0.0
         self.offloaded_count = 0
@@ -71,14 +71,14 @@ class RequestDecoder:
         """Build the rows of a request. Raises what decoding raises."""
         from palaver.traces.ingest import ingest_request
 
-        if self._has_core and len(request.body) >= MIN_OFFLOAD_BYTES and (process := self._ready()) is not None:
+        if self._has_core and len(request.body) >= MIN_OFFLOAD_BYTES and (process := self._ready_process()) is not None:
             try:
-                answer = process.run((request, limits))
+                result = process.run((request, limits))
             except (OSError, EOFError, msgspec.DecodeError):
                 self._discard("ended while it read a request")
             else:
                 self.offloaded_count += 1
-                return answer
+                return result
         return ingest_request(request, self._redact, limits)
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class RequestDecoder:
             self._process.end()
             self._process = None
 
-    def _ready(self) -> "_WorkerProcess | None":
+    def _ready_process(self) -> "_WorkerProcess | None":
         """Return the process if it is ready; start one if needed."""
         if self._process is not None and (status := self._process.status()) is not None:
             if status == 0:  # It was idle.
@@ -95,7 +95,7 @@ class RequestDecoder:
                 self._discard(f"ended with {status}")
         if self._process is None and time.monotonic() >= self._restart_after:
             try:
-                self._process = _WorkerProcess(self._rules(), self._idle)
+                self._process = _WorkerProcess(self._redaction_config(), self._idle_timeout_s)
             except OSError as error:
                 self._discard(f"could not be begun ({error})")
         return self._process if self._process is not None and self._process.is_ready() else None
@@ -116,7 +116,7 @@ def _available_cores() -> int:
 class _WorkerProcess:
     """The parent's side of the child process."""
 
-    def __init__(self, rules: "RedactionConfig", idle: float) -> None:
+    def __init__(self, config: "RedactionConfig", idle_timeout_s: float) -> None:
         command = [sys.executable, "-P", "-m", __name__]
         # A new session, so that terminal signals don't reach it.
         self._process = subprocess.Popen(
@@ -129,10 +129,10 @@ class _WorkerProcess:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self._is_ready = False
         try:
-            _send_message(self._to, msgspec.msgpack.encode((rules, idle)))
+            _send_message(self._stdin, msgspec.msgpack.encode((config, idle_timeout_s)))
         except OSError:  # It exited already: reap it.
             self.end()
             raise
@@ -143,18 +143,18 @@ class _WorkerProcess:
 
     def is_ready(self) -> bool:
         """Whether it has loaded its modules."""
-        if not self._is_ready and select.select([self._from], [], [], 0)[0]:
+        if not self._is_ready and select.select([self._stdout], [], [], 0)[0]:
             with contextlib.suppress(EOFError):
-                _receive_message(self._from)
+                _receive_message(self._stdout)
                 self._is_ready = True
         return self._is_ready
 
     def run(self, job: "Job") -> "IngestResult":
         from palaver.traces.ingest import IngestResult
 
-        _send_message(self._to, msgspec.msgpack.encode(job))
+        _send_message(self._stdin, msgspec.msgpack.encode(job))
         failure, result = msgspec.msgpack.decode(
-            _receive_message(self._from), type=tuple[DecodeFailure | None, IngestResult | None]
+            _receive_message(self._stdout), type=tuple[DecodeFailure | None, IngestResult | None]
         )
         if failure is not None:
             raise _error_class(failure.error)(failure.message)
@@ -163,7 +163,7 @@ class _WorkerProcess:
 
     def end(self) -> None:
         """Close the pipes, then wait or kill."""
-        for pipe in (self._to, self._from):
+        for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):
                 pipe.close()
         try:
@@ -219,11 +219,11 @@ def main() -> None:
     input_ = os.fdopen(os.dup(0), "rb", buffering=0)
     jobs = msgspec.msgpack.Decoder(tuple[TraceRequest, RequestLimits])
     with contextlib.suppress(EOFError, BrokenPipeError):
-        rules, idle = msgspec.msgpack.decode(_receive_message(input_), type=tuple[RedactionConfig, float])
-        redactors = ProjectRedactors(rules)
+        config, idle_timeout_s = msgspec.msgpack.decode(_receive_message(input_), type=tuple[RedactionConfig, float])
+        redactors = ProjectRedactors(config)
         redactors.for_project("")
         _send_message(output, b"begun")
-        while select.select([input_], [], [], idle)[0]:
+        while select.select([input_], [], [], idle_timeout_s)[0]:
             request, limits = jobs.decode(_receive_message(input_))
             result: JobResult
             try:

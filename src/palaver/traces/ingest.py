@@ -1,6 +1,6 @@
 """From a request body to database rows: decompress, decode, map, redact, and build the columns of each span.
 
-Pure, and slow enough to need a thread. Each span is processed by itself, so that a bad one is rejected alone. A span
+No I/O, but slow enough to need a thread. Spans are processed one by one, so that only bad ones are rejected. A span
 that cannot be redacted is not stored. Columns are bounded to what both databases index; the body holds the whole
 record.
 """
@@ -26,17 +26,17 @@ from palaver.traces.otlp.decompression import DEFAULT_LIMITS, RequestLimits, dec
 from palaver.traces.span_mapper import to_span
 
 MAX_INDEXED_CHARS = 256
-"""Of a column that may have an index."""
+"""Maximum length of a column that may have an index."""
 MAX_LABEL_CHARS = 2_000
-"""Of a column without an index."""
+"""Maximum length of a column without an index."""
 MAX_SEARCH_BYTES = 32 * 1024
-"""Of the messages, for full-text search."""
+"""Maximum size of the messages' text for full-text search."""
 _MIN_CUT_PREVIEW_CHARS = 100
 """A preview of at least this length may end in a truncated word."""
 MAX_ATTRIBUTE_CHARS = 1_000
-"""Of one attribute, for filters."""
+"""Maximum length of one attribute for filters."""
 MAX_ATTRIBUTES_CHARS = 64 * 1024
-"""Of all attributes together, for filters."""
+"""Maximum length of all attributes together for filters."""
 _MAX_INT64 = (1 << 63) - 1
 _INT64_RANGE = range(-_MAX_INT64 - 1, _MAX_INT64 + 1)
 _ESCAPED_NUL = b"\\u0000"
@@ -176,11 +176,11 @@ def encode_filter_attributes(attributes: dict[str, Any]) -> str:
     values: dict[str, Any] = {}
     remaining = MAX_ATTRIBUTES_CHARS
     for name, value in attributes.items():
-        short = value[:MAX_ATTRIBUTE_CHARS] if type(value) is str else _filter_value(value)
-        remaining -= len(name) + (len(short) if type(short) is str else 8)
+        shortened = value[:MAX_ATTRIBUTE_CHARS] if type(value) is str else _filter_value(value)
+        remaining -= len(name) + (len(shortened) if type(shortened) is str else 8)
         if remaining < 0:
             break
-        values[name] = short
+        values[name] = shortened
     try:
         encoded = json.encode(values)
     except UnicodeEncodeError:  # A lone surrogate.
@@ -229,7 +229,7 @@ def _finite(number: float | None) -> float | None:
 
 
 RedactSpan: TypeAlias = Callable[[Span], Span]
-"""Removes what must not be stored from a span."""
+"""Returns a span without what must not be stored."""
 
 log = logging.getLogger("palaver.traces")
 

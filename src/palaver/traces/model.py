@@ -1,4 +1,4 @@
-"""The span record that tables, threads, test sets and evaluation read (contract: traces, 2).
+"""The span record that tables, threads, test sets and evaluation read.
 
 Nothing above this package knows a vendor's attribute names. All values here were sent by clients: they are data, and
 bounded.

@@ -12,7 +12,7 @@ from palaver.core.messages import Usage
 from palaver.traces.model import Span
 
 _MILLION = 1_000_000
-_ANY = "*"
+_WILDCARD = "*"
 
 Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
@@ -31,17 +31,17 @@ def find_price(model: str, prices: Mapping[str, Price]) -> Price | None:
     """Return the price with the longest matching name."""
     if model in prices:
         return prices[model]
-    matches = [name for name in prices if name.endswith(_ANY) and model.startswith(name[:-1])]
+    matches = [name for name in prices if name.endswith(_WILDCARD) and model.startswith(name[:-1])]
     return prices[max(matches, key=len)] if matches else None
 
 
 def token_cost(usage: Usage, price: Price) -> float:
     """Return the cost in US dollars. Cached input is part of the input and priced separately."""
-    cached, created = usage.cached_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    fresh = max(0, usage.input_tokens - cached - created)
-    dollars = fresh * price.input + usage.output_tokens * price.output
+    cached, cache_writes = usage.cached_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    uncached = max(0, usage.input_tokens - cached - cache_writes)
+    dollars = uncached * price.input + usage.output_tokens * price.output
     dollars += cached * (price.input if price.cached is None else price.cached)
-    dollars += created * (price.input if price.cache_creation is None else price.cache_creation)
+    dollars += cache_writes * (price.input if price.cache_creation is None else price.cache_creation)
     return dollars / _MILLION
 
 

@@ -23,7 +23,7 @@ class RunSpanContext(NamedTuple):
 
     trace_id: str
     span_id: str
-    """Of the run's span."""
+    """Id of the run's span."""
     project: str
     session: str
     run_id: str

@@ -112,10 +112,10 @@ def to_raw_span(span: "ReadableSpan") -> RawSpan | None:
     if context is None or span.start_time is None:
         return None
     span_id = f"{context.span_id:016x}"
-    attributes = collect_attributes(_pairs(span.attributes), _value, losses)
+    attributes = collect_attributes(_pairs(span.attributes), _convert_value, losses)
     if is_pending_span(attributes):
         return None
-    events, links = tuple(_events(span, losses)), tuple(_links(span, losses))
+    events, links = tuple(_convert_events(span, losses)), tuple(_convert_links(span, losses))
     try:
         check_size(
             _approximate_bytes(attributes) + sum(_approximate_bytes(event.attributes) for event in events),
@@ -139,7 +139,7 @@ def to_raw_span(span: "ReadableSpan") -> RawSpan | None:
         failed=span.status.status_code.name == "ERROR",
         status_message=truncate_text(span.status.description or "", "status_message", losses),
         attributes=attributes,
-        resource=collect_attributes(_pairs(span.resource.attributes), _value, losses),
+        resource=collect_attributes(_pairs(span.resource.attributes), _convert_value, losses),
         events=events,
         links=links,
         scope=truncate_name(scope.name, "scope", losses) if scope is not None and scope.name else None,
@@ -152,21 +152,21 @@ def _pairs(attributes: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
     return iter(attributes.items() if attributes else ())
 
 
-def _events(span: "ReadableSpan", losses: Losses) -> Iterator[SpanEvent]:
+def _convert_events(span: "ReadableSpan", losses: Losses) -> Iterator[SpanEvent]:
     losses.events += max(0, len(span.events) - MAX_EVENTS)
     for event in span.events[:MAX_EVENTS]:
-        attributes = collect_attributes(_pairs(event.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
+        attributes = collect_attributes(_pairs(event.attributes), _convert_value, losses, MAX_NESTED_ATTRIBUTES)
         yield SpanEvent(truncate_name(event.name, "event", losses), to_datetime(event.timestamp), attributes)
 
 
-def _links(span: "ReadableSpan", losses: Losses) -> Iterator[Link]:
+def _convert_links(span: "ReadableSpan", losses: Losses) -> Iterator[Link]:
     losses.links += max(0, len(span.links) - MAX_LINKS)
     for link in span.links[:MAX_LINKS]:
-        attributes = collect_attributes(_pairs(link.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
+        attributes = collect_attributes(_pairs(link.attributes), _convert_value, losses, MAX_NESTED_ATTRIBUTES)
         yield Link(f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}", attributes)
 
 
-def _value(value: Any, name: str, losses: Losses, depth: int = 0) -> Any:
+def _convert_value(value: Any, name: str, losses: Losses, depth: int = 0) -> Any:
     match value:
         case str():
             return truncate_text(value, name, losses)
@@ -177,17 +177,17 @@ def _value(value: Any, name: str, losses: Losses, depth: int = 0) -> Any:
         case bytes():
             return truncate_text(value.hex(), name, losses)
         case Mapping() if depth < MAX_VALUE_DEPTH:
-            inner = partial(_nested_value, name=name, losses=losses, depth=depth + 1)
-            return collect_map(_pairs(cast("Mapping[str, Any]", value)), inner, losses)
+            convert = partial(_convert_nested_value, name=name, losses=losses, depth=depth + 1)
+            return collect_map(_pairs(cast("Mapping[str, Any]", value)), convert, losses)
         case Sequence() if depth < MAX_VALUE_DEPTH:
-            return [_value(item, name, losses, depth + 1) for item in cast("Sequence[Any]", value)]
+            return [_convert_value(item, name, losses, depth + 1) for item in cast("Sequence[Any]", value)]
         case _:
             losses.note(f"cut:{name}")
             return None
 
 
-def _nested_value(value: Any, name: str, losses: Losses, depth: int) -> Any:
-    return _value(value, name, losses, depth)
+def _convert_nested_value(value: Any, name: str, losses: Losses, depth: int) -> Any:
+    return _convert_value(value, name, losses, depth)
 
 
 def _approximate_bytes(value: Any) -> int:

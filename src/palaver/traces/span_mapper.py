@@ -38,7 +38,7 @@ _MAX_NOTES = 100
 
 
 def to_span(raw: RawSpan, *, project: str, trusted: bool = False) -> Span:
-    """Build the record. `trusted` is set for our own recorder only, whose run id is believed."""
+    """Build the record. `trusted` is only set for Palaver's own recorder, whose run id is kept."""
     collected = _collect_fields(raw)
     get, attributes = collected.fields.get, raw.attributes
     messages_in, messages_out = collected.conversation(attributes)
@@ -120,7 +120,7 @@ class _FieldCollector:
             messages_in = self.fields.get("messages_in") or find_messages(self.fields.get("inputs"), "input")
             messages_out = self.fields.get("messages_out") or find_messages(self.fields.get("outputs"), "output")
             return assign_call_ids(gen_ai.prepend_instructions(messages_in, attributes), messages_out)
-        except Exception:  # As above.
+        except Exception:  # A bug, as above.
             self.notes.append("unmapped:messages")
             return (), ()
 

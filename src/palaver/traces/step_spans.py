@@ -1,4 +1,4 @@
-"""The span of a step that a framework reported: a model call, a tool, an agent or a node (contract: traces, 1).
+"""The span of a step that a framework reported: a model call, a tool, an agent or a node.
 
 Its content is written as attributes and read by the conventions like any span; its parent is its run or outer step.
 """
@@ -48,33 +48,33 @@ _SPAN_NAMES: dict[StepKind, str] = {
 }
 
 
-def build_step_spans(step: Step, home: RunSpanContext, finish: str | None = None) -> Sequence[Span]:
+def build_step_spans(step: Step, run: RunSpanContext, finish: str | None = None) -> Sequence[Span]:
     """Build the record of a finished step. `finish` is set for a step that was still running when its run ended."""
-    contents, losses = SpanAttributes(home.call, home.record), Losses()
+    span_attributes, losses = SpanAttributes(run.call, run.record), Losses()
     details = _merge_details(step, losses)
     if finish is None and step.was_cancelled:
         finish = "cancelled"
-    _set_labels(step, details, home, contents, finish)
-    long_fields = _set_contents(step, details, contents)
+    _set_labels(step, details, run, span_attributes, finish)
+    long_fields = _set_contents(step, details, span_attributes)
     end = step.ended_at or step.started_at
-    fault = None if step.was_cancelled else _recorded_fault(step.error, home, losses)
+    recorded_error = None if step.was_cancelled else _recorded_error(step.error, run, losses)
     raw = RawSpan(
-        trace_id=home.trace_id,
-        span_id=_step_span_id(step, home),
-        parent_id=home.span_id if step.parent is None else _step_span_id(step.parent, home),
-        name=span_name(_SPAN_NAMES[step.kind].format(_name(step, details)).strip(), losses),
+        trace_id=run.trace_id,
+        span_id=_step_span_id(step, run),
+        parent_id=run.span_id if step.parent is None else _step_span_id(step.parent, run),
+        name=span_name(_SPAN_NAMES[step.kind].format(_step_name(step, details)).strip(), losses),
         start=step.started_at,
         duration_ms=elapsed_ms(step.started_at, end),
-        failed=fault is not None,
-        status_message=fault.message if fault else "",
-        attributes=contents.attributes,
+        failed=recorded_error is not None,
+        status_message=recorded_error.message if recorded_error else "",
+        attributes=span_attributes.attributes,
         resource={"service.name": SERVICE_NAME},
-        events=() if fault is None else (_exception_event(fault, end),),
+        events=() if recorded_error is None else (_exception_event(recorded_error, end),),
         scope=SERVICE_NAME,
-        dropped=_add_counts(contents.dropped, losses.dropped()),
-        notes=(*contents.notes, *losses.notes),
+        dropped=_add_counts(span_attributes.dropped, losses.dropped()),
+        notes=(*span_attributes.notes, *losses.notes),
     )
-    return [msgspec.structs.replace(to_span(raw, project=home.project), run_id=home.run_id, **long_fields)]
+    return [msgspec.structs.replace(to_span(raw, project=run.project), run_id=run.run_id, **long_fields)]
 
 
 def _merge_details(step: Step, losses: Losses) -> StepDetails:
@@ -96,55 +96,55 @@ def _has_content(value: Any) -> bool:
     return value is not None and not (isinstance(value, str | list | tuple | dict) and not value)
 
 
-def _name(step: Step, details: StepDetails) -> str:
+def _step_name(step: Step, details: StepDetails) -> str:
     return (details.model or step.name) if step.kind in ("llm", "embedding") else step.name
 
 
 def _set_labels(
-    step: Step, details: StepDetails, home: RunSpanContext, contents: SpanAttributes, finish: str | None
+    step: Step, details: StepDetails, run: RunSpanContext, span_attributes: SpanAttributes, finish: str | None
 ) -> None:
-    contents.set_label("gen_ai.operation.name", _OPERATIONS[step.kind])
-    contents.set_label("gen_ai.conversation.id", home.session or None)
+    span_attributes.set_label("gen_ai.operation.name", _OPERATIONS[step.kind])
+    span_attributes.set_label("gen_ai.conversation.id", run.session or None)
     match step.kind:
         case "agent":
-            contents.set_label("gen_ai.agent.name", step.name or None)
+            span_attributes.set_label("gen_ai.agent.name", step.name or None)
         case "tool":
-            contents.set_label("gen_ai.tool.name", step.name)
-            contents.set_label("gen_ai.tool.call.id", step.call_id)
+            span_attributes.set_label("gen_ai.tool.name", step.name)
+            span_attributes.set_label("gen_ai.tool.call.id", step.call_id)
         case "guardrail":
-            contents.set_label("openinference.span.kind", "GUARDRAIL")
+            span_attributes.set_label("openinference.span.kind", "GUARDRAIL")
         case _:
             pass
-    contents.set_label("gen_ai.response.model" if step.kind == "llm" else "gen_ai.request.model", details.model)
-    contents.set_label("gen_ai.provider.name", details.provider)
-    set_usage(details.usage, contents)
-    contents.set_label("gen_ai.response.finish_reasons", [details.finish] if details.finish else None)
+    span_attributes.set_label("gen_ai.response.model" if step.kind == "llm" else "gen_ai.request.model", details.model)
+    span_attributes.set_label("gen_ai.provider.name", details.provider)
+    set_usage(details.usage, span_attributes)
+    span_attributes.set_label("gen_ai.response.finish_reasons", [details.finish] if details.finish else None)
     if step.error is not None and not step.was_cancelled:
-        contents.set_label("error.type", _error_type(step.error))
-    contents.set_label("palaver.run.id", home.run_id)
-    contents.set_label("palaver.cost", details.usage.cost if details.usage else None)
-    contents.set_label("palaver.finish", finish)
+        span_attributes.set_label("error.type", _error_type(step.error))
+    span_attributes.set_label("palaver.run.id", run.run_id)
+    span_attributes.set_label("palaver.cost", details.usage.cost if details.usage else None)
+    span_attributes.set_label("palaver.finish", finish)
 
 
-def _set_contents(step: Step, details: StepDetails, contents: SpanAttributes) -> dict[str, Any]:
+def _set_contents(step: Step, details: StepDetails, span_attributes: SpanAttributes) -> dict[str, Any]:
     """Set the recorded contents; return the fields whose values are too long for an attribute."""
     messages_in, messages_out = assign_call_ids(
         _parse_side(details.messages_in, "input"), _parse_side(details.messages_out, "output")
     )
     fields: dict[str, tuple[str, Any]] = {
-        "messages_in": (_INPUT_MESSAGES, contents.set_messages(_INPUT_MESSAGES, messages_in)),
-        "messages_out": (_OUTPUT_MESSAGES, contents.set_messages(_OUTPUT_MESSAGES, messages_out)),
+        "messages_in": (_INPUT_MESSAGES, span_attributes.set_messages(_INPUT_MESSAGES, messages_in)),
+        "messages_out": (_OUTPUT_MESSAGES, span_attributes.set_messages(_OUTPUT_MESSAGES, messages_out)),
     }
-    write = contents.set_text if step.kind == "tool" else contents.set_json
+    set_value = span_attributes.set_text if step.kind == "tool" else span_attributes.set_json
     for field, value in (("inputs", details.inputs), ("outputs", details.outputs)):
         if value is not None:
             name = (_TOOL_VALUE_ATTRIBUTES if step.kind == "tool" else _VALUE_ATTRIBUTES)[field]
-            fields[field] = (name, write(name, value))
+            fields[field] = (name, set_value(name, value))
     if details.parameters:
-        contents.set_json("palaver.parameters", dict(details.parameters))
+        span_attributes.set_json("palaver.parameters", dict(details.parameters))
     if details.tools:
-        contents.set_json("gen_ai.tool.definitions", list(details.tools))
-    return {field: value for field, (name, value) in fields.items() if value and name not in contents.attributes}
+        span_attributes.set_json("gen_ai.tool.definitions", list(details.tools))
+    return {field: value for field, (name, value) in fields.items() if value and name not in span_attributes.attributes}
 
 
 def _parse_side(messages: Sequence[Any], side: Prefer) -> tuple[Message, ...]:
@@ -154,17 +154,17 @@ def _parse_side(messages: Sequence[Any], side: Prefer) -> tuple[Message, ...]:
 # Errors
 
 
-def _recorded_fault(error: BaseException | StepError | None, home: RunSpanContext, losses: Losses) -> StepError | None:
+def _recorded_error(error: BaseException | StepError | None, run: RunSpanContext, losses: Losses) -> StepError | None:
     """Return type and message of an error. The message is content."""
     if error is None:
         return None
-    if home.record != "full":
+    if run.record != "full":
         return StepError(_error_type(error), "")
     try:
         message = error.message if isinstance(error, StepError) else str(error)
     except Exception:  # `__str__` of a user's exception may raise.
         message = ""
-    secret_texts = [secret.reveal() for secret in home.call.secrets.values()]
+    secret_texts = [secret.reveal() for secret in run.call.secrets.values()]
     return StepError(
         _error_type(error),
         truncate_text(secret_mask.mask_values(message, secret_texts), "exception", losses, _MAX_ERROR_BYTES),
@@ -174,18 +174,18 @@ def _recorded_fault(error: BaseException | StepError | None, home: RunSpanContex
 def _error_type(error: BaseException | StepError) -> str:
     if isinstance(error, StepError):
         return error.type
-    kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    cls = type(error)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _exception_event(fault: StepError, at: datetime) -> SpanEvent:
-    attributes = {"exception.type": fault.type, "exception.message": fault.message}
+def _exception_event(error: StepError, at: datetime) -> SpanEvent:
+    attributes = {"exception.type": error.type, "exception.message": error.message}
     return SpanEvent("exception", at, {name: text for name, text in attributes.items() if text})
 
 
-def _step_span_id(step: Step, home: RunSpanContext) -> str:
-    return derive_span_id(f"{home.span_id}/step/{step.number}")
+def _step_span_id(step: Step, run: RunSpanContext) -> str:
+    return derive_span_id(f"{run.span_id}/step/{step.number}")
 
 
-def _add_counts(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in (one | other)}
+def _add_counts(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) + second.get(name, 0) for name in (first | second)}

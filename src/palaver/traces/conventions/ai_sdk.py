@@ -28,14 +28,14 @@ _USAGE, _TOOL = "ai.usage.", "ai.toolCall."
 _INPUT_TOKENS = tuple(_USAGE + name for name in ("inputTokens", "promptTokens", "tokens"))
 _RENAMED = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
 _AGGREGATE_OPERATIONS = ("ai.embed", "ai.embedMany")
-"""Their counts are the sum of the calls below them, which are embeddings too, and must not be counted twice."""
+"""Their counts are sums of the calls below them, which are embeddings too, and must not be counted twice."""
 _CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
 def read_fields(raw: RawSpan) -> SpanFields:
     attributes = raw.attributes
     reader = AttributeReader(attributes)
-    prompt, is_sum = reader.json("ai.prompt"), attributes.get("ai.operationId") in _AGGREGATE_OPERATIONS
+    prompt, is_aggregate = reader.json("ai.prompt"), attributes.get("ai.operationId") in _AGGREGATE_OPERATIONS
     kind = ai_sdk_kind(attributes.get("ai.operationId"))
     return SpanFields(
         kind=kind,
@@ -46,7 +46,7 @@ def read_fields(raw: RawSpan) -> SpanFields:
         parameters=_parameters(attributes),
         tools=parse_tools(attributes.get("ai.prompt.tools")),
         tool=_tool(reader),
-        input_tokens=UNSET if is_sum else reader.count(*_INPUT_TOKENS),
+        input_tokens=UNSET if is_aggregate else reader.count(*_INPUT_TOKENS),
         output_tokens=reader.count(_USAGE + "outputTokens", _USAGE + "completionTokens"),
         cached_input_tokens=reader.count(_USAGE + "cachedInputTokens", _USAGE + "inputTokenDetails.cacheReadTokens"),
         cache_creation_input_tokens=reader.count(_USAGE + "inputTokenDetails.cacheWriteTokens"),
@@ -66,12 +66,9 @@ def _prompt_messages(prompt: Any) -> tuple[Message, ...]:
     """Read `{system?, prompt?, messages?}`, of which the last two may be text or messages."""
     if not is_object(prompt):
         return ()
-    given_messages = prompt.get("messages")
+    messages = prompt.get("messages")
     elements = [_as_message(item, "system") for item in as_list(prompt.get("system")) if item != ""]
-    elements += [
-        _as_message(item, "user")
-        for item in as_list(prompt.get("prompt") if given_messages is None else given_messages)
-    ]
+    elements += [_as_message(item, "user") for item in as_list(prompt.get("prompt") if messages is None else messages)]
     return parse_messages(elements, "input")
 
 

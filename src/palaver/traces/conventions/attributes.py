@@ -41,7 +41,7 @@ _ESCAPE = re.compile(r"\\(?:u00(?P<control>0[0-8BbCcEeFf]|1[0-9A-Fa-f]|7[Ff]|[89
 
 
 class AttributeReader:
-    """Reads attributes. A name that is absent, null or unfit is skipped for the next one."""
+    """Reads attributes. If a name's value is absent, null or invalid, the next name is tried."""
 
     __slots__ = ("_get", "notes")
 
@@ -199,7 +199,7 @@ def parse_tools(value: Any) -> tuple[Defined, ...]:
         fields = dict_or_empty(parse_container(item))
         for key in _GROUPS:  # Gemini groups tools.
             if isinstance(fields.get(key), list):
-                tools += [tool for each in fields[key] if (tool := _parse_tool(dict_or_empty(each))) is not None]
+                tools += [tool for entry in fields[key] if (tool := _parse_tool(dict_or_empty(entry))) is not None]
         if (tool := _parse_tool(fields)) is not None:
             tools.append(tool)
     return tuple(tools[:MAX_TOOLS])
@@ -252,8 +252,8 @@ class Convention(Protocol):
 
     NAME: Name
     ROOTS: frozenset[str]
-    """First words of all names that it reads (`llm` of `llm.model_name`). Spans without any of them are skipped."""
+    """First words of all attribute names read (`llm` of `llm.model_name`). Spans without any of them are skipped."""
 
     def read_fields(self, raw: RawSpan) -> SpanFields:
-        """Read a span; returns empty fields if none of its attributes is there. Pure."""
+        """Read a span; returns empty fields if it has no attribute of the convention. Does no I/O."""
         ...

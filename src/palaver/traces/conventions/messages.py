@@ -67,10 +67,10 @@ def parse_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
     if type(value) is str:
         return (Message(_DEFAULT_ROLES[side], (Text(value),)),)
     try:
-        stretches = split_by_dialect(value)
-        if stretches is not None:
-            return _tidy(_read_stretches(stretches))
-    except Exception:  # noqa: S110 - An element failed: read them one by one, so that it spoils no other.
+        segments = split_by_dialect(value)
+        if segments is not None:
+            return _tidy(_read_segments(segments))
+    except Exception:  # noqa: S110 - An element failed: read them one by one, so that it affects no other.
         pass
     if is_object(value) and (conversation := read_conversation(value, side)) is not None:
         return tidy_conversation(conversation.messages, value)
@@ -94,19 +94,19 @@ def _is_part(item: Any) -> bool:
 
 def tidy_conversation(messages: Sequence[Message], source: Any) -> tuple[Message, ...]:
     """Clean up messages found by searching a value: ids that the search generated are removed."""
-    calls = {part.call_id for message in messages for part in message.parts if type(part) is ToolCall}
-    candidates = {name for name in calls if _GENERATED_ID.fullmatch(name)}
+    call_ids = {part.call_id for message in messages for part in message.parts if type(part) is ToolCall}
+    candidates = {call_id for call_id in call_ids if _GENERATED_ID.fullmatch(call_id)}
     if candidates and json.is_encodable(source):
         generated = candidates.difference(_GENERATED_ID.findall(json.encode(source).decode()))
-        messages = [_without_ids(message, generated) for message in messages] if generated else messages
+        messages = [_remove_ids(message, generated) for message in messages] if generated else messages
     return _tidy(messages)
 
 
-def _read_stretches(stretches: Sequence[Segment]) -> list[Message]:
+def _read_segments(segments: Sequence[Segment]) -> list[Message]:
     messages: list[Message] = []
-    for stretch in stretches:
-        reader = dialects.DIALECT_MODULES[stretch.dialect]
-        messages += reader.read(stretch.elements, _INDEX_OFFSET + stretch.start)
+    for segment in segments:
+        reader = dialects.DIALECT_MODULES[segment.dialect]
+        messages += reader.read(segment.elements, _INDEX_OFFSET + segment.start)
     return messages
 
 
@@ -119,11 +119,11 @@ def _parse_element(element: Any, side: Prefer, index: int) -> Iterable[Message]:
         message = fields if detect_element(fields) else unwrap_message(fields)
         if message is None and fields is not None:
             message = {**fields, "role": _DEFAULT_ROLES[side]}
-        verdict = detect_element(message)
-        if message is not None and verdict is not None:
-            return dialects.DIALECT_MODULES[verdict[0]].read([message], _INDEX_OFFSET + index)
-        if is_list(element) and (stretches := split_by_dialect(element)) is not None:
-            return _read_stretches(stretches)
+        detected = detect_element(message)
+        if message is not None and detected is not None:
+            return dialects.DIALECT_MODULES[detected[0]].read([message], _INDEX_OFFSET + index)
+        if is_list(element) and (segments := split_by_dialect(element)) is not None:
+            return _read_segments(segments)
     except Exception:  # noqa: S110 - It holds values that JSON can't encode.
         pass
     return (_unreadable_message(element, side),)
@@ -161,14 +161,14 @@ def _tidy_message(message: Message) -> Iterable[Message]:
         elif type(part) is ToolResult and part.call_id.startswith(_GENERATED_PREFIX):
             part = ToolResult("", part.output, part.is_error)
         elif type(part) is Data:
-            part = _known_part(part)
+            part = _convert_known_part(part)
         parts.append(part)
     # Many senders add an empty text to tool calls.
     nonempty = [part for part in parts if not (type(part) is Text and not part.text)]
     return split_results(msgspec.structs.replace(message, parts=tuple(nonempty)))
 
 
-def _known_part(part: Data) -> Part:
+def _convert_known_part(part: Data) -> Part:
     if part.name == _OLD_THINKING:
         value = dict_or_empty(part.value)
         text = optional_str(value.get("content")) or optional_str(value.get("thinking"))
@@ -185,7 +185,7 @@ def _known_part(part: Data) -> Part:
     return part
 
 
-def _without_ids(message: Message, generated: set[str]) -> Message:
+def _remove_ids(message: Message, generated: set[str]) -> Message:
     parts: list[Part] = []
     for part in message.parts:
         if type(part) is ToolCall and part.call_id in generated:
@@ -218,7 +218,7 @@ def assign_call_ids(
 class _CallIds:
     """Call ids of one span: the ids in use, and which result answers which call."""
 
-    __slots__ = ("_call_by_result", "_ids", "_last", "_names", "_renamed", "_results")
+    __slots__ = ("_assigned_ids", "_call_by_result", "_ids", "_last_number", "_renamed", "_result_count")
 
     def __init__(self, messages: Iterable[Message]) -> None:
         parts = [
@@ -226,38 +226,38 @@ class _CallIds:
         ]
         self._ids = {_trim_id(part.call_id) for part in parts}
         self._renamed, self._call_by_result = _pair_calls(parts)
-        self._names: list[str] = []
-        self._results = self._last = 0
+        self._assigned_ids: list[str] = []
+        self._result_count = self._last_number = 0
 
     def assign(self, message: Message) -> Message:
         parts: list[Part] = []
         changed = False
         for part in message.parts:
             if type(part) is ToolCall:
-                call_id = self._call(_trim_id(part.call_id))
+                call_id = self._assign_call_id(_trim_id(part.call_id))
                 if call_id != part.call_id:
                     part, changed = ToolCall(call_id, part.name, part.arguments), True
             elif type(part) is ToolResult:
-                call_id = self._result(_trim_id(part.call_id))
+                call_id = self._assign_result_id(_trim_id(part.call_id))
                 if call_id != part.call_id:
                     part, changed = ToolResult(call_id, part.output, part.is_error), True
             parts.append(part)
         return msgspec.structs.replace(message, parts=tuple(parts)) if changed else message
 
-    def _call(self, call_id: str) -> str:
-        number = len(self._names)
+    def _assign_call_id(self, call_id: str) -> str:
+        number = len(self._assigned_ids)
         call_id = self._renamed.get(number, call_id)
         if not call_id:
-            self._last = max(number + 1, self._last + 1)
-            while (call_id := f"call_{self._last}") in self._ids:  # A sender's own id may look the same.
-                self._last += 1
-        self._names.append(call_id)
+            self._last_number = max(number + 1, self._last_number + 1)
+            while (call_id := f"call_{self._last_number}") in self._ids:  # A sender's own id may look the same.
+                self._last_number += 1
+        self._assigned_ids.append(call_id)
         return call_id
 
-    def _result(self, call_id: str) -> str:
-        call = self._call_by_result.get(self._results)
-        self._results += 1
-        return call_id if call is None else self._names[call]
+    def _assign_result_id(self, call_id: str) -> str:
+        call = self._call_by_result.get(self._result_count)
+        self._result_count += 1
+        return call_id if call is None else self._assigned_ids[call]
 
 
 def _pair_calls(parts: Sequence[ToolCall | ToolResult]) -> tuple[dict[int, str], dict[int, int]]:
@@ -271,20 +271,20 @@ def _pair_calls(parts: Sequence[ToolCall | ToolResult]) -> tuple[dict[int, str],
     renamed: dict[int, str] = {}
     call_by_result: dict[int, int] = {}
     unanswered: deque[int] = deque()
-    calls = results = 0
+    call_count = result_count = 0
     for part in parts:
-        name = _trim_id(part.call_id)
+        call_id = _trim_id(part.call_id)
         if type(part) is ToolCall:
-            if not name or name not in result_ids:
-                unanswered.append(calls)
-            calls += 1
+            if not call_id or call_id not in result_ids:
+                unanswered.append(call_count)
+            call_count += 1
             continue
-        if unanswered and not name:
-            call_by_result[results] = unanswered.popleft()
-        elif unanswered and name not in call_ids:
-            renamed[unanswered.popleft()] = name
-            call_ids.add(name)
-        results += 1
+        if unanswered and not call_id:
+            call_by_result[result_count] = unanswered.popleft()
+        elif unanswered and call_id not in call_ids:
+            renamed[unanswered.popleft()] = call_id
+            call_ids.add(call_id)
+        result_count += 1
     return renamed, call_by_result
 
 
@@ -317,14 +317,14 @@ def _build_element(entry: Entry, names: FieldNames) -> Any:
     prefix = names.message
     message = {field: entry[prefix + field] for field in _MESSAGE_FIELDS if entry.get(prefix + field) is not None}
     if len(message) < len(entry):  # More than role and content.
-        pieces = collect_indexed(entry, prefix + names.contents)
-        calls = _build_calls(entry, names, pieces)
+        part_entries = collect_indexed(entry, prefix + names.contents)
+        calls = _build_calls(entry, names, part_entries)
         if calls:
             message["tool_calls"] = calls
         function = _build_function_call(entry, prefix)
         if function is not None:
             message["function_call"] = function
-        content = [_build_part(piece, names) for piece in pieces if not _is_call(piece, names)]
+        content = [_build_part(part_entry, names) for part_entry in part_entries if not _is_call(part_entry, names)]
         if content:
             message["content"] = content
     if not message:
@@ -334,17 +334,17 @@ def _build_element(entry: Entry, names: FieldNames) -> Any:
     return message
 
 
-def _build_calls(entry: Entry, names: FieldNames, pieces: Sequence[Entry]) -> list[Any]:
+def _build_calls(entry: Entry, names: FieldNames, part_entries: Sequence[Entry]) -> list[Any]:
     calls = [_build_call(call, names.call) for call in collect_indexed(entry, f"{names.message}tool_calls")]
     if calls:
         return calls
-    in_parts = [_build_call(piece, names.call) for piece in pieces if _is_call(piece, names)]
+    calls_in_parts = [_build_call(part_entry, names.call) for part_entry in part_entries if _is_call(part_entry, names)]
     value = parse_container(entry.get(f"{names.message}tool_calls"))
-    return in_parts or (list_items(value) if is_list(value) else [])
+    return calls_in_parts or (list_items(value) if is_list(value) else [])
 
 
-def _is_call(piece: Entry, names: FieldNames) -> bool:
-    return bool(names.call) and f"{names.call}function.name" in piece
+def _is_call(part_entry: Entry, names: FieldNames) -> bool:
+    return bool(names.call) and f"{names.call}function.name" in part_entry
 
 
 def _build_call(call: Entry, prefix: str) -> Object:
@@ -363,16 +363,16 @@ def _build_function_call(entry: Entry, prefix: str) -> Object | None:
     return None
 
 
-def _build_part(piece: Entry, names: FieldNames) -> Any:
-    fields = {name.removeprefix(names.content): value for name, value in piece.items()}
+def _build_part(part_entry: Entry, names: FieldNames) -> Any:
+    fields = {name.removeprefix(names.content): value for name, value in part_entry.items()}
     if "" in fields:
         return fields[""] if isinstance(fields[""], str) else {"type": "part", "value": fields[""]}
     for field in _IMAGE_URL_FIELDS:
         if isinstance(url := fields.get(field), str):
             return {"type": "image_url", "image_url": {"url": url}}
     if isinstance(url := fields.get("audio.audio.url"), str):
-        otherwise = None if url.startswith("data:") else "audio/*"  # A data URL has its media type.
-        return {"type": "file", "data": url, "mediaType": fields.get("audio.audio.mime_type", otherwise)}
+        default_type = None if url.startswith("data:") else "audio/*"  # A data URL has its media type.
+        return {"type": "file", "data": url, "mediaType": fields.get("audio.audio.mime_type", default_type)}
     return fields
 
 

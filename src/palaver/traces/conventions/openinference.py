@@ -1,7 +1,7 @@
 """OpenInference: the attributes of Phoenix and its instrumentations.
 
 Messages, tools and documents come in one attribute per field, `llm.input_messages.0.message.role`. `input.value` and
-`output.value` hold input and output as the author had them, and are always kept.
+`output.value` hold input and output as the application had them, and are always kept.
 """
 
 from collections.abc import Mapping
@@ -80,8 +80,8 @@ def read_fields(raw: RawSpan) -> SpanFields:
 
 
 def _entries(groups: _Groups, name: str) -> list[Entry]:
-    family = groups.get(f"{name}.")
-    return collect_indexed(family, name) if family else []
+    group = groups.get(f"{name}.")
+    return collect_indexed(group, name) if group else []
 
 
 def _messages(groups: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:
@@ -171,5 +171,5 @@ def _tool(reader: AttributeReader, kind: SpanKind | UnsetType, result: ToolResul
     name, call_id = reader.label("tool.name"), reader.label("tool.id")
     if name is UNSET or not (kind is UNSET or kind == "tool"):
         return UNSET
-    answered_id = result.call_id if result is not None else None
-    return Tool(name=name, call_id=answered_id or None if call_id is UNSET else call_id)
+    result_call_id = result.call_id if result is not None else None
+    return Tool(name=name, call_id=result_call_id or None if call_id is UNSET else call_id)

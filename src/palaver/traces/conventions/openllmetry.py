@@ -56,8 +56,8 @@ def read_fields(raw: RawSpan) -> SpanFields:
 
 
 def _entries(groups: dict[str, Entry], name: str) -> list[Entry]:
-    family = groups.get(f"{name}.")
-    return collect_indexed(family, name) if family else []
+    group = groups.get(f"{name}.")
+    return collect_indexed(group, name) if group else []
 
 
 def _messages(groups: dict[str, Entry], names: tuple[str, ...], side: Prefer) -> tuple[Message, ...]:

@@ -1,6 +1,6 @@
 """Attributes that Palaver records in addition to gen_ai's. From other senders they are plain labels.
 
-Run, project and key are not read here: `span_mapper` believes them from our own recorder only.
+Run, project and key are not read here: `span_mapper` trusts them only from Palaver's own recorder.
 """
 
 from collections.abc import Mapping

@@ -60,9 +60,9 @@ def _split_sides(elements: list[Any], index: int) -> Sides:
     Tool results are inside user messages there, so all are parsed before the split. The index counts Pydantic AI's
     messages, of which one may become two here: it can only be too small.
     """
-    before, messages = parse_messages(elements[:index], "input"), parse_messages(elements[index:], "input")
-    split = _first_answer(messages) if index and before else _after_last_user(messages)
-    return (*before, *messages[:split]), messages[split:]
+    earlier, messages = parse_messages(elements[:index], "input"), parse_messages(elements[index:], "input")
+    split = _first_answer(messages) if index and earlier else _after_last_user(messages)
+    return (*earlier, *messages[:split]), messages[split:]
 
 
 def _first_answer(messages: Sequence[Message]) -> int:

@@ -1,4 +1,4 @@
-"""What both formats share: ids, times and names of spans, batches and rejections."""
+"""Ids, times and names of spans, batches and rejections, for both formats."""
 
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_AHEAD, _MAX_AGE = timedelta(days=1), timedelta(days=30)
 _NS_PER_US = 1_000
 _MEASURED_WIRE_BYTES = MAX_SPAN_BYTES // 4
-"""Only spans with more bytes on the wire may be too large as JSON."""
+"""Only spans with more bytes on the wire can be too large as JSON, and are measured."""
 UNNAMED = "unnamed"
 _encode = msgspec.json.Encoder().encode
 
@@ -88,8 +88,8 @@ def to_datetime(nanoseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=nanoseconds // _NS_PER_US)
 
 
-def to_nanoseconds(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1) * _NS_PER_US
+def to_nanoseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1) * _NS_PER_US
 
 
 def end_nanoseconds(start: int, duration_ms: float) -> int:
@@ -113,9 +113,9 @@ def span_name(name: str, losses: Losses) -> str:
     return UNNAMED
 
 
-def check_size(wire: int, *content: Any) -> None:
+def check_size(wire_bytes: int, *content: Any) -> None:
     """Raise InvalidSpan if a span is too large after truncation. Only long spans are measured."""
-    if wire > _MEASURED_WIRE_BYTES and (size := len(_encode(content))) > MAX_SPAN_BYTES:
+    if wire_bytes > _MEASURED_WIRE_BYTES and (size := len(_encode(content))) > MAX_SPAN_BYTES:
         raise InvalidSpan(f"it has {size} bytes, more than {MAX_SPAN_BYTES}")
 
 

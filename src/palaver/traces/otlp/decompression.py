@@ -9,7 +9,7 @@ from palaver.errors import InvalidBody, TooLarge, UnsupportedMediaType
 _MIB = 1024 * 1024
 _GZIP_WBITS = 16 + zlib.MAX_WBITS
 _MAX_GZIP_MEMBERS = 64
-"""Each costs a copy of the rest. Exporters send one."""
+"""Each member costs a copy of the remaining body. Exporters send one."""
 
 
 class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):

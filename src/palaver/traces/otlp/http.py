@@ -21,19 +21,19 @@ _FORMAT_BY_MEDIA_TYPE: dict[str, WireFormat] = {"application/x-protobuf": "proto
 
 
 def parse_media_type(media_type: str) -> WireFormat:
-    """Raises UnsupportedMediaType."""
-    form = _FORMAT_BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
-    if form is None:
+    """Return the format of a media type. Raises UnsupportedMediaType."""
+    wire_format = _FORMAT_BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
+    if wire_format is None:
         raise UnsupportedMediaType(
             f"Traces are sent as {' or '.join(_FORMAT_BY_MEDIA_TYPE)}, not as {media_type[:80]!r}: set the exporter's"
             " protocol to http/protobuf or http/json."
         )
-    return form
+    return wire_format
 
 
 _MAX_REQUEST_SPANS = 100
 _MAX_REQUEST_BYTES = 1024 * 1024
-"""A single span may be longer."""
+"""Maximum size of a request with several spans. A single span may be larger."""
 
 
 class EncodedRequest(NamedTuple):
@@ -46,10 +46,10 @@ def encode_lines(spans: Iterable[Span]) -> Iterator[bytes]:
     return (request.body + b"\n" for request in encode_requests(spans, "json"))
 
 
-def encode_requests(spans: Iterable[Span], form: WireFormat) -> Iterator[EncodedRequest]:
+def encode_requests(spans: Iterable[Span], wire_format: WireFormat) -> Iterator[EncodedRequest]:
     """Encode spans as requests. Protobuf lacks fields for notes and redactions."""
-    encode_span = encode_json_span if form == "json" else encode_protobuf_span
-    encode_request = encode_json_request if form == "json" else encode_protobuf_request
+    encode_span = encode_json_span if wire_format == "json" else encode_protobuf_span
+    encode_request = encode_json_request if wire_format == "json" else encode_protobuf_request
     pending: list[tuple[SpanSource, bytes]] = []
     size = 0
     for span in spans:
@@ -71,7 +71,7 @@ def _span_source(span: Span) -> SpanSource:
 def decode_request(
     body: bytes, media_type: str, received_at: datetime, limits: RequestLimits = DEFAULT_LIMITS
 ) -> SpanBatch:
-    """Decode a decompressed body. Pure, but slow: not for the event loop.
+    """Decode a decompressed body. Too slow for the event loop.
 
     Raises InvalidBody, TooLarge or UnsupportedMediaType.
     """
@@ -98,27 +98,27 @@ class _ExportResponse(msgspec.Struct, rename="camel"):
 _decode_response = msgspec.json.Decoder(_ExportResponse).decode
 
 
-def encode_response(rejected: Sequence[RejectedSpan], form: WireFormat) -> bytes:
+def encode_response(rejected: Sequence[RejectedSpan], wire_format: WireFormat) -> bytes:
     """Encode an ExportTraceServiceResponse with the number of rejected spans and the first reasons."""
     if not rejected:
-        return b"{}" if form == "json" else b""
+        return b"{}" if wire_format == "json" else b""
     message = "; ".join(map(str, rejected[:MAX_REASONS]))
-    if form == "json":
+    if wire_format == "json":
         return _encode({"partialSuccess": {"rejectedSpans": str(len(rejected)), "errorMessage": message}})
     return _bytes_field(1, _varint_field(1, len(rejected)) + _bytes_field(2, message.encode()))
 
 
-def encode_error(message: str, form: WireFormat, code: int = INVALID_ARGUMENT) -> bytes:
+def encode_error(message: str, wire_format: WireFormat, code: int = INVALID_ARGUMENT) -> bytes:
     """Encode a google.rpc.Status for a rejected request."""
-    if form == "json":
+    if wire_format == "json":
         return _encode({"code": code, "message": message})
     return _varint_field(1, code) + _bytes_field(2, message.encode())
 
 
-def rejected_span_count(body: bytes, form: WireFormat) -> int:
+def rejected_span_count(body: bytes, wire_format: WireFormat) -> int:
     """Return how many spans a server's response reports as rejected; 0 if it can't be read."""
     try:
-        if form == "json":
+        if wire_format == "json":
             partial = _decode_response(body).partial_success if body.strip() else None
             return max(0, int(partial.rejected_spans)) if partial else 0
         return max(0, ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans)

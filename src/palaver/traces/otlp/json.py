@@ -287,7 +287,7 @@ def _decode_palaver_fields(raw: PalaverFields | None, losses: Losses) -> tuple[R
         losses.note(_note_text(text))
     losses.bytes += min(max(raw.bytes or 0, 0), 2**63 - 1)
     return tuple(
-        Redaction(_note_text(one.path), _note_text(one.by), one.count) for one in (raw.redactions or ())[:MAX_NOTES]
+        Redaction(_note_text(item.path), _note_text(item.by), item.count) for item in (raw.redactions or ())[:MAX_NOTES]
     )
 
 
@@ -311,7 +311,7 @@ def _optional_hex_id(text: str | None) -> bytes:
 
 
 def _int64(raw: Int64) -> int:
-    """Raises InvalidSpan if it is not a 64-bit number."""
+    """Convert to int. Raises InvalidSpan if it is not a 64-bit number."""
     try:
         number = int(raw or 0)
     except (ValueError, OverflowError):
@@ -331,11 +331,11 @@ def _decode_events(raw: Sequence[JsonEvent], losses: Losses) -> tuple[SpanEvent,
     events: list[SpanEvent] = []
     for event in raw[:MAX_EVENTS]:
         losses.attributes += _unsigned(event.dropped_attributes_count)
-        at = _unsigned(event.time_unix_nano)
+        time_ns = _unsigned(event.time_unix_nano)
         events.append(
             SpanEvent(
                 name=truncate_name(event.name or "", "event", losses),
-                at=common.to_datetime(at) if at else None,
+                at=common.to_datetime(time_ns) if time_ns else None,
                 attributes=_decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
             )
         )
@@ -405,7 +405,7 @@ def _double(raw: float | str) -> float | str:
 
 
 def _base64(text: str) -> str:
-    """Normalize to the standard alphabet."""
+    """Normalize base64 to the standard alphabet with padding."""
     try:
         return b64encode(b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))).decode()
     except (Base64Error, ValueError):

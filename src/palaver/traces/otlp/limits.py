@@ -1,4 +1,4 @@
-"""Limits on the size of spans, and the helpers that enforce them and count losses (contract: traces, 5).
+"""Limits on the size of spans, and the helpers that enforce them and count losses.
 
 Names and values come from clients: long ones are truncated or dropped, control characters are replaced by U+FFFD, and
 each loss is counted. Both formats of OTLP are decoded through these helpers.
@@ -13,21 +13,21 @@ from palaver.errors import TooLarge
 
 MAX_NAME_CHARS = 512
 MAX_NOTE_CHARS = 1_024
-"""Of a note or a redaction path, which contain names."""
+"""Maximum length of a note or a redaction path, which contain names."""
 MAX_TEXT_BYTES = 1024 * 1024
-"""Of UTF-8."""
+"""Maximum size of a text in UTF-8."""
 MAX_SPAN_BYTES = 8 * 1024 * 1024
-"""Of JSON, after truncation."""
+"""Maximum size of a span as JSON, after truncation."""
 MAX_ATTRIBUTES = 2_000
 MAX_EVENTS = 1_000
 MAX_LINKS = 128
 MAX_NESTED_ATTRIBUTES = 128
-"""Of one event or link: the default limit of the OpenTelemetry SDKs."""
+"""Maximum number of attributes of one event or link: the default limit of the OpenTelemetry SDKs."""
 MAX_NOTES = 100
 MAX_REQUEST_VALUES = 2_000_000
 """Attributes, events, links, and items of lists and maps in one request: about two seconds of work."""
 MAX_VALUE_DEPTH = 32
-"""Nested lists and maps of one value."""
+"""Maximum nesting of lists and maps in one value."""
 
 _Value = TypeVar("_Value")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
@@ -42,15 +42,15 @@ _MAX_CACHED_NAMES = 4_096
 class ValueBudget:
     """The number of values that one request may still have. Each costs time, even if it is dropped."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_remaining",)
 
     def __init__(self, limit: int = MAX_REQUEST_VALUES) -> None:
-        self._left = limit
+        self._remaining = limit
 
     def spend(self, count: int) -> None:
-        """Raises TooLarge once the budget is exceeded."""
-        self._left -= count
-        if self._left < 0:
+        """Deduct `count` values. Raises TooLarge once the budget is exceeded."""
+        self._remaining -= count
+        if self._remaining < 0:
             raise TooLarge("The request has too many values: let the exporter send smaller batches.")
 
 
@@ -113,17 +113,17 @@ def truncate_text(text: str, name: str, losses: Losses, max_bytes: int = MAX_TEX
     return start
 
 
-def truncate_name(text: str, what: str, losses: Losses) -> str:
+def truncate_name(text: str, label: str, losses: Losses) -> str:
     """Truncate the name of a span, event or scope."""
     start = _CONTROL_IN_NAMES.sub(_replacement_for, text[:MAX_NAME_CHARS])
     if len(text) > MAX_NAME_CHARS:
         losses.bytes += len(text[MAX_NAME_CHARS:].encode())
-        losses.note(f"cut:{what}")
+        losses.note(f"cut:{label}")
     return start
 
 
 def attribute_name(text: str) -> str | None:
-    """Return the cleaned name of an attribute, or None if it is too long. Cached, as few names recur."""
+    """Return the cleaned name of an attribute, or None if it is too long. Cached, as the same few names recur."""
     try:
         return _name_cache[text]
     except KeyError:
@@ -138,7 +138,7 @@ def attribute_name(text: str) -> str | None:
 
 def collect_attributes(
     pairs: Iterable[tuple[str, _Value]],
-    read: Callable[[_Value, str, Losses], Any],
+    convert: Callable[[_Value, str, Losses], Any],
     losses: Losses,
     max_count: int = MAX_ATTRIBUTES,
 ) -> dict[str, Any]:
@@ -149,11 +149,13 @@ def collect_attributes(
         if name is None or (len(attributes) >= max_count and name not in attributes):
             losses.attributes += 1
         else:
-            attributes[name] = read(value, name, losses)
+            attributes[name] = convert(value, name, losses)
     return attributes
 
 
-def collect_map(pairs: Iterable[tuple[str, _Value]], read: Callable[[_Value], Any], losses: Losses) -> dict[str, Any]:
+def collect_map(
+    pairs: Iterable[tuple[str, _Value]], convert: Callable[[_Value], Any], losses: Losses
+) -> dict[str, Any]:
     """Collect a map nested in a value. The size of the span bounds it."""
     items: dict[str, Any] = {}
     for text, value in pairs:
@@ -161,7 +163,7 @@ def collect_map(pairs: Iterable[tuple[str, _Value]], read: Callable[[_Value], An
         if name is None:
             losses.attributes += 1
         else:
-            items[name] = read(value)
+            items[name] = convert(value)
     return items
 
 

@@ -1,4 +1,4 @@
-"""OTLP in protobuf: requests are split by our own reader, and each span is decoded and encoded by the library.
+"""OTLP in protobuf: requests are split by a reader of our own, and each span is decoded and encoded by the library.
 
 So an undecodable span (e.g. invalid UTF-8) is rejected individually. The library makes objects of every value, forty
 bytes for two bytes on the wire; so what exceeds the limits is cut out of large spans before they are decoded.
@@ -50,7 +50,7 @@ from palaver.traces.otlp.limits import (
 )
 
 MAX_REQUEST_FIELDS = 500_000
-"""About half a second of work."""
+"""Maximum number of fields in one request: about half a second of work."""
 SMALL_MESSAGE_BYTES = MAX_TEXT_BYTES
 """Smaller messages need no truncation."""
 _SLACK_BYTES = 8
@@ -92,8 +92,8 @@ class Field(NamedTuple):
     """One field. Only fields of wire type 2 have a length and can be messages."""
 
     number: int
-    wire: int
-    at: int
+    wire_type: int
+    tag_start: int
     """Offset of the tag."""
     start: int
     stop: int
@@ -110,56 +110,55 @@ class WireReader:
         self.data = data
         self._budget = budget
 
-    def fields(self, at: int, stop: int) -> Iterator[Field]:
-        """Iterate over the fields of the message in data[at:stop]."""
+    def fields(self, position: int, stop: int) -> Iterator[Field]:
+        """Iterate over the fields of the message in data[position:stop]."""
         data = self.data
-        while at < stop:
+        while position < stop:
             if not self._budget:
                 raise TooLarge("The request has too many fields: let the exporter send smaller batches.")
             self._budget -= 1
-            field_start = at
-            tag = data[at]
-            tag, at = (tag, at + 1) if tag < 0x80 else self._varint(at)
-            wire = tag & 7
-            if wire == _LENGTH:
-                size, at = self._varint(at)
-                end = at + size
-            elif wire == _VARINT:
-                end = self._varint(at)[1]
-            elif wire in {_FIXED64, _FIXED32}:
-                end = at + (8 if wire == _FIXED64 else 4)
+            tag_start = position
+            tag = data[position]
+            tag, position = (tag, position + 1) if tag < 0x80 else self._varint(position)
+            wire_type = tag & 7
+            if wire_type == _LENGTH:
+                size, position = self._varint(position)
+                end = position + size
+            elif wire_type == _VARINT:
+                end = self._varint(position)[1]
+            elif wire_type in {_FIXED64, _FIXED32}:
+                end = position + (8 if wire_type == _FIXED64 else 4)
             else:
-                raise MalformedMessage(f"wire type {wire} is not read")
+                raise MalformedMessage(f"wire type {wire_type} is not read")
             if end > stop or tag < 8:
                 raise MalformedMessage("a field is longer than its message" if end > stop else "a field has no number")
-            yield Field(tag >> 3, wire, field_start, at, end)
-            at = end
+            yield Field(tag >> 3, wire_type, tag_start, position, end)
+            position = end
 
-    def messages(self, number: int, at: int, stop: int) -> Iterator[Field]:
+    def messages(self, number: int, position: int, stop: int) -> Iterator[Field]:
         """Iterate over the length-delimited fields with this number."""
-        return (field for field in self.fields(at, stop) if field.number == number and field.wire == _LENGTH)
+        return (field for field in self.fields(position, stop) if field.number == number and field.wire_type == _LENGTH)
 
-    def truncate(self, kind: str, at: int, stop: int, losses: Losses, depth: int = 0) -> bytes:
+    def truncate(self, kind: str, position: int, stop: int, losses: Losses, depth: int = 0) -> bytes:
         """Return the message without excess attributes and with long texts truncated."""
         if depth > _MAX_MESSAGE_DEPTH:
             raise MalformedMessage("a long value is nested too deeply")
         pieces: list[bytes] = []
         names: set[bytes] = set()
-        copied_to = at
-        for field in self.fields(at, stop):
-            replacement = (
-                self._shortened(kind, field, losses, depth) if field.size > SMALL_MESSAGE_BYTES + _SLACK_BYTES else None
-            )
+        copied_to = position
+        for field in self.fields(position, stop):
+            is_long = field.size > SMALL_MESSAGE_BYTES + _SLACK_BYTES
+            replacement = self._truncate_field(kind, field, losses, depth) if is_long else None
             if replacement is None and field.number == _ATTRIBUTE_FIELDS.get(kind) and not self._has_room(field, names):
                 losses.attributes += 1
                 replacement = b""
             if replacement is not None:
-                pieces += self.data[copied_to : field.at], replacement
+                pieces += self.data[copied_to : field.tag_start], replacement
                 copied_to = field.stop
         pieces.append(self.data[copied_to:stop])
         return b"".join(pieces)
 
-    def _shortened(self, kind: str, field: Field, losses: Losses, depth: int) -> bytes | None:
+    def _truncate_field(self, kind: str, field: Field, losses: Losses, depth: int) -> bytes | None:
         """Return a long field truncated; None if its content is unknown."""
         if field.number in _TEXT_FIELDS.get(kind, ()):
             end = field.start + MAX_TEXT_BYTES + _SLACK_BYTES
@@ -175,8 +174,8 @@ class WireReader:
 
     def _has_room(self, field: Field, names: set[bytes]) -> bool:
         """Whether the attribute is within the limits: a known name, or not too many yet."""
-        part = next(self.messages(1, field.start, field.stop), None)
-        name = self.data[part.start : part.stop] if part else b""
+        name_field = next(self.messages(1, field.start, field.stop), None)
+        name = self.data[name_field.start : name_field.stop] if name_field else b""
         if len(name) > MAX_NAME_CHARS and len(name.decode(errors="replace")) > MAX_NAME_CHARS:
             return False
         if name not in names and len(names) >= MAX_ATTRIBUTES:
@@ -184,27 +183,27 @@ class WireReader:
         names.add(name)
         return True
 
-    def _varint(self, at: int) -> tuple[int, int]:
+    def _varint(self, position: int) -> tuple[int, int]:
         data, value, shift = self.data, 0, 0
         try:
-            while (byte := data[at]) >= 0x80:
+            while (byte := data[position]) >= 0x80:
                 value |= (byte & 0x7F) << shift
                 shift += 7
-                at += 1
+                position += 1
                 if shift > 63:
                     raise MalformedMessage("a number is longer than ten bytes")
         except IndexError:
             raise MalformedMessage("it ends in the middle of a field") from None
-        return value | byte << shift, at + 1
+        return value | byte << shift, position + 1
 
 
 def encode_varint(value: int) -> bytes:
-    out = bytearray()
+    encoded = bytearray()
     while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    out.append(value)
-    return bytes(out)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 _MAX_UINT32 = (1 << 32) - 1
@@ -212,7 +211,7 @@ _MAX_UINT32 = (1 << 32) - 1
 
 def encode_protobuf_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
     groups: list[bytes] = []
-    for (resource, scope), members in groupby(spans, key=lambda one: one[0]):
+    for (resource, scope), members in groupby(spans, key=lambda item: item[0]):
         resource_bytes = Resource(attributes=_key_values(dict(resource))).SerializeToString()
         scope_bytes = InstrumentationScope(name=scope or "").SerializeToString()
         span_fields = b"".join(_encode_field(2, data) for _, data in members)
@@ -354,9 +353,9 @@ def _decode_resource(reader: WireReader, group: Field, budget: ValueBudget) -> d
     return attributes
 
 
-def _decode_scope(reader: WireReader, part: Field) -> str | None:
+def _decode_scope(reader: WireReader, scope_spans: Field) -> str | None:
     name = ""
-    for field in reader.messages(1, part.start, part.stop):
+    for field in reader.messages(1, scope_spans.start, scope_spans.stop):
         try:
             name = InstrumentationScope.FromString(_message_bytes(reader, field, "scope", Losses())).name
         except InvalidSpan as error:

@@ -1,4 +1,4 @@
-"""Redaction before storage: by path, by detector, and always of secrets (contract: traces, 10).
+"""Redaction before storage: by path, by detector, and always of secrets.
 
 Modules:
 

@@ -32,7 +32,7 @@ from palaver.traces.redaction.values import DROPPED, MAX_REDACTIONS, PathRule, R
 _FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in msgspec.structs.fields(Span)}
 _EMPTY_SPAN = Span(trace_id="", span_id="", start=msgspec.convert("1970-01-01T00:00:00Z", _FIELD_TYPES["start"]))
 _SENT_FIELDS = ("attributes", "events", "links")
-"""Last, so that what rules removed from other fields is known by then."""
+"""Fields as the sender wrote them; redacted last, when it is known what rules removed from other fields."""
 _REDACTED_FIELDS = (*(name for name in REDACTABLE_FIELDS if name not in _SENT_FIELDS), *_SENT_FIELDS, "notes")
 _encode = msgspec.json.Encoder().encode
 
@@ -41,11 +41,11 @@ class Redactor:
     """Applies the rules of one project for one scope. Keeps no state between records."""
 
     def __init__(self, rules: Sequence[Rule], key: bytes, scope: RuleScope = "traces") -> None:
-        applied = [rule for rule in rules if scope in rule.scope]
-        self._text_redactor = TextRedactor(applied, key)
+        applicable = [rule for rule in rules if scope in rule.scope]
+        self._text_redactor = TextRedactor(applicable, key)
         self._paths: list[PathRule] = [
-            (rule.path, compile_path(rule.path if scope == "traces" else _any_index(rule.path)), rule.action)
-            for rule in applied
+            (rule.path, compile_path(rule.path if scope == "traces" else _generalize_indexes(rule.path)), rule.action)
+            for rule in applicable
             if rule.path is not None
         ]
         self._only_secrets = not self._paths and self._text_redactor.names == ("secrets",)
@@ -69,16 +69,16 @@ class Redactor:
         changed: dict[str, Any] = {}
         for name, value in values.items():
             before = tally.changes
-            new = redactor.redact_field(name, value)
+            redacted = redactor.redact_field(name, value)
             if tally.changes > before:
-                changed[name] = new
+                changed[name] = redacted
         if redactor.removed:
             scrubber = RemovedValueScrubber(redactor.removed, tally)
             for name, value in values.items():
                 before = tally.changes
-                new = scrubber.scrub_field(name, changed.get(name, value), as_sent=name in _SENT_FIELDS)
+                redacted = scrubber.scrub_field(name, changed.get(name, value), as_sent=name in _SENT_FIELDS)
                 if tally.changes > before:
-                    changed[name] = new
+                    changed[name] = redacted
         if not changed:
             return span
         fields = {name: _convert_field(name, value) for name, value in changed.items()}
@@ -91,8 +91,8 @@ class Redactor:
     def redact_value(self, value: Any, field: str = "inputs") -> tuple[Any, tuple[Redaction, ...]]:
         """Redact a value as if it were this field of a record; None if it is dropped."""
         redactor = self.value_redactor()
-        new = redactor.redact_field(field, value)
-        return None if new is DROPPED else new, redactor.tally.redactions()
+        redacted = redactor.redact_field(field, value)
+        return None if redacted is DROPPED else redacted, redactor.tally.redactions()
 
 
 def redact_span(span: Span, rules: Sequence[Rule], key: bytes) -> Span:
@@ -100,7 +100,7 @@ def redact_span(span: Span, rules: Sequence[Rule], key: bytes) -> Span:
     return Redactor(rules, key).redact_span(span)
 
 
-def _any_index(path: str) -> str:
+def _generalize_indexes(path: str) -> str:
     """Replace indexes by `*`: they differ for runs, which are stored piece by piece."""
     return ".".join("*" if step.isdigit() else step for step in path.split("."))
 
@@ -150,7 +150,7 @@ def project_key(project: str, key: bytes) -> bytes:
 
 
 def usable_rules(rules: Sequence[Rule], key: bytes) -> Sequence[Rule]:
-    """Without a key, rules that hash are changed to mask."""
+    """Return the rules; without a key, those that hash are changed to mask."""
     if key:
         return rules
     return [msgspec.structs.replace(rule, action="mask") if rule.action == "hash" else rule for rule in rules]
@@ -191,11 +191,11 @@ class RunRedactor:
         )
 
     def redact_mapping(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]:
-        new = self.redact_value(dict(inputs), field) if inputs else inputs
-        return cast("Mapping[str, Any]", new) if isinstance(new, Mapping) else {}
+        redacted = self.redact_value(dict(inputs), field) if inputs else inputs
+        return cast("Mapping[str, Any]", redacted) if isinstance(redacted, Mapping) else {}
 
     def redact_messages(self, messages: Sequence[Message], field: str = "messages_in") -> tuple[Message, ...]:
-        return tuple(self._message(message, field) for message in messages)
+        return tuple(self._redact_message(message, field) for message in messages)
 
     def redact_value(self, value: Any, field: str = "inputs") -> Any:
         """Redact a value as this field; None if it is dropped."""
@@ -213,7 +213,7 @@ class RunRedactor:
 
     def redact_events(self, events: Sequence[Event]) -> list[Event]:
         """Redact events whose items are complete. Returns as many events, with the same numbers."""
-        texts = self._texts(events)
+        texts = self._redacted_texts(events)
         started: set[str] = set()
         redacted: list[Event] = []
         for event in events:
@@ -231,7 +231,7 @@ class RunRedactor:
                     redacted.append(self._redact_event(event))
         return redacted
 
-    def _texts(self, events: Sequence[Event]) -> dict[str, str]:
+    def _redacted_texts(self, events: Sequence[Event]) -> dict[str, str]:
         """Return the redacted texts of the items that change."""
         pieces: dict[str, list[str]] = {}
         kinds: dict[str, str] = {}
@@ -250,19 +250,19 @@ class RunRedactor:
                 case _:
                     pass
         texts = {item: "".join(chunks) for item, chunks in pieces.items()}
-        redacted = {item: self._text(text, kinds[item]) for item, text in texts.items() if text}
+        redacted = {item: self._redact_text(text, kinds[item]) for item, text in texts.items() if text}
         return {item: text for item, text in redacted.items() if text != texts[item]}
 
-    def _text(self, text: str, kind: str) -> str:
+    def _redact_text(self, text: str, kind: str) -> str:
         part = {"type": "text", "text": text} if kind == "text" else {"type": "tool-call", "arguments": text}
-        new = self._part(part, "assistant", "messages_out").get(kind, "")
+        new = self._redact_part(part, "assistant", "messages_out").get(kind, "")
         return new if isinstance(new, str) else MASK
 
     def _redact_event(self, event: Event) -> Event:
         match event:
             case ToolReturned(call_id=call_id, output=output):
-                part_in = {"type": "tool-result", "call_id": call_id, "output": _to_builtins(output)}
-                return replace(event, output=self._part(part_in, "tool", "messages_out").get("output"))
+                result_part = {"type": "tool-result", "call_id": call_id, "output": _to_builtins(output)}
+                return replace(event, output=self._redact_part(result_part, "tool", "messages_out").get("output"))
             case PartAdded(part=File() | Refusal() | Data() as part):
                 (message,) = self.redact_messages([Message(role="assistant", parts=(part,))], "messages_out")
                 new = message.parts[0] if message.parts else _REDACTED_PART
@@ -277,17 +277,17 @@ class RunRedactor:
 
     # Messages and parts
 
-    def _message(self, message: Message, field: str) -> Message:
+    def _redact_message(self, message: Message, field: str) -> Message:
         try:
             parts = cast("list[dict[str, Any]]", msgspec.to_builtins(message.parts))
-            redacted = [self._part(part, message.role, field) for part in parts]
+            redacted = [self._redact_part(part, message.role, field) for part in parts]
             new = msgspec.convert([part for part in redacted if part], tuple[Part, ...])
         except Exception:  # Fail closed.
             new = (Text(text=MASK),)
         metadata = self.redact_mapping(message.metadata, "attributes") if message.metadata else message.metadata
         return replace(message, parts=new, metadata=dict(metadata))
 
-    def _part(self, part: dict[str, Any], role: str, field: str) -> dict[str, Any]:
+    def _redact_part(self, part: dict[str, Any], role: str, field: str) -> dict[str, Any]:
         """Redact a part in the context of its message; empty if it is dropped."""
         visible = {**part, "data": _BYTES_PLACEHOLDER} if part["type"] == "file" and "data" in part else part
         new = self.redact_value([{"role": role, "parts": [visible]}], field)

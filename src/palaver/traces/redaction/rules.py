@@ -1,4 +1,4 @@
-"""Redaction rules: what is removed from a record before it is stored, and how (contract: traces, 10).
+"""Redaction rules: what is removed from a record before it is stored, and how.
 
 They are declared in `[[redact]]` tables of palaver.toml and in `@chat(redact=[…])`. Secrets are removed independently
 of any rule.
@@ -84,8 +84,8 @@ def _check_path(path: str, number: int) -> None:
         raise _rule_error(number, f"the path {path!r} names too much, or has more than {_MAX_STARS} stars.")
 
 
-def _rule_error(number: int, what: str) -> SettingsError:
-    return SettingsError(f"[[redact]] {number}: {what}")
+def _rule_error(number: int, problem: str) -> SettingsError:
+    return SettingsError(f"[[redact]] {number}: {problem}")
 
 
 def compile_path(pattern: str) -> PathMatcher:
@@ -95,14 +95,14 @@ def compile_path(pattern: str) -> PathMatcher:
         return lambda path: path == pattern
 
     def matches(path: str) -> bool:
-        at = len(first)
+        position = len(first)
         if not path.startswith(first):
             return False
         for piece in pieces[:-1]:
-            index = path.find(piece, at + 1)
+            index = path.find(piece, position + 1)
             if index < 0:
                 return False
-            at = index + len(piece)
-        return len(path) - len(pieces[-1]) > at and path.endswith(pieces[-1])
+            position = index + len(piece)
+        return len(path) - len(pieces[-1]) > position and path.endswith(pieces[-1])
 
     return matches

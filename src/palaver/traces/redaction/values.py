@@ -1,6 +1,6 @@
 """Redact JSON values in one pass: path rules, detectors, and names whose values are never stored.
 
-Values that path rules removed are then searched for in the other fields, as they came in through attributes.
+Values that path rules removed are then searched for in the other fields, because attributes repeat them.
 """
 
 import re
@@ -27,22 +27,22 @@ class RedactionTally:
     """The current path in a record, and counts of removals at each path."""
 
     def __init__(self) -> None:
-        self.at: list[str | int] = []
-        """Names and indexes, starting with the record's field."""
+        self.steps: list[str | int] = []
+        """The current path: names and indexes, starting with the record's field."""
         self.changes = 0
         """Number of replacements."""
         self._counts: dict[tuple[str, str], int] = {}
 
     def enter(self, step: str | int) -> None:
-        self.at.append(step if isinstance(step, int) else step[:_MAX_STEP_CHARS])
+        self.steps.append(step if isinstance(step, int) else step[:_MAX_STEP_CHARS])
 
     def leave(self) -> None:
-        self.at.pop()
+        self.steps.pop()
 
     def count(self, by: str, count: int = 1) -> None:
         """Count what a detector or rule removed at the current path."""
         self.changes += count
-        path = ".".join("*" if isinstance(step, int) else step for step in self.at)[:_MAX_PATH_CHARS]
+        path = ".".join("*" if isinstance(step, int) else step for step in self.steps)[:_MAX_PATH_CHARS]
         if (path, by) not in self._counts and len(self._counts) >= MAX_REDACTIONS:
             path = "*"
         self._counts[path, by] = self._counts.get((path, by), 0) + count
@@ -52,7 +52,7 @@ class RedactionTally:
 
     def enum_keys(self) -> tuple[str, ...]:
         """Return the keys of the current map whose values are enumerations, times and ids, not content."""
-        match self.at:
+        match self.steps:
             case ["messages_in" | "messages_out", _]:
                 return ("role",)
             case ["messages_in" | "messages_out", _, "parts", _]:
@@ -67,7 +67,7 @@ class RedactionTally:
                 return ()
 
     def structural_keys(self) -> tuple[str, ...]:
-        """Return these keys and the ones by which parts refer to each other."""
+        """Return the keys of `enum_keys` and those by which parts refer to each other."""
         keys = self.enum_keys()
         return (*keys, "call_id", "media_type") if keys == ("type",) else keys
 
@@ -104,57 +104,57 @@ class ValueRedactor:
 
     def redact_field(self, name: str, value: Any) -> Any:
         """Return the redacted field, or DROPPED."""
-        self.tally.at = [name]
-        return self._value(value)
+        self.tally.steps = [name]
+        return self._redact_value(value)
 
-    def _value(self, value: Any) -> Any:
+    def _redact_value(self, value: Any) -> Any:
         if self._paths and value is not None and not is_placeholder(value):
-            path = ".".join(map(str, self.tally.at))
+            path = ".".join(map(str, self.tally.steps))
             for pattern, matches, action in self._paths:
                 if matches(path):
                     return self._apply_rule(value, pattern, action)
-        return self._inside(value)
+        return self._redact_inside(value)
 
-    def _inside(self, value: Any) -> Any:
+    def _redact_inside(self, value: Any) -> Any:
         match value:
             case str():
-                return self._text(value)
+                return self._redact_text(value)
             case list() | tuple():
-                items = [self._item(index, item) for index, item in enumerate(cast("list[Any]", value))]
+                items = [self._redact_item(index, item) for index, item in enumerate(cast("list[Any]", value))]
                 return [item for item in items if item is not DROPPED]
             case dict():
-                return self._map(cast("dict[str, Any]", value))
+                return self._redact_map(cast("dict[str, Any]", value))
             case int() if abs(value) >= _MIN_CHECKED_NUMBER and type(value) is int:
-                text = self._text(str(value))
+                text = self._redact_text(str(value))
                 return value if text == str(value) else text
             case _:
                 return value
 
-    def _item(self, step: str | int, value: Any) -> Any:
+    def _redact_item(self, step: str | int, value: Any) -> Any:
         self.tally.enter(step)
-        new = self._value(value)
+        new = self._redact_value(value)
         self.tally.leave()
         return new
 
-    def _map(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _redact_map(self, value: dict[str, Any]) -> dict[str, Any]:
         redacted: dict[str, Any] = {}
         keys = self.tally.enum_keys()
         for key, item in value.items():
             if key in keys:
                 redacted[key] = item
                 continue
-            name = self._name(key, redacted)
+            name = self._redact_name(key, redacted)
             rule = sensitive_name_rule(key)
             if rule and item is not None and type(item) is not bool and not is_placeholder(item):
                 self.tally.enter(name)
                 self.tally.count(rule)
                 self.tally.leave()
                 redacted[name] = MASK
-            elif (new := self._item(name, item)) is not DROPPED:
+            elif (new := self._redact_item(name, item)) is not DROPPED:
                 redacted[name] = new
         return redacted
 
-    def _name(self, key: str, names: Mapping[str, Any]) -> str:
+    def _redact_name(self, key: str, names: Mapping[str, Any]) -> str:
         """Redact a name; two redacted names must stay distinct."""
         name, findings = self._detectors.redact(key)
         if not findings:
@@ -167,28 +167,28 @@ class ValueRedactor:
             unique = f"{name} {number}"
         return unique
 
-    def _text(self, text: str) -> str:
-        clean, findings = self._detectors.redact(text)
+    def _redact_text(self, text: str) -> str:
+        redacted, findings = self._detectors.redact(text)
         if text.lstrip()[:1] in {"{", "["} and (findings or may_hold_sensitive_name(text)):
             # A JSON text stays JSON: its values are redacted one by one.
             value = json.parse_or_text(text)
             if value is not text:
                 before = self.tally.changes
-                value = self._json_value(value)
+                value = self._redact_json_value(value)
                 if self.tally.changes > before:
                     return value if value is MASK else json.encode(value).decode()
         for detector, count in findings:
             self.tally.count(detector, count)
-        return clean
+        return redacted
 
-    def _json_value(self, value: Any) -> Any:
+    def _redact_json_value(self, value: Any) -> Any:
         """Redact a value inside a JSON text, without path rules. Nesting that is too deep is masked."""
-        paths, depth = self._paths, len(self.tally.at)
+        paths, depth = self._paths, len(self.tally.steps)
         self._paths = []
         try:
-            return self._inside(value)
+            return self._redact_inside(value)
         except RecursionError:
-            del self.tally.at[depth:]
+            del self.tally.steps[depth:]
             self.tally.count("depth")
             return MASK
         finally:
@@ -197,7 +197,7 @@ class ValueRedactor:
     # Path rules
 
     def _apply_rule(self, value: Any, pattern: str, action: Action) -> Any:
-        root, is_root = self.tally.at[0], len(self.tally.at) == 1
+        root, is_root = self.tally.steps[0], len(self.tally.steps) == 1
         self._removed_count = int(type(value) is bool)
         emptied = self._empty(value, pattern, action)
         self.tally.changes += 1
@@ -205,7 +205,7 @@ class ValueRedactor:
             self.tally.count(pattern)
         if action == "drop":
             # A required field is left empty.
-            is_required = len(self.tally.at) in _REQUIRED_FIELD_DEPTHS.get(str(root), ()) and isinstance(
+            is_required = len(self.tally.steps) in _REQUIRED_FIELD_DEPTHS.get(str(root), ()) and isinstance(
                 value, str | list | tuple | dict
             )
             return type(cast("Any", value))() if is_required else DROPPED
@@ -225,9 +225,9 @@ class ValueRedactor:
                     for index, item in enumerate(cast("list[Any]", value))
                 ]
             case dict():
-                structure = self.tally.structural_keys()
+                structural_keys = self.tally.structural_keys()
                 return {
-                    key: item if key in structure else self._empty_item(key, item, pattern, action)
+                    key: item if key in structural_keys else self._empty_item(key, item, pattern, action)
                     for key, item in cast("dict[str, Any]", value).items()
                 }
             case None | bool() | "":
@@ -248,10 +248,10 @@ class ValueRedactor:
         """
         if type(value) is not str or value.lstrip()[:1] not in {"{", "["}:
             return False
-        inside, before = json.parse_or_text(value), self._removed_count
-        if inside is value:
+        parsed, before = json.parse_or_text(value), self._removed_count
+        if parsed is value:
             return False
-        self._empty(inside, pattern, action)
+        self._empty(parsed, pattern, action)
         return self._removed_count == before
 
     def _empty_item(self, step: str | int, value: Any, pattern: str, action: Action) -> Any:
@@ -272,7 +272,7 @@ RemovedValues = Mapping[Any, tuple[str, str]]
 
 
 class RemovedValueScrubber:
-    """Removes values that path rules removed from the other fields, too."""
+    """Removes from all fields the values that path rules removed from one."""
 
     def __init__(self, removed: RemovedValues, tally: RedactionTally) -> None:
         self._removed = removed
@@ -281,7 +281,7 @@ class RemovedValueScrubber:
 
     def scrub_field(self, name: str, value: Any, *, as_sent: bool) -> Any:
         """Return the field without removed values. Sent fields are also searched inside texts and for names."""
-        self._tally.at = [name]
+        self._tally.steps = [name]
         return self._scrub(value, _MIN_SENT_CHARS if as_sent else _MIN_DERIVED_CHARS)
 
     def _scrub(self, value: Any, min_chars: int) -> Any:
@@ -291,7 +291,7 @@ class RemovedValueScrubber:
             case list() | tuple():
                 return [self._scrub_item(index, item, min_chars) for index, item in enumerate(cast("list[Any]", value))]
             case dict():
-                return self._map(cast("dict[str, Any]", value), min_chars)
+                return self._scrub_map(cast("dict[str, Any]", value), min_chars)
             case int() | float() if (
                 min_chars == _MIN_SENT_CHARS and abs(value) >= _MIN_NUMBER and value in self._removed
             ):
@@ -299,16 +299,15 @@ class RemovedValueScrubber:
             case _:
                 return value
 
-    def _map(self, value: dict[str, Any], min_chars: int) -> dict[str, Any]:
+    def _scrub_map(self, value: dict[str, Any], min_chars: int) -> dict[str, Any]:
         scrubbed: dict[str, Any] = {}
-        structure = self._tally.structural_keys()
-        at = self._tally.at
-        has_free_names = at[0] == "attributes" or (
-            min_chars == _MIN_SENT_CHARS and len(at) > 2
-        )  # Not the record's own names.
+        structural_keys = self._tally.structural_keys()
+        steps = self._tally.steps
+        # The record's own names stay.
+        has_free_names = steps[0] == "attributes" or (min_chars == _MIN_SENT_CHARS and len(steps) > 2)
         for key, item in value.items():
             name = self._replacement(key) if has_free_names and key in self._removed else key
-            scrubbed[name] = item if key in structure else self._scrub_item(name, item, min_chars)
+            scrubbed[name] = item if key in structural_keys else self._scrub_item(name, item, min_chars)
         return scrubbed
 
     def _scrub_item(self, step: str | int, value: Any, min_chars: int) -> Any:
