@@ -251,7 +251,7 @@ def find_runs_over_limit(db: Connection, queued: Sequence[Row[Any, Any, Any]]) -
 
 
 def _active_limits(db: Connection) -> dict[ProjectKey, list[int]]:
-    """For each board, the concurrency limit of each active run."""
+    """Return, for each board, the concurrency limit of each active run."""
     query = select(runs_table.c.project, runs_table.c.board, runs_table.c.reading).where(
         runs_table.c.ended_at.is_(None), runs_table.c.status == "running", _IS_BOARD_RUN
     )

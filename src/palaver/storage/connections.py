@@ -13,7 +13,7 @@ from palaver.storage.notifications import ALL_PROJECTS, Change
 from palaver.storage.tables import connections as table
 
 MAX_CONNECTIONS = 200
-"""Per project."""
+"""Maximum number of connections per project."""
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import views as table
 
 MAX_VIEWS = 500
-"""Per page and project."""
+"""Maximum number of views per page and project."""
 
 
 class SavedView(msgspec.Struct, frozen=True, kw_only=True):

@@ -151,7 +151,7 @@ def _usage(fields: Mapping[str, Any]) -> Usage | None:
 
 
 def _status(raw: RawSpan) -> SpanStatus:
-    """Return the status; runs of our own may also be cancelled or incomplete."""
+    """Return the status; Palaver's own runs may also be cancelled or incomplete."""
     finish = raw.attributes.get("palaver.finish")
     return (_STATUS_BY_FINISH.get(finish) if isinstance(finish, str) else None) or ("error" if raw.failed else "ok")
 

@@ -36,7 +36,7 @@ from palaver.storage.spans.tables import HEAD, spans
 from palaver.storage.tables import processes
 
 MAX_LIVE_EVALUATORS = 100
-"""Per project."""
+"""Maximum number of live evaluators per project."""
 
 
 class LiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):

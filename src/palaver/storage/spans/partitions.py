@@ -44,23 +44,23 @@ def partition_name(table: Table, day: int) -> str:
 
 @compiles(CreatePartition, "postgresql")
 def _compile_create(statement: CreatePartition, compiler: Any, **_: Any) -> str:
-    partition, parent = _names(statement, compiler)
+    partition, parent = _quoted_names(statement, compiler)
     return f"CREATE TABLE {partition} (LIKE {parent} INCLUDING ALL)"
 
 
 @compiles(AttachPartition, "postgresql")
 def _compile_attach(statement: AttachPartition, compiler: Any, **_: Any) -> str:
-    partition, parent = _names(statement, compiler)
+    partition, parent = _quoted_names(statement, compiler)
     day = statement.day
     return f"ALTER TABLE {parent} ATTACH PARTITION {partition} FOR VALUES FROM ({day:d}) TO ({day + 1:d})"
 
 
 @compiles(DropPartition, "postgresql")
 def _compile_drop(statement: DropPartition, compiler: Any, **_: Any) -> str:
-    return f"DROP TABLE IF EXISTS {_names(statement, compiler)[0]}"
+    return f"DROP TABLE IF EXISTS {_quoted_names(statement, compiler)[0]}"
 
 
-def _names(statement: _PartitionStatement, compiler: Any) -> tuple[str, str]:
+def _quoted_names(statement: _PartitionStatement, compiler: Any) -> tuple[str, str]:
     quote = compiler.preparer.quote
     return quote(partition_name(statement.table, statement.day)), quote(statement.table.name)
 

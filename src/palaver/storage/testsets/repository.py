@@ -28,7 +28,7 @@ class TestSet(msgspec.Struct, frozen=True, kw_only=True):
     head: int = 1
     """The number of the newest revision."""
     rows: int = 0
-    """Of the newest revision, like `columns`."""
+    """Number of rows of the newest revision. The columns are also those of that revision."""
     columns: list[dict[str, Any]] = []
     archived: bool = False
     created_at: datetime

@@ -27,9 +27,9 @@ from palaver.storage.schema import folded_text
 from palaver.storage.tables import nodes, threads
 
 MAX_NODES = 20_000
-"""Per thread."""
+"""Maximum number of nodes per thread."""
 MAX_CHILDREN = 200
-"""Per node."""
+"""Maximum number of children per node."""
 LINE_LENGTH = 80
 """Length of the preview of a node in the tree."""
 
@@ -69,7 +69,7 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MESSAGE_COLUMN = type_coerce(nodes.c.message, LargeBinary).label("message")
-"""As bytes, which are decoded directly to a Message."""
+"""The message as bytes, which are decoded directly to a Message."""
 NODE_COLUMNS: list[ColumnElement[Any]] = [
     MESSAGE_COLUMN if name == "message" else nodes.c[name] for name in Node.__struct_fields__
 ]

@@ -68,7 +68,7 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was created: `playground`, `api`, `import`."""
     board: str | None
     messages: int
-    """On all branches."""
+    """Number of messages on all branches."""
     preview_in: Any
     preview_out: Any
     """The last question of the current branch, and the answer to it."""
@@ -281,8 +281,8 @@ def insert_thread(db: Connection, project: str, thread: NewThread) -> None:
     at, title = fields.pop("at"), fields.pop("title")
     fields["inputs"] = redaction.redact_inputs(db, project, thread.workflow, thread.inputs)
     title = redaction.redact_title(db, project, thread.workflow, title or "")
-    by: TitleBy = "auto" if thread.title is None else "user"
-    initial = {"title_by": by, "messages": 0, "created_at": at, "updated_at": at}
+    title_by: TitleBy = "auto" if thread.title is None else "user"
+    initial = {"title_by": title_by, "messages": 0, "created_at": at, "updated_at": at}
     db.execute(insert(threads).values(project=project, **fields, **initial, **title_columns(title)))
 
 

@@ -1,4 +1,4 @@
-"""OTLP in protobuf: requests are split by a reader of our own, and each span is decoded and encoded by the library.
+"""OTLP in protobuf: requests are split by `WireReader`, and each span is decoded and encoded by the library.
 
 So an undecodable span (e.g. invalid UTF-8) is rejected individually. The library makes objects of every value, forty
 bytes for two bytes on the wire; so what exceeds the limits is cut out of large spans before they are decoded.
