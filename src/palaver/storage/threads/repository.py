@@ -264,12 +264,12 @@ class ThreadChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create_thread(
-    db: Connection, project: str, thread: NewThread, messages: Sequence[Message] = (), *, by: NodeOrigin = "client"
+    db: Connection, project: str, thread: NewThread, messages: Sequence[Message] = (), *, origin: NodeOrigin = "client"
 ) -> Thread:
     """Create a thread, with messages as its current branch."""
     insert_thread(db, project, thread)
     if messages:
-        append_messages(db, project, thread.id, None, messages, origin=by, at=thread.at)
+        append_messages(db, project, thread.id, None, messages, origin=origin, at=thread.at)
     else:
         update_thread_row(db, project, thread.id, **branch_previews(db, project, thread.id, None))
     return require_thread(db, project, thread.id)
