@@ -71,7 +71,7 @@ _INT64_RANGE = range(-(1 << 63), 1 << 63)
 
 
 class FilterCondition(msgspec.Struct, frozen=True):
-    source: Literal["field", "attribute"]
+    source: Literal["field", "attribute"] = msgspec.field(name="of")  # As in cursors that clients hold.
     name: str
     op: Op
     values: tuple[FilterValue, ...] = ()
@@ -79,7 +79,7 @@ class FilterCondition(msgspec.Struct, frozen=True):
 
 
 class FilterGroup(msgspec.Struct, frozen=True):
-    joined_by: Literal["and", "or"]
+    joined_by: Literal["and", "or"] = msgspec.field(name="by")
     parts: tuple["Filter", ...]
 
 
