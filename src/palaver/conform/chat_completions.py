@@ -6,8 +6,8 @@ from typing import Any
 from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, quote, text_in
 from palaver.conform.frames import Frame
 
-_FINISH = ("stop", "length", "tool_calls", "content_filter", "function_call")
-_TEXTS = ("content", "reasoning_content", "refusal")
+_FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
+_TEXT_FIELDS = ("content", "reasoning_content", "refusal")
 
 
 @dataclass
@@ -19,7 +19,7 @@ class _Call:
 
 @dataclass
 class ChatAnswer:
-    """What the chunks add up to."""
+    """The answer that the chunks of a stream add up to."""
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
     calls: list[_Call] = field(default_factory=list[_Call])
@@ -34,22 +34,22 @@ class ChatAnswer:
 class ChatChecker:
     def __init__(self, findings: Findings) -> None:
         self._add = findings.add
-        self._first: dict[str, Any] = {}
+        self._first_chunk: dict[str, Any] = {}
         self._has_role = False
         self._finished = False
-        self._usage: Frame | None = None
-        self._has_usage: bool | None = None
-        """Whether every chunk so far has the key `usage`."""
+        self._usage_frame: Frame | None = None
+        self._has_usage_key: bool | None = None
+        """Whether the first chunk has the key `usage`."""
         self.answer = ChatAnswer()
 
     def feed(self, frame: Frame) -> None:
         value = frame.value
         if value is None:
             return
-        if self._usage is not None or self.answer.error:
-            self._add("C5", frame, "it stands after usage" if self._usage else "it stands after the error")
+        if self._usage_frame is not None or self.answer.error:
+            self._add("C5", frame, "it stands after usage" if self._usage_frame else "it stands after the error")
         if value.get("error") is not None:
-            self._error(frame, value["error"])
+            self._check_error(frame, value["error"])
             return
         self._check_identity(frame, value)
         choices = list_in(value, "choices")
@@ -63,15 +63,15 @@ class ChatChecker:
         if choice is None or len(choices) > 1 or number_in(choice, "index") != 0:
             self._add("C2", frame, f"choices is {quote(choices)}")
         if choice is not None:
-            self._choice(frame, choice)
+            self._check_choice(frame, choice)
 
-    def end(self, past: Frame) -> None:
+    def end(self, after_last: Frame) -> None:
         if not self._has_role and not self.answer.error:
-            self._add("C3", past, "no choice said role: assistant")
+            self._add("C3", after_last, "no choice said role: assistant")
         if not self._finished and not self.answer.error:
-            self._add("C4", past, "the stream ends without finish_reason")
+            self._add("C4", after_last, "the stream ends without finish_reason")
 
-    def _error(self, frame: Frame, error: Any) -> None:
+    def _check_error(self, frame: Frame, error: Any) -> None:
         error_object = as_object(error) or {}
         self.answer.error = error_object.get("code") or True
         if text_in(error_object, "message") is None or not error_object.keys() >= {"type", "code", "param"}:
@@ -80,24 +80,24 @@ class ChatChecker:
             self._add("C5", frame, "it stands after finish_reason")
 
     def _check_identity(self, frame: Frame, value: dict[str, Any]) -> None:
-        self._first = self._first or value
+        self._first_chunk = self._first_chunk or value
         if value.get("object") != "chat.completion.chunk" or not text_in(value, "id"):
             self._add("C1", frame, f"object is {quote(value.get('object'))}, id is {quote(value.get('id'))}")
-        elif value["id"] != self._first.get("id"):
-            self._add("C1", frame, f"id is {quote(value['id'])}, it was {quote(self._first.get('id'))}")
+        elif value["id"] != self._first_chunk.get("id"):
+            self._add("C1", frame, f"id is {quote(value['id'])}, it was {quote(self._first_chunk.get('id'))}")
         for name in ("created", "model"):
-            if value.get(name) is None or value[name] != self._first.get(name):
-                was = quote(self._first.get(name))
-                self._add("C1b", frame, f"{name} is {quote(value.get(name))}, it was {was}")
+            if value.get(name) is None or value[name] != self._first_chunk.get(name):
+                first_value = quote(self._first_chunk.get(name))
+                self._add("C1b", frame, f"{name} is {quote(value.get(name))}, it was {first_value}")
 
     def _check_usage(self, frame: Frame, value: dict[str, Any], choices: list[Any]) -> None:
         usage = value.get("usage")
-        if self._has_usage is None:
-            self._has_usage = "usage" in value
+        if self._has_usage_key is None:
+            self._has_usage_key = "usage" in value
         if usage is None:
             if not choices:
                 self._add("C2", frame, "it has no choice, and no usage either")
-            elif ("usage" in value) != self._has_usage:
+            elif ("usage" in value) != self._has_usage_key:
                 self._add("C6", frame, "some chunks have the key usage and some have not")
             return
         counts = as_object(usage) or {}
@@ -106,11 +106,11 @@ class ChatChecker:
         if choices or not self._finished:
             self._add("C6", frame, "usage stands beside a choice" if choices else "usage stands before finish_reason")
         if not choices:
-            self._usage = frame
-            if not self._has_usage:
+            self._usage_frame = frame
+            if not self._has_usage_key:
                 self._add("C6", frame, "it has usage, and no chunk before it has the key")
 
-    def _choice(self, frame: Frame, choice: dict[str, Any]) -> None:
+    def _check_choice(self, frame: Frame, choice: dict[str, Any]) -> None:
         delta, finish = object_in(choice, "delta"), choice.get("finish_reason")
         if delta is None:
             self._add("F3", frame, f"delta is {quote(choice.get('delta'))}, not an object")
@@ -121,23 +121,23 @@ class ChatChecker:
             self._add("C2b", frame, f"the choice has {quote(sorted(choice))}")
         if self._finished:
             self._add("C5", frame, "a choice stands after finish_reason")
-        is_first = self._role(frame, delta)
-        has_content = self._delta(frame, delta)
+        is_first = self._check_role(frame, delta)
+        has_content = self._feed_delta(frame, delta)
         if finish is None:
             if not has_content and not is_first:
                 self._add("C10", frame, f"the delta is {quote(delta)}")
             return
         self._finished = True
         self.answer.finish = finish if isinstance(finish, str) else None
-        if finish not in _FINISH:
+        if finish not in _FINISH_REASONS:
             self._add("C4", frame, f"finish_reason is {quote(finish)}")
         elif finish == "tool_calls" and not self.answer.calls:
             self._add("C9", frame, "there was no call")
         if has_content:
             self._add("C4b", frame, f"the delta is {quote(delta)}")
 
-    def _role(self, frame: Frame, delta: dict[str, Any]) -> bool:
-        """Whether this choice has the role."""
+    def _check_role(self, frame: Frame, delta: dict[str, Any]) -> bool:
+        """Check the role; return whether this is the first choice."""
         role = delta.get("role")
         if not self._has_role:
             self._has_role = True  # Reported once.
@@ -148,10 +148,10 @@ class ChatChecker:
             self._add("C3b", frame, f"role is {quote(role)}")
         return False
 
-    def _delta(self, frame: Frame, delta: dict[str, Any]) -> bool:
-        """Whether the delta has any content."""
+    def _feed_delta(self, frame: Frame, delta: dict[str, Any]) -> bool:
+        """Add a delta to the answer; return whether it has any content."""
         has_content = False
-        for name in _TEXTS:
+        for name in _TEXT_FIELDS:
             piece = delta.get(name)
             if piece is not None and not isinstance(piece, str):
                 self._add("F3", frame, f"{name} is {quote(piece)}, not a string")
@@ -164,10 +164,10 @@ class ChatChecker:
                 self._add("F3", frame, f"{name} is {quote(delta[name])}, not a list")
             has_content = has_content or bool(pieces)
         for piece in list_in(delta, "tool_calls") or ():
-            self._call(frame, as_object(piece) or {})
+            self._feed_call(frame, as_object(piece) or {})
         return has_content
 
-    def _call(self, frame: Frame, piece: dict[str, Any]) -> None:
+    def _feed_call(self, frame: Frame, piece: dict[str, Any]) -> None:
         calls, index = self.answer.calls, number_in(piece, "index")
         function = object_in(piece, "function") or {}
         arguments = function.get("arguments", "")
@@ -178,12 +178,12 @@ class ChatChecker:
             self._add("F3", frame, f"arguments is {quote(arguments)}, not a string")
             return
         if index == len(calls):
-            identity, name = text_in(piece, "id"), text_in(function, "name")
-            if not identity or name is None or piece.get("type") != "function":
+            call_id, name = text_in(piece, "id"), text_in(function, "name")
+            if not call_id or name is None or piece.get("type") != "function":
                 self._add("C7", frame, f"the first piece of the call is {quote(piece)}")
-            elif any(call.id == identity for call in calls):
-                self._add("C7", frame, f"there was a call {quote(identity)} before")
-            calls.append(_Call(identity or "", name or ""))
+            elif any(call.id == call_id for call in calls):
+                self._add("C7", frame, f"there was a call {quote(call_id)} before")
+            calls.append(_Call(call_id or "", name or ""))
         else:
             if piece.get("id") is not None or function.get("name") is not None:
                 self._add("C7", frame, f"a later piece of the call has {quote(piece)}")
@@ -206,7 +206,7 @@ def check_completion_body(findings: Findings, body: Any, streamed: ChatAnswer | 
         findings.add("C13", None, f"the body is {quote(body)}")
         return
     finish = choice.get("finish_reason")
-    if message.get("role") != "assistant" or "content" not in message or finish not in _FINISH:
+    if message.get("role") != "assistant" or "content" not in message or finish not in _FINISH_REASONS:
         findings.add("C13", None, f"the choice is {quote(choice)}")
     if streamed is not None:
         _compare(findings, _parse_answer(message, finish), streamed, same_run=same_run)
@@ -216,7 +216,7 @@ def _parse_answer(message: dict[str, Any], finish: Any) -> ChatAnswer:
     pieces = [as_object(call) or {} for call in list_in(message, "tool_calls") or ()]
     functions = [object_in(piece, "function") or {} for piece in pieces]
     return ChatAnswer(
-        texts={name: text for name in _TEXTS if (text := text_in(message, name))},
+        texts={name: text for name in _TEXT_FIELDS if (text := text_in(message, name))},
         calls=[
             _Call(text_in(piece, "id") or "", text_in(function, "name") or "", text_in(function, "arguments") or "")
             for piece, function in zip(pieces, functions, strict=True)

@@ -12,7 +12,7 @@ from palaver.core import json
 
 _MAX_PER_RULE = 20
 """Further violations of the same rule are dropped."""
-_MAX_FRAME_TEXT = 2000
+_MAX_FRAME_CHARACTERS = 2000
 
 
 class Violation(Struct, frozen=True):
@@ -23,14 +23,14 @@ class Violation(Struct, frozen=True):
     line: int | None
     """Line of the recorded stream, from 1."""
     frame: str
-    """Its data, shortened. Untrusted text: make it printable before showing it."""
+    """The frame's data, shortened. Untrusted text: make it printable before showing it."""
     why: str
-    """With pieces of untrusted text."""
+    """Contains pieces of untrusted text."""
 
     def __str__(self) -> str:
-        at = "" if self.frame_index is None else f" at frame {self.frame_index}"
+        location = "" if self.frame_index is None else f" at frame {self.frame_index}"
         frame = f"\n    {self.frame}" if self.frame else ""
-        return f"{self.rule} ({self.severity}){at}: {self.why}\n    rule: {RULES[self.rule].text}{frame}"
+        return f"{self.rule} ({self.severity}){location}: {self.why}\n    rule: {RULES[self.rule].text}{frame}"
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Report(Struct, frozen=True, kw_only=True):
     @property
     def faults(self) -> tuple[Violation, ...]:
         """The violations that fail the grade."""
-        return tuple(one for one in self.violations if self.strict or one.severity == "must")
+        return tuple(violation for violation in self.violations if self.strict or violation.severity == "must")
 
     @property
     def ok(self) -> bool:
@@ -55,7 +55,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return next(iter(self.faults), None)
 
     def __str__(self) -> str:
-        lines = "\n".join(str(one) for one in self.violations)
+        lines = "\n".join(str(violation) for violation in self.violations)
         return f"{self.protocol}, {self.frames} frames: " + (lines or "every rule is kept")
 
 
@@ -72,7 +72,7 @@ class Findings:
         if self._counts[rule] > _MAX_PER_RULE:
             return
         index, line, text = (
-            (frame.index, frame.line, shorten(frame.text, _MAX_FRAME_TEXT)) if frame else (None, None, "")
+            (frame.index, frame.line, shorten(frame.text, _MAX_FRAME_CHARACTERS)) if frame else (None, None, "")
         )
         self._violations.append(Violation(rule, severity(rule, self.protocol), index, line, text, why))
 

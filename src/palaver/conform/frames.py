@@ -128,8 +128,8 @@ def _is_too_deep(value: Any, data: bytes) -> bool:
         return False
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
-        below: list[Any] = []
+        children: list[Any] = []
         for item in level:
-            below += cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)
-        level = [item for item in below if isinstance(item, dict | list)]
+            children += cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)
+        level = [item for item in children if isinstance(item, dict | list)]
     return bool(level)

@@ -46,11 +46,11 @@ class FramingChecker:
             add("F4", frame, f"it has {', '.join(frame.extra)}")
         self._check_name(frame)
 
-    def end(self, past: Frame) -> None:
+    def end(self, after_last: Frame) -> None:
         if not self._frames:
-            self._findings.add("F1", past, "there is no event in it")
+            self._findings.add("F1", after_last, "there is no event in it")
         elif not self._has_done and self._findings.protocol in _DONE_RULES:
-            self._findings.add(_DONE_RULES[self._findings.protocol], past, "there is no [DONE]")
+            self._findings.add(_DONE_RULES[self._findings.protocol], after_last, "there is no [DONE]")
 
     def _check_name(self, frame: Frame) -> None:
         add = self._findings.add
@@ -69,9 +69,9 @@ class FramingChecker:
 
 def check_head(findings: Findings, headers: Mapping[str, str]) -> None:
     """Check the headers of a streamed response, with names in lower case."""
-    kind = headers.get("content-type", "")
-    if kind.partition(";")[0].strip().lower() != "text/event-stream":
-        findings.add("F5", None, f"the content type is {quote(kind)}")
+    content_type = headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != "text/event-stream":
+        findings.add("F5", None, f"the content type is {quote(content_type)}")
     version = headers.get("x-vercel-ai-ui-message-stream")
     if findings.protocol == "ui-stream" and version != "v1":
         findings.add("U14", None, f"the header is {quote(version)}")
@@ -126,7 +126,7 @@ def grade(
     request without a result; `headers` those of the streamed response. With `strict`, a should-rule is a fault too.
     """
     findings = Findings(protocol)
-    checker, count = _follow(findings, stream, history, ui_version)
+    checker, count = _check_stream(findings, stream, history, ui_version)
     if headers is not None:
         check_head(findings, {name.lower(): value for name, value in headers.items()})
     if body is not None:
@@ -144,7 +144,7 @@ def grade_body(
 ) -> Report:
     """Check a body that was not streamed, and compare it with the stream, which is not graded here."""
     findings = Findings(protocol)
-    checker = None if stream is None else _follow(Findings(protocol), stream, (), 6)[0]
+    checker = None if stream is None else _check_stream(Findings(protocol), stream, (), 6)[0]
     _check_body(findings, body, checker, body_from)
     return findings.report(strict=strict)
 
@@ -163,14 +163,16 @@ def grade_unanswered(why: str, protocol: Protocol, *, strict: bool = True) -> Re
     return findings.report(strict=strict)
 
 
-def _follow(findings: Findings, stream: bytes, history: Collection[str], ui_version: Version) -> tuple[_Checker, int]:
+def _check_stream(
+    findings: Findings, stream: bytes, history: Collection[str], ui_version: Version
+) -> tuple[_Checker, int]:
     frames = parse_frames(stream)
-    framed, checker = FramingChecker(findings), _checker(findings, history, ui_version)
+    framing, checker = FramingChecker(findings), _checker(findings, history, ui_version)
     for frame in frames:
-        framed.feed(frame)
+        framing.feed(frame)
         checker.feed(frame)
     end = end_frame(frames)
-    framed.end(end)
+    framing.end(end)
     checker.end(end)
     return checker, len(frames)
 
@@ -205,6 +207,6 @@ def _check_body(findings: Findings, raw: Any, checker: _Checker | None, body_fro
         services.check_service_body(
             findings, body, checker if isinstance(checker, services.ServiceChecker) else None, same_run=same_run
         )
-    elif findings.protocol != "ui-stream":  # It has no complete form.
+    elif findings.protocol != "ui-stream":  # A UI stream has no unstreamed form.
         terminal = checker.terminal if isinstance(checker, responses.ResponsesChecker) else None
         responses.check_response_body(findings, body, terminal, same_run=same_run)

@@ -17,7 +17,7 @@ _STATUSES: Mapping[str, tuple[str, ...]] = {
     "whole": ("completed", "incomplete", "cancelled", "queued", "in_progress"),
 }
 _NUMBER = (int, float)
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
+_FIELD_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "created_at": _NUMBER,
     "error": dict,
     "incomplete_details": dict,
@@ -40,7 +40,7 @@ _MAY_BE_NULL = """completed_at conversation error incomplete_details instruction
     previous_response_id prompt_cache_key reasoning safety_identifier usage""".split()
 _MLFLOW_ITEMS = """message function_call function_call_output reasoning mcp_approval_request mcp_approval_response
     file_search_call computer_call web_search_call""".split()
-# MLflow accepts these statuses, and these item types with no other.
+# MLflow accepts only these statuses on items of the types in _WITH_STATUS.
 _ITEM_STATUSES = ("in_progress", "completed", "incomplete")
 _WITH_STATUS = _MLFLOW_ITEMS[:6]
 _OPENAI_ITEMS = [
@@ -54,7 +54,7 @@ _REQUIRED_FIELDS = {
     "function_call_output": ("call_id",),
     "mcp_approval_request": ("name", "arguments", "server_label"),
 }
-# What clients use of an item; the rest (status, logprobs) may differ.
+# The fields of an item that clients use; the others (status, logprobs) may differ.
 _COMPARED_KEYS = ("type", "id", "call_id", "name", "arguments", "output", "text", "refusal", "value", "data")
 
 
@@ -174,7 +174,7 @@ def _output_difference(output: list[Any], items: list[dict[str, Any]]) -> str:
 
 
 def _check_keys(findings: Findings, frame: Frame | None, body: dict[str, Any]) -> None:
-    for name, types in _TYPES.items():
+    for name, types in _FIELD_TYPES.items():
         if body.get(name) is not None and not isinstance(body[name], types):
             findings.add("F3", frame, f"{name} is {quote(body[name])}")
     if findings.protocol == "invocations":
@@ -190,13 +190,11 @@ def _check_keys(findings: Findings, frame: Frame | None, body: dict[str, Any]) -
 def _check_usage(findings: Findings, frame: Frame | None, usage: Any) -> None:
     if usage is None:
         return
-    counts_object = as_object(usage) or {}
-    counts = all(
-        number_in(counts_object, name) is not None for name in ("input_tokens", "output_tokens", "total_tokens")
-    )
-    cached = number_in(object_in(counts_object, "input_tokens_details") or {}, "cached_tokens")
-    reasoning = number_in(object_in(counts_object, "output_tokens_details") or {}, "reasoning_tokens")
-    if not counts or cached is None or reasoning is None:
+    fields = as_object(usage) or {}
+    has_counts = all(number_in(fields, name) is not None for name in ("input_tokens", "output_tokens", "total_tokens"))
+    cached = number_in(object_in(fields, "input_tokens_details") or {}, "cached_tokens")
+    reasoning = number_in(object_in(fields, "output_tokens_details") or {}, "reasoning_tokens")
+    if not has_counts or cached is None or reasoning is None:
         findings.add("B4", frame, f"usage is {quote(usage)}")
 
 
@@ -224,12 +222,12 @@ _STEMS: Mapping[str, _Stem] = {
 }
 _PARTS = {"content_part": "content_index", "reasoning_summary_part": "summary_index"}
 # The part of each text: a delta needs its part.
-_PART_OF = {
+_PART_OF_TEXT = {
     "output_text": "content_part",
     "refusal": "content_part",
     "reasoning_summary_text": "reasoning_summary_part",
 }
-_LISTS = {"message": "content", "reasoning": "summary"}
+_LIST_FIELDS = {"message": "content", "reasoning": "summary"}
 _Key = tuple[str, int]
 
 
@@ -238,8 +236,8 @@ class _Item:
     id: str
     type: str | None
     index: int | None
-    call: object = None
-    """Its `call_id` when it was added."""
+    call_id: object = None
+    """As in `added`; `done` must repeat it."""
     was_added: bool = True
     """Whether it started with `added`, and not with a delta or complete."""
     is_done: bool = False
@@ -257,14 +255,14 @@ class _Item:
 
 
 class ItemChecker:
-    """Checks every item. `unanswered` are the calls of the input without a result."""
+    """Checks every item. `unanswered` holds the ids of calls in the input without a result."""
 
     def __init__(self, findings: Findings, unanswered: Collection[str]) -> None:
         self._add = findings.add
         self._findings = findings
         self._items: dict[str, _Item] = {}
         self._open: list[_Item] = []
-        self._next = 0
+        self._next_index = 0
         self._calls: set[str] = set()
         self._unanswered = set(unanswered)
         self.finished: dict[int, dict[str, Any]] = {}
@@ -293,7 +291,7 @@ class ItemChecker:
             self._add_content(frame, item, kind, value)
 
     def end(self, frame: Frame) -> None:
-        """The run is over: nothing may be open."""
+        """Report the items that are still open at the end of the run."""
         for item in self._open:
             self._add("I7", frame, f"the item {quote(item.id)} has no done")
             item.is_done = True
@@ -312,9 +310,9 @@ class ItemChecker:
         item = self._start_item(frame, identity, kind, value)
         if item is None:
             return
-        item.call = item_object.get("call_id")
-        if kind in _LISTS and list_in(item_object, _LISTS[kind]) is None:
-            self._add("F3", frame, f"the added {kind} has no list as {_LISTS[kind]}")
+        item.call_id = item_object.get("call_id")
+        if kind in _LIST_FIELDS and list_in(item_object, _LIST_FIELDS[kind]) is None:
+            self._add("F3", frame, f"the added {kind} has no list as {_LIST_FIELDS[kind]}")
         if kind == "function_call":
             arguments = text_in(item_object, "arguments")
             if arguments is None:
@@ -332,7 +330,7 @@ class ItemChecker:
                 item = self._items[identity] = other
             else:
                 self._add("I7b", frame, "the item is done, but was never added")
-                item = self._start_item(frame, identity, text_in(item_object, "type"), value, announced=False)
+                item = self._start_item(frame, identity, text_in(item_object, "type"), value, was_added=False)
                 assert item is not None
         elif item.is_done:
             self._add("I7", frame, "the item was done before")
@@ -346,29 +344,29 @@ class ItemChecker:
         self.finished[item.index if item.index is not None else len(self.finished)] = item_object
 
     def _start_item(
-        self, frame: Frame, identity: str, kind: str | None, value: dict[str, Any], *, announced: bool = True
+        self, frame: Frame, identity: str, kind: str | None, value: dict[str, Any], *, was_added: bool = True
     ) -> _Item | None:
         if identity in self._items:
             self._add("I6", frame, f"there was an item {quote(identity)} before")
             return None
         index = number_in(value, "output_index")
-        if index != self._next:
-            self._report_index(frame, value, f"{self._next} is next")
-        self._next = self._next + 1 if index is None else max(self._next, index + 1)
+        if index != self._next_index:
+            self._report_index(frame, value, f"{self._next_index} is next")
+        self._next_index = self._next_index + 1 if index is None else max(self._next_index, index + 1)
         # Palaver's own items may be inside another one: clients skip unknown types.
         if self._open and not (_is_palaver_item(kind) and not _is_palaver_item(self._open[-1].type)):
             self._add("I8", frame, f"it begins while {quote(self._open[-1].id)} is open")
-        item = _Item(identity, kind, index, was_added=announced)
+        item = _Item(identity, kind, index, was_added=was_added)
         self._items[identity] = item
         self._open.append(item)
         return item
 
     def _find_item(self, frame: Frame, identity: str, value: dict[str, Any]) -> _Item | None:
-        """Return the item of a frame, if the frame is allowed."""
+        """Return the item of a frame, started here if it was never added; None if it is already done."""
         item = self._items.get(identity)
         if item is None:
             self._add("I7b", frame, f"no item {quote(identity)} was added")
-            return self._start_item(frame, identity, None, value, announced=False)
+            return self._start_item(frame, identity, None, value, was_added=False)
         if item.is_done:
             self._add("I7", frame, f"the item {quote(identity)} is done")
             return None
@@ -385,24 +383,24 @@ class ItemChecker:
             self._add(
                 "I5", frame, f"the item was added as {quote(item.type)} and is done as {quote(item_object['type'])}"
             )
-        elif item_object is not None and item.was_added and item.call != item_object.get("call_id"):
-            self._add("I5", frame, f"call_id was {quote(item.call)} and is {quote(item_object.get('call_id'))}")
+        elif item_object is not None and item.was_added and item.call_id != item_object.get("call_id"):
+            self._add("I5", frame, f"call_id was {quote(item.call_id)} and is {quote(item_object.get('call_id'))}")
 
     def _report_index(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
-        is_odd = "output_index" in value and number_in(value, "output_index") is None
-        self._add("F3" if is_odd else "I5", frame, f"output_index is {quote(value.get('output_index'))}, {expected}")
+        is_faulty = "output_index" in value and number_in(value, "output_index") is None
+        self._add("F3" if is_faulty else "I5", frame, f"output_index is {quote(value.get('output_index'))}, {expected}")
 
     # Content
 
     def _add_content(self, frame: Frame, item: _Item, kind: str, value: dict[str, Any]) -> None:
         stem, _, verb = kind.rpartition(".")
         if stem in _STEMS and verb in ("delta", "done"):
-            self._text(frame, item, stem, verb, value)
+            self._feed_text(frame, item, stem, verb, value)
         elif stem in _PARTS and verb in ("added", "done"):
-            self._part(frame, item, stem, verb, value)
+            self._feed_part(frame, item, stem, verb, value)
         elif kind == "output_text.annotation.added":
-            at = self._index(frame, value, "content_index")
-            added = item.annotations.setdefault(at, [])
+            index = self._read_index(frame, value, "content_index")
+            added = item.annotations.setdefault(index, [])
             if object_in(value, "annotation") is None:
                 self._add("F3", frame, f"annotation is {quote(value.get('annotation'))}, not an object")
             if number_in(value, "annotation_index") != len(added):
@@ -410,20 +408,20 @@ class ItemChecker:
                 self._add("I10b", frame, f"annotation_index is {received}, not {len(added)}")
             added.append(value.get("annotation"))
 
-    def _index(self, frame: Frame, value: dict[str, Any], name: str | None) -> int:
+    def _read_index(self, frame: Frame, value: dict[str, Any], name: str | None) -> int:
         if name is None:
             return 0
         index = number_in(value, name)
         if index != 0:
             # SDKs need this index. MLflow's own agents omit it, and their clients don't use it.
-            is_left_out = self._findings.protocol == "invocations" and name not in value
-            rule = "F3" if index is None and not is_left_out else "I10"
+            is_omitted = self._findings.protocol == "invocations" and name not in value
+            rule = "F3" if index is None and not is_omitted else "I10"
             self._add(rule, frame, f"{name} is {quote(value.get(name))}")
         return index or 0
 
-    def _text(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
+    def _feed_text(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
         fields = _STEMS[stem]
-        index = self._index(frame, value, fields.index_field)
+        index = self._read_index(frame, value, fields.index_field)
         key = (stem, index)
         name = "delta" if verb == "delta" else fields.text_field
         text = text_in(value, name)
@@ -433,7 +431,7 @@ class ItemChecker:
         if key in item.complete_texts:
             self._add("I7", frame, f"this {stem} is done")
             return
-        part = _PART_OF.get(stem)
+        part = _PART_OF_TEXT.get(stem)
         if part is not None and item.was_added and not item.parts.get((part, index)):
             self._add("I7b", frame, f"it has no open {part}")
         if verb == "delta":
@@ -444,8 +442,8 @@ class ItemChecker:
         item.complete_texts.add(key)
         self._compare(frame, item, key, text, "the done text")
 
-    def _part(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
-        index = self._index(frame, value, _PARTS[stem])
+    def _feed_part(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
+        index = self._read_index(frame, value, _PARTS[stem])
         key, part = (stem, index), object_in(value, "part")
         if part is None or text_in(part, "type") is None:
             self._add("F3", frame, "it has no part with a type")

@@ -13,18 +13,18 @@ _PALAVER_EVENTS = ("palaver:data", "palaver:file")
 
 
 class ResponsesChecker:
-    """Checks one run. `history` are the ids of calls in the input without a result."""
+    """Checks one run. `history` holds the ids of calls in the input without a result."""
 
     def __init__(self, findings: Findings, *, history: Collection[str] = ()) -> None:
         self._add = findings.add
         self._findings = findings
         self._items = ItemChecker(findings, history)
-        self._created = False
+        self._has_created = False
         self._id: str | None = None
-        self._next = 0
-        self._failed: Frame | None = None
-        self._before = ""
-        self._typed = 0
+        self._next_number = 0
+        self._error_frame: Frame | None = None
+        self._previous_type = ""
+        self._typed_count = 0
         self.terminal: dict[str, Any] | None = None
         """The response object of the terminal frame."""
         self._ended = False
@@ -40,30 +40,30 @@ class ResponsesChecker:
         if self._ended:
             self._add("I3", frame, "it stands after the terminal frame")
         self._check_number(frame, value)
-        if not self._typed and kind != "response.created":
+        if not self._typed_count and kind != "response.created":
             self._add("I1", frame, "the first frame is not response.created")
-        self._typed += 1
+        self._typed_count += 1
         self._check_event(frame, kind, value)
-        self._before = kind
+        self._previous_type = kind
 
-    def end(self, past: Frame) -> None:
-        if not self._typed:
-            self._add("I1", past, "there is no response.created")
+    def end(self, after_last: Frame) -> None:
+        if not self._typed_count:
+            self._add("I1", after_last, "there is no response.created")
         if not self._ended:
-            self._items.end(past)
-            self._add("I3", past, "the stream ends without response.completed, .failed or .incomplete")
+            self._items.end(after_last)
+            self._add("I3", after_last, "the stream ends without response.completed, .failed or .incomplete")
 
     def _check_event(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
         event = kind.removeprefix("response.")
         if kind == "error":
-            self._error(frame, value)
+            self._check_error(frame, value)
         elif kind == "responses.completed":
             self._check_mlflow_completed(frame, value)
         elif event == kind:
             if self._findings.protocol == "responses" or kind not in _PALAVER_EVENTS:
                 self._add("I14", frame, f"clients do not know events of type {quote(kind)}")
         elif event in _LIFECYCLE:
-            self._lifecycle(frame, event, value)
+            self._check_lifecycle(frame, event, value)
         elif event.startswith("output_item.") or "item_id" in value:
             self._items.feed(frame, event, value)
         else:
@@ -71,9 +71,9 @@ class ResponsesChecker:
 
     def _check_number(self, frame: Frame, value: dict[str, Any]) -> None:
         number = number_in(value, "sequence_number")
-        if number != self._next:
-            self._add("I4", frame, f"sequence_number is {quote(value.get('sequence_number'))}, not {self._next}")
-        self._next = (self._next if number is None else number) + 1
+        if number != self._next_number:
+            self._add("I4", frame, f"sequence_number is {quote(value.get('sequence_number'))}, not {self._next_number}")
+        self._next_number = (self._next_number if number is None else number) + 1
 
     def _check_untyped(self, frame: Frame, value: dict[str, Any]) -> None:
         if value.keys() != {"trace_id"} or not isinstance(value["trace_id"], str):
@@ -81,11 +81,11 @@ class ResponsesChecker:
         elif not self._ended:
             self._add("I1", frame, "the trace frame stands before the terminal one")
 
-    def _lifecycle(self, frame: Frame, event: str, value: dict[str, Any]) -> None:
+    def _check_lifecycle(self, frame: Frame, event: str, value: dict[str, Any]) -> None:
         if event == "created":
-            if self._created:
+            if self._has_created:
                 self._add("I1", frame, "response.created comes again")
-            self._created = True
+            self._has_created = True
         body = object_in(value, "response")
         if body is None:
             self._add("F3", frame, f"response is {quote(value.get('response'))}, not an object")
@@ -94,7 +94,7 @@ class ResponsesChecker:
             check_response(self._findings, frame, body, event)
             self._check_id(frame, body)
         if event in _TERMINAL:
-            self._terminal(frame, event, body)
+            self._check_terminal(frame, event, body)
 
     def _check_id(self, frame: Frame, body: dict[str, Any]) -> None:
         response_id = text_in(body, "id")
@@ -102,20 +102,20 @@ class ResponsesChecker:
         if response_id != self._id:
             self._add("I2", frame, f"the response id is {quote(response_id)}, it was {quote(self._id)}")
 
-    def _terminal(self, frame: Frame, event: str, body: dict[str, Any]) -> None:
+    def _check_terminal(self, frame: Frame, event: str, body: dict[str, Any]) -> None:
         if self._ended:
             return  # Already reported as a frame after the end.
         self._ended, self.terminal = True, body
         self._items.end(frame)
         if (output := list_in(body, "output")) is not None:
             check_output(self._findings, frame, output, self._items.finished)
-        if (event == "failed") != (self._failed is not None):
+        if (event == "failed") != (self._error_frame is not None):
             self._add("I13", frame, "no error stands before it" if event == "failed" else "an error stands before it")
-        if self._findings.protocol == "invocations" and self._before != "responses.completed":
+        if self._findings.protocol == "invocations" and self._previous_type != "responses.completed":
             self._add("I17b", frame, "there is no responses.completed directly before it")
 
-    def _error(self, frame: Frame, value: dict[str, Any]) -> None:
-        self._failed = frame
+    def _check_error(self, frame: Frame, value: dict[str, Any]) -> None:
+        self._error_frame = frame
         nested = object_in(value, "error")
         if text_in(value, "message") is None and text_in(nested or {}, "message") is None:
             self._add("F3", frame, "the error has no message")
@@ -128,7 +128,7 @@ class ResponsesChecker:
         if self._findings.protocol == "responses":
             self._add("I14", frame, "clients do not know events of this type")
             return
-        if self._before == "responses.completed":
+        if self._previous_type == "responses.completed":
             self._add("I17b", frame, "it comes again")
         body = object_in(value, "response") or {}
         if object_in(body, "usage") is None or text_in(body, "status") is None:
@@ -172,12 +172,12 @@ def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[st
     items, streamed = list_in(body, "output") or [], list_in(terminal, "output") or []
     if bool(items) != bool(streamed):
         findings.add("I16", None, f"output has {len(items)} items, the stream's had {len(streamed)}")
-    if odd := sorted(body.keys() ^ terminal.keys()):
-        findings.add("I16b", None, f"only one of body and stream has {quote(odd)}")
+    if unshared := sorted(body.keys() ^ terminal.keys()):
+        findings.add("I16b", None, f"only one of body and stream has {quote(unshared)}")
     body_keys, stream_keys = _keys_by_type(items), _keys_by_type(streamed)
     for kind in sorted(body_keys.keys() & stream_keys.keys()):
-        if odd := sorted(body_keys[kind] ^ stream_keys[kind]):
-            findings.add("I16b", None, f"of two {kind} items only one has {quote(odd)}")
+        if unshared := sorted(body_keys[kind] ^ stream_keys[kind]):
+            findings.add("I16b", None, f"of two {kind} items only one has {quote(unshared)}")
 
 
 def _keys_by_type(items: list[Any]) -> dict[str, set[str]]:

@@ -1,6 +1,6 @@
-"""The rules: for the checkers, the command and the docs.
+"""The conformance rules, which the checkers, `palaver conform` and the documentation share.
 
-`I1` to `I16` are the invariants of the Responses contract; a part of one that breaks no client has the suffix `b`. A
+The letter of an id stands for a group (`I`: Responses); the part of a rule that breaks no client has the suffix `b`. A
 rule is a *must* if a real client breaks without it, else a *should*: reported, but no reason to fail another server.
 """
 
@@ -80,12 +80,12 @@ SERVICE_RULES = (
 
 
 _ALL: tuple[Protocol, ...] = get_args(Protocol)
-_BOTH: tuple[Protocol, ...] = ("responses", "invocations")
-_OPEN: tuple[Protocol, ...] = ("responses",)
+_RESPONSES_AND_INVOCATIONS: tuple[Protocol, ...] = ("responses", "invocations")
+_RESPONSES_ONLY: tuple[Protocol, ...] = ("responses",)
 _INVOCATIONS: tuple[Protocol, ...] = ("invocations",)
 _CHAT: tuple[Protocol, ...] = ("chat-completions",)
 _UI: tuple[Protocol, ...] = ("ui-stream",)
-_OURS: tuple[Protocol, ...] = ()
+_NONE: tuple[Protocol, ...] = ()
 
 FRAMING = (
     Rule(
@@ -100,7 +100,7 @@ FRAMING = (
         "F4",
         "`event:` repeats `type` on `responses`, names the event on `services`, and stands nowhere else; no `id:`, "
         "`retry:` or other field, and no comment inside an event",
-        _OURS,
+        _NONE,
         "Open Responses validators alone ask for `event:`",
     ),
     Rule("F5", "the content type is `text/event-stream`", _ALL, "browsers' EventSource and what is modelled on it"),
@@ -111,60 +111,60 @@ RESPONSES = (
     Rule(
         "I1",
         "`response.created` is first, once; the only frames without an item are lifecycle, `error`, own and trace ones",
-        _OPEN,
+        _RESPONSES_ONLY,
         "`stream()` of both OpenAI SDKs; MLflow's own agents begin without it",
     ),
-    Rule("I2", "one response id throughout", _OPEN, "OpenAI SDKs; MLflow clients read no id"),
+    Rule("I2", "one response id throughout", _RESPONSES_ONLY, "OpenAI SDKs; MLflow clients read no id"),
     Rule(
         "I3",
         "exactly one of `response.completed`, `.failed`, `.incomplete`, and it is the last typed frame",
-        _OPEN,
+        _RESPONSES_ONLY,
         "OpenAI SDKs and Open Responses validators; MLflow's own agents send none",
     ),
-    Rule("I3b", "`[DONE]` is the last line", _OURS, "Open Responses validators alone; OpenAI's servers send none"),
+    Rule("I3b", "`[DONE]` is the last line", _NONE, "Open Responses validators alone; OpenAI's servers send none"),
     Rule(
         "I4",
         "`sequence_number` is 0, 1, 2 … without gap",
-        _OPEN,
+        _RESPONSES_ONLY,
         "`@ai-sdk/open-responses`, and everyone who resumes; MLflow sends none",
     ),
     Rule(
         "I5",
         "`output_index` of added items is 0, 1, 2 …; every later frame of it repeats its index, id, type and `call_id`",
-        _OPEN,
+        _RESPONSES_ONLY,
         "`stream()` of both OpenAI SDKs; MLflow sends none",
     ),
     Rule(
         "I6",
         "item ids are unique, and so are the `call_id`s of function calls",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "the Databricks provider loses text, the AI SDK mixes up tools",
     ),
     Rule(
         "I7",
         "every item that began has its `response.output_item.done`, and nothing follows for it",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "MLflow's traces lack it, SDKs lose the rest",
     ),
     Rule(
         "I7b",
         "an item begins with its `added`, and so does each part of it; each part and each text has its `done`",
-        _OPEN,
+        _RESPONSES_ONLY,
         "`stream()` of both OpenAI SDKs; MLflow's own agents send deltas and done items alone",
     ),
     Rule(
         "I8",
         "between an item's `added` and `done` stand only its own frames, or whole `palaver:*` items",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "the Databricks provider drops text, ChatOpenAI mixes arguments",
     ),
     Rule(
         "I9",
         "joined deltas, the text of `.done` and the text of the item are equal; arguments and refusals too",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "two clients show two answers",
     ),
-    Rule("I10", "`content_index` and `summary_index` are 0", _OURS, "ours: one item, one part; OpenAI sends several"),
+    Rule("I10", "`content_index` and `summary_index` are 0", _NONE, "ours: one item, one part; OpenAI sends several"),
     Rule(
         "I10b",
         "`annotation_index` is 0, 1, 2 …, no annotation stands before the last delta, and the part has them all",
@@ -174,16 +174,16 @@ RESPONSES = (
     Rule(
         "I11",
         "every function_call_output follows its function_call, here or in the input, and only once",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "the AI SDK's stream dies",
     ),
     Rule(
         "I12",
         "the terminal `output` lists the done items by index: same ids, types, texts, arguments and outputs",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "what was shown is not what is kept",
     ),
-    Rule("I12b", "and it equals them deeply", _OURS, "ours: SDKs take either"),
+    Rule("I12b", "and it equals them deeply", _NONE, "ours: SDKs take either"),
     Rule(
         "I13",
         "a failed run has `error` before `response.failed`, and only a failed run has it",
@@ -193,31 +193,31 @@ RESPONSES = (
     Rule(
         "I13b",
         "the error frame is spelled flat (`code`, `message`, `param`) and nested (`error`)",
-        _OURS,
+        _NONE,
         "MLflow and LangChain read the flat one, SDKs the nested one; OpenAI sends one",
     ),
     Rule(
         "I14",
         "own event types begin `palaver:` and stand on `invocations` only, as does `responses.completed`; items there "
         "have types that MLflow knows",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "openai-node's `stream()` throws on an unknown event, MLflow on an unknown item",
     ),
-    Rule("I14b", "item types are OpenAI's or begin `palaver:`", _OURS, "SDKs pass unknown items on"),
+    Rule("I14b", "item types are OpenAI's or begin `palaver:`", _NONE, "SDKs pass unknown items on"),
     Rule(
         "I15",
         "a message is the assistant's and has a part, `annotations` is a list, no id, call_id, text or output is null",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "MLflow's validation, `generateText`",
     ),
-    Rule("I15b", "a message has exactly one part, which is not empty", _OURS, "ours: OpenAI sends several"),
+    Rule("I15b", "a message has exactly one part, which is not empty", _NONE, "ours: OpenAI sends several"),
     Rule(
         "I16",
         "the whole body is the terminal `response` of the same run (of another: it says something if the stream did)",
-        _BOTH,
+        _RESPONSES_AND_INVOCATIONS,
         "streamed and not streamed differ",
     ),
-    Rule("I16b", "the whole body of another run has the same keys", _OURS, "servers may say less when asked otherwise"),
+    Rule("I16b", "the whole body of another run has the same keys", _NONE, "servers may say less when asked otherwise"),
     Rule(
         "I17",
         "`responses.completed` has `usage` and `status`",
@@ -227,7 +227,7 @@ RESPONSES = (
     Rule(
         "I17b",
         "on `invocations` it stands directly before the terminal frame",
-        _OURS,
+        _NONE,
         "the Databricks provider then knows no usage and no finish reason; MLflow's own agents send none",
     ),
     Rule(
@@ -240,10 +240,10 @@ RESPONSES = (
         "B1",
         "a response object has `object`, an id and the status that fits its event; `error` where it failed, a reason "
         "where it is incomplete",
-        _OPEN,
+        _RESPONSES_ONLY,
         "every reader of the final response; MLflow's bodies have no status",
     ),
-    Rule("B2", "on `responses` it has every key, and null only where null is allowed", _OURS, "validators alone"),
+    Rule("B2", "on `responses` it has every key, and null only where null is allowed", _NONE, "validators alone"),
     Rule(
         "B3",
         "on `invocations` no field of it is null",
@@ -260,30 +260,30 @@ RESPONSES = (
 
 CHAT_COMPLETIONS = (
     Rule("C1", "every chunk is a `chat.completion.chunk`, all with one string `id`", _CHAT, "who joins chunks by id"),
-    Rule("C1b", "and with one `created` and one `model`", _OURS, "nobody looks"),
+    Rule("C1b", "and with one `created` and one `model`", _NONE, "nobody looks"),
     Rule(
         "C2",
         "every chunk has one choice, of index 0; none at all only where there is `usage`",
         _CHAT,
         "who reads `choices[0]`, which is nearly everyone",
     ),
-    Rule("C2b", "a choice has `logprobs` and `finish_reason`, null where unknown", _OURS, "typed readers do without"),
+    Rule("C2b", "a choice has `logprobs` and `finish_reason`, null where unknown", _NONE, "typed readers do without"),
     Rule("C3", "the first choice says `role: assistant`", _CHAT, "openai-node's `stream()` throws: missing role"),
-    Rule("C3b", "and no later one says a role", _OURS, "SDKs take it"),
+    Rule("C3b", "and no later one says a role", _NONE, "SDKs take it"),
     Rule(
         "C4",
         "one choice has a `finish_reason` that clients know, unless the stream ends in an error",
         _CHAT,
         "openai-node's `stream()` throws: missing finish_reason; a cut answer looks whole",
     ),
-    Rule("C4b", "the delta of that choice is empty", _OURS, "SDKs take it"),
+    Rule("C4b", "the delta of that choice is empty", _NONE, "SDKs take it"),
     Rule(
         "C5", "after `finish_reason` comes usage at most, and after usage or an error nothing", _CHAT, "it is not read"
     ),
     Rule(
         "C6",
         "usage has a chunk of its own, after `finish_reason`; every other chunk says `usage: null`, or none has it",
-        _OURS,
+        _NONE,
         "SDKs take it anywhere",
     ),
     Rule(
@@ -292,9 +292,9 @@ CHAT_COMPLETIONS = (
         _CHAT,
         "SDKs throw without; LangChain joins what is repeated",
     ),
-    Rule("C8", "the pieces of one call stand together", _OURS, "readers join by index"),
+    Rule("C8", "the pieces of one call stand together", _NONE, "readers join by index"),
     Rule("C9", "`finish_reason: tool_calls` only after a call", _CHAT, "agents wait for a call that is not there"),
-    Rule("C10", "no delta is empty, but the first and the finishing one", _OURS, "noise"),
+    Rule("C10", "no delta is empty, but the first and the finishing one", _NONE, "noise"),
     Rule("C11", "an error has a `message`, and `type`, `code` and `param`", _CHAT, "SDKs show nothing"),
     Rule("C12", "`[DONE]` is the last line", _CHAT, "readers that wait for it; OpenAI documents it as the end"),
     Rule(
@@ -313,7 +313,7 @@ CHAT_COMPLETIONS = (
 
 UI_STREAM = (
     Rule("U1", "every part has a type that the client's version knows", _UI, "the client's stream fails"),
-    Rule("U2", "`start` is first, once, with a `messageId`", _OURS, "clients make an id of their own"),
+    Rule("U2", "`start` is first, once, with a `messageId`", _NONE, "clients make an id of their own"),
     Rule(
         "U3",
         "`finish` or `abort` is the last part, once",
@@ -323,11 +323,11 @@ UI_STREAM = (
     Rule(
         "U4",
         "`start-step` and `finish-step` come in pairs; what is said stands between, `finish` outside",
-        _OURS,
+        _NONE,
         "clients only draw a line",
     ),
     Rule("U5", "text and reasoning: `-start`, `-delta`s, `-end`, and nothing without start", _UI, "the client throws"),
-    Rule("U5b", "an id is not used again after its `-end`", _OURS, "clients show a second part"),
+    Rule("U5b", "an id is not used again after its `-end`", _NONE, "clients show a second part"),
     Rule(
         "U6",
         "open text and reasoning are ended before `finish-step`, `finish`, `error` and `abort`",
@@ -342,21 +342,21 @@ UI_STREAM = (
         "the client throws",
     ),
     Rule("U8", "for clients of version 5 a tool's output stands in the step of its call", _UI, "version 5 throws"),
-    Rule("U8b", "for later ones too", _OURS, "later versions look in all steps"),
+    Rule("U8b", "for later ones too", _NONE, "later versions look in all steps"),
     Rule(
         "U9",
         "what starts after the outputs of a step's tools starts in a new step",
-        _OURS,
+        _NONE,
         "`useChat` may resend once too often",
     ),
-    Rule("U10", "joined input deltas are the JSON text of the input", _OURS, "clients show the input itself"),
-    Rule("U11", "after `error` the run finishes with `finishReason: error`", _OURS, "clients have seen the error"),
+    Rule("U10", "joined input deltas are the JSON text of the input", _NONE, "clients show the input itself"),
+    Rule("U11", "after `error` the run finishes with `finishReason: error`", _NONE, "clients have seen the error"),
     Rule("U12", "`finishReason` is one that clients know", _UI, "their schema is a closed list"),
-    Rule("U13", "`[DONE]` is the last line", _OURS, "clients do without"),
+    Rule("U13", "`[DONE]` is the last line", _NONE, "clients do without"),
     Rule(
         "U14",
         "the answer has the header `x-vercel-ai-ui-message-stream: v1`",
-        _OURS,
+        _NONE,
         "the stock transport does not look",
     ),
 )
@@ -376,7 +376,7 @@ ANSWER_RULES = (
         'OpenAI SDKs say "no body", `useChat` shows the body word for word',
     ),
     Rule(
-        "E4", "and has `type`, `code` and `param` there, and `detail` beside it", _OURS, "MLflow clients show `detail`"
+        "E4", "and has `type`, `code` and `param` there, and `detail` beside it", _NONE, "MLflow clients show `detail`"
     ),
 )
 

@@ -18,7 +18,7 @@ _DELTAS: Mapping[str, tuple[str, str]] = {
     "thinking": ("thinking_delta", "thinking"),
     "tool_use": ("input_json_delta", "partial_json"),
 }
-_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_USAGE_FIELDS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _ERROR_TYPE = re.compile(r"[A-Z0-9_]+")
 
 
@@ -30,8 +30,8 @@ class ServiceChecker:
         self._open: str | None = None
         """The kind of the open block."""
         self._index = -1
-        self._stopping = 0
-        """How many of the last three events were received."""
+        self._end_count = 0
+        """How many of the events in `_END` were received."""
         self._text = ""
         self.started = False
         self.ended = ""
@@ -52,21 +52,21 @@ class ServiceChecker:
         if name not in _UNTYPED and fields.get("type") != name:
             self._add("S2", frame, f"type is {quote(fields.get('type'))}, the event is {quote(name)}")
         self._check_start(frame, name, fields)
-        if self._stopping and name not in (*_END, "complete", "error"):
+        if self._end_count and name not in (*_END, "complete", "error"):
             self._add("S8", frame, f"{name} stands after message_delta")
         match name:
             case "content_block_start" | "content_block_delta" | "content_block_stop":
-                self._block(frame, name, fields)
+                self._check_block(frame, name, fields)
             case "message_delta" | "message_stop":
-                self._stop(frame, name, fields)
+                self._check_message_end(frame, name, fields)
             case "complete" | "error":
-                self._end(frame, name, value)
+                self._check_last(frame, name, value)
             case _:
                 _check_fields(self._findings, frame, name, value)
 
-    def end(self, past: Frame) -> None:
+    def end(self, after_last: Frame) -> None:
         if not self.ended:
-            self._add("S6", past, "the stream ends without complete or error")
+            self._add("S6", after_last, "the stream ends without complete or error")
 
     def _check_start(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         if name == "message_start":
@@ -78,14 +78,14 @@ class ServiceChecker:
         elif not self.started and name not in _SIDE_EVENTS:
             self._add("S3", frame, f"{name} stands in a stream without message_start")
 
-    def _block(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
-        index, starts = number_in(fields, "index"), name == "content_block_start"
-        if starts == (self._open is not None):
-            why = f"block {self._index} is open" if starts else "no block is open"
+    def _check_block(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
+        index, is_start = number_in(fields, "index"), name == "content_block_start"
+        if is_start == (self._open is not None):
+            why = f"block {self._index} is open" if is_start else "no block is open"
             self._add("S4", frame, why)
-        elif index != (self._index + 1 if starts else self._index):
+        elif index != (self._index + 1 if is_start else self._index):
             self._add("S5", frame, f"index is {quote(fields.get('index'))} after block {self._index}")
-        if starts:
+        if is_start:
             self._index += 1
             kind = text_in(object_in(fields, "content_block") or {}, "type")
             self._open = kind or ""
@@ -94,9 +94,9 @@ class ServiceChecker:
         elif name == "content_block_stop":
             self._open = None
         elif self._open is not None:
-            self._delta(frame, self._open, fields)
+            self._check_delta(frame, self._open, fields)
 
-    def _delta(self, frame: Frame, kind: str, fields: dict[str, Any]) -> None:
+    def _check_delta(self, frame: Frame, kind: str, fields: dict[str, Any]) -> None:
         delta = object_in(fields, "delta") or {}
         expected, key = _DELTAS.get(kind, (delta.get("type"), ""))
         piece = delta.get(key, "")
@@ -107,30 +107,30 @@ class ServiceChecker:
         elif kind == "text":
             self._text += piece
 
-    def _stop(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
+    def _check_message_end(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         if self._open is not None:
             self._add("S7", frame, f"block {self._index} is open")
             self._open = None
-        if self._stopping != _END.index(name):
+        if self._end_count != _END.index(name):
             self._add("S8", frame, f"{name} is out of its place")
-        self._stopping = _END.index(name) + 1
+        self._end_count = _END.index(name) + 1
         if name == "message_delta":
             reason = text_in(object_in(fields, "delta") or {}, "stop_reason")
             if reason is None or number_in(object_in(fields, "usage") or {}, "output_tokens") is None:
                 self._add("F3", frame, "it has no stop_reason, or no count of output_tokens")
 
-    def _end(self, frame: Frame, name: str, value: Any) -> None:
+    def _check_last(self, frame: Frame, name: str, value: Any) -> None:
         self.ended, self.last_data = name, value
         if self._open is not None:
             self._add("S7", frame, f"block {self._index} is open")
         if name == "error":
-            if self._stopping:
+            if self._end_count:
                 self._add("S8", frame, "it stands after message_delta")
             _check_error(self._findings, frame, value)
         elif self.started:
-            if self._stopping != len(_END):
+            if self._end_count != len(_END):
                 self._add("S8", frame, "message_delta and message_stop do not stand before it")
-            if _is_document(self._findings, frame, value) and _without_whitespace(self._text) != _without_whitespace(
+            if _check_document(self._findings, frame, value) and _without_whitespace(self._text) != _without_whitespace(
                 value["response"]
             ):
                 self._add("S11", frame, f"the deltas said {quote(self._text)}")
@@ -138,13 +138,13 @@ class ServiceChecker:
 
 def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> None:
     fields = as_object(value) or {}
-    good = {
+    is_valid = {
         "log": isinstance(value, str),
         "changes": text_in(fields, "code") is not None,
         "data": text_in(fields, "name") is not None and "value" in fields,
         "tool_result": text_in(fields, "call_id") is not None and fields.keys() >= {"output", "is_error"},
     }
-    if not good.get(name, True):
+    if not is_valid.get(name, True):
         findings.add("F3", frame, f"the data of {name} is {quote(value)}")
 
 
@@ -161,13 +161,14 @@ def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
         findings.add("S9", frame, f"the error is {quote(value)}")
 
 
-def _is_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
+def _check_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
+    """Check a chat's document; return whether it has a response."""
     fields = as_object(value) or {}
     response, usage = text_in(fields, "response"), object_in(fields, "usage") or {}
     turns = list_in(fields, "history") or [None]
-    counts = all(number_in(usage, name) is not None for name in _COUNTS)
-    ends = turns[-1] == {"role": "assistant", "content": response}
-    if response is None or not counts or not ends or object_in(fields, "meta") is None:
+    has_counts = all(number_in(usage, name) is not None for name in _USAGE_FIELDS)
+    has_last_turn = turns[-1] == {"role": "assistant", "content": response}
+    if response is None or not has_counts or not has_last_turn or object_in(fields, "meta") is None:
         findings.add("S10", frame, f"the document is {quote(value)}")
     return response is not None
 
@@ -176,14 +177,14 @@ def _without_whitespace(text: str) -> str:
     return "".join(text.split())
 
 
-def check_service_body(findings: Findings, body: Any, streamed: ServiceChecker | None, *, same_run: bool) -> None:
-    """Check a document that was not streamed; `streamed` has checked the stream, if there was one."""
-    if streamed is None or not streamed.ended:
+def check_service_body(findings: Findings, body: Any, checker: ServiceChecker | None, *, same_run: bool) -> None:
+    """Check a document that was not streamed; `checker` has read the stream, if there was one."""
+    if checker is None or not checker.ended:
         return
     if same_run:
-        if body != streamed.last_data:
-            findings.add("S12", None, f"the body is {quote(body)}, {streamed.ended} said {quote(streamed.last_data)}")
-    elif streamed.started and streamed.ended == "complete" and _is_document(findings, None, body):
-        document: dict[str, Any] = as_object(streamed.last_data) or {}
+        if body != checker.last_data:
+            findings.add("S12", None, f"the body is {quote(body)}, {checker.ended} said {quote(checker.last_data)}")
+    elif checker.started and checker.ended == "complete" and _check_document(findings, None, body):
+        document: dict[str, Any] = as_object(checker.last_data) or {}
         if bool(body["response"]) != bool(document.get("response")):
             findings.add("S12", None, "one of body and stream says something, the other nothing")

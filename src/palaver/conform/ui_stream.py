@@ -10,8 +10,8 @@ from palaver.core import json
 
 Version = Literal[5, 6, 7]
 
-# The required fields of each part, in the terms of the SDK's schema; `any` must exist.
-_TEXT = {"id": "str", "delta": "str"}
+# The required fields of each part, as in the SDK's schema. `any`: the field must exist, with any value.
+_DELTA_FIELDS = {"id": "str", "delta": "str"}
 _OUTPUT = {"toolCallId": "str"}
 _FIELDS: Mapping[str, Mapping[str, str]] = {
     "start": {},
@@ -22,10 +22,10 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
     "message-metadata": {"messageMetadata": "any"},
     "error": {"errorText": "str"},
     "text-start": {"id": "str"},
-    "text-delta": _TEXT,
+    "text-delta": _DELTA_FIELDS,
     "text-end": {"id": "str"},
     "reasoning-start": {"id": "str"},
-    "reasoning-delta": _TEXT,
+    "reasoning-delta": _DELTA_FIELDS,
     "reasoning-end": {"id": "str"},
     "tool-input-start": {"toolCallId": "str", "toolName": "str"},
     "tool-input-delta": {"toolCallId": "str", "inputTextDelta": "str"},
@@ -45,9 +45,9 @@ _SINCE_7: Mapping[str, Mapping[str, str]] = {
     "steering-message": {},
     "citations": {},
 }
-_FINISH = ("stop", "length", "content-filter", "tool-calls", "error", "other", "unknown")
-_BETWEEN = ("start", "finish", "start-step", "abort", "error", "message-metadata")
-"""Parts that may be outside of a step. Data may too."""
+_FINISH_REASONS = ("stop", "length", "content-filter", "tool-calls", "error", "other", "unknown")
+_OUTSIDE_STEP = ("start", "finish", "start-step", "abort", "error", "message-metadata")
+"""Parts that may be outside of a step, as data parts may."""
 _STARTS = ("text-start", "reasoning-start", "tool-input-start")
 _Stage = Literal["streaming", "available", "answered"]
 
@@ -57,19 +57,19 @@ class _Tool:
     step: int
     stage: _Stage
     name: str | None = None
-    pieces: str = ""
-    is_old: bool = False
+    input_text: str = ""
+    is_from_history: bool = False
     """A call of the history: it may get its result here, and its id may be reused."""
 
 
 class UIChecker:
-    """Checks one UI message. `history` are the calls of the request's last message, which may get results here."""
+    """Checks one UI message. `history` holds the ids of calls in the request's last message."""
 
     def __init__(self, findings: Findings, *, version: Version = 6, history: Collection[str] = ()) -> None:
         self._add = findings.add
         self._version = version
         self._fields = {**_FIELDS, **(_SINCE_6 if version >= 6 else {}), **(_SINCE_7 if version >= 7 else {})}
-        self._parts = 0
+        self._part_count = 0
         self._ended = False
         self._in_step = False
         self._step = 0
@@ -77,7 +77,7 @@ class UIChecker:
         self._failed = False
         self._open: set[tuple[str, str]] = set()
         self._closed: set[tuple[str, str]] = set()
-        self._tools = {call: _Tool(step=0, stage="available", is_old=True) for call in history}
+        self._tools = {call: _Tool(step=0, stage="available", is_from_history=True) for call in history}
 
     def feed(self, frame: Frame) -> None:
         value = frame.value
@@ -89,17 +89,17 @@ class UIChecker:
             return
         if self._ended:
             self._add("U3", frame, "it stands after the last part")
-        if (self._parts == 0) != (kind == "start"):
+        if (self._part_count == 0) != (kind == "start"):
             self._add("U2", frame, "start comes again" if kind == "start" else "the first part is not start")
-        self._parts += 1
+        self._part_count += 1
         if self._has_required_fields(frame, kind, value):
             self._check_step(frame, kind)
             self._check_part(frame, kind, value)
 
-    def end(self, past: Frame) -> None:
+    def end(self, after_last: Frame) -> None:
         if not self._ended:
-            self._require_ended(past, "the end")
-            self._add("U3", past, "the stream ends without finish or abort")
+            self._report_and_close_open(after_last, "the end")
+            self._add("U3", after_last, "the stream ends without finish or abort")
 
     def _has_required_fields(self, frame: Frame, kind: str, value: dict[str, Any]) -> bool:
         """Whether it has the required fields of its type. Unknown and malformed parts are not checked further."""
@@ -112,15 +112,15 @@ class UIChecker:
             return False
         faulty = [
             name
-            for name, kind in needed.items()
-            if name not in value or (kind == "str" and type(value[name]) is not str)
+            for name, field_type in needed.items()
+            if name not in value or (field_type == "str" and type(value[name]) is not str)
         ]
         if faulty:
             self._add("F3", frame, f"missing or of the wrong type: {', '.join(faulty)}")
         return not faulty
 
     def _check_step(self, frame: Frame, kind: str) -> None:
-        if not self._in_step and kind not in _BETWEEN and not kind.startswith("data-"):
+        if not self._in_step and kind not in _OUTSIDE_STEP and not kind.startswith("data-"):
             self._add("U4", frame, "it stands outside a step")
         # A pending call keeps its step open: its output must be in the same step (U8).
         if self._answered_in_step and kind in _STARTS and not self._has_pending_call():
@@ -142,23 +142,23 @@ class UIChecker:
                 self._in_step, self._answered_in_step = True, False
                 self._step += 1
             case "finish-step":
-                self._require_ended(frame, kind)
+                self._report_and_close_open(frame, kind)
                 self._in_step = False
             case "error":
-                self._require_ended(frame, kind)
+                self._report_and_close_open(frame, kind)
                 self._failed = True
             case "finish" | "abort":
                 self._check_last(frame, kind, value)
             case _ if kind.startswith("tool-"):
-                self._tool(frame, kind, value)
+                self._check_tool(frame, kind, value)
             case _ if kind.startswith(("text-", "reasoning-")):
-                self._text(frame, kind, value)
+                self._check_text(frame, kind, value)
             case _:
                 pass
 
     def _check_last(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
         self._ended = True
-        self._require_ended(frame, kind)
+        self._report_and_close_open(frame, kind)
         for call, tool in self._tools.items():
             if tool.stage == "streaming":
                 self._add("U7", frame, f"the input of {quote(call)} never became available")
@@ -167,35 +167,36 @@ class UIChecker:
         if self._in_step:
             self._add("U4", frame, "the last step is not finished")
         reason = value.get("finishReason")
-        if reason is not None and reason not in _FINISH:
+        if reason is not None and reason not in _FINISH_REASONS:
             self._add("U12", frame, f"finishReason is {quote(reason)}")
         elif self._failed and reason != "error":
             self._add("U11", frame, f"there was an error, and finishReason is {quote(reason)}")
 
-    def _require_ended(self, frame: Frame, before: str) -> None:
+    def _report_and_close_open(self, frame: Frame, before: str) -> None:
+        """Report text and reasoning that is still open, and close it."""
         for kind, identity in sorted(self._open):
             self._add("U6", frame, f"the {kind} {quote(identity)} is not ended before {before}")
         self._closed |= self._open
         self._open.clear()
 
-    def _text(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
-        what, _, verb = kind.partition("-")
+    def _check_text(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        content, _, verb = kind.partition("-")
         if verb not in ("start", "delta", "end"):
             return
-        key = (what, value["id"])
+        key = (content, value["id"])
         if verb == "start":
             if key in self._open:
-                self._add("U5", frame, f"the {what} {quote(key[1])} is open already")
+                self._add("U5", frame, f"the {content} {quote(key[1])} is open already")
             elif key in self._closed:
-                self._add("U5b", frame, f"there was a {what} {quote(key[1])} before")
+                self._add("U5b", frame, f"there was a {content} {quote(key[1])} before")
             self._open.add(key)
         elif key not in self._open:
-            self._add("U5", frame, f"no {what} {quote(key[1])} is open")
+            self._add("U5", frame, f"no {content} {quote(key[1])} is open")
         elif verb == "end":
             self._open.remove(key)
             self._closed.add(key)
 
-    def _tool(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+    def _check_tool(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
         call: str = value["toolCallId"]
         tool = self._tools.get(call)
         name = text_in(value, "toolName")
@@ -203,41 +204,41 @@ class UIChecker:
             self._add("U7", frame, f"the tool was {quote(tool.name)}, and is {quote(name)}")
         match kind:
             case "tool-input-start":
-                if tool is not None and not tool.is_old:
+                if tool is not None and not tool.is_from_history:
                     self._add("U7", frame, f"the input of {quote(call)} started before")
                 self._tools[call] = _Tool(self._step, "streaming", name)
             case "tool-input-delta":
                 if tool is None or tool.stage != "streaming":
                     self._add("U7", frame, f"no input of {quote(call)} is being streamed")
                 else:
-                    tool.pieces += value["inputTextDelta"]
+                    tool.input_text += value["inputTextDelta"]
             case "tool-input-available" | "tool-input-error":
-                self._available(frame, call, tool, value)
+                self._check_input(frame, call, tool, value)
             case "tool-approval-request":
                 if tool is None or tool.stage == "streaming":
                     self._add("U7", frame, f"nobody knows a call {quote(call)}")
             case _:
-                self._output(frame, call, tool, value)
+                self._check_output(frame, call, tool, value)
 
-    def _available(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
-        if tool is None or tool.is_old:
+    def _check_input(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
+        if tool is None or tool.is_from_history:
             self._tools[call] = _Tool(self._step, "available", text_in(value, "toolName"))
             return
         if tool.stage != "streaming":
             self._add("U7", frame, f"the input of {quote(call)} was available before")
             return
         tool.stage = "available"
-        parsed_input = json.parse_or_text(tool.pieces) if tool.pieces else value["input"]
-        if parsed_input != value["input"] and tool.pieces != value["input"]:
-            self._add("U10", frame, f"the input is {quote(value['input'])}, the deltas said {quote(tool.pieces)}")
+        parsed_input = json.parse_or_text(tool.input_text) if tool.input_text else value["input"]
+        if parsed_input != value["input"] and tool.input_text != value["input"]:
+            self._add("U10", frame, f"the input is {quote(value['input'])}, the deltas said {quote(tool.input_text)}")
 
-    def _output(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
+    def _check_output(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
         if tool is None or tool.stage == "streaming":
             self._add("U7", frame, f"nobody knows a call {quote(call)} whose input is available")
             return
         if tool.stage == "answered":
             self._add("U7", frame, f"the call {quote(call)} was answered before")
-        elif not tool.is_old and tool.step != self._step:
+        elif not tool.is_from_history and tool.step != self._step:
             rule = "U8" if self._version == 5 else "U8b"
             self._add(rule, frame, f"the call {quote(call)} stands in step {tool.step}, this is step {self._step}")
         if value.get("preliminary") is not True:
