@@ -1,4 +1,4 @@
-"""For tests of applications: a scripted chat, an echo workflow, and an in-process client.
+"""Helpers for tests of applications: a scripted chat, an echo workflow, and an in-process client.
 
 async with client(tutor) as http:
     answer = await http.post("/tutor/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 async def client(
     *workflows: Workflow, default: str | None = None, **settings: Any
 ) -> AsyncGenerator["httpx.AsyncClient"]:
-    """An HTTP client of these workflows, in process: no socket, the same application, streams as they come.
+    """Yield an HTTP client of these workflows that calls the application in process; responses are streamed.
 
-    At the end the application is closed like a server: active runs are ended.
+    The application is closed at the end, like a server: active runs are ended.
     """
     import httpx
 
@@ -44,14 +44,14 @@ async def client(
 
 
 def in_process_transport(application: Any) -> "httpx.AsyncBaseTransport":
-    """A transport that streams; httpx.ASGITransport waits for the whole response."""
+    """Return a transport that streams responses; httpx.ASGITransport waits for the whole response."""
     import httpx
 
-    class Streaming(httpx.AsyncBaseTransport):
+    class StreamingTransport(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             exchange = _InProcessRequest(request.method, request, await request.aread())
             task = asyncio.create_task(application(exchange.scope(), exchange.receive, exchange.send))
-            task.add_done_callback(exchange.over)
+            task.add_done_callback(exchange.on_task_done)
             status, headers = await exchange.head
             return httpx.Response(status, headers=headers, stream=_Body(exchange))
 
@@ -60,13 +60,13 @@ def in_process_transport(application: Any) -> "httpx.AsyncBaseTransport":
             self._exchange = exchange
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            while (piece := await self._exchange.pieces.get()) is not None:
-                yield piece
+            while (chunk := await self._exchange.chunks.get()) is not None:
+                yield chunk
 
         async def aclose(self) -> None:
-            self._exchange.left.set()
+            self._exchange.disconnected.set()
 
-    return Streaming()
+    return StreamingTransport()
 
 
 class _InProcessRequest:
@@ -74,8 +74,8 @@ class _InProcessRequest:
 
     def __init__(self, method: str, request: "httpx.Request", body: bytes) -> None:
         self.head: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
-        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue(1)
-        self.left = asyncio.Event()
+        self.chunks: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self.disconnected = asyncio.Event()
         self._method = method
         self._request = request
         self._body: bytes | None = body
@@ -101,24 +101,24 @@ class _InProcessRequest:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await self.left.wait()
+        await self.disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            if not self.head.done():  # The client may have left.
+            if not self.head.done():  # The client may have disconnected.
                 self.head.set_result((message["status"], message["headers"]))
             return
-        if self.left.is_set():
+        if self.disconnected.is_set():
             return
         if message.get("body"):
-            await self.pieces.put(message["body"])
+            await self.chunks.put(message["body"])
         if not message.get("more_body", False):
-            self.left.set()
-            await self.pieces.put(None)
+            self.disconnected.set()
+            await self.chunks.put(None)
 
-    def over(self, task: asyncio.Task[None]) -> None:
-        """The application returned: raise its error, or that it sent no response."""
+    def on_task_done(self, task: asyncio.Task[None]) -> None:
+        """Fail the response if the application returned without starting one."""
         if task.cancelled():
             return
         error = task.exception()
@@ -135,7 +135,7 @@ Step = Mapping[str, Any]
 async def scripted(
     messages: list[Message], ctx: Context, script: list[dict[str, Any]] | None = None
 ) -> AsyncGenerator[object, None]:
-    """Any sequence of events, with no model behind it. The steps are those of the functions below."""
+    """Play a script without a model: the steps that `_play` and `_step_value` accept."""
     async for value in _play(script if script is not None else _parse_script(messages), ctx):
         yield value
 
@@ -166,7 +166,7 @@ async def _play(steps: Sequence[Step], ctx: Context) -> AsyncGenerator[object, N
             case {"sleep": int() | float() as seconds}:
                 await asyncio.sleep(seconds)
             case {"block": int() | float() as seconds}:
-                yield _blocking(seconds)
+                yield _block_thread(seconds)
             case {"raise": str(text)}:
                 raise RuntimeError(text)
             case {"finish": str(reason)}:
@@ -210,7 +210,7 @@ def _tool_call_events(name: str, call: Step) -> Sequence[object]:
     return [started, ToolDelta(delta=arguments[:half]), ToolDelta(delta=arguments[half:]), ToolEnded()]
 
 
-def _blocking(seconds: float) -> Generator[object, None, None]:
+def _block_thread(seconds: float) -> Generator[object, None, None]:
     """Block a thread: sync iterators run in the thread pool, not on the event loop."""
     time.sleep(seconds)
     yield from ()

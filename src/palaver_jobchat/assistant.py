@@ -33,22 +33,22 @@ _INSTRUCTIONS = (
 )
 
 
-def correction_prompt(before: Prompt, answer: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Prompt:
-    """Return the prompt for a correction. `answer` holds the content blocks of the model's response."""
-    blocks = [_sendable(block) for block in answer if block.get("type") != "text" or str(block.get("text", "")).strip()]
+def correction_prompt(first: Prompt, answer: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Prompt:
+    """Return the prompt that asks for a correction of the answer to `first`, which has these content blocks."""
+    blocks = [_sanitize(block) for block in answer if block.get("type") != "text" or str(block.get("text", "")).strip()]
     calls = [block for block in blocks if block.get("type") == "tool_use"]
     return Prompt(
-        system=before.system,
+        system=first.system,
         messages=[
-            *before.messages,
+            *first.messages,
             {"role": "assistant", "content": blocks},
             {"role": "user", "content": list(_tool_results(calls, result, syntax))},
         ],
-        tools=before.tools,
+        tools=first.tools,
     )
 
 
-def _sendable(block: dict[str, Any]) -> dict[str, Any]:
+def _sanitize(block: dict[str, Any]) -> dict[str, Any]:
     """Return the block as the API accepts it: the input of a call must be an object."""
     if block.get("type") == "tool_use" and not isinstance(block.get("input"), dict):
         return {**block, "input": {}}
@@ -58,13 +58,13 @@ def _sendable(block: dict[str, Any]) -> dict[str, Any]:
 def _tool_results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Iterator[dict[str, Any]]:
     """Yield one tool result per call with the outcome of its edits; the last one adds the current code."""
     edit_calls = [call for call in calls if call.get("name") == EDIT_JOB["name"]]
-    numbered = list(enumerate(result.outcomes, 1))
+    remaining = list(enumerate(result.outcomes, 1))
     for call in calls:
         if call.get("name") != EDIT_JOB["name"]:
             yield _tool_result(call, "There is no such tool.", is_error=True)
             continue
         count = len(requested_edits([call.get("input")]))
-        call_edits, numbered = numbered[:count], numbered[count:]
+        call_edits, remaining = remaining[:count], remaining[count:]
         lines = [line for number, outcome in call_edits for line in _failure_line(number, outcome)]
         is_last = call is edit_calls[-1]
         if is_last:
@@ -142,10 +142,10 @@ class Assistant:
         try:
             async with aclosing(self._model.stream(request)) as events:
                 async for event in events:
-                    before = collector.has_edit_call
+                    had_edit_call = collector.has_edit_call
                     for output in collector.feed(event):
                         yield output
-                    if collector.has_edit_call and not before:
+                    if collector.has_edit_call and not had_edit_call:
                         ctx.log("Writing code")
         except Failure as failure:
             raise _with_usage(failure, usage_counter, collector.text) from failure
@@ -161,7 +161,7 @@ class Assistant:
                 async for usage in usages:
                     yield usage
             edited = corrector.edited or edited
-            edited = msgspec.structs.replace(edited, findings=await self._findings(edited.result, knowledge.docs))
+            edited = msgspec.structs.replace(edited, findings=await self._check_code(edited.result, knowledge.docs))
         reply_builder = ReplyBuilder(
             payload=payload, collector=collector, model=self._model.name, docs=knowledge.docs, rag=knowledge.rag
         )
@@ -205,7 +205,7 @@ class Assistant:
         )
         return Knowledge(docs, selection, rag_results)
 
-    async def _findings(self, result: EditResult, docs: AdaptorDocs | None) -> Sequence[rules.Finding]:
+    async def _check_code(self, result: EditResult, docs: AdaptorDocs | None) -> Sequence[rules.Finding]:
         if result.suggested is None:
             return ()
         return await asyncio.to_thread(rules.check, result.suggested, docs)
@@ -230,21 +230,21 @@ class EditCorrection:
         if self._collector.finished.reason == "length" or not await asyncio.to_thread(_needs_correction, edited):
             return
         on_progress("Correcting an edit")
-        second = StreamCollector(self._usage_counter)
+        correction_collector = StreamCollector(self._usage_counter)
         request = msgspec.structs.replace(self._request, prompt=self._prompt(edited), must_edit=True)
         error = None
         try:
             async with aclosing(self._model.stream(request)) as events:
                 async for event in events:
-                    for output in second.feed(event):
+                    for output in correction_collector.feed(event):
                         if isinstance(output, Usage):  # The text is dropped: the user has already read the answer.
                             yield output
         except Failure as failure:
             error = failure.code.upper()
-        if second.finished is not None and second.finished.reason == "length":
+        if correction_collector.finished is not None and correction_collector.finished.reason == "length":
             error = "OUTPUT_TRUNCATED"
         if error is None:
-            self.edited = await asyncio.to_thread(_apply_correction, edited.result, second.edits)
+            self.edited = await asyncio.to_thread(_apply_correction, edited.result, correction_collector.edits)
         else:
             self.edited = msgspec.structs.replace(edited, correction_error=error)
 

@@ -29,14 +29,14 @@ class UsageCounter:
     def total(self) -> Usage:
         return self._completed + self._current
 
-    def update(self, now: Usage) -> Usage | None:
+    def update(self, reported: Usage) -> Usage | None:
         """Record the current request's usage so far; return the increase, or None if there is none."""
         increase = Usage(
-            input_tokens=max(now.input_tokens - self._current.input_tokens, 0),
-            output_tokens=max(now.output_tokens - self._current.output_tokens, 0),
-            cached_input_tokens=_increase(now.cached_input_tokens, self._current.cached_input_tokens),
+            input_tokens=max(reported.input_tokens - self._current.input_tokens, 0),
+            output_tokens=max(reported.output_tokens - self._current.output_tokens, 0),
+            cached_input_tokens=_increase(reported.cached_input_tokens, self._current.cached_input_tokens),
             cache_creation_input_tokens=_increase(
-                now.cache_creation_input_tokens, self._current.cache_creation_input_tokens
+                reported.cache_creation_input_tokens, self._current.cache_creation_input_tokens
             ),
         )
         self._current += increase
@@ -53,12 +53,12 @@ class UsageCounter:
     def to_anthropic(self) -> dict[str, int]:
         """Return the total in Anthropic's format, where cached input is not part of `input_tokens`."""
         usage = self.total
-        read, written = usage.cached_input_tokens or 0, usage.cache_creation_input_tokens or 0
+        cache_read, cache_written = usage.cached_input_tokens or 0, usage.cache_creation_input_tokens or 0
         return {
-            "input_tokens": max(usage.input_tokens - read - written, 0),
+            "input_tokens": max(usage.input_tokens - cache_read - cache_written, 0),
             "output_tokens": usage.output_tokens,
-            "cache_creation_input_tokens": written,
-            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": cache_written,
+            "cache_read_input_tokens": cache_read,
         }
 
 

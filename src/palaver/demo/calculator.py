@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from palaver import Message, Parameter, ToolCall, ToolResult, chat
 
-Step = tuple[str, Decimal | int, Decimal | int]  # A sign and two arguments; an int is the result of that earlier step.
+Step = tuple[str, Decimal | int, Decimal | int]  # Operator and operands; an int: the result of the step at that index.
 TOOLS = {
     "+": ("add", Decimal.__add__),
     "-": ("subtract", Decimal.__sub__),
@@ -30,46 +30,46 @@ def calculator(messages: list[Message], order: Order = "products first") -> Iter
         return
     yield f"{' '.join(tokens)} takes {len(steps)} step{'s' if len(steps) > 1 else ''}."
     results: list[Decimal] = []
-    for number, (sign, left, right) in enumerate(steps):
-        name, operation = TOOLS[sign]
-        a, b = (results[side] if isinstance(side, int) else side for side in (left, right))
-        call = f"call_{len(messages)}_{number}"
-        yield ToolCall(call_id=call, name=name, arguments=json.dumps({"a": to_number(a), "b": to_number(b)}))
+    for number, (operator, left, right) in enumerate(steps):
+        name, operation = TOOLS[operator]
+        a, b = (results[operand] if isinstance(operand, int) else operand for operand in (left, right))
+        call_id = f"call_{len(messages)}_{number}"
+        yield ToolCall(call_id=call_id, name=name, arguments=json.dumps({"a": to_number(a), "b": to_number(b)}))
         try:
             results.append(operation(a, b))
         except ArithmeticError as error:
-            yield ToolResult(call_id=call, output=type(error).__name__, is_error=True)
+            yield ToolResult(call_id=call_id, output=type(error).__name__, is_error=True)
             yield f"I cannot {name} {to_number(a)} by {to_number(b)}, so there is no answer."
             return
-        yield ToolResult(call_id=call, output=to_number(results[-1]))
+        yield ToolResult(call_id=call_id, output=to_number(results[-1]))
     yield f"The answer is {to_number(results[-1])}."
 
 
 def plan(tokens: list[str], *, first: str = "*/") -> list[Step]:
-    """Return the steps: brackets first, then `first` before other signs. Raises for invalid arithmetic."""
+    """Return the steps: brackets first, then operators in `first` before others. Raises for invalid arithmetic."""
     steps: list[Step] = []
     values: list[Decimal | int] = []
-    signs: list[str] = []
+    operators: list[str] = []
 
     def reduce() -> None:
         right, left = values.pop(), values.pop()
-        steps.append((signs.pop(), left, right))
+        steps.append((operators.pop(), left, right))
         values.append(len(steps) - 1)
 
     for token in tokens:
         if token == ")":
-            while signs[-1] != "(":
+            while operators[-1] != "(":
                 reduce()
-            signs.pop()
+            operators.pop()
         elif token in TOOLS or token == "(":
-            while token != "(" and signs and signs[-1] != "(" and (signs[-1] in first) >= (token in first):
+            while token != "(" and operators and operators[-1] != "(" and (operators[-1] in first) >= (token in first):
                 reduce()
-            signs.append(token)
+            operators.append(token)
         else:
             values.append(Decimal(token))
-    while signs:
+    while operators:
         reduce()
-    if len(values) != 1 or not steps or any(sign == "(" for sign, _, _ in steps) or max(map(len, tokens)) > 15:
+    if len(values) != 1 or not steps or any(operator == "(" for operator, _, _ in steps) or max(map(len, tokens)) > 15:
         raise ValueError("not arithmetic, or longer than a pocket calculator takes")
     return steps
 

@@ -47,13 +47,13 @@ async def eliza(messages: list[Message]) -> AsyncIterator[str]:
 
 
 def answer(lines: list[str]) -> str:
-    """What to reply: the first rule that fits; of its replies the one that was not used just before."""
+    """Return a reply of the first rule that matches; a rule's replies are used in turn."""
     last = lines[-1].strip() if lines else "hello"
     for pattern, replies in SCRIPT:
         if match := re.search(pattern, last, re.IGNORECASE):
             # A repeated remark gets the next reply.
-            before = sum(1 for earlier in lines[:-1] if re.search(pattern, earlier, re.IGNORECASE))
-            return replies[before % len(replies)].format(*(reflect(group) for group in match.groups()))
+            earlier_matches = sum(1 for earlier in lines[:-1] if re.search(pattern, earlier, re.IGNORECASE))
+            return replies[earlier_matches % len(replies)].format(*(reflect(group) for group in match.groups()))
     return DEFAULT_REPLIES[(len(lines) - 1) % len(DEFAULT_REPLIES)]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from palaver import Failure, Parameter, workflow
 
-_SMALL = frozenset(
+_STOP_WORDS = frozenset(
     "a an and are as at be been but by for from had has have he her his in into is it its nor not of on or our she so"
     " than that the their them then there these they this to was we were which who will with you your".split()
 )
@@ -27,14 +27,14 @@ def headline(
     sentences = [sentence.split() for sentence in re.split(r"(?<=[.!?])\s+", text.strip()) if sentence]
     if not sentences:
         raise Failure("nothing_to_say", "There is no text to make a headline of.", status=422)
-    weight = Counter(_normalize(word) for sentence in sentences for word in sentence)
+    counts = Counter(_normalize(word) for sentence in sentences for word in sentence)
 
     def score(sentence: list[str]) -> float:
-        weights = [weight[_normalize(word)] for word in sentence if _normalize(word) not in _SMALL]
-        return sum(weights) / (len(sentence) + 3)  # A little in favour of longer ones.
+        word_counts = [counts[_normalize(word)] for word in sentence if _normalize(word) not in _STOP_WORDS]
+        return sum(word_counts) / (len(sentence) + 3)  # Slightly favours longer sentences.
 
     best = max(sentences, key=score)[:words]
-    while len(best) > 1 and _normalize(best[-1]) in _SMALL:
+    while len(best) > 1 and _normalize(best[-1]) in _STOP_WORDS:
         best.pop()  # No headline ends with "of the".
     line = " ".join(best).rstrip(".,;:!?")
     return _to_title_case(line) if style == "title" else line
@@ -46,4 +46,4 @@ def _normalize(word: str) -> str:
 
 def _to_title_case(line: str) -> str:
     words = line.split()
-    return " ".join(word if i and word in _SMALL else word[:1].upper() + word[1:] for i, word in enumerate(words))
+    return " ".join(word if i and word in _STOP_WORDS else word[:1].upper() + word[1:] for i, word in enumerate(words))

@@ -90,7 +90,7 @@ LIVE_EVALUATOR: dict[str, Any] = {
 
 
 def testset_rows() -> list[dict[str, Any]]:
-    """Return cases for the calculator: messages as the playground adds them, the answer, the tools and a kind."""
+    """Return cases for the calculator: messages as the playground adds them, answer, tools and kind."""
     table = [[cell.strip() for cell in line.split("|")] for line in _SUMS.strip().splitlines()]
     return [
         {
@@ -103,7 +103,7 @@ def testset_rows() -> list[dict[str, Any]]:
     ]
 
 
-_SECOND = 1_000_000_000
+_SECOND_NS = 1_000_000_000
 _QUESTION = "Is there a train to Bergen tonight?"
 _TIMETABLE = {"departs": "23:25", "arrives": "06:52", "berths": 3}
 _ANSWER = "Yes: the night train leaves at 23:25 and arrives at 06:52. Three berths are left."
@@ -113,7 +113,7 @@ _TOOL_RESULT = {"type": "tool_call_response", "id": "call_1", "response": _TIMET
 
 def sample_trace(now: int) -> dict[str, Any]:
     """Return an OTLP request: the trace of another program's agent that ended just before `now` (nanoseconds)."""
-    start = now - 3 * _SECOND
+    start = now - 3 * _SECOND_NS
     trace = f"{now:016x}" * 2
     model = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o-mini", "gen_ai.operation.name": "chat"}
     messages_in = [_message("user", {"type": "text", "content": _QUESTION})]
@@ -127,20 +127,20 @@ def sample_trace(now: int) -> dict[str, Any]:
             "gen_ai.input.messages": messages_in,
             "gen_ai.output.messages": [answer],
         }),
-        _span(trace, 2, 1, "chat gpt-4o-mini", start + _SECOND // 10, 1.1, model | {
+        _span(trace, 2, 1, "chat gpt-4o-mini", start + _SECOND_NS // 10, 1.1, model | {
             "gen_ai.input.messages": messages_in,
             "gen_ai.output.messages": [call_message],
             "gen_ai.usage.input_tokens": 212,
             "gen_ai.usage.output_tokens": 24,
         }),
-        _span(trace, 3, 1, "execute_tool timetable", start + 12 * _SECOND // 10, 0.4, {
+        _span(trace, 3, 1, "execute_tool timetable", start + 12 * _SECOND_NS // 10, 0.4, {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": "timetable",
             "gen_ai.tool.call.id": "call_1",
             "gen_ai.tool.call.arguments": _CALL["arguments"],
             "gen_ai.tool.call.result": _TIMETABLE,
         }),
-        _span(trace, 4, 1, "chat gpt-4o-mini", start + 17 * _SECOND // 10, 1.2, model | {
+        _span(trace, 4, 1, "chat gpt-4o-mini", start + 17 * _SECOND_NS // 10, 1.2, model | {
             "gen_ai.input.messages": [*messages_in, call_message, _message("tool", _TOOL_RESULT)],
             "gen_ai.output.messages": [answer],
             "gen_ai.usage.input_tokens": 261,
@@ -165,28 +165,28 @@ def _span(
         "name": name,
         "kind": 1,
         "startTimeUnixNano": str(start),
-        "endTimeUnixNano": str(start + int(seconds * _SECOND)),
+        "endTimeUnixNano": str(start + int(seconds * _SECOND_NS)),
         "attributes": _attributes(attributes),
         "status": {},
     }
 
 
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(value)} for key, value in values.items()]
+    return [{"key": key, "value": _any_value(value)} for key, value in values.items()]
 
 
-def _value(value: Any) -> dict[str, Any]:
+def _any_value(value: Any) -> dict[str, Any]:
     if isinstance(value, int):
         return {"intValue": str(value)}
     return {"stringValue": value if isinstance(value, str) else msgspec.json.encode(value).decode()}
 
 
-_LISTS = ("threads", "boards", "testsets", "evaluations")
+_COLLECTIONS = ("threads", "boards", "testsets", "evaluations")
 
 
 async def create_sample_data(http: httpx.AsyncClient, report_progress: Callable[[str], None]) -> None:
-    """Fill a new demo; one with any data is left unchanged."""
-    if any([(await _get(http, f"/api/{name}?limit=1"))["data"] for name in _LISTS]):
+    """Create the sample data, unless the server already has threads, boards, test sets or evaluations."""
+    if any([(await _get(http, f"/api/{name}?limit=1"))["data"] for name in _COLLECTIONS]):
         return
     await _post(http, "/api/workflows/calculator/variants", HASTY_VARIANT)
     report_progress("a test set, and two evaluations over it")

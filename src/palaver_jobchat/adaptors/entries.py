@@ -75,28 +75,28 @@ def parse_description(ast: object) -> tuple[Entry, ...]:
     entries: dict[str, Entry] = {}
     for group in ("operations", "exports", "common"):
         for item in _list(_dict(ast).get(group)):
-            entry = _entry(_dict(item))
+            entry = _parse_entry(_dict(item))
             if entry is not None:
                 entries.setdefault(entry.name, entry)
     return tuple(entries.values())
 
 
-def _entry(item: dict[str, Any]) -> Entry | None:
+def _parse_entry(item: dict[str, Any]) -> Entry | None:
     name = item.get("name")
     docs = _dict(item.get("docs"))
     tags = [_dict(tag) for tag in _list(docs.get("tags"))]
     if not isinstance(name, str) or not name or any(tag.get("title") == "private" for tag in tags):
         return None
-    description = _stripped(docs.get("description"))
+    description = _strip_text(docs.get("description"))
     for tag in tags:
         # The comment of a type precedes an unrelated function, and the tool files it under that function's name.
-        if tag.get("title") == "typedef" and _stripped(tag.get("name")):
-            return _type(tag, tags, description)
-    return _function(name, item.get("params"), tags, description)
+        if tag.get("title") == "typedef" and _strip_text(tag.get("name")):
+            return _type_entry(tag, tags, description)
+    return _function_entry(name, item.get("params"), tags, description)
 
 
-def _type(typedef: dict[str, Any], tags: list[dict[str, Any]], description: str) -> Entry:
-    name = _stripped(typedef.get("name"))
+def _type_entry(typedef: dict[str, Any], tags: list[dict[str, Any]], description: str) -> Entry:
+    name = _strip_text(typedef.get("name"))
     fields = list(_tag_fields(tags, "property"))
     properties = ", ".join(field.head(field.name) for field in fields if "." not in field.name)
     signature = (
@@ -106,21 +106,21 @@ def _type(typedef: dict[str, Any], tags: list[dict[str, Any]], description: str)
     return Entry(name, signature, "\n".join(lines), "type")
 
 
-def _function(name: str, params: object, tags: list[dict[str, Any]], description: str) -> Entry:
+def _function_entry(name: str, params: object, tags: list[dict[str, Any]], description: str) -> Entry:
     fields = list(_tag_fields(tags, "param"))
-    known = {field.name: field for field in fields}
+    fields_by_name = {field.name: field for field in fields}
     names = [param for param in _list(params) if isinstance(param, str)]
     names = names or [field.name for field in fields if "." not in field.name]
-    heads = [known[param].head(param) if param in known else param for param in names]
-    returned = [kind for tag in tags if tag.get("title") == "returns" if (kind := _type_of(tag.get("type")))]
-    signature = f"{name}({', '.join(heads)})" + (f": {returned[0]}" if returned else "")
+    heads = [fields_by_name[param].head(param) if param in fields_by_name else param for param in names]
+    return_types = [kind for tag in tags if tag.get("title") == "returns" if (kind := _type_of(tag.get("type")))]
+    signature = f"{name}({', '.join(heads)})" + (f": {return_types[0]}" if return_types else "")
     lines = [signature, *_paragraph(description), *_field_lines("Parameters:", fields), *_examples(tags)]
     return Entry(name, signature, "\n".join(lines))
 
 
 def _tag_fields(tags: list[dict[str, Any]], title: str) -> Iterator[_Field]:
     for tag in tags:
-        name = _stripped(tag.get("name"))
+        name = _strip_text(tag.get("name"))
         if tag.get("title") == title and name:
             kind = _dict(tag.get("type"))
             default = tag.get("default")
@@ -129,7 +129,7 @@ def _tag_fields(tags: list[dict[str, Any]], title: str) -> Iterator[_Field]:
                 type=_type_of(kind) if kind else None,
                 optional=kind.get("type") == "OptionalType",
                 default=default if isinstance(default, str) else None,
-                description=_stripped(tag.get("description")),
+                description=_strip_text(tag.get("description")),
             )
 
 
@@ -146,14 +146,14 @@ def _type_of(value: object, depth: int = 0) -> str | None:
 
     match kind.get("type"):
         case "NameExpression":
-            return _stripped(kind.get("name")) or "any"
+            return _strip_text(kind.get("name")) or "any"
         case "UnionType":
             return "|".join(inner(element) for element in _list(kind.get("elements"))) or "any"
         case "OptionalType":
             return inner(kind.get("expression"))
         case "TypeApplication":
-            of = ", ".join(inner(argument) for argument in _list(kind.get("applications")))
-            return f"{inner(kind.get('expression'))}<{of}>" if of else inner(kind.get("expression"))
+            arguments = ", ".join(inner(argument) for argument in _list(kind.get("applications")))
+            return f"{inner(kind.get('expression'))}<{arguments}>" if arguments else inner(kind.get("expression"))
         case _:
             return "any"
 
@@ -179,22 +179,22 @@ def _field_lines(title: str, fields: list[_Field]) -> list[str]:
 
 
 def _field_line(field: _Field, name: str, *, depth: int) -> str:
-    space = "  " * depth
+    indent = "  " * depth
     default = f" = {field.default}" if field.default is not None else ""
-    described = field.description.replace("\n", f"\n{space}  ")
-    return f"{space}- {field.head(name)}{default}" + (f": {described}" if described else "")
+    description = field.description.replace("\n", f"\n{indent}  ")
+    return f"{indent}- {field.head(name)}{default}" + (f": {description}" if description else "")
 
 
 def _examples(tags: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for tag in tags:
-        code, caption = _stripped(tag.get("description")), _stripped(tag.get("caption"))
+        code, caption = _strip_text(tag.get("description")), _strip_text(tag.get("caption"))
         if tag.get("title") == "example" and code:
             lines += [f"Example: {caption}" if caption else "Example:", code]
     return lines
 
 
-def _stripped(value: object) -> str:
+def _strip_text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -237,22 +237,22 @@ def select_entries(
 ) -> Selection:
     """Return all entries if they fit into `budget` characters, else all signatures and the most relevant entries.
 
-    Signatures are never cut. Relevant is what the code calls, then what the question or the log name, then what matches
-    the question best.
+    Signatures are never cut. Most relevant are functions that the code calls, then names in the question or
+    the log, then the best matches of the question.
     """
     if sum(len(entry.text) + len(_SEPARATOR) for entry in entries) <= budget + len(_SEPARATOR):
         return Selection("", tuple(entries), is_complete=True)
     signatures = "\n".join(entry.signature for entry in entries)
     remaining = budget - len(signatures)
     full: list[Entry] = []
-    for entry in dict.fromkeys(_ranked_entries(entries, code, question, log)):
+    for entry in dict.fromkeys(_rank_entries(entries, code, question, log)):
         if len(entry.text) + len(_SEPARATOR) <= remaining:
             full.append(entry)
             remaining -= len(entry.text) + len(_SEPARATOR)
     return Selection(signatures, tuple(full), is_complete=False)
 
 
-def _ranked_entries(entries: Sequence[Entry], code: str, question: str, log: str) -> Iterator[Entry]:
+def _rank_entries(entries: Sequence[Entry], code: str, question: str, log: str) -> Iterator[Entry]:
     """Yield the entries by relevance; an entry may occur more than once."""
     by_name = {entry.name: entry for entry in entries}
     for pattern, text in ((_FUNCTION_CALL, code), (_IDENTIFIER, question), (_IDENTIFIER, log)):

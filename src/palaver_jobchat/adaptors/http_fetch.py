@@ -16,7 +16,7 @@ import httpx
 
 T = TypeVar("T")
 
-_MAX_FAILURES = 1000
+_MAX_REMEMBERED_FAILURES = 1000
 log = logging.getLogger("palaver_jobchat")
 
 
@@ -28,13 +28,13 @@ class SingleFlight:
         self._timeout_s = timeout_s
         self._retry_delay_s = retry_delay_s
         self._tasks: dict[str, asyncio.Task[Any]] = {}
-        self._failed: dict[str, float] = {}
+        self._failed_at: dict[str, float] = {}
 
     def join(self, title: str, work: Callable[[], Coroutine[Any, Any, T]]) -> "asyncio.Task[T | None] | None":
         """Return the running task of this title, or start it. None if it failed recently."""
         if task := self._tasks.get(title):
             return task
-        failed_at = self._failed.get(title)
+        failed_at = self._failed_at.get(title)
         if failed_at is not None and self._now() - failed_at < self._retry_delay_s:
             return None
         # An empty context: the task may outlive the chat that started it.
@@ -44,16 +44,16 @@ class SingleFlight:
         return task
 
     async def _run(self, title: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        self._failed.pop(title, None)
+        self._failed_at.pop(title, None)
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await work()
         except Exception as error:  # Downloaded content can fail in any way; callers continue without it.
             reason = f"took more than {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
             log.warning("%s: %s. Not tried again for %g s.", title, reason or type(error).__name__, self._retry_delay_s)
-        self._failed[title] = self._now()
-        if len(self._failed) > _MAX_FAILURES:
-            del self._failed[next(iter(self._failed))]
+        self._failed_at[title] = self._now()
+        if len(self._failed_at) > _MAX_REMEMBERED_FAILURES:
+            del self._failed_at[next(iter(self._failed_at))]
         return None
 
 
@@ -68,13 +68,13 @@ async def wait_for(task: "asyncio.Task[T | None] | None", deadline: float | None
 
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Limit of one description; those of real adaptors are far smaller."""
+"""Maximum size of one download. Descriptions of real adaptors are far smaller."""
 
 
 _MAX_REDIRECTS = 5
-_NO_LIMIT = httpx.Timeout(None)
+_NO_TIMEOUT = httpx.Timeout(None)
 _HEADERS = {"User-Agent": "palaver-jobchat", "Accept-Encoding": "identity"}  # Limits apply to what is received.
-_tls = cache(httpx.create_ssl_context)  # Takes about 20 ms.
+_create_tls_context = cache(httpx.create_ssl_context)  # Takes about 20 ms.
 
 
 class DownloadError(Exception):
@@ -83,8 +83,8 @@ class DownloadError(Exception):
 
 async def fetch_url(address: str, *, accept: str = "*/*") -> bytes:
     url = httpx.URL(address)
-    tls = await asyncio.to_thread(_tls)
-    async with httpx.AsyncClient(verify=tls, timeout=_NO_LIMIT, headers=_HEADERS) as client:
+    tls = await asyncio.to_thread(_create_tls_context)
+    async with httpx.AsyncClient(verify=tls, timeout=_NO_TIMEOUT, headers=_HEADERS) as client:
         for _ in range(_MAX_REDIRECTS):
             async with client.stream("GET", url, headers={"Accept": accept}) as response:
                 if not response.has_redirect_location:

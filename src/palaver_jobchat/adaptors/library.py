@@ -78,7 +78,7 @@ SAMPLES = Path(__file__).parent.parent / "data" / "adaptors"
 """Descriptions that come with Job Chat, used if no folder is set."""
 
 Entries = tuple[Entry, ...]
-_MAX_CACHED = 64
+_MAX_FETCHED = 64
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -123,12 +123,12 @@ class AdaptorLibrary:
         if short is None or adaptor.version_kind == "other":
             return missing
         options = _LookupOptions(download, on_progress, asyncio.get_running_loop().time() + self._timeout_s)
-        version = await self._version(short, adaptor, options)
+        version = await self._resolve_version(short, adaptor, options)
         if version is None:
             return missing
-        if (entries := await self._exact(short, version, options)) is not None:
+        if (entries := await self._find_exact(short, version, options)) is not None:
             return AdaptorDocs(adaptor=adaptor, version=version, state="exact", docs_version=version, entries=entries)
-        if nearest := await self._nearest(short, version, options):
+        if nearest := await self._find_nearest(short, version, options):
             return AdaptorDocs(
                 adaptor=adaptor, version=version, state="nearest", docs_version=nearest[0], entries=nearest[1]
             )
@@ -150,7 +150,7 @@ class AdaptorLibrary:
             _Source("registry", cache / "npm", self._registry.fetch_description if settings.online else None),
         ]
 
-    async def _version(self, short: str, adaptor: Adaptor, options: _LookupOptions) -> str | None:
+    async def _resolve_version(self, short: str, adaptor: Adaptor, options: _LookupOptions) -> str | None:
         """Resolve the requested version to a number: by the operator's folder first, then by the registry."""
         if adaptor.version_kind == "exact":
             return adaptor.version
@@ -165,7 +165,7 @@ class AdaptorLibrary:
                 return version
         return choose_version(adaptor, await _local_versions(self._sources, short))
 
-    async def _exact(self, short: str, version: str, options: _LookupOptions) -> Entries | None:
+    async def _find_exact(self, short: str, version: str, options: _LookupOptions) -> Entries | None:
         for source in self._sources:
             entries = await self._load_local(source, short, version)
             if entries is None and self._may_fetch(source, options):
@@ -174,17 +174,17 @@ class AdaptorLibrary:
                 return entries
         return None
 
-    async def _nearest(self, short: str, version: str, options: _LookupOptions) -> tuple[str, Entries] | None:
-        local = await _local_versions(self._sources, short)
+    async def _find_nearest(self, short: str, version: str, options: _LookupOptions) -> tuple[str, Entries] | None:
+        local_versions = await _local_versions(self._sources, short)
         package = self._registry.cached_package(short) if self._may_fetch(self._sources[-1], options) else None
         # If the registry has the version, fetching it has failed, and so would another.
         offered = set(package.releases) if package and version not in package.releases else set[str]()
         candidate: str | None = version
-        while candidate := nearest_version(candidate, {*local, *offered}):
+        while candidate := nearest_version(candidate, {*local_versions, *offered}):
             if candidate in offered:
-                entries, offered = await self._exact(short, candidate, options), set[str]()  # One attempt is enough.
+                entries, offered = await self._find_exact(short, candidate, options), set[str]()  # One try is enough.
             else:
-                entries = await self._exact(short, candidate, msgspec.structs.replace(options, download=False))
+                entries = await self._find_exact(short, candidate, msgspec.structs.replace(options, download=False))
             if entries is not None:
                 return candidate, entries
         return None
@@ -212,7 +212,7 @@ class AdaptorLibrary:
         content = await source.fetch(short, version)
         entries = await asyncio.to_thread(_decode_and_save, source.folder, short, version, content)
         self._fetched[source.folder, short, version] = entries
-        if len(self._fetched) > _MAX_CACHED:
+        if len(self._fetched) > _MAX_FETCHED:
             del self._fetched[next(iter(self._fetched))]
         return entries
 
@@ -249,9 +249,9 @@ async def describe_adaptor(library: AdaptorLibrary, text: str, *, full: bool = F
 
 def format_docs(docs: AdaptorDocs, *, full: bool = False) -> str:
     """Render docs for a terminal: signatures, or full entries."""
-    between, parts = ("\n\n", [e.text for e in docs.entries]) if full else ("\n", [e.signature for e in docs.entries])
+    separator, parts = ("\n\n", [e.text for e in docs.entries]) if full else ("\n", [e.signature for e in docs.entries])
     title = " ".join(filter(None, [docs.adaptor.name, docs.version]))
-    return f"{title}\n{_state_line(docs)}\n" + (f"\n{between.join(parts)}\n" if parts else "")
+    return f"{title}\n{_state_line(docs)}\n" + (f"\n{separator.join(parts)}\n" if parts else "")
 
 
 def _state_line(docs: AdaptorDocs) -> str:

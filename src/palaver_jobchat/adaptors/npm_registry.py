@@ -1,8 +1,8 @@
 """Find npm's registry, list the versions of OpenFn's packages, and extract descriptions from their tarballs.
 
 The registry is the one that npm would use: that of the scope `@openfn`, else the general one, from the environment,
-the `.npmrc` of the working folder or that of the user. Otherwise npm itself is asked, if it is installed. Only the
-address is taken from these.
+the `.npmrc` of the working folder or that of the user. Otherwise `npm config` is run, if npm is installed. Only
+the address is used.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from palaver_jobchat.adaptors.http_fetch import (
     wait_for,
 )
 
-_KEYS = ("@openfn:registry", "registry")
+_REGISTRY_KEYS = ("@openfn:registry", "registry")
 _PREFIX = "npm_config_"
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _NPM_TIMEOUT_S = 3.0
@@ -51,9 +51,9 @@ def configured_registry(env: Mapping[str, str], *, folder: Path, home: Path) -> 
     environment = {
         name[len(_PREFIX) :].lower(): value for name, value in env.items() if name.lower().startswith(_PREFIX) and value
     }
-    users = Path(environment.get("userconfig") or home / ".npmrc")
-    layers = [environment, _read_npmrc(folder / ".npmrc", env), _read_npmrc(users, env)]
-    for key in _KEYS:
+    user_config = Path(environment.get("userconfig") or home / ".npmrc")
+    layers = [environment, _read_npmrc(folder / ".npmrc", env), _read_npmrc(user_config, env)]
+    for key in _REGISTRY_KEYS:
         for layer in layers:
             if address := normalize_url(layer.get(key)):
                 return address
@@ -76,7 +76,7 @@ def _read_npmrc(path: Path, env: Mapping[str, str]) -> dict[str, str]:
         if line.strip().startswith("["):
             break  # npm has no sections.
         key, _, value = line.partition("=")
-        if key.strip() in _KEYS:
+        if key.strip() in _REGISTRY_KEYS:
             values[key.strip()] = _VARIABLE.sub(lambda name: env.get(name[1], ""), value.strip().strip("\"'"))
     return values
 
@@ -102,7 +102,7 @@ def _registry_from_npm_command(env: Mapping[str, str]) -> str | None:
 ABBREVIATED = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8"
 """npm's own Accept header: versions without readmes."""
 
-_MEMBER = "package/ast.json"
+_DESCRIPTION_MEMBER = "package/ast.json"
 _MAX_MEMBERS = 10_000
 _MAX_UNPACKED_BYTES = 5 * MAX_BYTES
 
@@ -139,11 +139,11 @@ def tarball_urls(registry: str, release: Release) -> Sequence[str]:
 
     A mirror often repeats the address of the original, which may be unreachable: the mirror's own comes first.
     """
-    ours, theirs = httpx.URL(registry), httpx.URL(release.tarball)
-    mirrored = registry + theirs.raw_path.decode("ascii")
-    if not may_redirect(ours, theirs):
-        return [mirrored]
-    return [release.tarball] if ours.host == theirs.host else [mirrored, release.tarball]
+    registry_url, tarball_url = httpx.URL(registry), httpx.URL(release.tarball)
+    mirror_address = registry + tarball_url.raw_path.decode("ascii")
+    if not may_redirect(registry_url, tarball_url):
+        return [mirror_address]
+    return [release.tarball] if registry_url.host == tarball_url.host else [mirror_address, release.tarball]
 
 
 def extract_description(tarball: bytes, integrity: str) -> bytes:
@@ -179,13 +179,13 @@ def _read_member(archive: tarfile.TarFile) -> bytes:
     for number, member in enumerate(archive):
         if number >= _MAX_MEMBERS:
             raise DownloadError(f"the tarball holds more than {_MAX_MEMBERS:,} files")
-        if member.name == _MEMBER and member.isreg():
+        if member.name == _DESCRIPTION_MEMBER and member.isreg():
             if member.size > MAX_BYTES:
-                raise DownloadError(f"{_MEMBER} has more than {MAX_BYTES:,} bytes")
+                raise DownloadError(f"{_DESCRIPTION_MEMBER} has more than {MAX_BYTES:,} bytes")
             file = archive.extractfile(member)
             assert file is not None
             return file.read()
-    raise DownloadError(f"the tarball has no {_MEMBER}")
+    raise DownloadError(f"the tarball has no {_DESCRIPTION_MEMBER}")
 
 
 class _LimitedStream:
@@ -231,13 +231,13 @@ class NpmRegistry:
 
     async def get_package(self, short: str, deadline: float) -> Package | None:
         """Return the versions of an adaptor, at most an hour old unless the registry is unreachable."""
-        if self._fresh(short) is None and await self.is_available(deadline):
+        if self._fresh_package(short) is None and await self.is_available(deadline):
             await self._refresh(short, deadline)
         return self.cached_package(short)
 
     async def fetch_description(self, short: str, version: str) -> bytes:
         """Return the description of one version. Raises DownloadError."""
-        package = self._fresh(short)
+        package = self._fresh_package(short)
         if package is None or version not in package.releases:  # It may be newer than the cache.
             package = await self._refresh(short) or self.cached_package(short)
         if package is None:
@@ -248,7 +248,7 @@ class NpmRegistry:
         tarball = await fetch_first(tarball_urls(self._address or "", release))
         return await asyncio.to_thread(extract_description, tarball, release.integrity)
 
-    def _fresh(self, short: str) -> Package | None:
+    def _fresh_package(self, short: str) -> Package | None:
         cached = self._packages.get(short)
         return cached[1] if cached and self._now() - cached[0] < CACHE_TTL_S else None
 

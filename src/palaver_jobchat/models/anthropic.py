@@ -94,15 +94,15 @@ class StreamEvent(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(StreamEvent).decode
 
 
-class SseLines:
+class SseParser:
     """Incremental parser of the event stream."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
-    def feed(self, piece: bytes) -> Iterator[StreamEvent]:
+    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """Yield the completed events. Each has its data in one line, which repeats its type. Raises ValueError."""
-        *lines, self._buffer = (self._buffer + piece).split(b"\n")
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
                 yield _decode(line[5:])
@@ -114,7 +114,7 @@ class AnthropicStreamParser:
     def __init__(self) -> None:
         self.is_complete = False
         self._tokens = TokenCounts()
-        self._reason = ""
+        self._stop_reason = ""
         self._call: ToolCallBuilder | None = None
 
     def feed(self, event: StreamEvent) -> list[ModelEvent]:
@@ -124,7 +124,7 @@ class AnthropicStreamParser:
             case "message_start":
                 return [self._usage_report(event.message.usage)]
             case "message_delta":
-                self._reason = event.delta.stop_reason or self._reason
+                self._stop_reason = event.delta.stop_reason or self._stop_reason
                 return [self._usage_report(event.usage)]
             case "content_block_start" if event.content_block.type == "tool_use":
                 self._call = ToolCallBuilder(event.content_block.id, event.content_block.name)
@@ -134,7 +134,7 @@ class AnthropicStreamParser:
                 return [call.finished]
             case "message_stop":
                 self.is_complete = True
-                return [ResponseFinished(STOP_REASONS.get(self._reason, "stop"), self._reason)]
+                return [ResponseFinished(STOP_REASONS.get(self._stop_reason, "stop"), self._stop_reason)]
             case _:
                 return []
 
@@ -153,19 +153,19 @@ class AnthropicStreamParser:
 
 def usage_from_tokens(tokens: TokenCounts) -> Usage:
     """Convert to Palaver's usage, where `input_tokens` includes cached input."""
-    read, written = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
+    cache_read, cache_written = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
     return Usage(
-        input_tokens=(tokens.input_tokens or 0) + read + written,
+        input_tokens=(tokens.input_tokens or 0) + cache_read + cache_written,
         output_tokens=tokens.output_tokens or 0,
-        cached_input_tokens=read,
-        cache_creation_input_tokens=written,
+        cached_input_tokens=cache_read,
+        cache_creation_input_tokens=cache_written,
         reasoning_tokens=None if tokens.output_tokens_details is None else tokens.output_tokens_details.thinking_tokens,
     )
 
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
-_JSON: Final = {"content-type": "application/json"}
-_Raw = cast("type[RawMessageStreamEvent]", RawMessageStreamEvent)
+_JSON_HEADERS: Final = {"content-type": "application/json"}
+_RawEvent = cast("type[RawMessageStreamEvent]", RawMessageStreamEvent)
 DRAIN_TIMEOUT_S: Final = 0.5
 
 
@@ -195,24 +195,24 @@ class Anthropic(SdkModel[AsyncAnthropic]):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         info = self._request_info(request)
-        # What `messages.create` would send. It copies and encodes the whole prompt in Python; this is JSON already.
+        # The body of `messages.create`, which would copy and encode the whole prompt in Python and is slower.
         content = msgspec.json.encode(self._request_body(request))
 
         def send(client: AsyncAnthropic) -> Awaitable[AsyncStream[RawMessageStreamEvent]]:
             return client.post(
                 "/v1/messages",
-                cast_to=_Raw,
+                cast_to=_RawEvent,
                 content=content,
-                options={"headers": _JSON},
+                options={"headers": _JSON_HEADERS},
                 stream=True,
                 stream_cls=AsyncStream[RawMessageStreamEvent],
             )
 
         response = await self._open(info, send)
         try:
-            lines, parser, body = SseLines(), AnthropicStreamParser(), response.response.aiter_bytes()
+            sse_parser, parser, body = SseParser(), AnthropicStreamParser(), response.response.aiter_bytes()
             while not parser.is_complete:
-                for stream_event in _events(lines, await _next_bytes(body, info), info):
+                for stream_event in _parse_events(sse_parser, await _next_bytes(body, info), info):
                     for event in parser.feed(stream_event):
                         yield event
             await _drain(body)
@@ -258,9 +258,9 @@ async def _next_bytes(body: AsyncIterator[bytes], info: RequestInfo) -> bytes:
     raise failure
 
 
-def _events(lines: SseLines, piece: bytes, info: RequestInfo) -> Iterator[StreamEvent]:
+def _parse_events(sse_parser: SseParser, chunk: bytes, info: RequestInfo) -> Iterator[StreamEvent]:
     try:
-        for event in lines.feed(piece):
+        for event in sse_parser.feed(chunk):
             if event.type == "error":
                 failure = failure_from_error(stream_error(event.error.type, event.error.message), info)
                 break

@@ -92,11 +92,11 @@ def read_provider_error(error: Exception) -> ProviderError | None:
     body = _error_object(getattr(error, "body", None))
     status = getattr(error, "status_code", None)
     message = body.get("message")
-    inner = stream_error(str(body.get("type")), message if isinstance(message, str) else "", body.get("code"))
-    if not isinstance(status, int) or status < 400 or inner.status == 529:
-        status = inner.status
-    headers = cast("Mapping[str, str]", getattr(getattr(error, "response", None), "headers", inner.headers))
-    return ProviderError(kind="status", status=status, message=inner.message, headers=headers)
+    error_in_body = stream_error(str(body.get("type")), message if isinstance(message, str) else "", body.get("code"))
+    if not isinstance(status, int) or status < 400 or error_in_body.status == 529:
+        status = error_in_body.status
+    headers = cast("Mapping[str, str]", getattr(getattr(error, "response", None), "headers", error_in_body.headers))
+    return ProviderError(kind="status", status=status, message=error_in_body.message, headers=headers)
 
 
 def stream_error(kind: str, message: str, code: object = None) -> ProviderError:
@@ -121,7 +121,7 @@ def failure_from_error(error: ProviderError, request: RequestInfo) -> Failure:
         case "connection":
             return connection_lost()
         case "status":
-            return _by_status(error, request)
+            return _failure_by_status(error, request)
 
 
 def connection_lost() -> Failure:
@@ -134,7 +134,7 @@ def check_key(request: RequestInfo) -> None:
     if not request.key:
         raise Failure("unauthorized", "No model key: send api_key or configure one.", status=401)
     if not (request.key.isascii() and request.key.isprintable()):
-        raise _by_status(ProviderError(kind="status", status=401), request)
+        raise _failure_by_status(ProviderError(kind="status", status=401), request)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -155,7 +155,7 @@ def mask_keys(text: str, key: str) -> str:
     return _KEY_PATTERN.sub("***", text.replace(key, "***") if key else text)
 
 
-def _by_status(error: ProviderError, request: RequestInfo) -> Failure:
+def _failure_by_status(error: ProviderError, request: RequestInfo) -> Failure:
     detail = mask_keys(error.message, request.key).strip()
     match error.status:
         case 401:
@@ -208,5 +208,5 @@ def _error_object(body: object) -> dict[str, Any]:
     if not isinstance(body, dict):
         return {}
     content = cast("dict[str, Any]", body)
-    inner = content.get("error")
-    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else content
+    error_in_body = content.get("error")
+    return cast("dict[str, Any]", error_in_body) if isinstance(error_in_body, dict) else content

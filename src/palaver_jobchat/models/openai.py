@@ -100,8 +100,8 @@ _SEPARATOR = "\n\n"
 
 def openai_messages(prompt: Prompt) -> list[dict[str, Any]]:
     system = _join_text(prompt.system)
-    opening = [{"role": "system", "content": system}] if system else []
-    return [*opening, *(message for turn in prompt.messages for message in _turn_messages(turn))]
+    system_messages = [{"role": "system", "content": system}] if system else []
+    return [*system_messages, *(message for turn in prompt.messages for message in _turn_messages(turn))]
 
 
 def openai_tools(prompt: Prompt) -> list[dict[str, Any]]:

@@ -55,8 +55,8 @@ class RehearsalModel:
 
         with self._lock:
             if self._model is None:
-                fake = FakeAnthropic(rehearsal_step).start()
-                self._model = models.create_model(self._settings, api_key="rehearsal", base_url=fake.url)
+                fake_server = FakeAnthropic(rehearsal_step).start()
+                self._model = models.create_model(self._settings, api_key="rehearsal", base_url=fake_server.url)
             return self._model
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palaver import Usage
-from palaver_jobchat.models.anthropic import Anthropic, AnthropicStreamParser, SseLines
+from palaver_jobchat.models.anthropic import Anthropic, AnthropicStreamParser, SseParser
 from palaver_jobchat.models.base import (
     ModelRequest,
     ResponseFinished,
@@ -222,13 +222,13 @@ async def test_thinking_is_counted_and_not_heard() -> None:
         b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":%b}' % usage,
         b'data: {"type":"message_stop"}',
     ]
-    lines, parser = SseLines(), AnthropicStreamParser()
+    sse_parser, parser = SseParser(), AnthropicStreamParser()
     body = b"\n\n".join(events) + b"\n\n"
 
     happenings = [
         happening
         for offset in range(len(body))
-        for event in lines.feed(body[offset : offset + 1])
+        for event in sse_parser.feed(body[offset : offset + 1])
         for happening in parser.feed(event)
     ]
 
