@@ -34,9 +34,9 @@ class Match(msgspec.Struct, frozen=True):
 def find_matches(text: str, code: str, *, overlap: Overlap) -> tuple[Tier, list[Match]] | None:
     """Return all matches of `code` in `text` and the tier that found them, or None."""
     tiers: tuple[tuple[Tier, Callable[[str, str, Overlap], list[Match]]], ...] = (
-        ("exact", _exact),
-        ("line-ends", _ignoring_line_ends),
-        ("indent", _ignoring_indentation),
+        ("exact", _match_exactly),
+        ("line-ends", _match_ignoring_line_ends),
+        ("indent", _match_ignoring_indentation),
     )
     for tier, search in tiers:
         if matches := search(text, code, overlap):
@@ -53,41 +53,41 @@ def reindent(code: str, match: Match) -> str:
     """Adapt the indentation of replacement code to a match. Blank lines stay unchanged."""
     if not match.added and not match.removed:
         return code
-    return "\n".join(_shifted(line, match) if line.strip() else line for line in code.split("\n"))
+    return "\n".join(_shift_line(line, match) if line.strip() else line for line in code.split("\n"))
 
 
-def _shifted(line: str, match: Match) -> str:
+def _shift_line(line: str, match: Match) -> str:
     if match.added:
         return match.added + line
-    same = 0  # A line with less indentation loses all it has.
-    while same < len(match.removed) and line[same] == match.removed[same]:
-        same += 1
-    return line[same:]
+    common = 0  # A line with less indentation loses all it has.
+    while common < len(match.removed) and line[common] == match.removed[common]:
+        common += 1
+    return line[common:]
 
 
 def _offsets(text: str, code: str, overlap: Overlap, *, shared: int = 0) -> Iterator[int]:
     """Yield the offsets of the code. Matches that don't overlap may share `shared` characters at their ends."""
     if overlap == "overlapping":
-        return islice(_each(text, code, 1), MAX_MATCHES + 1)
-    return _each(text, code, len(code) - shared)
+        return islice(_find_all(text, code, 1), MAX_MATCHES + 1)
+    return _find_all(text, code, len(code) - shared)
 
 
-def _each(text: str, code: str, step: int) -> Iterator[int]:
-    at = text.find(code)
-    while at >= 0:
-        yield at
-        at = text.find(code, at + step)
+def _find_all(text: str, code: str, step: int) -> Iterator[int]:
+    offset = text.find(code)
+    while offset >= 0:
+        yield offset
+        offset = text.find(code, offset + step)
 
 
-def _exact(text: str, code: str, overlap: Overlap) -> list[Match]:
-    matches = [Match(at, at + len(code)) for at in _offsets(text, code, overlap)]
+def _match_exactly(text: str, code: str, overlap: Overlap) -> list[Match]:
+    matches = [Match(offset, offset + len(code)) for offset in _offsets(text, code, overlap)]
     # `\n…` also matches in the middle of a `\r\n`; the next tier treats a line end as one unit.
-    if any(_splits(text, match.start) or _splits(text, match.end) for match in matches):
+    if any(_splits_line_end(text, match.start) or _splits_line_end(text, match.end) for match in matches):
         return []
     return matches
 
 
-def _splits(text: str, offset: int) -> bool:
+def _splits_line_end(text: str, offset: int) -> bool:
     return 0 < offset < len(text) and text[offset - 1 : offset + 1] == "\r\n"
 
 
@@ -117,20 +117,20 @@ def _trim_end(line: str) -> str:
     return line.removesuffix("\r").rstrip(_BLANKS)
 
 
-def _ignoring_line_ends(text: str, code: str, overlap: Overlap) -> list[Match]:
+def _match_ignoring_line_ends(text: str, code: str, overlap: Overlap) -> list[Match]:
     target = "\n".join(_trim_end(line) for line in code.split("\n"))
     if not target:
         return []
-    trimmed_text = _TrimmedText(text)
+    trimmed = _TrimmedText(text)
     # Trailing blanks of the code count as a line end only where a line of the text ends.
-    to_the_end = not code.endswith("\n") and len(_trim_end(last := code.rsplit("\n", 1)[-1])) < len(last)
+    must_end_line = not code.endswith("\n") and len(_trim_end(last := code.rsplit("\n", 1)[-1])) < len(last)
     matches: list[Match] = []
-    for at in _offsets(trimmed_text.text, target, overlap):
-        end = at + len(target)
-        if not to_the_end:
-            matches.append(Match(trimmed_text.original_offset(at), trimmed_text.original_offset(end)))
-        elif end == len(trimmed_text.text) or trimmed_text.text[end] == "\n":
-            matches.append(Match(trimmed_text.original_offset(at), _line_end(text, trimmed_text.original_offset(end))))
+    for offset in _offsets(trimmed.text, target, overlap):
+        end = offset + len(target)
+        if not must_end_line:
+            matches.append(Match(trimmed.original_offset(offset), trimmed.original_offset(end)))
+        elif end == len(trimmed.text) or trimmed.text[end] == "\n":
+            matches.append(Match(trimmed.original_offset(offset), _line_end(text, trimmed.original_offset(end))))
     return matches
 
 
@@ -141,21 +141,21 @@ def _line_end(text: str, offset: int) -> int:
     return end - 1 if end > offset and text[end - 1] == "\r" else end
 
 
-def _ignoring_indentation(text: str, code: str, overlap: Overlap) -> list[Match]:
+def _match_ignoring_indentation(text: str, code: str, overlap: Overlap) -> list[Match]:
     target = code.split("\n")
-    non_blank = [match for match, line in enumerate(target) if line.strip()]
+    non_blank = [index for index, line in enumerate(target) if line.strip()]
     if not non_blank:
         return []
     target = target[non_blank[0] : non_blank[-1] + 1]
     lines = text.split("\n")
     # Line feeds around each line make only whole lines match; two matches may share the line feed between them.
     trimmed = "\n" + "\n".join(line.strip() for line in lines) + "\n"
-    sought = "\n" + "\n".join(line.strip() for line in target) + "\n"
+    trimmed_code = "\n" + "\n".join(line.strip() for line in target) + "\n"
     starts = _TrimmedText(text).starts
     matches: list[Match] = []
-    line = seen = 0
-    for at in _offsets(trimmed, sought, overlap, shared=1):
-        line, seen = line + trimmed.count("\n", seen, at), at
+    line = counted_to = 0
+    for offset in _offsets(trimmed, trimmed_code, overlap, shared=1):
+        line, counted_to = line + trimmed.count("\n", counted_to, offset), offset
         last = line + len(target) - 1
         if code.endswith("\n"):
             end = min(starts[last] + len(lines[last]) + 1, len(text))
@@ -163,27 +163,27 @@ def _ignoring_indentation(text: str, code: str, overlap: Overlap) -> list[Match]
             end = _line_end(text, starts[last])
         # Overlapping matches are ambiguous and never applied, so that only the first one needs its indentation.
         is_candidate = overlap == "apart" or not matches
-        added, removed = _difference(target, lines[line : last + 1]) if is_candidate else ("", "")
+        added, removed = _indentation_difference(target, lines[line : last + 1]) if is_candidate else ("", "")
         matches.append(Match(starts[line], end, added, removed))
     return matches
 
 
-def _difference(target: list[str], found: list[str]) -> tuple[str, str]:
+def _indentation_difference(target: list[str], found: list[str]) -> tuple[str, str]:
     """Return the indentation that all lines have in addition to the target's, or lack; empty if they differ."""
     added: set[str | None] = set()
     removed: set[str | None] = set()
-    for one, other in zip(target, found, strict=True):
-        if one.strip():
-            added.add(_prefix(_indentation(other), _indentation(one)))
-            removed.add(_prefix(_indentation(one), _indentation(other)))
-    return _single(added), _single(removed)
+    for wanted, actual in zip(target, found, strict=True):
+        if wanted.strip():
+            added.add(_extra_prefix(_indentation(actual), _indentation(wanted)))
+            removed.add(_extra_prefix(_indentation(wanted), _indentation(actual)))
+    return _only_value(added), _only_value(removed)
 
 
-def _single(found: set[str | None]) -> str:
+def _only_value(found: set[str | None]) -> str:
     return (found.pop() or "") if len(found) == 1 else ""
 
 
-def _prefix(longer: str, shorter: str) -> str | None:
+def _extra_prefix(longer: str, shorter: str) -> str | None:
     return longer.removesuffix(shorter) if longer.endswith(shorter) else None
 
 

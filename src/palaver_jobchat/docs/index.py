@@ -100,7 +100,7 @@ def build_index(
     file: Path,
     *,
     embeddings: Embedding | None = None,
-    progress: Progress = lambda _what, _done, _of: None,
+    progress: Progress = lambda _stage, _done, _total: None,
     lock_timeout: float = LOCK_TIMEOUT_S,
 ) -> IndexReport:
     """Bring the index in `file` up to date with the folder's Markdown.
@@ -129,21 +129,21 @@ def _update(
     database: sqlite3.Connection, folder: Path, embeddings: Embedding | None, progress: Progress
 ) -> IndexReport:
     _ensure_schema(database)
-    known: dict[str, str] = dict(database.execute("SELECT path, digest FROM files"))
+    stored: dict[str, str] = dict(database.execute("SELECT path, digest FROM files"))
     current: dict[str, str] = {}
     problems: list[Problem] = []
-    for document in read_documents(folder, progress=lambda done, of: progress("files", done, of)):
+    for document in read_documents(folder, progress=lambda done, total: progress("files", done, total)):
         if isinstance(document, Problem):
             problems.append(document)
             continue
         current[document.path] = document.digest
-        if known.get(document.path) != document.digest:
+        if stored.get(document.path) != document.digest:
             _remove(database, document.path)
             _add(database, document)
-    for path in known.keys() - current.keys():
+    for path in stored.keys() - current.keys():
         _remove(database, path)
-    unchanged = sum(known.get(path) == digest for path, digest in current.items())
-    added, removed = len(current.keys() - known.keys()), len(known.keys() - current.keys())
+    unchanged = sum(stored.get(path) == digest for path, digest in current.items())
+    added, removed = len(current.keys() - stored.keys()), len(stored.keys() - current.keys())
     if len(current) > unchanged or removed:
         database.execute("INSERT INTO words (words) VALUES ('optimize')")  # Makes searches 20 % faster.
     vectors = _embed(database, embeddings, progress)
@@ -180,9 +180,9 @@ def _add(database: sqlite3.Connection, document: Document) -> None:
     database.execute("INSERT INTO files VALUES (?, ?)", (document.path, document.digest))
     for chunk in split_markdown(document.text, name=Path(document.path).stem):
         texts = (chunk.title, chunk.section, chunk.text)
-        added = database.execute("INSERT INTO chunks VALUES (NULL, ?, ?, ?, ?)", (document.path, *texts))
+        cursor = database.execute("INSERT INTO chunks VALUES (NULL, ?, ?, ?, ?)", (document.path, *texts))
         database.execute(
-            "INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", (added.lastrowid, *texts)
+            "INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", (cursor.lastrowid, *texts)
         )
 
 
@@ -202,8 +202,8 @@ def _embed(database: sqlite3.Connection, embeddings: Embedding | None, progress:
         database.execute("UPDATE about SET model = NULL, dimension = NULL, probe = NULL")
         return 0
     probe = embeddings.vectors([PROBE])[0]
-    (before,) = database.execute("SELECT probe FROM about").fetchone()
-    if not is_same_model(probe, before):
+    (stored_probe,) = database.execute("SELECT probe FROM about").fetchone()
+    if not is_same_model(probe, stored_probe):
         database.execute("DELETE FROM vectors")
         about = (embeddings.name, len(probe), probe.tobytes())
         database.execute("UPDATE about SET model = ?, dimension = ?, probe = ?", about)
@@ -214,7 +214,7 @@ def _embed(database: sqlite3.Connection, embeddings: Embedding | None, progress:
         progress("vectors", start, len(missing))
         batch = missing[start : start + _EMBED_BATCH_SIZE]
         vectors = embeddings.vectors(["\n".join(texts) for _, *texts in batch])
-        rows = ((number, vector.tobytes()) for (number, *_), vector in zip(batch, vectors, strict=True))
+        rows = ((chunk_id, vector.tobytes()) for (chunk_id, *_), vector in zip(batch, vectors, strict=True))
         database.executemany("INSERT INTO vectors VALUES (?, ?)", rows)
     progress("vectors", len(missing), len(missing))
     return len(missing)
@@ -229,7 +229,7 @@ def index_folder(
     output: Path | None,
     settings: Settings,
     *,
-    progress: Progress = lambda _what, _done, _of: None,
+    progress: Progress = lambda _stage, _done, _total: None,
 ) -> list[str]:
     """Index a folder, with vectors if EMBEDDINGS is set; return the lines to print. Raises PalaverError."""
     file = output or Path(settings.index or DEFAULT_FILE).expanduser()
@@ -252,8 +252,8 @@ def _summary_lines(folder: Path, file: Path, report: IndexReport, settings: Sett
     yield f"Index: {file}" + ("." if is_set else f". To search it, set {PREFIX}INDEX={file}")
 
 
-def _plural(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 SAMPLE_PAGES = Path(__file__).parent.parent / "data" / "docs"

@@ -19,7 +19,7 @@ MAX_CHUNK_CHARACTERS = 1500
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_FRONT = re.compile(r"\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"^title:[ \t]*(.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -42,10 +42,10 @@ class _Section(msgspec.Struct):
 def split_markdown(markdown: str, *, name: str) -> list[Chunk]:
     """Split a document at its headings, never inside fenced code. `name` is the title of a document without one."""
     markdown = markdown.replace("\r\n", "\n")
-    front = _FRONT.match(markdown)
-    titled = _TITLE.search(front[1]) if front else None
-    title = titled[1].strip().strip("\"'") if titled else ""
-    sections = list(_sections(markdown[front.end() :] if front else markdown))
+    front_matter = _FRONT_MATTER.match(markdown)
+    title_match = _TITLE.search(front_matter[1]) if front_matter else None
+    title = title_match[1].strip().strip("\"'") if title_match else ""
+    sections = list(_sections(markdown[front_matter.end() :] if front_matter else markdown))
     if not title:
         title = next((section.path[0] for section in sections if section.path), name)
     pieces: list[tuple[tuple[str, ...], str]] = []
@@ -57,10 +57,10 @@ def split_markdown(markdown: str, *, name: str) -> list[Chunk]:
             else:
                 pieces.append((section.path, text))
     # A lone heading is dropped: chunks below it have it in their section.
-    return [Chunk(title, " > ".join(_below(title, path)), text) for path, text in pieces if _has_content(text)]
+    return [Chunk(title, " > ".join(_remove_title(title, path)), text) for path, text in pieces if _has_content(text)]
 
 
-def _below(title: str, path: tuple[str, ...]) -> tuple[str, ...]:
+def _remove_title(title: str, path: tuple[str, ...]) -> tuple[str, ...]:
     return path[1:] if path[:1] == (title,) else path
 
 
@@ -99,7 +99,7 @@ def _sections(markdown: str) -> Iterator[_Section]:
             close_block()
             yield section
             level, text = len(heading[1]), heading[2].strip().rstrip("#").strip()
-            headings = [*(one for one in headings if one[0] < level), (level, text)]
+            headings = [*(outer for outer in headings if outer[0] < level), (level, text)]
             section = _Section(tuple(text for _, text in headings), [line.strip()])
         elif not line.strip():
             close_block()
@@ -173,14 +173,14 @@ def list_files(folder: Path) -> tuple[list[str], list[Problem]]:
     paths: list[str] = []
     problems: list[Problem] = []
 
-    def unreadable(error: OSError) -> None:
+    def report_unreadable(error: OSError) -> None:
         if Path(os.fsdecode(error.filename)) == folder:
             # An unreadable folder is not an empty one.
             raise PalaverError(f"The folder {folder} cannot be read: {error.strerror}.") from error
-        where = Path(os.fsdecode(error.filename)).relative_to(folder).as_posix()
-        problems.append(Problem(_printable_path(where), f"cannot be read: {error.strerror}"))
+        path = Path(os.fsdecode(error.filename)).relative_to(folder).as_posix()
+        problems.append(Problem(_printable_path(path), f"cannot be read: {error.strerror}"))
 
-    for path, folders, files in os.walk(folder, onerror=unreadable):
+    for path, folders, files in os.walk(folder, onerror=report_unreadable):
         folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
         paths += [
             (Path(path) / name).relative_to(folder).as_posix()
@@ -191,7 +191,7 @@ def list_files(folder: Path) -> tuple[list[str], list[Problem]]:
 
 
 def read_documents(
-    folder: Path, *, progress: Callable[[int, int], None] = lambda _done, _of: None
+    folder: Path, *, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> Iterator[Document | Problem]:
     """Yield the documents and problems of a folder. `progress` gets the number of files read and their total."""
     paths, problems = list_files(folder)
@@ -213,8 +213,8 @@ def _read_document(file: Path, path: str, root: Path) -> Iterator[Document | Pro
             return
         if not file.is_file():
             return  # A folder, or a pipe, which would block.
-        with file.open("rb") as opened:
-            content = opened.read(MAX_FILE_BYTES + 1)
+        with file.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return  # Deleted meanwhile.
     except (OSError, RuntimeError) as error:  # RuntimeError: a symlink loop, before Python 3.13.

@@ -35,26 +35,26 @@ def valid_results(results: Sequence[object]) -> list[SearchResult]:
 
 def select_results(
     incoming: Sequence[object],
-    searched: SearchResults | None,
+    found: SearchResults | None,
     *,
     topic: PreviousTopic,
     previous_topic: PreviousTopic | None = None,
     refresh: bool = False,
     budget: int = RESULTS_BUDGET_CHARACTERS,
 ) -> RagResults:
-    """Merge the results that the client sent back with new ones. `searched` is None if the search failed.
+    """Merge the results that the client sent back with new ones. `found` is None if the search failed.
 
     The client's results are dropped if they belong to another topic. Otherwise they come first, in their order, to keep
     the prompt's cached prefix.
     """
     earlier = valid_results(incoming)
-    if searched is None:
+    if found is None:
         return RagResults(tuple(fit_budget(earlier[:MAX_RAG_RESULTS], budget)))
     if refresh or (previous_topic is not None and previous_topic != topic):
         earlier = []
     known = {result.text for result in earlier}
-    merged = [*earlier, *(result for result in searched.results if result.text not in known)]
-    return RagResults(tuple(fit_budget(merged[:MAX_RAG_RESULTS], budget)), (searched.query,) if searched.query else ())
+    merged = [*earlier, *(result for result in found.results if result.text not in known)]
+    return RagResults(tuple(fit_budget(merged[:MAX_RAG_RESULTS], budget)), (found.query,) if found.query else ())
 
 
 def _valid_result(result: object) -> SearchResult | None:

@@ -30,7 +30,7 @@ MIN_RELATIVE_SCORE = 0.35
 NearestChunks = Callable[[sqlite3.Connection, str, int], Sequence[int]]
 """Returns the ids of the chunks nearest to a question, up to a limit (embeddings.VectorSearch)."""
 
-_CANDIDATES = 30
+_MAX_CANDIDATES = 30
 _BATCH_SIZE = 10
 _RANK_CONSTANT = 60  # The usual k of reciprocal rank fusion.
 _SHORT_QUESTION_CHARACTERS = 40
@@ -92,9 +92,9 @@ def search_index(
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     with closing(connection) as database:
         scores = _rank_by_terms(database, (*query.terms, *([query.adaptor] if query.adaptor else ())))
-        if vector_search is not None and (nearest := vector_search(database, query.text, _CANDIDATES)):
+        if vector_search is not None and (nearest := vector_search(database, query.text, _MAX_CANDIDATES)):
             scores = merge_rankings(list(scores), nearest)
-        results = _relevant(database, scores, query.terms)
+        results = _best_chunks(database, scores, query.terms)
     return SearchResults(query.text, tuple(fit_budget(results, budget)))
 
 
@@ -102,9 +102,9 @@ def merge_rankings(*rankings: Sequence[int]) -> dict[int, float]:
     """Merge rankings by reciprocal rank fusion."""
     scores: dict[int, float] = {}
     for ranking in rankings:
-        for rank, number in enumerate(ranking, start=1):
-            scores[number] = scores.get(number, 0.0) + 1 / (_RANK_CONSTANT + rank)
-    return dict(sorted(scores.items(), key=lambda one: (-one[1], one[0])))
+        for rank, chunk_id in enumerate(ranking, start=1):
+            scores[chunk_id] = scores.get(chunk_id, 0.0) + 1 / (_RANK_CONSTANT + rank)
+    return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
 
 
 def fit_budget(results: Iterable[SearchResult], budget: int) -> list[SearchResult]:
@@ -123,8 +123,8 @@ def _rank_by_terms(database: sqlite3.Connection, terms: Sequence[str]) -> dict[i
     rare = _rarest_terms(database, terms)
     if not rare:
         return {}
-    rows = database.execute(_RANK_QUERY, (" OR ".join(map(_quoted, rare)), _CANDIDATES))
-    return dict(sorted(rows.fetchall(), key=lambda one: (-one[1], one[0])))
+    rows = database.execute(_RANK_QUERY, (" OR ".join(map(_quote_term, rare)), _MAX_CANDIDATES))
+    return dict(sorted(rows.fetchall(), key=lambda item: (-item[1], item[0])))
 
 
 def _rarest_terms(database: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
@@ -135,7 +135,7 @@ def _rarest_terms(database: sqlite3.Connection, terms: Sequence[str]) -> list[st
     """
     (chunks,) = database.execute("SELECT chunks FROM about").fetchone()
     count = "SELECT count(*) FROM words WHERE words MATCH ?"
-    counts = {term: database.execute(count, (_quoted(term),)).fetchone()[0] for term in terms}
+    counts = {term: database.execute(count, (_quote_term(term),)).fetchone()[0] for term in terms}
     known = sorted((term for term in terms if counts[term]), key=lambda term: counts[term])
     # All words of a question may be common ones.
     rare = [term for term in known if counts[term] <= chunks / 2] or known
@@ -154,7 +154,7 @@ def _load_chunks(database: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict
     return {chunk_id: SearchResult(*database.execute(query, (chunk_id,)).fetchone()) for chunk_id in chunk_ids}
 
 
-def _relevant(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[SearchResult]:
+def _best_chunks(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[SearchResult]:
     """Return the relevant chunks, best first: they contain the question's words and score near the best.
 
     Chunks that are only near in meaning need the words as well: among pages about one subject, all are near.
@@ -183,16 +183,16 @@ def _term_counts(chunks: Mapping[int, SearchResult], terms: Sequence[str]) -> di
     # A temporary index of these chunks: the large one would return every chunk with a common word.
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         database.execute(f"CREATE VIRTUAL TABLE words USING fts5 (title, section, text, {TOKENIZER})")
-        rows = ((number, one.title, one.section, one.text) for number, one in chunks.items())
+        rows = ((chunk_id, chunk.title, chunk.section, chunk.text) for chunk_id, chunk in chunks.items())
         database.execute("BEGIN")
         database.executemany("INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", rows)
         for term in terms:
-            for (number,) in database.execute("SELECT rowid FROM words WHERE words MATCH ?", (_quoted(term),)):
-                counts[number] += 1
+            for (chunk_id,) in database.execute("SELECT rowid FROM words WHERE words MATCH ?", (_quote_term(term),)):
+                counts[chunk_id] += 1
     return counts
 
 
-def _quoted(term: str) -> str:
+def _quote_term(term: str) -> str:
     """Quote a term for FTS5."""
     return '"' + term.replace('"', '""') + '"'
 
@@ -226,9 +226,9 @@ class DocsRetriever:
         """Return the results, or None if there is no usable index."""
         if not query.terms:
             return SearchResults()
-        return await asyncio.to_thread(self._search_logged, query)
+        return await asyncio.to_thread(self._search_or_warn, query)
 
-    def _search_logged(self, query: Query) -> SearchResults | None:
+    def _search_or_warn(self, query: Query) -> SearchResults | None:
         try:
             file, vector_search = self._prepare()
         except Exception as error:
@@ -264,11 +264,11 @@ class DocsRetriever:
             if self._file is None:
                 cache = self._settings.cache
                 folder = Path(cache).expanduser() if cache else platformdirs.user_cache_path("palaver-jobchat")
-                self._file = self._sample(folder)
+                self._file = self._build_sample_index(folder)
                 self._has_failed = False
             return self._file, self._vector_search
 
-    def _sample(self, cache: Path) -> Path:
+    def _build_sample_index(self, cache: Path) -> Path:
         try:
             return sample_index(cache, embeddings=self._model)
         except PalaverError as error:

@@ -185,7 +185,7 @@ async def test_without_a_place_to_keep_it_a_description_is_remembered(
 
 
 async def test_the_memory_has_an_end(tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver_jobchat.adaptors.library._MAX_CACHED", 1)
+    monkeypatch.setattr("palaver_jobchat.adaptors.library._MAX_FETCHED", 1)
     monkeypatch.setattr("palaver_jobchat.adaptors.npm_registry._MAX_PACKAGES", 1)
     registry.publish("library", {"1.0.0": ONE})
     registry.publish("museum", {"1.0.0": TWO})
