@@ -116,12 +116,12 @@ def _apply_all(before: EditResult, edits: object) -> EditResult:
     newline = "\r\n" if 2 * before.job.count("\r\n") > before.job.count("\n") else "\n"
     code, outcomes = before.code, list[EditOutcome]()
     for edit in cast("list[object]", edits) if isinstance(edits, list) else [edits]:
-        code, outcome = _apply_one(code, edit, newline=newline, blank=not before.job.strip() and not code.strip())
+        code, outcome = _apply_one(code, edit, newline=newline, is_blank=not before.job.strip() and not code.strip())
         outcomes.append(outcome)
     return EditResult(job=before.job, code=code, outcomes=tuple(outcomes))
 
 
-def _apply_one(code: str, edit: object, *, newline: str, blank: bool) -> tuple[str, EditOutcome]:
+def _apply_one(code: str, edit: object, *, newline: str, is_blank: bool) -> tuple[str, EditOutcome]:
     fields = cast("dict[str, Any]", edit) if isinstance(edit, dict) else {}
     action, old, new = fields.get("action"), fields.get("old_code"), fields.get("new_code")
     outcome = EditOutcome(
@@ -133,16 +133,16 @@ def _apply_one(code: str, edit: object, *, newline: str, blank: bool) -> tuple[s
     )
     if not isinstance(new, str):
         return code, outcome
-    if blank:
+    if is_blank:
         if not new.strip():
-            return code, _unchanged(outcome)
+            return code, _mark_unchanged(outcome)
         return _replace_everything(code, new, newline, outcome, how="created")
     match action:
         case "rewrite":
             return _replace_everything(code, new, newline, outcome, how="rewrite") if new.strip() else (code, outcome)
         case "replace" | "replace_all" if outcome.old:
             if old == new:
-                return code, _unchanged(outcome)
+                return code, _mark_unchanged(outcome)
             return _replace_matches(code, outcome, newline)
         case _:
             return code, outcome
@@ -153,32 +153,32 @@ def _replace_everything(
 ) -> tuple[str, EditOutcome]:
     after = _LINE_END.sub(newline, new)
     if after == code:
-        return code, _unchanged(outcome)
-    return after, _applied(outcome, how, 0, len(code))
+        return code, _mark_unchanged(outcome)
+    return after, _mark_applied(outcome, how, 0, len(code))
 
 
 def _replace_matches(code: str, outcome: EditOutcome, newline: str) -> tuple[str, EditOutcome]:
-    everywhere = outcome.action == "replace_all"
-    match edit_matcher.find_matches(code, outcome.old, overlap="apart" if everywhere else "overlapping"):
+    replace_all = outcome.action == "replace_all"
+    match edit_matcher.find_matches(code, outcome.old, overlap="apart" if replace_all else "overlapping"):
         case None:
             return code, msgspec.structs.replace(outcome, reason="not_found")
         case tier, matches:
-            if len(matches) > 1 and not everywhere:
+            if len(matches) > 1 and not replace_all:
                 lines = tuple(edit_matcher.line_at(code, match.start) for match in matches)
                 return code, msgspec.structs.replace(outcome, reason="ambiguous", lines=lines)
-            pieces, done = list[str](), 0
+            pieces, copied = list[str](), 0
             for match in matches:
-                pieces += (code[done : match.start], _LINE_END.sub(newline, edit_matcher.reindent(outcome.new, match)))
-                done = match.end
-            after = "".join((*pieces, code[done:]))
+                pieces += (code[copied : match.start], _LINE_END.sub(newline, edit_matcher.reindent(outcome.new, match)))
+                copied = match.end
+            after = "".join((*pieces, code[copied:]))
             if after == code:
-                return code, _unchanged(outcome)
-            return after, _applied(outcome, tier, matches[0].start, matches[-1].end)
+                return code, _mark_unchanged(outcome)
+            return after, _mark_applied(outcome, tier, matches[0].start, matches[-1].end)
 
 
-def _applied(outcome: EditOutcome, how: ApplyMethod, start: int, end: int) -> EditOutcome:
+def _mark_applied(outcome: EditOutcome, how: ApplyMethod, start: int, end: int) -> EditOutcome:
     return msgspec.structs.replace(outcome, state="applied", how=how, reason=None, start=start, end=end)
 
 
-def _unchanged(outcome: EditOutcome) -> EditOutcome:
+def _mark_unchanged(outcome: EditOutcome) -> EditOutcome:
     return msgspec.structs.replace(outcome, state="unchanged", reason=None)

@@ -1,6 +1,6 @@
 """Parse JavaScript: syntax errors, a syntax tree for the rules, and the code blocks of a Markdown text.
 
-No text makes this raise or take long.
+Parsing never raises, and its time is limited.
 """
 
 import re
@@ -57,7 +57,7 @@ _UNSUPPORTED_MESSAGES = {"jsx": "JSX is not JavaScript", "try": "`try` needs `ca
 # which is also valid in strings and comments only.
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 _KEPT_KEYWORDS = frozenset({"async", "await"})
-_CLOSERS = {"(": ")", "[": "]", "{": "}", "${": "}"}
+_CLOSING_BRACKETS = {"(": ")", "[": "]", "{": "}", "${": "}"}
 _QUOTES = frozenset("'\"`")
 _MAX_QUOTED_CHARACTERS = 30
 
@@ -177,7 +177,7 @@ def _find_problems(root: tree_sitter.Node, source: bytes) -> list[SyntaxProblem]
     while stack and len(problems) < MAX_REPORTED_PROBLEMS:
         node = stack.pop()
         if node.is_missing:
-            missing = "a name or a value" if node.is_named else _quoted(node.type)
+            missing = "a name or a value" if node.is_named else _quote(node.type)
             problems.append(_problem_at(source, node.start_byte, f"{missing} is missing"))
         elif node.is_error:
             offset, message = _describe_error(node, source)
@@ -196,25 +196,25 @@ def _find_problems(root: tree_sitter.Node, source: bytes) -> list[SyntaxProblem]
 
 def _describe_error(node: tree_sitter.Node, source: bytes) -> tuple[int, str]:
     """Return the offset and message of an error: of the last unclosed bracket, if any, else where the parser failed."""
-    opened: list[tree_sitter.Node] = []
+    open_brackets: list[tree_sitter.Node] = []
     for child in node.children:
-        if child.type in _CLOSERS:
-            opened.append(child)
-        elif opened and child.type == _CLOSERS[opened[-1].type]:
-            opened.pop()
-    if opened:
-        return opened[-1].start_byte, f"this `{opened[-1].type}` is never closed"
+        if child.type in _CLOSING_BRACKETS:
+            open_brackets.append(child)
+        elif open_brackets and child.type == _CLOSING_BRACKETS[open_brackets[-1].type]:
+            open_brackets.pop()
+    if open_brackets:
+        return open_brackets[-1].start_byte, f"this `{open_brackets[-1].type}` is never closed"
     first = node.children[0].type if node.children else ""
     if first in _QUOTES:
         return node.start_byte, f"the text that begins with {first} here never ends"
     text = source[node.start_byte : node.end_byte].decode(errors="replace").split("\n", 1)[0].strip()
     return (
         node.start_byte,
-        f"unexpected {_quoted(text if len(text) <= _MAX_QUOTED_CHARACTERS else text[:_MAX_QUOTED_CHARACTERS] + '…')}",
+        f"unexpected {_quote(text if len(text) <= _MAX_QUOTED_CHARACTERS else text[:_MAX_QUOTED_CHARACTERS] + '…')}",
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     printable = "".join(character if character.isprintable() else "\ufffd" for character in text)
     return f"`{printable}`" if printable and "`" not in printable else printable or "end of a line"
 
@@ -230,8 +230,8 @@ def _build_tree(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
     cursor = root.walk()
     top = Node(root.type, None, (0, len(source)), 1, None, source)
     parents, depth = [top], 1
-    more = cursor.goto_first_child()
-    while more:
+    has_more = cursor.goto_first_child()
+    while has_more:
         node = cursor.node
         assert node is not None
         field, kind = cursor.field_name, node.type
@@ -246,8 +246,8 @@ def _build_tree(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
             continue
         while not cursor.goto_next_sibling():
             parents.pop()
-            more = cursor.goto_parent() and bool(parents)
-            if not more:
+            has_more = cursor.goto_parent() and bool(parents)
+            if not has_more:
                 break
     return top, depth
 
@@ -269,7 +269,7 @@ def string_value(node: Node) -> str | None:
             return None
 
 
-_OPENING = re.compile(r"(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^`\n]*")
+_OPENING_FENCE = re.compile(r"(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^`\n]*")
 _LANGUAGES = frozenset({"js", "javascript", "mjs", "cjs"})
 
 
@@ -282,28 +282,28 @@ class CodeBlock(msgspec.Struct, frozen=True):
 def javascript_blocks(text: str) -> list[CodeBlock]:
     """Return the JavaScript blocks of a Markdown text. An unclosed block, of a truncated answer, extends to the end."""
     blocks: list[CodeBlock] = []
-    opened: re.Match[str] | None = None
+    opening: re.Match[str] | None = None
     lines: list[str] = []
     start_line = 0
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
-        if opened is None:
-            opened, lines, start_line = _OPENING.fullmatch(line), [], number + 1
-        elif _closes(line, opened["fence"]):
-            blocks += _code_block(opened, lines, start_line)
-            opened = None
+        if opening is None:
+            opening, lines, start_line = _OPENING_FENCE.fullmatch(line), [], number + 1
+        elif _is_closing_fence(line, opening["fence"]):
+            blocks += _code_block(opening, lines, start_line)
+            opening = None
         else:
-            lines.append(_remove_indent(line, opened["indent"]))
-    return blocks + _code_block(opened, lines, start_line) if opened is not None else blocks
+            lines.append(_remove_indent(line, opening["indent"]))
+    return blocks + _code_block(opening, lines, start_line) if opening is not None else blocks
 
 
-def _closes(line: str, fence: str) -> bool:
+def _is_closing_fence(line: str, fence: str) -> bool:
     mark = line.strip(" \t>")
     return mark.startswith(fence) and not mark.strip(fence[0])
 
 
-def _code_block(opened: re.Match[str], lines: list[str], start_line: int) -> list[CodeBlock]:
+def _code_block(opening: re.Match[str], lines: list[str], start_line: int) -> list[CodeBlock]:
     code = "\n".join(lines)
-    return [CodeBlock(code, start_line)] if opened["language"].lower() in _LANGUAGES and code.strip() else []
+    return [CodeBlock(code, start_line)] if opening["language"].lower() in _LANGUAGES and code.strip() else []
 
 
 def _remove_indent(line: str, indent: str) -> str:

@@ -189,12 +189,12 @@ def build_prompt(
     """Return the prompt for a payload, its adaptor's docs and the search results."""
     blocks = [
         _INSTRUCTIONS[payload.mode],
-        "" if docs is None else _adaptor(docs, selection),
-        "\n\n".join(_retrieved(selection, results)),
+        "" if docs is None else _adaptor_block(docs, selection),
+        "\n\n".join(_retrieved_sections(selection, results)),
     ]
     return Prompt(
         system=[_text_block(block) | _CACHED for block in blocks if block],
-        messages=[*_history_messages(payload.history), {"role": "user", "content": _question(payload)}],
+        messages=[*_history_messages(payload.history), {"role": "user", "content": _question_blocks(payload)}],
         tools=[EDIT_JOB] if payload.mode == "edits" else [],
     )
 
@@ -229,9 +229,9 @@ def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _adaptor(docs: AdaptorDocs, selection: Selection | None) -> str:
-    named = docs.adaptor.name + (f" {docs.version}" if docs.version else "")
-    start = f"The job's adaptor is {named}."
+def _adaptor_block(docs: AdaptorDocs, selection: Selection | None) -> str:
+    name = docs.adaptor.name + (f" {docs.version}" if docs.version else "")
+    start = f"The job's adaptor is {name}."
     if docs.state == "missing" or selection is None or not (selection.full or selection.signatures):
         return f"{start} Its functions are not known here: say so when the answer depends on them."
     if docs.state == "nearest":
@@ -249,12 +249,12 @@ def _adaptor_text(start: str, text: str) -> str:
     return f"{start}\n{element('adaptor', text)}"
 
 
-def _retrieved(selection: Selection | None, results: Sequence[SearchResult]) -> Iterator[str]:
+def _retrieved_sections(selection: Selection | None, results: Sequence[SearchResult]) -> Iterator[str]:
     if selection is not None and not selection.is_complete and selection.full:
         yield f"More about some of the adaptor's functions:\n{element('adaptor', selection.text)}"
     if results:
-        pieces = (element("docs", _result_text(result)) for result in results)
-        yield "\n".join(("From the documentation, which may or may not be to the point:", *pieces))
+        passages = (element("docs", _result_text(result)) for result in results)
+        yield "\n".join(("From the documentation, which may or may not be to the point:", *passages))
 
 
 def _result_text(result: SearchResult) -> str:
@@ -272,12 +272,12 @@ def _history_messages(history: Sequence[Turn]) -> list[dict[str, Any]]:
     return messages
 
 
-def _question(payload: Payload) -> list[dict[str, Any]]:
-    about = "\n\n".join(_job(payload.context))
-    return [_text_block(about), _text_block(payload.question)]
+def _question_blocks(payload: Payload) -> list[dict[str, Any]]:
+    context = "\n\n".join(_job_sections(payload.context))
+    return [_text_block(context), _text_block(payload.question)]
 
 
-def _job(context: JobContext) -> Iterator[str]:
+def _job_sections(context: JobContext) -> Iterator[str]:
     if context.expression is not None and context.expression.strip():
         yield f"The job's code now:\n{element('job', context.expression)}"
     else:

@@ -23,8 +23,8 @@ from palaver_jobchat.models.rehearsal import NOTICE, RehearsalModel
 from palaver_jobchat.settings import Settings, read_settings
 
 
-def _nullable(kind: str, description: str, **more: Any) -> dict[str, Any]:
-    return {"type": [kind, "null"], "description": description, **more}
+def _nullable(kind: str, description: str, **keywords: Any) -> dict[str, Any]:
+    return {"type": [kind, "null"], "description": description, **keywords}
 
 
 CONTEXT_SCHEMA: Final[dict[str, Any]] = _nullable(
@@ -45,8 +45,8 @@ META_SCHEMA: Final[dict[str, Any]] = _nullable(
 )
 
 
-def _flag(description: str, **more: Any) -> Meta:
-    return Meta(extra_json_schema=_nullable("boolean", description, **more))
+def _flag(description: str, **keywords: Any) -> Meta:
+    return Meta(extra_json_schema=_nullable("boolean", description, **keywords))
 
 
 ContextInput = Annotated[Any, Meta(extra_json_schema=CONTEXT_SCHEMA)]

@@ -29,8 +29,6 @@ _MISSING_EXTRA = "EMBEDDINGS needs the extra 'embeddings': pip install 'palaver[
 
 
 class Embedding(msgspec.Struct, frozen=True):
-    """An embedding model."""
-
     name: str
     """The setting that named it."""
     embed: Callable[[list[str]], Any]

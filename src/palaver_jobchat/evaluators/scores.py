@@ -35,25 +35,25 @@ def find_changes_outside(code: str, *, old: str, span: tuple[int, int]) -> tuple
     lines = _LINE.findall(old)
     before, after = "".join(lines[: max(first - 1, 0)]), "".join(lines[max(last, 0) :])
     if not code.startswith(before):
-        same = _same_lines(code, before)
+        equal_lines = _count_equal_lines(code, before)
         message = "This was changed, though it stands before what was to change."
-        return (Finding(OUTSIDE_UNTOUCHED, "error", same + 1, message),)
+        return (Finding(OUTSIDE_UNTOUCHED, "error", equal_lines + 1, message),)
     if not code[len(before) :].endswith(after):
-        from_end = _same_lines(code[::-1], after[::-1])
+        from_end = _count_equal_lines(code[::-1], after[::-1])
         line = max(code.count("\n") + 1 - from_end, 1)
         message = "This was changed, though it stands after what was to change."
         return (Finding(OUTSIDE_UNTOUCHED, "error", line, message),)
     return ()
 
 
-def _same_lines(code: str, other: str) -> int:
+def _count_equal_lines(code: str, other: str) -> int:
     """Return the number of equal lines at the start."""
-    same = 0
-    for one, two in zip(code, other, strict=False):
-        if one != two:
+    length = 0
+    for left, right in zip(code, other, strict=False):
+        if left != right:
             break
-        same += 1
-    return code.count("\n", 0, same)
+        length += 1
+    return code.count("\n", 0, length)
 
 
 class SuggestedCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class SuggestedCode(msgspec.Struct, frozen=True, kw_only=True):
 
 def suggested_code(case: Case) -> SuggestedCode:
     """Return the code that an answer suggests. In edit mode, code in the text is only an example."""
-    edit = _data(case, "code-edit")
+    edit = _last_data(case, "code-edit")
     if edit is not None:
         new = edit.get("new")
         blocks = (CodeBlock(new, 1),) if isinstance(new, str) else ()
@@ -87,7 +87,7 @@ def suggested_code(case: Case) -> SuggestedCode:
 
 def answer_adaptor(case: Case) -> Adaptor | None:
     """Return the adaptor whose docs the answer was based on; None if they were not of the requested version."""
-    reply = _data(case, "reply")
+    reply = _last_data(case, "reply")
     if reply is None:  # An imported answer: text only.
         adaptor = _context(case).get("adaptor")
         return names.parse_adaptor(adaptor) if isinstance(adaptor, str) and adaptor.strip() else None
@@ -99,13 +99,13 @@ def answer_adaptor(case: Case) -> Adaptor | None:
 
 
 def _can_edit(case: Case) -> bool:
-    reply = _data(case, "reply")
+    reply = _last_data(case, "reply")
     if reply is not None:
         return "suggested_code" in reply
     return case.inputs.get("suggest_code") is True or case.inputs.get("use_new_prompt") is True
 
 
-def _data(case: Case, name: str) -> Mapping[str, Any] | None:
+def _last_data(case: Case, name: str) -> Mapping[str, Any] | None:
     """Return the value of the last data part with this name that is an object."""
     for message in reversed(case.messages):
         for part in reversed(message.parts):
@@ -205,11 +205,11 @@ def _edit_problem(expected: bool, suggestion: SuggestedCode) -> str | None:  # n
 
 def _code_problem(expected: str, suggestion: SuggestedCode) -> str | None:
     if suggestion.new is not None:
-        same = suggestion.new == expected
+        is_equal = suggestion.new == expected
         lines = zip(suggestion.new.splitlines(keepends=True), expected.splitlines(keepends=True), strict=False)
         line = next((number for number, (new, old) in enumerate(lines, 1) if new != old), None)
         where = f" from line {line} on" if line is not None else " at its end"
-        return None if same else f"The code is another{where}."
+        return None if is_equal else f"The code is another{where}."
     # A fenced block does not tell how its last line ended.
     if any(block.code.strip("\r\n") == expected.strip("\r\n") for block in suggestion.blocks):
         return None
@@ -305,11 +305,11 @@ def _span_score(case: Case) -> Score | None:
 
 def _score_findings(findings: Sequence[Finding]) -> Score:
     """Pass without errors and warnings. Notes are reported in the details only."""
-    bad = [finding for finding in findings if finding.level != "note"]
-    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    failures = [finding for finding in findings if finding.level != "note"]
+    suffix = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
     return Score(
-        passed=not bad,
-        reason=f"Line {bad[0].line}: {bad[0].message}{more}" if bad else "",
+        passed=not failures,
+        reason=f"Line {failures[0].line}: {failures[0].message}{suffix}" if failures else "",
         details={
             "findings": [
                 {"level": finding.level, "line": finding.line, "message": finding.message} for finding in findings

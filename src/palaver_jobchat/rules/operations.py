@@ -173,7 +173,7 @@ def _declared_functions(root: Node) -> Iterator[tuple[str, Node]]:
 
 def parameters(function: Node) -> list[Node]:
     """Return the parameters of a function, without comments."""
-    single, several = function.child("parameter"), function.child("parameters")
-    if single is not None:
-        return [single]
-    return [child for child in several.children if child.kind != "comment"] if several is not None else []
+    parameter, parameter_list = function.child("parameter"), function.child("parameters")
+    if parameter is not None:
+        return [parameter]
+    return [child for child in parameter_list.children if child.kind != "comment"] if parameter_list is not None else []

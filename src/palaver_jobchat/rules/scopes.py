@@ -10,7 +10,7 @@ from palaver_jobchat.javascript import FUNCTIONS, Node
 Kind = Literal["lexical", "var", "function", "parameter", "self"]
 """`lexical` names cannot be redeclared; `self` is the name of a function expression inside itself."""
 
-_BLOCKS = frozenset(
+_SCOPE_KINDS = frozenset(
     {
         *FUNCTIONS,
         "program",
@@ -22,7 +22,7 @@ _BLOCKS = frozenset(
         "class_static_block",
     }
 )
-_HOLD_VARS = frozenset({*FUNCTIONS, "program", "class_static_block"})
+_VAR_SCOPES = frozenset({*FUNCTIONS, "program", "class_static_block"})
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -64,45 +64,45 @@ class Scopes:
             case "lexical_declaration" | "variable_declaration":
                 kind: Kind = "lexical" if node.kind == "lexical_declaration" else "var"
                 for declarator in node.children:
-                    self._add(node, kind, declarator.child("name"))
+                    self._declare_names(node, kind, declarator.child("name"))
             case "for_in_statement" if (keyword := node.child("kind")) is not None:
-                self._add(keyword, "var" if keyword.kind == "var" else "lexical", node.child("left"))
+                self._declare_names(keyword, "var" if keyword.kind == "var" else "lexical", node.child("left"))
             case "class_declaration":
-                self._add(node, "lexical", node.child("name"))
+                self._declare_names(node, "lexical", node.child("name"))
             case "function_declaration" | "generator_function_declaration":
                 # A job is a module: only inside functions may a function be declared twice.
                 in_function = self._scope(node).kind in FUNCTIONS
-                self._add(node, "function" if in_function else "lexical", node.child("name"))
-                self._parameters(node)
+                self._declare_names(node, "function" if in_function else "lexical", node.child("name"))
+                self._declare_parameters(node)
             case "function_expression" | "generator_function" | "arrow_function" | "method_definition":
                 name = node.child("name")
                 if name is not None and node.kind != "method_definition":
                     self._record(node, Declaration(name.text, "self", name.line))
-                self._parameters(node)
+                self._declare_parameters(node)
             case "catch_clause":
                 for name in declared_names(node.child("parameter")):
                     self._record(node, Declaration(name.text, "parameter", name.line))
             case "import_clause":
                 for child in node.walk():
                     if child.kind == "identifier" and child.field != "name":
-                        self._add(node, "lexical", child)
+                        self._declare_names(node, "lexical", child)
                     elif child.kind == "import_specifier" and child.child("alias") is None:
-                        self._add(node, "lexical", child.child("name"))
+                        self._declare_names(node, "lexical", child.child("name"))
             case _:
                 pass
 
-    def _parameters(self, function: Node) -> None:
+    def _declare_parameters(self, function: Node) -> None:
         for field in ("parameters", "parameter"):
             for name in declared_names(function.child(field)):
                 self._record(function, Declaration(name.text, "parameter", name.line))
 
-    def _add(self, at: Node, kind: Kind, pattern: Node | None) -> None:
+    def _declare_names(self, node: Node, kind: Kind, pattern: Node | None) -> None:
         for name in declared_names(pattern):
             declaration = Declaration(name.text, kind, name.line)
-            scope = self._scope(at)
+            scope = self._scope(node)
             # A `var` belongs to the function, and conflicts with its name in every block in between. A second `var` of
             # the name adds nothing.
-            while kind == "var" and scope.kind not in _HOLD_VARS and not self._has_var(scope, declaration.name):
+            while kind == "var" and scope.kind not in _VAR_SCOPES and not self._has_var(scope, declaration.name):
                 self._record(scope, declaration)
                 scope = self._scope(scope)
             self._record(scope, declaration)
@@ -116,10 +116,10 @@ class Scopes:
     def _scope(self, node: Node) -> Node:
         """Return the scope of a declaration at a node. A function's body and its parameters are one scope."""
         for outer in node.ancestors():
-            if outer.kind in _BLOCKS:
+            if outer.kind in _SCOPE_KINDS:
                 parent = outer.parent
-                shared = outer.kind == "statement_block" and parent is not None and outer.field == "body"
-                if shared and parent is not None and parent.kind in (*FUNCTIONS, "catch_clause"):
+                is_body = outer.kind == "statement_block" and parent is not None and outer.field == "body"
+                if is_body and parent is not None and parent.kind in (*FUNCTIONS, "catch_clause"):
                     return parent
                 return outer
         return self._root

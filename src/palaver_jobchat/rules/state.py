@@ -87,11 +87,11 @@ def ends(statement: Node) -> bool:
             return _loop_ends(statement)
         case "labeled_statement":
             body, label = statement.child("body"), statement.child("label")
-            broken = any(
+            has_break = any(
                 node.kind == "break_statement" and label is not None and _label(node) == label.text
                 for node in statement.walk(skip_inside=FUNCTIONS)
             )
-            return body is not None and not broken and ends(body)
+            return body is not None and not has_break and ends(body)
         case _:
             return False
 

@@ -30,8 +30,8 @@ def _check_no_import(job: Job) -> Iterator[Remark]:
                 callee = node.child("function")
                 if callee is None:
                     continue
-                required = callee.kind == "identifier" and callee.text == "require"
-                if callee.kind == "import" or (required and job.scopes.binding(callee) is None):
+                is_require = callee.kind == "identifier" and callee.text == "require"
+                if callee.kind == "import" or (is_require and job.scopes.binding(callee) is None):
                     yield Remark(
                         "error", node.line, f"A job cannot use `{callee.text}`: it has its adaptor's functions."
                     )
@@ -117,7 +117,7 @@ def _check_no_duplicate_declarations(job: Job) -> Iterator[Remark]:
     reported: set[tuple[str, int, int]] = set()
     for declared in job.scopes.declared.values():
         for declarations in declared.values():
-            pair = _clash(declarations)
+            pair = _find_clash(declarations)
             if pair is None or (key := (pair[0].name, pair[0].line, pair[1].line)) in reported:
                 continue
             reported.add(key)
@@ -125,13 +125,13 @@ def _check_no_duplicate_declarations(job: Job) -> Iterator[Remark]:
             yield Remark("error", second.line, f"`{first.name}` is already declared in line {first.line}.")
 
 
-def _clash(declarations: list[Declaration]) -> tuple[Declaration, Declaration] | None:
+def _find_clash(declarations: list[Declaration]) -> tuple[Declaration, Declaration] | None:
     """Return the first two conflicting declarations of a name. `var`, functions and one parameter don't conflict."""
     by_kind: dict[str, Declaration] = {}
     for declaration in declarations:
-        clashing = ("lexical", "parameter") if declaration.kind == "parameter" else ("lexical",)
+        other_kinds = ("lexical", "parameter") if declaration.kind == "parameter" else ("lexical",)
         other = next(
-            (by_kind[kind] for kind in (by_kind if declaration.kind == "lexical" else clashing) if kind in by_kind),
+            (by_kind[kind] for kind in (by_kind if declaration.kind == "lexical" else other_kinds) if kind in by_kind),
             None,
         )
         if other is not None:

@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._exchange: HttpExchange | None = None
         self._task: asyncio.Future[None] | None = None
-        self._lost = asyncio.Event()
+        self._connection_lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has no common base class.
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         """Cancel the handler."""
         del exc
         self._open.discard(self)
-        self._lost.set()
+        self._connection_lost.set()
         if self._exchange is not None and self._transport is not None:
             self._exchange.is_disconnected = True
         self._transport = None
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
 
     async def aclose(self) -> None:
         self.close()
-        await self._lost.wait()
+        await self._connection_lost.wait()
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
@@ -283,7 +283,7 @@ class FakeAnthropic:
         """All requests, including rejected ones."""
         self.connections = 0
         """Number of connections so far."""
-        self._choose = script if callable(script) else _in_order(read_script(list(script)))
+        self._choose = script if callable(script) else _step_sequence(read_script(list(script)))
         self._port = port
         self._numbers = itertools.count(1)
         self._open: set[Connection] = set()
@@ -344,7 +344,7 @@ class FakeAnthropic:
     async def _serve(self) -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         self._stop = lambda: loop.call_soon_threadsafe(stopped.set)
-        server = await loop.create_server(self._connected, "127.0.0.1", self._port, backlog=1024)
+        server = await loop.create_server(self._create_connection, "127.0.0.1", self._port, backlog=1024)
         self._started.set_result(server.sockets[0].getsockname()[1])
         await stopped.wait()
         server.close()
@@ -352,7 +352,7 @@ class FakeAnthropic:
             await connection.aclose()
         await server.wait_closed()
 
-    def _connected(self) -> Connection:
+    def _create_connection(self) -> Connection:
         self.connections += 1
         return Connection(self._answer, self._open)
 
@@ -397,7 +397,7 @@ def serve(script: Sequence[Any] | StepChooser, *, port: int = 0, ready: Callable
         threading.Event().wait()
 
 
-def _in_order(steps: list[ScriptStep]) -> StepChooser:
+def _step_sequence(steps: list[ScriptStep]) -> StepChooser:
     remaining: Iterator[ScriptStep] = iter(steps)
     return lambda _: next(remaining)
 
