@@ -1,14 +1,17 @@
-"""The figures that README shows, in one command: `make bench`, or `python -m benchmarks` from the project's folder.
+"""The benchmarks behind README's table, in one command: `make bench`, or `python -m benchmarks` in the repository.
 
 parts/      the measurements, one module each, all with one function: measure(context) -> figures
-figures     a measured value, its goal, and the table of all of them
-stand       what every part is given: how long to take, a folder to write to
-machine     cores, memory, file limits: what the operating system knows
-servers     Palaver and the bare application, each in a process of its own
-raw         the bare application: ready bytes, the most that a Python application can do on this server
-payloads/   values with conversations in them, in every dialect and place, and decoys
-traces/     the load of the part about traces, and how each of its figures is measured
-peers/      other people's servers, in environments of their own
-workflows   what Palaver serves while it is measured
-load        requests from outside, by a small C program (generator.c), or without a compiler by generator.py
+figures     measured values with their goals, and the table of them
+report      the last measurement: docs/benchmarks.json, docs/benchmarks.md and README's table
+context     the context of a part: how thoroughly to measure, and a folder to write to
+machine     cores, memory, processor time and file limits, from the operating system
+servers     run Palaver and the bare application, each in its own process
+bare_app    the bare application: sends prepared bytes, the upper limit of a Python application on this server
+workflows   the workflows that Palaver serves while it is measured
+load        requests from another process: a small C program (generator.c), or generator.py without a compiler
+rounds      rounds of load on several servers in turn
+browser     Chromium, and the tasks of a page's main thread
+payloads/   values that contain conversations, in every dialect and envelope, and decoys
+traces/     the load of the part about traces, and the measurement of each of its figures
+peers/      other projects' servers, in their own environments
 """

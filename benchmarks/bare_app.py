@@ -25,7 +25,7 @@ _REQUEST = ResponsesRequest(profile="invocations", stream=True, model="tokens", 
 
 
 def _event_batches(tokens: Sequence[str]) -> list[Sequence[Event]]:
-    """The events of a run that streams these tokens, in batches."""
+    """Return the events of a run that streams these tokens, in batches."""
     grammar = Grammar(_RUN.run_id)
     end = RunFinished(at=_RUN.at)
     return [grammar.start(_RUN), *(grammar.text(token) for token in tokens), grammar.end(end)]
@@ -35,10 +35,10 @@ class PreparedStream:
     """The stream that Palaver sends for the workflow `tokens`, in the same chunks."""
 
     def __init__(self, frames: Callable[[Event], bytes]) -> None:
-        pieces = [piece for batch in _event_batches(TOKENS) if (piece := b"".join(map(frames, batch)))]
-        self.events = sum(piece.count(b"\n\n") for piece in pieces)
+        chunks = [chunk for batch in _event_batches(TOKENS) if (chunk := b"".join(map(frames, batch)))]
+        self.events = sum(chunk.count(b"\n\n") for chunk in chunks)
         """Number of server-sent events of one answer."""
-        self.sends = [{"type": "http.response.body", "body": piece, "more_body": True} for piece in pieces]
+        self.sends = [{"type": "http.response.body", "body": chunk, "more_body": True} for chunk in chunks]
         self.sends[-1]["more_body"] = False
 
 
@@ -48,7 +48,7 @@ _ANSWER_BODY = responses.encode_response(
     [event for batch in _event_batches(["Hello there"]) for event in batch], _REQUEST, status=200
 ).body
 
-_STREAM = {
+_STREAM_START = {
     "type": "http.response.start",
     "status": 200,
     "headers": [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")],
@@ -57,7 +57,7 @@ _HEALTH = b'{"status":"ok"}'
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """ASGI."""
+    """Answer like Palaver with benchmarks.workflows."""
     if scope["type"] == "lifespan":
         await _lifespan(receive, send)
         return
@@ -70,18 +70,18 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         case "/say/invocations":
             await _answer(send, _ANSWER_BODY)
         case "/idle/invoke":
-            await send(_STREAM)
+            await send(_STREAM_START)
             await send(RECORDS.sends[0])
-            await receive()  # Until the client leaves.
+            await receive()  # Until the client disconnects.
         case "/echo/invoke":
             await _answer(send, body)
         case _:
             await _answer(send, _HEALTH)
 
 
-async def _stream(send: Any, ready: PreparedStream) -> None:
-    await send(_STREAM)
-    for message in ready.sends:
+async def _stream(send: Any, prepared: PreparedStream) -> None:
+    await send(_STREAM_START)
+    for message in prepared.sends:
         await send(message)
         await asyncio.sleep(0)
 

@@ -12,11 +12,11 @@ from tests import chromium
 _LAPTOP: ViewportSize = {"width": 1280, "height": 800}
 _TIMEOUT_MS = 60_000
 _TRACE_CATEGORY = "disabled-by-default-devtools.timeline"
-"""The category of DevTools that records tasks; recording costs about a microsecond per task."""
+"""The DevTools category that contains tasks. Recording takes about a microsecond per task."""
 
 
 class LongestTask(msgspec.Struct, frozen=True):
-    """The longest task of a thread, in milliseconds; the page handles no input meanwhile."""
+    """The longest task of a thread, in milliseconds. The page handles no input during a task."""
 
     task: float = 0
     processor: float = 0
@@ -83,12 +83,12 @@ class _Trace(msgspec.Struct, rename={"events": "traceEvents"}):
 def find_longest_task(trace: bytes) -> LongestTask:
     """Return the longest task of the pages' main threads in a recorded trace."""
     events = msgspec.json.decode(trace, type=_Trace).events
-    main = {
+    main_threads = {
         (event.pid, event.tid)
         for event in events
         if event.name == "thread_name" and b"CrRendererMain" in bytes(event.args)
     }
-    tasks = [event for event in events if event.name == "RunTask" and (event.pid, event.tid) in main]
+    tasks = [event for event in events if event.name == "RunTask" and (event.pid, event.tid) in main_threads]
     if not tasks:
         raise MeasurementError("the browser did not tell what its page did")
     # The browser samples the thread's clock: sometimes a task's processor time exceeds its duration.

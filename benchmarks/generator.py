@@ -48,7 +48,7 @@ class _Connection(asyncio.Protocol):
         self._closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is not a subclass.
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass of asyncio's.
         self._send_request()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's interface
@@ -65,7 +65,7 @@ class _Connection(asyncio.Protocol):
         self._remaining_bytes = 0
         self._chunked = False
         self._tail = b""
-        self._events = 0
+        self._event_count = 0
         self._counters.started += 1
         self._sent_at = time.monotonic()
         self._transport.write(self._counters.request)
@@ -94,11 +94,11 @@ class _Connection(asyncio.Protocol):
             return
         counters, now = self._counters, time.monotonic()
         in_window = counters.window_start <= now < counters.window_end
-        if not self._events:
+        if not self._event_count:
             counters.held += 1
             if in_window:
                 counters.firsts.append(now - self._sent_at)
-        self._events += events
+        self._event_count += events
         counters.events_all += events
         if in_window:
             counters.events += events
@@ -106,7 +106,7 @@ class _Connection(asyncio.Protocol):
     def _end(self) -> None:
         counters, now = self._counters, time.monotonic()
         self._complete = True
-        if counters.expected not in (-1, self._events):
+        if counters.expected not in (-1, self._event_count):
             counters.wrong += 1
         if counters.window_start <= now < counters.window_end:
             counters.requests += 1
@@ -119,8 +119,8 @@ class _Connection(asyncio.Protocol):
 
 async def _generate_load(options: Mapping[str, str]) -> None:
     counters = _Counters(options)
-    connection_count, hold = int(options.get("connections", 1)), options.get("hold") == "1"
-    started_at, used = time.monotonic(), time.process_time()
+    connection_count, hold_open = int(options.get("connections", 1)), options.get("hold") == "1"
+    started_at, processor_start = time.monotonic(), time.process_time()
     next_open_at = started_at
     connections: list[_Connection] = []
     while len(connections) < min(connection_count, counters.max_requests) and time.monotonic() < counters.window_end:
@@ -130,7 +130,7 @@ async def _generate_load(options: Mapping[str, str]) -> None:
         connections.append(connection)
         next_open_at += 1 / float(options.get("opened_per_second", 1e9))
         await asyncio.sleep(next_open_at - time.monotonic())
-    if hold:
+    if hold_open:
         while counters.held + counters.failed < connection_count and time.monotonic() < counters.window_end:  # noqa: ASYNC110 - no event per event
             await asyncio.sleep(0.01)
     else:
@@ -150,10 +150,10 @@ async def _generate_load(options: Mapping[str, str]) -> None:
         "first_event_ms": median(counters.firsts or [0]) * 1e3,
         "latency_ms": median(counters.latencies or [0]) * 1e3,
         "reads": counters.reads,
-        "busy": (time.process_time() - used) / (end - started_at),
+        "busy": (time.process_time() - processor_start) / (end - started_at),
     }
     print(msgspec.json.encode(result).decode(), flush=True)
-    if hold:
+    if hold_open:
         await asyncio.to_thread(sys.stdin.buffer.read)
 
 

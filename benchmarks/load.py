@@ -18,8 +18,8 @@ SSE = "text/event-stream"
 CHAT_BODY = '{"messages":[{"role":"user","content":"Hello"}]}'
 """The body of a call to a chat."""
 
-_SOURCE = Path(__file__).with_name("generator.c")
-_GRACE_S = 20  # After its time, before a generator counts as failed.
+_GENERATOR_SOURCE = Path(__file__).with_name("generator.c")
+_GRACE_S = 20  # A generator that runs longer than planned by this counts as failed.
 
 
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,15 +67,15 @@ def run_load(
 def hold_streams(
     context: BenchmarkContext, server: Server, path: str, *, connections: int, opened_per_second: int, **options: object
 ) -> Iterator[LoadResult]:
-    """Keep that many streams open inside the block, each after its first event."""
+    """Keep `connections` streams open inside the block, each after its first event."""
     seconds = 2 * connections / opened_per_second + 5
     arguments = {"port": server.port, "path": path, "seconds": seconds, "connections": connections, **options}
     with _start_generator(context, {**arguments, "hold": 1, "opened_per_second": opened_per_second}) as process:
         assert process.stdout is not None
-        counted = _parse_result(process.stdout.readline(), server)  # The generator has a deadline.
-        if counted.held < connections:
-            raise MeasurementError(f"{server.name} held {counted.held} of {connections} streams")
-        yield counted
+        result = _parse_result(process.stdout.readline(), server)  # Returns, because the generator has a deadline.
+        if result.held < connections:
+            raise MeasurementError(f"{server.name} held {result.held} of {connections} streams")
+        yield result
 
 
 @cache
@@ -84,9 +84,11 @@ def compile_generator(folder: Path) -> Path | None:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
-    built = folder / "generator"
-    result = subprocess.run([compiler, "-O2", "-o", built, _SOURCE], capture_output=True, timeout=60, check=False)
-    return built if result.returncode == 0 else None
+    executable = folder / "generator"
+    process = subprocess.run(
+        [compiler, "-O2", "-o", executable, _GENERATOR_SOURCE], capture_output=True, timeout=60, check=False
+    )
+    return executable if process.returncode == 0 else None
 
 
 def describe_generator(context: BenchmarkContext) -> str:
@@ -98,8 +100,10 @@ def describe_generator(context: BenchmarkContext) -> str:
 
 @contextmanager
 def _start_generator(context: BenchmarkContext, options: dict[str, object]) -> Iterator[subprocess.Popen[bytes]]:
-    built = compile_generator(context.folder)
-    command: Sequence[str | Path] = [built] if built else [sys.executable, Path(__file__).with_name("generator.py")]
+    executable = compile_generator(context.folder)
+    command: Sequence[str | Path] = (
+        [executable] if executable else [sys.executable, Path(__file__).with_name("generator.py")]
+    )
     with machine.pin_to_core(machine.LOAD_CORE):
         process = subprocess.Popen(
             [*command, *(f"{name}={value}" for name, value in options.items())],
@@ -118,11 +122,9 @@ def _start_generator(context: BenchmarkContext, options: dict[str, object]) -> I
 
 def _parse_result(output: bytes, server: Server) -> LoadResult:
     try:
-        counted = msgspec.json.decode(output, type=LoadResult)
+        result = msgspec.json.decode(output, type=LoadResult)
     except msgspec.MsgspecError:
         raise MeasurementError(f"the load on {server.name} counted nothing") from None
-    if counted.failed or counted.wrong:
-        raise MeasurementError(
-            f"of the answers of {server.name} {counted.failed} failed and {counted.wrong} were wrong"
-        )
-    return counted
+    if result.failed or result.wrong:
+        raise MeasurementError(f"of the answers of {server.name} {result.failed} failed and {result.wrong} were wrong")
+    return result

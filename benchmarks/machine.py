@@ -54,7 +54,7 @@ def memory(pid: int) -> Memory:
 
 
 def processor_seconds(pid: int) -> float:
-    """User and system time of a process so far; 0 if unknown."""
+    """Return the user and system time of a process so far; 0 if unknown."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -86,7 +86,7 @@ def wait_until_idle(pid: int) -> None:
 
 
 def busy_seconds() -> float:
-    """Busy time so far of the servers' and the load's core, by any process; 0 if unknown."""
+    """Return the busy time so far of the servers' and the load's core, by any process; 0 if unknown."""
     try:
         lines = Path("/proc/stat").read_text().splitlines()
     except OSError:
@@ -109,5 +109,5 @@ def raise_file_limit(count: int) -> None:
 
 def free_port() -> int:
     """Return a port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

@@ -50,7 +50,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def load_average() -> float:
-    """Load average of the last minute; 0 if unknown."""
+    """Return the load average of the last minute; 0 if unknown."""
     return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0
 
 
@@ -82,8 +82,8 @@ def save_parts(measured: Parts, order: list[str]) -> None:
 def render_page(parts: Parts) -> str:
     """Render docs/benchmarks.md."""
     sections = [
-        f"## {name}\n\n{one.where}; {one.day}, load {one.load:g} before\n\n{table(one.figures)}\n"
-        for name, one in parts.items()
+        f"## {name}\n\n{part.where}; {part.day}, load {part.load:g} before\n\n{table(part.figures)}\n"
+        for name, part in parts.items()
     ]
     return "\n".join([INTRODUCTION, *sections])
 
@@ -108,4 +108,4 @@ def _line(row: Row, parts: Parts) -> str:
 
 def _find_figure(name: str, parts: Parts) -> Figure | None:
     part, _, figure = name.partition(": ")
-    return next((one for one in parts[part].figures if one.name == figure), None) if part in parts else None
+    return next((entry for entry in parts[part].figures if entry.name == figure), None) if part in parts else None

@@ -33,12 +33,12 @@ class Round(msgspec.Struct, frozen=True):
     """Results of one server in one round."""
 
     streams: LoadResult
-    alone: LoadResult
+    single_client: LoadResult
     """Streams of a single client."""
     echoes: LoadResult
     microseconds: float
     """Processor time of the server per event."""
-    others: float
+    other_load: float
     """Share of a core used by other processes during the streams."""
 
 
@@ -46,27 +46,27 @@ def undisturbed_rounds(context: BenchmarkContext, plans: Mapping[Server, Request
     """Run rounds of all servers in turn; rounds disturbed by other processes are repeated, up to a limit."""
     target, limit = context.choose(full=(3, 7), quick=(1, 1))
     calm: list[list[Round]] = []
-    other_load: list[list[Round]] = []
-    while len(calm) < target and len(calm) + len(other_load) < limit:
+    disturbed: list[list[Round]] = []
+    while len(calm) < target and len(calm) + len(disturbed) < limit:
         rounds = [_run_round(context, server, plan) for server, plan in plans.items()]
-        (calm if max_other_load(rounds) < MAX_OTHER_LOAD else other_load).append(rounds)
-    return (calm + sorted(other_load, key=max_other_load))[:target]
+        (calm if max_other_load(rounds) < MAX_OTHER_LOAD else disturbed).append(rounds)
+    return (calm + sorted(disturbed, key=max_other_load))[:target]
 
 
 def max_other_load(rounds: Sequence[Round]) -> float:
     """Return the largest share of a core used by other processes."""
-    return max(each.others for each in rounds)
+    return max(round_.other_load for round_ in rounds)
 
 
 def _run_round(context: BenchmarkContext, server: Server, plan: RequestPlan) -> Round:
     seconds = context.choose(full=3.0, quick=0.5)
     options = {"accept": plan.accept, "body": plan.stream_body, "expected": plan.events}
-    since, busy, before = time.perf_counter(), machine.busy_seconds(), machine.processor_seconds(server.pid)
+    started_at, busy, before = time.perf_counter(), machine.busy_seconds(), machine.processor_seconds(server.pid)
     streams = load.run_load(context, server, plan.streams, connections=CLIENTS, seconds=seconds, **options)
     processor = machine.processor_seconds(server.pid) - before
-    other_load = (machine.busy_seconds() - busy - processor) / (time.perf_counter() - since) - streams.busy
+    other_load = (machine.busy_seconds() - busy - processor) / (time.perf_counter() - started_at) - streams.busy
     calls = context.choose(full=300, quick=20)
-    alone = load.run_load(context, server, plan.streams, requests=calls, seconds=seconds, warm_up=0, **options)
+    single_client = load.run_load(context, server, plan.streams, requests=calls, seconds=seconds, warm_up=0, **options)
     options = {"body": plan.echo_body, "expected": 0}
     echoes = load.run_load(context, server, plan.echoes, connections=CLIENTS, seconds=seconds / 2, **options)
-    return Round(streams, alone, echoes, processor / streams.events_all * 1e6, max(0.0, other_load))
+    return Round(streams, single_client, echoes, processor / streams.events_all * 1e6, max(0.0, other_load))

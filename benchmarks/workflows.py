@@ -12,7 +12,7 @@ TOKENS = [f"token{number} " for number in range(200)]
 
 @chat
 async def tokens(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa: ARG001 - a chat takes a history
-    """Short pieces of text, one per turn of the loop, as when a model's tokens arrive one at a time."""
+    """Yields short texts, one per iteration of the event loop, like a model whose tokens arrive one at a time."""
     for token in TOKENS:
         yield token
         await asyncio.sleep(0)
@@ -20,20 +20,20 @@ async def tokens(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa:
 
 @chat
 async def idle(messages: list[Message]) -> AsyncGenerator[str, None]:  # noqa: ARG001
-    """One piece of text, then silence."""
+    """Yields one text, then nothing more."""
     yield "Let me think. "
     await asyncio.get_running_loop().create_future()  # The cheapest way to wait.
 
 
 @chat
 async def say(messages: list[Message]) -> str:
-    """The last message again."""
+    """Repeats the last message."""
     return messages[-1].text
 
 
 @chat
 async def look(messages: list[Message]) -> AsyncGenerator[ToolCall | ToolResult | str, None]:  # noqa: ARG001
-    """A tool is asked, and its answer told."""
+    """Calls a tool, and answers with its result."""
     yield ToolCall("call_1", "weather", '{"city":"Oslo"}')
     yield ToolResult("call_1", {"celsius": 3, "sky": "clear"})
     yield "It is cold in Oslo."
@@ -41,12 +41,12 @@ async def look(messages: list[Message]) -> AsyncGenerator[ToolCall | ToolResult 
 
 @workflow
 def block(seconds: float) -> str:
-    """Sync code that holds its thread."""
+    """Blocks its thread, as sync code does."""
     time.sleep(seconds)
     return "done"
 
 
 @workflow
 async def echo(**inputs: Any) -> dict[str, Any]:
-    """The inputs."""
+    """Returns its inputs."""
     return inputs

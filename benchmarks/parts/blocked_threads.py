@@ -20,9 +20,9 @@ _CALLS = 200
 def measure(context: BenchmarkContext) -> Iterator[Figure]:
     seconds = context.choose(full=5.0, quick=1.0)
     with servers.run_palaver(context) as server, machine.pin_to_core(machine.LOAD_CORE):
-        with closing(_connection(server)) as warm:
-            _call(warm, "echo", number=0)
-        milliseconds = _while_blocked(server, seconds)
+        with closing(_connection(server)) as connection:
+            _call(connection, "echo", number=0)
+        milliseconds = _times_while_blocked(server, seconds)
     yield Figure(
         name="answer while others block",
         value=max(milliseconds),
@@ -33,7 +33,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     )
 
 
-def _while_blocked(server: Server, seconds: float) -> list[float]:
+def _times_while_blocked(server: Server, seconds: float) -> list[float]:
     with ExitStack() as stack:
         blocked = [stack.enter_context(closing(_connection(server))) for _ in range(_BLOCKED_RUNS)]
         for connection in blocked:
@@ -56,8 +56,8 @@ def _while_blocked(server: Server, seconds: float) -> list[float]:
 
 
 def _check_blocked(server: Server) -> None:
-    _, figures = servers.get(server.port, "/metrics")
-    if b"\npalaver_threads_busy %.1f\n" % _BLOCKED_RUNS not in figures:
+    _, metrics = servers.get(server.port, "/metrics")
+    if b"\npalaver_threads_busy %.1f\n" % _BLOCKED_RUNS not in metrics:
         raise MeasurementError(f"not all of {_BLOCKED_RUNS} blocking runs were under way")
 
 

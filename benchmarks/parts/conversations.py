@@ -18,7 +18,7 @@ from palaver.storage.database import open_database
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 
-_SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+_FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
 _TURNS = 10
 _ANSWER = "Take the tram to the square, change there, and follow the river for about ten minutes. "
 _BATCH_THREADS = 500
@@ -36,8 +36,8 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
                 f"/v1/conversations/{_thread_id(number)}/items?limit=100"
             ),
         }
-        for name, path_of in paths.items():
-            milliseconds = _response_times_ms(server.port, path_of, count, context.choose(full=300, quick=20))
+        for name, make_path in paths.items():
+            milliseconds = _response_times_ms(server.port, make_path, count, context.choose(full=300, quick=20))
             yield Figure(
                 name=name.format(f"{count:,}"),
                 value=median(milliseconds),
@@ -49,11 +49,11 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
             )
 
 
-def _response_times_ms(port: int, path_of: Callable[[int], str], count: int, times: int) -> list[float]:
+def _response_times_ms(port: int, make_path: Callable[[int], str], count: int, times: int) -> list[float]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     milliseconds: list[float] = []
     for number in range(times):
-        path = path_of(number * 7919 % count)
+        path = make_path(number * 7919 % count)
         since = time.perf_counter()
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -78,7 +78,7 @@ def _add(db: Connection, first: int, end: int) -> None:
             for turn in range(_TURNS)
             for message in (Message.user(f"Question {turn} of {number}?"), Message.assistant(_ANSWER * 3))
         ]
-        new = NewThread(id=_thread_id(number), at=_SINCE + timedelta(seconds=number), workflow="tokens")
+        new = NewThread(id=_thread_id(number), at=_FIRST_START + timedelta(seconds=number), workflow="tokens")
         threads.create_thread(db, "default", new, messages)
 
 

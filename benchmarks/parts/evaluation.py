@@ -35,7 +35,7 @@ class EvaluationCost(msgspec.Struct, frozen=True):
     seconds: float
     processor: float
     """Seconds of processor time of the whole server."""
-    settled: int
+    early: int
     """Resident KiB after a tenth of the cells."""
     last: int
     """Resident KiB at the end."""
@@ -47,7 +47,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     with _run_server(context) as server:
         testset = _import_testset(server, _rows(cells))
         first = _run_evaluation(server, testset, cells)
-        yield from _cost(first, cells, baseline)
+        yield from _cost_figures(first, cells, baseline)
         second = _run_evaluation(server, testset, cells)
         first_ms = _request_ms(server, f"/api/evaluations/{second.id}/summary")
         summary = _response_figure(server, f"/api/evaluations/{first.id}/summary", f"summary of {cells:,} × 3", 300)
@@ -70,8 +70,8 @@ def _run_server(context: BenchmarkContext) -> AbstractContextManager[Server]:
     return servers.run_palaver(context, db=path, record="full", core=None, PALAVER_RATE_PER_MINUTE="0")
 
 
-def _cost(cost: EvaluationCost, cells: int, baseline: float) -> Iterator[Figure]:
-    each = cost.processor / cells * 1000
+def _cost_figures(cost: EvaluationCost, cells: int, baseline: float) -> Iterator[Figure]:
+    cell_ms = cost.processor / cells * 1000
     yield Figure(
         name=f"evaluation of {cells:,} cells",
         value=cost.seconds,
@@ -81,18 +81,18 @@ def _cost(cost: EvaluationCost, cells: int, baseline: float) -> Iterator[Figure]
     )
     yield Figure(
         name="evaluation, processor time of a cell",
-        value=each - baseline,
+        value=cell_ms - baseline,
         unit="ms",
         goal=at_most(5),
-        how=f"{each:.2f} ms of the whole server, with runs and traces, less {baseline:.3f} ms of a bare loop that "
+        how=f"{cell_ms:.2f} ms of the whole server, with runs and traces, less {baseline:.3f} ms of a bare loop that "
         f"calls the function and inserts {_BATCH} rows at a time",
     )
     yield Figure(
         name=f"evaluation, memory from cell {cells // 10:,} to {cells:,}",
-        value=(cost.last - cost.settled) / 1024,
+        value=(cost.last - cost.early) / 1024,
         unit="MB",
         goal=at_most(20),
-        how=f"resident: {cost.settled / 1024:.0f} MB, then {cost.last / 1024:.0f} MB",
+        how=f"resident: {cost.early / 1024:.0f} MB, then {cost.last / 1024:.0f} MB",
     )
 
 
@@ -177,10 +177,10 @@ def _evaluation_request(testset: str) -> dict[str, Any]:
 def _run_evaluation(server: Server, testset: str, cells: int) -> EvaluationCost:
     processor, since = machine.processor_seconds(server.pid), time.perf_counter()
     evaluation = servers.request_json(server, "POST", "/api/evaluations", _evaluation_request(testset))["id"]
-    settled = 0
+    early = 0
     while (state := servers.request_json(server, "GET", f"/api/evaluations/{evaluation}"))["ended_at"] is None:
-        if not settled and state["done"] >= cells // 10:
-            settled = machine.memory(server.pid).resident
+        if not early and state["done"] >= cells // 10:
+            early = machine.memory(server.pid).resident
         if time.perf_counter() - since > _TIMEOUT_S:
             raise MeasurementError(f"the evaluation did not end: {state}")
         time.sleep(0.1)
@@ -189,7 +189,7 @@ def _run_evaluation(server: Server, testset: str, cells: int) -> EvaluationCost:
         raise MeasurementError(f"the evaluation ended as {state['state']}")
     time.sleep(1)  # Traces are stored a moment later, and count.
     last = machine.memory(server.pid).resident
-    return EvaluationCost(evaluation, seconds, machine.processor_seconds(server.pid) - processor, settled or last, last)
+    return EvaluationCost(evaluation, seconds, machine.processor_seconds(server.pid) - processor, early or last, last)
 
 
 def _import_testset(server: Server, rows: list[dict[str, Any]]) -> str:

@@ -33,25 +33,28 @@ class ExtractionCost(msgspec.Struct):
     payload: Payload
     parse: int
     texts: int
-    """To parse the JSON texts in the payload, which only the extended search opens."""
+    """Parsing the JSON texts in the payload, which only the extended search does."""
     strict: int
     extended: int
 
-    def yardstick(self, mode: Mode) -> int:
+    def baseline(self, mode: Mode) -> int:
         return self.parse + (self.texts if mode == "extended" else 0)
 
     def ratio(self, mode: Mode) -> float:
-        return getattr(self, mode) / self.yardstick(mode)
+        return getattr(self, mode) / self.baseline(mode)
 
 
 def measure(context: BenchmarkContext) -> Iterator[Figure]:
     count, rounds = context.choose(full=COUNT, quick=COUNT // 20), context.choose(full=7, quick=3)
     costs = measure_costs(payloads(count), rounds)
     size, parse = _totals(costs)
-    of = f"{len(costs):,} payloads, {size:.0f} MB, best of {rounds} each; msgspec parses them in {parse:.0f} ms"
-    yield _overall_figure(costs, "strict", at_most(0.6, must=1), of)
-    bare = sum(cost.extended for cost in costs) / sum(cost.parse for cost in costs)
-    how = f"every dialect, made messages of ours; JSON texts in payloads are parsed too on both sides, else {bare:.2f}"
+    how = f"{len(costs):,} payloads, {size:.0f} MB, best of {rounds} each; msgspec parses them in {parse:.0f} ms"
+    yield _overall_figure(costs, "strict", at_most(0.6, must=1), how)
+    ratio_without_texts = sum(cost.extended for cost in costs) / sum(cost.parse for cost in costs)
+    how = (
+        "every dialect, made messages of ours; JSON texts in payloads are parsed too on both sides, "
+        f"else {ratio_without_texts:.2f}"
+    )
     yield _overall_figure(costs, "extended", at_most(6), how)
     yield _worst_figure(costs, "strict", at_most(3), rounds)
     yield _worst_figure(costs, "extended", at_most(15), rounds)
@@ -73,7 +76,7 @@ def _measure_cost(payload: Payload, rounds: int, prefer: Prefer | None) -> Extra
     texts: list[int] = []
     strict: list[int] = []
     extended: list[int] = []
-    inner = payload.texts if payload.kind.endswith(TEXT_KINDS) else []
+    json_texts = payload.texts if payload.kind.endswith(TEXT_KINDS) else []
     for _ in range(rounds):
         for search, times in ((extract_chat_messages, strict), (read_conversation, extended)):
             started = time.perf_counter_ns()
@@ -85,19 +88,19 @@ def _measure_cost(payload: Payload, rounds: int, prefer: Prefer | None) -> Extra
             parse.append(parsed - started)
             del result, value  # Outside of the measured times.
         started = time.perf_counter_ns()
-        parsed_texts = [msgspec.json.decode(text) for text in inner]
+        parsed_texts = [msgspec.json.decode(text) for text in json_texts]
         texts.append(time.perf_counter_ns() - started if parsed_texts else 0)
         del parsed_texts
     return ExtractionCost(payload, min(parse), min(texts), min(strict), min(extended))
 
 
 def _totals(costs: Sequence[ExtractionCost]) -> tuple[float, float]:
-    """Megabytes, and milliseconds of parsing."""
+    """Return the megabytes, and the milliseconds of parsing."""
     return sum(len(cost.payload.data) for cost in costs) / 1e6, sum(cost.parse for cost in costs) / 1e6
 
 
 def _ratio(costs: Sequence[ExtractionCost], mode: Mode) -> float:
-    return sum(getattr(cost, mode) for cost in costs) / sum(cost.yardstick(mode) for cost in costs)
+    return sum(getattr(cost, mode) for cost in costs) / sum(cost.baseline(mode) for cost in costs)
 
 
 def _overall_figure(costs: Sequence[ExtractionCost], mode: Mode, goal: Goal, how: str) -> Figure:
@@ -144,7 +147,7 @@ def _memory_figure(messages: int) -> Figure:
 
 
 def _search_memory(search: Callable[[Any], object], value: object) -> tuple[int, int]:
-    """Peak bytes during the search, and bytes of its result."""
+    """Return the peak bytes during the search, and the bytes of its result."""
     gc.collect()  # So that no earlier garbage is freed meanwhile.
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()

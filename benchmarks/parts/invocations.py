@@ -46,24 +46,24 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         else f"; anybody else used {other_load:.0%} of a core: TOO MUCH, measure again"
     )
 
-    def figure(name: str, of: Callable[[Round], float], against: int, **more: object) -> Figure:
-        sample = [[of(each) for each in side] for side in sides]
-        ours, theirs = sample[1], sample[against]
-        peer = f"; MLflow's share {median(sample[2]) / median(theirs):.2f}" if against == 0 else ""
+    def figure(name: str, rate: Callable[[Round], float], baseline: int, **options: object) -> Figure:
+        sample = [[rate(round_) for round_ in side] for side in sides]
+        ours, theirs = sample[1], sample[baseline]
+        peer = f"; MLflow's share {median(sample[2]) / median(theirs):.2f}" if baseline == 0 else ""
         return Figure(
             name=name,
             value=median(ours) / median(theirs),
             spread=half_range([our / their for our, their in zip(ours, theirs, strict=True)]),
             how=f"{median(ours):,.0f} of {median(theirs):,.0f} per second, {CLIENTS} clients, "
             f"medians of {len(ours)} rounds{peer}{warning}",
-            **more,  # type: ignore[arg-type]
+            **options,  # type: ignore[arg-type]
         )
 
     yield figure("/invocations, events / bare ASGI", _events, 0, goal=at_least(0.7, must=0.6))
     yield figure("/invocations, events / MLflow", _events, 2, goal=at_least(2.5))
     yield figure("/invocations, whole answers / bare ASGI", _echoes, 0, goal=at_least(0.4))
     yield figure("/invocations, whole answers / MLflow", _echoes, 2)
-    firsts = [[each.alone.first_event_ms for each in side] for side in sides]
+    firsts = [[round_.single_client.first_event_ms for round_ in side] for side in sides]
     yield Figure(
         name="/invocations, first event",
         value=median(firsts[1]),

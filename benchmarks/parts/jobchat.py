@@ -65,12 +65,12 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
     )
 
 
-async def _measure_sequential(server: Server, model: int, times: int, pieces: int) -> list[Figure]:
+async def _measure_sequential(server: Server, model_port: int, times: int, pieces: int) -> list[Figure]:
     for _ in range(20):
         await _post(server.port, "/services/job_chat/stream", _PAYLOAD)
     first = [(await _post(server.port, "/services/job_chat/stream", _PAYLOAD)).first for _ in range(times)]
-    whole = [(await _post(server.port, "/services/job_chat", _PAYLOAD)).last for _ in range(times)]
-    direct = [(await _post(model, "/v1/messages", _MODEL_REQUEST)).last for _ in range(times)]
+    complete = [(await _post(server.port, "/services/job_chat", _PAYLOAD)).last for _ in range(times)]
+    direct = [(await _post(model_port, "/v1/messages", _MODEL_REQUEST)).last for _ in range(times)]
     return [
         Figure(
             name="Job Chat: request to first event",
@@ -81,20 +81,20 @@ async def _measure_sequential(server: Server, model: int, times: int, pieces: in
         ),
         Figure(
             name="Job Chat: added to the model's time",
-            value=_p95(whole) - median(direct),
+            value=_p95(complete) - median(direct),
             unit="ms",
             goal=at_most(20),
             how=f"p95 of {times} POSTs with a job of {len(_JOB) / 1000:.0f} KB, adaptor and {pieces:,} pieces of "
             f"documentation looked up, less the model's own {median(direct):.1f} ms; "
-            f"median {median(whole) - median(direct):.1f} ms",
+            f"median {median(complete) - median(direct):.1f} ms",
         ),
     ]
 
 
-async def _measure_concurrent(server: Server, model: int, chats: int) -> list[Figure]:
+async def _measure_concurrent(server: Server, model_port: int, chats: int) -> list[Figure]:
     await _post(server.port, "/services/job_chat/stream", _PAYLOAD)
     before = machine.memory(server.pid).resident
-    direct = await asyncio.gather(*(_post(model, "/v1/messages", _MODEL_REQUEST) for _ in range(chats)))
+    direct = await asyncio.gather(*(_post(model_port, "/v1/messages", _MODEL_REQUEST) for _ in range(chats)))
     since = time.perf_counter()
     running = [asyncio.create_task(_post(server.port, "/services/job_chat/stream", _PAYLOAD)) for _ in range(chats)]
     await asyncio.sleep(1.5)
@@ -162,10 +162,10 @@ async def _post(port: int, path: str, payload: dict[str, Any]) -> ChatAnswer:
     return ChatAnswer(first * 1e3, last * 1e3, bytes(content))
 
 
-def _measure_interpreters(context: BenchmarkContext, model: int, times: int) -> tuple[float, float]:
+def _measure_interpreters(context: BenchmarkContext, model_port: int, times: int) -> tuple[float, float]:
     """Milliseconds and peak KB of an interpreter."""
     milliseconds: list[float] = []
-    environment = {**context.environment, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}"}
+    environment = {**context.environment, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model_port}"}
     for _ in range(times):
         since = time.perf_counter()
         subprocess.run([sys.executable, "-c", _INTERPRETER_CODE], env=environment, check=True, stdin=subprocess.DEVNULL)
@@ -208,12 +208,12 @@ def _run_model(context: BenchmarkContext, script: list[dict[str, Any]]) -> Itera
 
 
 @contextmanager
-def _run_server(context: BenchmarkContext, model: int, index: Path) -> Iterator[Server]:
+def _run_server(context: BenchmarkContext, model_port: int, index: Path) -> Iterator[Server]:
     port = machine.free_port()
     command = [*_command("palaver"), "serve", "palaver_jobchat:app", "--port", str(port)]
     command += ["--db", str(context.folder / f"{port}.db")]
     environment = {
-        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}",
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model_port}",
         "ANTHROPIC_API_KEY": "sk-ant-benchmark",
         "PALAVER_JOBCHAT_ONLINE": "0",
         "PALAVER_JOBCHAT_INDEX": str(index),

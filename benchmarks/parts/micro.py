@@ -24,16 +24,17 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         frames(event)
     delta = grammar.text(_TOKEN)[0]
 
-    ready = _nanoseconds(context, "encode(delta)", encode=encode, delta=delta)
-    made = _nanoseconds(
+    encoding_ns = _nanoseconds(context, "encode(delta)", encode=encode, delta=delta)
+    creation_ns = _nanoseconds(
         context, "encode(TextDelta(7, item, token))", encode=encode, TextDelta=TextDelta, item=_ITEM, token=_TOKEN
     )
     yield Figure(
         name="delta: made and encoded / encoded",
-        value=made / ready,
+        value=creation_ns / encoding_ns,
         unit="×",
         goal=at_most(2),
-        how=f"TextDelta(…) and msgspec's encoder {made:.0f} ns, the encoder alone on a ready one {ready:.0f} ns",
+        how=f"TextDelta(…) and msgspec's encoder {creation_ns:.0f} ns, the encoder alone on a ready one "
+        f"{encoding_ns:.0f} ns",
     )
     yield Figure(
         name="delta: grammar",
@@ -57,10 +58,10 @@ def _fresh_text() -> Callable[[str], object]:
 
 
 def _nanoseconds(context: BenchmarkContext, statement: str, **names: object) -> float:
-    """The best of several repeats: disturbances only make a repeat slower."""
+    """Return the best of several repeats: disturbances only make a repeat slower."""
     number, repeats = context.choose(full=100_000, quick=20_000), context.choose(full=9, quick=3)
     # A grammar collects its events; each repeat gets a new one, or its lists would grow.
     timer = Timer(statement, "text = fresh()" if "fresh" in names else "pass", globals=names)
-    loop = Timer("pass")
-    best, empty = (min(each.repeat(repeats, number)) for each in (timer, loop))
+    empty_loop = Timer("pass")
+    best, empty = (min(candidate.repeat(repeats, number)) for candidate in (timer, empty_loop))
     return (best - empty) / number * 1e9

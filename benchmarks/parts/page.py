@@ -22,7 +22,7 @@ from tests.e2e.page_load import LONG_THREAD, first_paint, first_view_sizes, scro
 from tests.e2e.playground import cell, messages, open_six_cells
 
 _BUILD_DIR = Path(__file__).parents[2] / "src" / "palaver" / "web"
-_BARE = "/health"
+_BARE_PATH = "/health"
 _LAST_MESSAGE = len(LONG_THREAD["messages"]) - 1
 _TIMEOUT_MS = 60_000
 
@@ -71,32 +71,32 @@ async def _measure_page(context: BenchmarkContext, server: Server) -> list[Figur
 async def _figures(context: BenchmarkContext, chromium: Browser, server: Server) -> AsyncIterator[Figure]:
     yield await _paint_figure(chromium, server, context.choose(full=9, quick=2))
     thread: str = servers.request_json(server, "POST", "/api/threads", LONG_THREAD)["id"]
-    for work in _workloads(thread, up_to=context.choose(full=1701, quick=1901)):
+    for workload in _workloads(thread, up_to=context.choose(full=1701, quick=1901)):
         ours: list[LongestTask] = []
         bare: list[LongestTask] = []
         for _ in range(context.choose(full=5, quick=1)):
-            for action, results in ((work.bare, bare), (work.ours, ours)):
+            for action, results in ((workload.bare, bare), (workload.ours, ours)):
                 async with browser.open_page(chromium, server.port) as page:
                     results.append(await action(page))
-        yield _task_figure(work, ours, bare)
+        yield _task_figure(workload, ours, bare)
 
 
-def _task_figure(work: _Workload, ours: Sequence[LongestTask], bare: Sequence[LongestTask]) -> Figure:
-    results = [one.task for one in ours]
+def _task_figure(workload: _Workload, ours: Sequence[LongestTask], bare: Sequence[LongestTask]) -> Figure:
+    results = [task.task for task in ours]
     return Figure(
-        name=f"longest task, {work.name}",
+        name=f"longest task, {workload.name}",
         value=median(results),
         spread=half_range(results),
         unit="ms",
         goal=at_most(50),
-        how=f"of the page's main thread {work.how}; most processor time of one {_processor_text(ours)}; a bare page "
-        f"that shows the same text {median(one.task for one in bare):.0f} ms, {_processor_text(bare)}; "
+        how=f"of the page's main thread {workload.how}; most processor time of one {_processor_text(ours)}; a bare "
+        f"page that shows the same text {median(task.task for task in bare):.0f} ms, {_processor_text(bare)}; "
         f"medians of {len(ours)}",
     )
 
 
 def _processor_text(tasks: Sequence[LongestTask]) -> str:
-    return f"{median(one.processor for one in tasks):.1f} ms"
+    return f"{median(task.processor for task in tasks):.1f} ms"
 
 
 # The first visit
@@ -106,7 +106,7 @@ async def _paint_figure(chromium: Browser, server: Server, times: int) -> Figure
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(times + 1):
-        for path, results in ((_BARE, bare), ("/", ours)):
+        for path, results in ((_BARE_PATH, bare), ("/", ours)):
             async with browser.open_page(chromium, server.port) as page:
                 await page.goto(path)
                 if results is ours:
@@ -120,7 +120,7 @@ async def _paint_figure(chromium: Browser, server: Server, times: int) -> Figure
         unit="ms",
         goal=at_most(1_000),
         how=f"a new visitor with nothing kept, Chromium {chromium.version.partition('.')[0]} on the same machine; "
-        f"median of {times}; {_BARE}, one line of text from the same server: {median(bare[1:]):.0f} ms",
+        f"median of {times}; {_BARE_PATH}, one line of text from the same server: {median(bare[1:]):.0f} ms",
     )
 
 
@@ -179,7 +179,7 @@ async def _scroll_thread(page: Page, thread: str, up_to: int) -> LongestTask:
 
 # The same on a bare page
 
-_STREAMS = """
+_STREAM_SCRIPT = """
 ([path, count]) => Promise.all(Array.from({length: count}, async () => {
   const place = document.body.appendChild(document.createElement('pre'));
   const answer = await fetch(path, {
@@ -193,26 +193,26 @@ _STREAMS = """
   if (answer.status !== 200) throw new Error(`${path} answered ${answer.status}`);
 }))
 """
-_THREAD = """
+_THREAD_SCRIPT = """
 (texts) => {
   for (const text of texts) document.body.appendChild(document.createElement('pre')).append(text);
   window.scrollTo(0, document.body.scrollHeight);
 }
 """
-_STEP = "new Promise((done) => { window.scrollBy(0, -1500); setTimeout(done, 100); })"
+_SCROLL_SCRIPT = "new Promise((done) => { window.scrollBy(0, -1500); setTimeout(done, 100); })"
 
 
 async def _stream_bare_page(page: Page, workflow: str, count: int) -> LongestTask:
-    await page.goto(_BARE)
+    await page.goto(_BARE_PATH)
     async with browser.record_tasks(page) as recording:
-        await page.evaluate(_STREAMS, [f"/{workflow}/invoke", count])
+        await page.evaluate(_STREAM_SCRIPT, [f"/{workflow}/invoke", count])
     return recording.longest
 
 
 async def _scroll_bare_page(page: Page, up_to: int) -> LongestTask:
-    await page.goto(_BARE)
-    await page.evaluate(_THREAD, [one["content"] for one in LONG_THREAD["messages"]])
+    await page.goto(_BARE_PATH)
+    await page.evaluate(_THREAD_SCRIPT, [message["content"] for message in LONG_THREAD["messages"]])
     async with browser.record_tasks(page) as recording:
         for _ in range((_LAST_MESSAGE - up_to) // 10):
-            await page.evaluate(_STEP)
+            await page.evaluate(_SCROLL_SCRIPT)
     return recording.longest

@@ -26,9 +26,9 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         else f"; anybody else used {other_load:.0%} of a core: TOO MUCH, measure again"
     )
     sides = list(zip(*rounds, strict=True))
-    paced = [[each.streams.events_per_second for each in side] for side in sides]
-    whole = [[each.echoes.requests_per_second for each in side] for side in sides]
-    costs = [median(each.microseconds for each in side) for side in sides]
+    paced = [[round_.streams.events_per_second for round_ in side] for side in sides]
+    whole = [[round_.echoes.requests_per_second for round_ in side] for side in sides]
+    costs = [median(round_.microseconds for round_ in side) for side in sides]
     yield Figure(
         name="recording, share of paced throughput",
         value=1 - median(paced[1]) / median(paced[0]),

@@ -27,33 +27,33 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         rounds = undisturbed_rounds(context, {bare: _PLAN, palaver: _PLAN})
     cores = f"cores {machine.SERVER_CORE} and {machine.LOAD_CORE}" if machine.LOAD_CORE else "not pinned: one core"
     yield from _figures(
-        [each[0] for each in rounds], [each[1] for each in rounds], f"{load.describe_generator(context)}, {cores}"
+        [pair[0] for pair in rounds], [pair[1] for pair in rounds], f"{load.describe_generator(context)}, {cores}"
     )
 
 
-def _figures(bare: Sequence[Round], palaver: Sequence[Round], setting: str) -> Iterator[Figure]:
-    streamed = [[each.streams.events_per_second for each in side] for side in (bare, palaver)]
-    busy = max(each.streams.busy for each in (*bare, *palaver))
+def _figures(bare: Sequence[Round], palaver: Sequence[Round], setup: str) -> Iterator[Figure]:
+    streamed = [[round_.streams.events_per_second for round_ in side] for side in (bare, palaver)]
+    busy = max(round_.streams.busy for round_ in (*bare, *palaver))
     yield Figure(
         name="paced streams / bare ASGI",
         value=median(streamed[1]) / median(streamed[0]),
         spread=half_range([ours / theirs for theirs, ours in zip(*streamed, strict=True)]),
         goal=at_least(0.7, must=0.6),
         how=f"/invoke as SSE, {CLIENTS} clients, one event per loop tick, {median(streamed[1]):,.0f} of "
-        f"{median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setting}, busy {busy:.0%}",
+        f"{median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setup}, busy {busy:.0%}",
     )
-    costs = [median(each.microseconds for each in side) for side in (bare, palaver)]
+    costs = [median(round_.microseconds for round_ in side) for side in (bare, palaver)]
     other_load = max_other_load((*bare, *palaver))
     yield Figure(
         name="processor time per event",
         value=costs[1],
-        spread=half_range([each.microseconds for each in palaver]),
+        spread=half_range([round_.microseconds for round_ in palaver]),
         unit="µs",
         how=f"the server's own, same rounds; bare {costs[0]:.2f} µs, {costs[0] / costs[1]:.2f} of ours; "
         f"anybody else used {other_load:.0%} of a core"
         f"{'' if other_load < MAX_OTHER_LOAD else ': TOO MUCH, measure again'}",
     )
-    echoed = [[each.echoes.requests_per_second for each in side] for side in (bare, palaver)]
+    echoed = [[round_.echoes.requests_per_second for round_ in side] for side in (bare, palaver)]
     yield Figure(
         name="whole answers / bare ASGI",
         value=median(echoed[1]) / median(echoed[0]),

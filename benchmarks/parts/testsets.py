@@ -60,7 +60,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         servers.request_json(server, "GET", "/api/testsets")  # Load the handlers.
         machine.wait_until_idle(server.pid)
         imported = _measure_import(server, "Many", file)
-        yield from _cost(imported, file, count, bare)
+        yield from _cost_figures(imported, file, count, bare)
         yield _first_page_figure(server, imported.testset, count, context.choose(full=50, quick=5))
         write_rows(file, changed_count)
         yield _delta_figure(
@@ -68,7 +68,7 @@ def measure(context: BenchmarkContext) -> Iterator[Figure]:
         )
 
 
-def _cost(imported: ImportCost, file: Path, count: int, bare: float) -> Iterator[Figure]:
+def _cost_figures(imported: ImportCost, file: Path, count: int, bare: float) -> Iterator[Figure]:
     yield Figure(
         name=f"test set of {count:,} rows, import",
         value=imported.seconds,
@@ -89,14 +89,14 @@ def _cost(imported: ImportCost, file: Path, count: int, bare: float) -> Iterator
 
 def _first_page_figure(server: Server, testset: str, count: int, times: int) -> Figure:
     path = f"/api/testsets/{testset}/revisions/head/rows"
-    first, *then = [_request_ms(server, "GET", path) for _ in range(times)]
+    first, *later = [_request_ms(server, "GET", path) for _ in range(times)]
     return Figure(
         name=f"test set of {count:,} rows, first page",
-        value=median(then),
-        spread=half_range(then),
+        value=median(later),
+        spread=half_range(later),
         unit="ms",
         goal=at_most(50),
-        how=f"100 rows over HTTP; median of {len(then)}, {first:.1f} ms where it was never asked for before",
+        how=f"100 rows over HTTP; median of {len(later)}, {first:.1f} ms where it was never asked for before",
     )
 
 
@@ -108,7 +108,7 @@ def _delta_figure(server: Server, testset: str, rows: int, times: int) -> Figure
         _request_ms(server, "POST", f"/api/testsets/{testset}/revisions", _delta(base, ids)) / 1000
         for base in range(1, times + 1)
     ]
-    used = (machine.processor_seconds(server.pid) - before) / times
+    processor_s = (machine.processor_seconds(server.pid) - before) / times
     return Figure(
         name=f"test set of {rows:,} rows, delta",
         value=median(seconds),
@@ -116,7 +116,7 @@ def _delta_figure(server: Server, testset: str, rows: int, times: int) -> Figure
         unit="s",
         goal=at_most(1),
         how="over HTTP: a row removed, one replaced, one patched and one added; "
-        f"{used:.2f} s of processor time each, median of {times}",
+        f"{processor_s:.2f} s of processor time each, median of {times}",
     )
 
 
@@ -152,17 +152,17 @@ def _measure_import(server: Server, name: str, file: Path) -> ImportCost:
 
 
 def _upload(server: Server, name: str, file: Path) -> str:
-    with file.open("rb") as opened:
+    with file.open("rb") as stream:
         path = f"/api/testsets/import?name={name}"
-        return servers.request_json(server, "POST", path, opened, "application/x-ndjson")["testset"]["id"]
+        return servers.request_json(server, "POST", path, stream, "application/x-ndjson")["testset"]["id"]
 
 
 # The rows
 
 
 def write_rows(file: Path, rows: int) -> None:
-    with file.open("wb") as opened:
-        opened.writelines(msgspec.json.encode(make_row(number)) + b"\n" for number in range(rows))
+    with file.open("wb") as stream:
+        stream.writelines(msgspec.json.encode(make_row(number)) + b"\n" for number in range(rows))
 
 
 def make_row(number: int) -> dict[str, Any]:

@@ -27,17 +27,17 @@ _SPAN_BYTES = 10_000
 def measure(context: BenchmarkContext) -> Iterator[Figure]:
     yield from run_overhead.measure_overhead(context)
     load = SpanLoad(context.choose(full=10_000, quick=1_000))
-    files = (context.folder / f"taken-{number}.db" for number in counter())
-    file = SpanStore(
-        name="SQLite", new=lambda: next(files), stored=lambda path: driver_baseline.read_sqlite(Path(path))
+    paths = (context.folder / f"taken-{number}.db" for number in counter())
+    sqlite_store = SpanStore(
+        name="SQLite", create=lambda: next(paths), read_rows=lambda path: driver_baseline.read_sqlite(Path(path))
     )
-    rounds = ingestion.measure_rounds(context, file, load)
-    yield from ingestion.ingest_figures(file, rounds)
+    rounds = ingestion.measure_rounds(context, sqlite_store, load)
+    yield from ingestion.ingest_figures(sqlite_store, rounds)
     with _postgres() as postgres:
-        server = SpanStore(
-            name="PostgreSQL", new=postgres.create, stored=lambda path: driver_baseline.read_postgres(str(path))
+        postgres_store = SpanStore(
+            name="PostgreSQL", create=postgres.create, read_rows=lambda path: driver_baseline.read_postgres(str(path))
         )
-        yield from ingestion.ingest_figures(server, ingestion.measure_rounds(context, server, load))
+        yield from ingestion.ingest_figures(postgres_store, ingestion.measure_rounds(context, postgres_store, load))
         yield from _measure_queries(context, postgres)
     yield ingestion.compare_phoenix(context, load, rounds)  # Last, because Phoenix may be unavailable.
 
@@ -52,14 +52,18 @@ def _postgres() -> Postgres:
 def _measure_queries(context: BenchmarkContext, postgres: Postgres) -> Iterator[Figure]:
     count, times = context.choose(full=_span_count(context), quick=10_000), context.choose(full=100, quick=8)
     path, url, now = context.folder / "many.db", postgres.create(), datetime.now(UTC)
-    long = min(span_database.LONG_TRACE_SPANS, count)
+    long_trace_spans = min(span_database.LONG_TRACE_SPANS, count)
     with servers.run_palaver(context, db=path, core=None, PALAVER_TRACE_RETENTION_DAYS="0") as server:
         yield _memory_figure(span_database.fill_over_http(server, count, now), count)
-        yield from queries.measure_queries(server, count=count, long=long, times=times, now=now, of="SQLite")
+        yield from queries.measure_queries(
+            server, count=count, long_trace_spans=long_trace_spans, times=times, now=now, database_name="SQLite"
+        )
     yield retention.measure_sqlite(context, path)
     span_database.copy_to_postgres(path, url)
     with servers.run_palaver(context, db=url, PALAVER_TRACE_RETENTION_DAYS="0") as server:
-        yield from queries.measure_queries(server, count=count, long=long, times=times, now=now, of="PostgreSQL")
+        yield from queries.measure_queries(
+            server, count=count, long_trace_spans=long_trace_spans, times=times, now=now, database_name="PostgreSQL"
+        )
     yield retention.measure_postgres(url)
 
 

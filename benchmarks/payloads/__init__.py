@@ -104,12 +104,14 @@ def _payload(
 
 def _choose_writer(rng: Random, envelopes: Mapping[Writer, Sequence[Envelope]]) -> Writer:
     """Choose a dialect first, so that the number of its writers doesn't make it more common."""
-    common = [
-        dialect for dialect in (*DIALECTS, "chat-completions") if any(WRITERS[one] == dialect for one in envelopes)
+    dialects = [
+        dialect
+        for dialect in (*DIALECTS, "chat-completions")
+        if any(WRITERS[writer] == dialect for writer in envelopes)
     ]
-    dialect = rng.choice(common)
+    dialect = rng.choice(dialects)
     dialect_writers = [writer for writer in envelopes if WRITERS[writer] == dialect]
-    return rng.choices(dialect_writers, [len(envelopes[each]) for each in dialect_writers])[0]
+    return rng.choices(dialect_writers, [len(envelopes[writer]) for writer in dialect_writers])[0]
 
 
 def _message_count(rng: Random) -> int:

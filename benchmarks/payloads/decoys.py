@@ -57,10 +57,8 @@ def journal(rng: Random, count: int) -> Any:
 
 
 def documents(rng: Random, count: int) -> Any:
-    documents_found = [
-        {"id": f"doc_{n}", "content": _random_words(rng, 400), "score": rng.random()} for n in range(count)
-    ]
-    return {"inputs": {"query": _random_words(rng, 60)}, "outputs": {"documents": documents_found}}
+    found = [{"id": f"doc_{n}", "content": _random_words(rng, 400), "score": rng.random()} for n in range(count)]
+    return {"inputs": {"query": _random_words(rng, 60)}, "outputs": {"documents": found}}
 
 
 def invalid_last_message(rng: Random, count: int) -> Any:

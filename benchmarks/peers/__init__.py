@@ -16,17 +16,17 @@ MLFLOW_EVENTS = 202
 """200 deltas, the finished item, and the end."""
 
 _ROOT = Path(__file__).parents[2]
-_ENVIRONMENTS = _ROOT / ".venv"
+_VENV = _ROOT / ".venv"
 _UVICORN = "--loop uvloop --http httptools --no-access-log --log-level warning".split()
 
 
 def install_peer(name: Literal["peers", "phoenix"] = "peers") -> Path:
-    """Return the Python of that environment, installing its lock file if needed."""
-    lock, folder_path = _ROOT / "requirements" / f"{name}.txt", _ENVIRONMENTS / name
-    python, stamp = folder_path / "bin" / "python", folder_path / "installed"
+    """Return the Python of the environment `name`, after installing its lock file if needed."""
+    lock, environment = _ROOT / "requirements" / f"{name}.txt", _VENV / name
+    python, stamp = environment / "bin" / "python", environment / "installed"
     if stamp.exists() and stamp.read_bytes() == lock.read_bytes():
         return python
-    venv.create(folder_path, clear=True, with_pip=True)
+    venv.create(environment, clear=True, with_pip=True)
     # The lock is complete; without --no-deps, pip fails on extras that have no line in it.
     command = [
         python,

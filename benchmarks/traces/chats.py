@@ -104,7 +104,7 @@ def _messages(role: str, text: str) -> str:
 # On the wire
 
 
-def encode_protobuf(spans_sent: Sequence[Chat]) -> bytes:
+def encode_protobuf(batch: Sequence[Chat]) -> bytes:
     """An ExportTraceServiceRequest."""
     spans = [
         Span(
@@ -118,7 +118,7 @@ def encode_protobuf(spans_sent: Sequence[Chat]) -> bytes:
             attributes=[KeyValue(key=name, value=_any_value(value)) for name, value in chat.attributes.items()],
             status=Status(code=Status.STATUS_CODE_ERROR, message="It timed out.") if chat.failed else None,
         )
-        for chat in spans_sent
+        for chat in batch
     ]
     scope = ScopeSpans(scope=InstrumentationScope(name="shop.chat"), spans=spans)
     resource = Resource(attributes=[KeyValue(key="service.name", value=_any_value("shop"))])
@@ -138,7 +138,7 @@ def _any_value(value: Value) -> AnyValue:
             return AnyValue(array_value=ArrayValue(values=[_any_value(item) for item in value]))
 
 
-def encode_json(spans_sent: Sequence[Chat]) -> bytes:
+def encode_json(batch: Sequence[Chat]) -> bytes:
     """An ExportTraceServiceRequest in OTLP's JSON."""
     spans = [
         {
@@ -152,7 +152,7 @@ def encode_json(spans_sent: Sequence[Chat]) -> bytes:
             "attributes": [{"key": name, "value": _json_value(value)} for name, value in chat.attributes.items()],
             "status": {"code": 2, "message": "It timed out."} if chat.failed else {},
         }
-        for chat in spans_sent
+        for chat in batch
     ]
     scope = {"scope": {"name": "shop.chat"}, "spans": spans}
     resource = {"attributes": [{"key": "service.name", "value": _json_value("shop")}]}

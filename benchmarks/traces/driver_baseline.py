@@ -21,7 +21,7 @@ from palaver.storage.spans.tables import span_bodies, spans
 
 _COLUMNS = [column.name for column in spans.c]
 _BODY_COLUMNS = [column.name for column in span_bodies.c]
-_WORDS, _ID = _COLUMNS.index("words"), _COLUMNS.index("id")
+_WORDS_INDEX, _ID_INDEX = _COLUMNS.index("words"), _COLUMNS.index("id")
 _ZLIB_PREFIX = b"x\1"
 
 
@@ -64,7 +64,7 @@ def read_sqlite(path: Path) -> StoredRows:
 
 
 def _write_sqlite(stored: StoredRows, path: Path) -> float:
-    texts = [(row[_ID], _decompress(row[_WORDS])) for row in stored.rows]
+    texts = [(row[_ID_INDEX], _decompress(row[_WORDS_INDEX])) for row in stored.rows]
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("PRAGMA synchronous = FULL")  # As Palaver sets it. WAL mode is stored in the file.
     since = time.perf_counter()
@@ -113,5 +113,5 @@ def _column_list(columns: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in columns)
 
 
-def _insert(table: str, columns: Sequence[str], mark: str) -> str:
-    return f"INSERT INTO {table} ({_column_list(columns)}) VALUES ({', '.join([mark] * len(columns))})"
+def _insert(table: str, columns: Sequence[str], placeholder: str) -> str:
+    return f"INSERT INTO {table} ({_column_list(columns)}) VALUES ({', '.join([placeholder] * len(columns))})"

@@ -26,9 +26,9 @@ class SpanStore(msgspec.Struct, frozen=True, kw_only=True):
     """A database that spans are written to."""
 
     name: str
-    new: Callable[[], Path | str]
+    create: Callable[[], Path | str]
     """Creates an empty database."""
-    stored: Callable[[Path | str], StoredRows]
+    read_rows: Callable[[Path | str], StoredRows]
 
 
 class IngestRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class SpanLoad:
     def __init__(self, count: int) -> None:
         times = SpanTimes(datetime.now(UTC) - timedelta(hours=1), timedelta(milliseconds=10))
         self.count = count
-        self.warm = [chats.encode_protobuf(spans) for spans in chats.chat_requests(0, WARM_UP_SPANS, times)]
+        self.warm_up = [chats.encode_protobuf(spans) for spans in chats.chat_requests(0, WARM_UP_SPANS, times)]
         self.protobuf = [chats.encode_protobuf(spans) for spans in chats.chat_requests(WARM_UP_SPANS, count, times)]
         self.json = [chats.encode_json(spans) for spans in chats.chat_requests(WARM_UP_SPANS + count, count, times)]
 
@@ -58,22 +58,22 @@ def measure_rounds(context: BenchmarkContext, store: SpanStore, load: SpanLoad) 
 
 
 def _round(context: BenchmarkContext, store: SpanStore, load: SpanLoad) -> IngestRound:
-    database = store.new()
+    database = store.create()
     # On all cores: spans are parsed in a separate process.
     with servers.run_palaver(context, db=database, core=None) as server:
-        send_spans(server, load.warm)
+        send_spans(server, load.warm_up)
         before = _processor_seconds(server)
         protobuf = send_spans(server, load.protobuf).seconds
-        used = _processor_seconds(server) - before
-        json = send_spans(server, load.json, form=JSON).seconds
-    stored = store.stored(database)
+        processor_s = _processor_seconds(server) - before
+        json = send_spans(server, load.json, media_type=JSON).seconds
+    stored = store.read_rows(database)
     if len(stored.rows) != WARM_UP_SPANS + 2 * load.count:
         raise MeasurementError(f"{len(stored.rows)} of {WARM_UP_SPANS + 2 * load.count} spans are in {store.name}")
     return IngestRound(
         protobuf=load.count / protobuf,
         json=load.count / json,
-        bare=len(stored.rows) / driver_baseline.measure_writes(stored, store.new()),
-        microseconds=used / load.count * 1e6,
+        bare=len(stored.rows) / driver_baseline.measure_writes(stored, store.create()),
+        microseconds=processor_s / load.count * 1e6,
     )
 
 
@@ -82,11 +82,13 @@ def _processor_seconds(server: Server) -> float:
 
 
 def ingest_figures(store: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[Figure]:
-    rate, baseline_rate, json = (median(getattr(one, name) for one in rounds) for name in ("protobuf", "bare", "json"))
+    rate, baseline_rate, json = (
+        median(getattr(round_, name) for round_ in rounds) for name in ("protobuf", "bare", "json")
+    )
     yield Figure(
         name=f"spans into {store.name} / bare",
-        value=median(one.protobuf / one.bare for one in rounds),
-        spread=half_range([one.protobuf / one.bare for one in rounds]),
+        value=median(round_.protobuf / round_.bare for round_ in rounds),
+        spread=half_range([round_.protobuf / round_.bare for round_ in rounds]),
         goal=at_least(0.35),
         how=f"/v1/traces as protobuf, {chats.SPANS_PER_REQUEST} spans of 2 KiB to a request, "
         f"{CONNECTIONS} connections, answered when all spans are committed; {rate:,.0f} of "
@@ -96,15 +98,15 @@ def ingest_figures(store: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[
     yield Figure(
         name=f"spans into {store.name}",
         value=rate,
-        spread=half_range([one.protobuf for one in rounds]),
+        spread=half_range([round_.protobuf for round_ in rounds]),
         unit="spans/s",
         goal=at_least(2_000),
-        how=f"{median(one.microseconds for one in rounds):,.0f} µs of processor time per span of all that serves",
+        how=f"{median(round_.microseconds for round_ in rounds):,.0f} µs of processor time per span of all that serves",
     )
     yield Figure(
         name=f"spans into {store.name}: JSON / protobuf",
-        value=median(one.json / one.protobuf for one in rounds),
-        spread=half_range([one.json / one.protobuf for one in rounds]),
+        value=median(round_.json / round_.protobuf for round_ in rounds),
+        spread=half_range([round_.json / round_.protobuf for round_ in rounds]),
         goal=at_least(0.6),
         how=f"{json:,.0f} of {rate:,.0f} spans/s",
     )
@@ -116,14 +118,14 @@ def ingest_figures(store: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[
 def compare_phoenix(context: BenchmarkContext, load: SpanLoad, rounds: Sequence[IngestRound]) -> Figure:
     """Send the same requests to Phoenix. It answers before it stores, so poll its file until it holds all spans."""
     with peers.run_phoenix(context, peers.install_peer("phoenix")) as (server, database):
-        send_spans(server, load.warm)
+        send_spans(server, load.warm_up)
         _wait_for_phoenix(database, WARM_UP_SPANS)
         since = time.perf_counter()
         send_spans(server, load.protobuf)
         answered_after = time.perf_counter() - since
         _wait_for_phoenix(database, WARM_UP_SPANS + load.count)
         stored = time.perf_counter() - since
-    ours, theirs = median(one.protobuf for one in rounds), load.count / stored
+    ours, theirs = median(round_.protobuf for round_ in rounds), load.count / stored
     return Figure(
         name="spans into SQLite / Arize Phoenix",
         value=ours / theirs,

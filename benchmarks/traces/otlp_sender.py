@@ -33,16 +33,16 @@ def send_spans(
     server: Server,
     bodies: Iterable[bytes],
     *,
-    form: MediaType = PROTOBUF,
+    media_type: MediaType = PROTOBUF,
     connections: int = CONNECTIONS,
     on_sent: Callable[[], None] | None = None,
 ) -> SendResult:
-    """Send all bodies from the load's core. One of the connections calls `on_sent` after each of its requests."""
+    """Send all bodies from the load's core. The first connection calls `on_sent` after each of its requests."""
     shared = _SharedIterator(iter(bodies))
     since = time.perf_counter()
     with machine.pin_to_core(machine.LOAD_CORE), ThreadPoolExecutor(connections) as pool:
         senders = [
-            pool.submit(_send_all, server, shared, form, on_sent if not number else None)
+            pool.submit(_send_all, server, shared, media_type, on_sent if not number else None)
             for number in range(connections)
         ]
         parts = [sender.result() for sender in senders]
@@ -53,17 +53,17 @@ def send_spans(
 class _SharedIterator:
     """An iterator for several threads."""
 
-    def __init__(self, of: Iterator[bytes]) -> None:
-        self._of = of
+    def __init__(self, iterator: Iterator[bytes]) -> None:
+        self._iterator = iterator
         self._lock = threading.Lock()
 
     def next(self) -> bytes | None:
         with self._lock:
-            return next(self._of, None)
+            return next(self._iterator, None)
 
 
 def _send_all(
-    server: Server, bodies: _SharedIterator, form: MediaType, on_sent: Callable[[], None] | None
+    server: Server, bodies: _SharedIterator, media_type: MediaType, on_sent: Callable[[], None] | None
 ) -> tuple[list[float], int]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     waits: list[float] = []
@@ -71,7 +71,7 @@ def _send_all(
     while (body := bodies.next()) is not None:
         while True:
             since = time.perf_counter()
-            connection.request("POST", "/v1/traces", body, {"content-type": form})
+            connection.request("POST", "/v1/traces", body, {"content-type": media_type})
             answer = connection.getresponse()
             content = answer.read()
             if answer.status not in (429, 503):

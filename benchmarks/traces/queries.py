@@ -25,14 +25,16 @@ class _QueryKind(NamedTuple):
     how: str
 
 
-def measure_queries(server: Server, *, count: int, long: int, times: int, now: datetime, of: str) -> Iterator[Figure]:
+def measure_queries(
+    server: Server, *, count: int, long_trace_spans: int, times: int, now: datetime, database_name: str
+) -> Iterator[Figure]:
     """Measure every kind of query, each `times` times."""
-    stored = f"{count:,} spans, {of}"
+    stored = f"{count:,} spans, {database_name}"
     for kind in _query_kinds(now):
         name = kind.name if "trace" in kind.name else f"latest 50 of {stored}: {kind.name}"
         milliseconds = _query_times_ms(server.port, [kind.make_query(number) for number in range(times)])
         yield Figure(
-            name=name.format(long=f"{long:,}-span", of=of),
+            name=name.format(long=f"{long_trace_spans:,}-span", of=database_name),
             value=_p95(milliseconds),
             unit="ms",
             goal=kind.goal,
@@ -77,8 +79,8 @@ def _by_text(number: int) -> Query:
 def _by_attribute(number: int, now: datetime) -> Query:
     until = now - timedelta(days=2 + number % 10)
     value = f"/shop/{number % chats.ROUTES}" if number % 2 else "/nowhere"
-    where = {"attribute": "http.route", "op": "eq", "value": value}
-    return _query(filter=where, to=until.isoformat(), **{"from": (until - timedelta(days=1)).isoformat()})
+    attribute_filter = {"attribute": "http.route", "op": "eq", "value": value}
+    return _query(filter=attribute_filter, to=until.isoformat(), **{"from": (until - timedelta(days=1)).isoformat()})
 
 
 def _query(**parameters: Any) -> Query:

@@ -55,11 +55,11 @@ def measure_sqlite(context: BenchmarkContext, path: Path) -> Figure:
     oldest = _oldest_day(path)
     days = (datetime.now(UTC).date() - oldest.day).days - 1
     before: list[float] = []
-    meanwhile: list[float] = []
+    during: list[float] = []
     with servers.run_palaver(
         context, db=path, PALAVER_TRACE_RETENTION_DAYS=str(days), PALAVER_RATE_PER_MINUTE="0"
     ) as server:
-        since, number = time.monotonic(), 0
+        since, request_count = time.monotonic(), 0
         started_at = 0.0
         while (current := _oldest_day(path)).day == oldest.day:
             if time.monotonic() - since > _TIMEOUT_S:
@@ -68,20 +68,20 @@ def measure_sqlite(context: BenchmarkContext, path: Path) -> Figure:
                 started_at = time.monotonic()
             times = SpanTimes(datetime.now(UTC), timedelta(milliseconds=1))
             body = chats.encode_protobuf(
-                chats.make_chats(1_000_000_000 + number * chats.SPANS_PER_TRACE, chats.SPANS_PER_TRACE, times)
+                chats.make_chats(1_000_000_000 + request_count * chats.SPANS_PER_TRACE, chats.SPANS_PER_TRACE, times)
             )
-            (meanwhile if started_at else before).extend(send_spans(server, [body], connections=1).waits)
-            number += 1
+            (during if started_at else before).extend(send_spans(server, [body], connections=1).waits)
+            request_count += 1
             time.sleep(_PAUSE_S)
         seconds = time.monotonic() - started_at
-    if not meanwhile:
+    if not during:
         raise MeasurementError("the day was gone before anything could be sent")
     return Figure(
         name="dropping a day, SQLite: longest request meanwhile",
-        value=max(meanwhile),
+        value=max(during),
         unit="ms",
         goal=at_most(100),
-        how=f"the longest of {len(meanwhile)} requests of {chats.SPANS_PER_TRACE} spans while a day of "
+        how=f"the longest of {len(during)} requests of {chats.SPANS_PER_TRACE} spans while a day of "
         f"{oldest.spans:,} spans went in {seconds:.1f} s; before that the longest of "
         f"{len(before)} took {max(before, default=0):.1f} ms",
     )

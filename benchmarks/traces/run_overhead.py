@@ -39,17 +39,17 @@ def measure_overhead(context: BenchmarkContext) -> Iterator[Figure]:
 
 def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figure]:
     """Figures of pairs of rounds without and with tracing."""
-    setting = f"/invoke over HTTP, {_CLIENTS} clients, both with runs recorded in SQLite; median of {len(pairs)} rounds"
+    setup = f"/invoke over HTTP, {_CLIENTS} clients, both with runs recorded in SQLite; median of {len(pairs)} rounds"
     for name, kind in (("say", "one that says one word"), ("look", "one that asks a tool, two spans")):
-        more = [getattr(on, name) - getattr(off, name) for off, on in pairs]
+        increases = [getattr(on, name) - getattr(off, name) for off, on in pairs]
         without = median(getattr(off, name) for off, _ in pairs)
         yield Figure(
             name=f"tracing a run: {kind}",
-            value=median(more),
-            spread=half_range(more),
+            value=median(increases),
+            spread=half_range(increases),
             unit="µs",
             goal=at_most(300),
-            how=f"processor time of the server more than without tracing ({without:,.0f} µs); {setting}",
+            how=f"processor time of the server more than without tracing ({without:,.0f} µs); {setup}",
         )
     per_event = [((on.tokens - off.tokens) - (on.say - off.say)) / len(TOKENS) for off, on in pairs]
     yield Figure(

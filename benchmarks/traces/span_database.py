@@ -46,7 +46,7 @@ def fill_over_http(server: Server, count: int, now: datetime) -> IngestResult:
     before = _resident_kib(server)
     memory: list[int] = []
     bodies = (chats.encode_protobuf(batch) for batch in chats.chat_requests(0, count, span_times(count, now)))
-    result = send_spans(server, bodies, on_sent=lambda: memory.append(_resident_kib(server) - before))
+    send_result = send_spans(server, bodies, on_sent=lambda: memory.append(_resident_kib(server) - before))
     send_spans(
         server,
         map(
@@ -54,7 +54,7 @@ def fill_over_http(server: Server, count: int, now: datetime) -> IngestResult:
             chats.long_trace(min(LONG_TRACE_SPANS, count), SpanTimes(now, timedelta(microseconds=500))),
         ),
     )
-    return IngestResult(max(memory[: len(memory) // 2 + 1]), max(memory), result)
+    return IngestResult(max(memory[: len(memory) // 2 + 1]), max(memory), send_result)
 
 
 def _resident_kib(server: Server) -> int:
@@ -82,9 +82,9 @@ async def copy_spans(path: Path, url: str, *, today: date) -> None:
 
 def _rows_after(db: Connection, last: int) -> list[tuple[int, SpanRow]]:
     """The next batch of rows, each with its id."""
-    same = [spans.c[name] == span_bodies.c[name] for name in ("project", "trace_id", "span_id", "day")]
+    join_conditions = [spans.c[name] == span_bodies.c[name] for name in ("project", "trace_id", "span_id", "day")]
     query = select(spans.c.id, *(_column(name) for name in SpanRow.__struct_fields__)).join_from(
-        spans, span_bodies, and_(*same)
+        spans, span_bodies, and_(*join_conditions)
     )
     rows = db.execute(query.where(spans.c.id > last).order_by(spans.c.id).limit(_BATCH_ROWS))
     return [(number, _row(values)) for number, *values in rows]

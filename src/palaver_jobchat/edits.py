@@ -166,11 +166,11 @@ def _replace_matches(code: str, outcome: EditOutcome, newline: str) -> tuple[str
             if len(matches) > 1 and not replace_all:
                 lines = tuple(edit_matcher.line_at(code, match.start) for match in matches)
                 return code, msgspec.structs.replace(outcome, reason="ambiguous", lines=lines)
-            pieces, copied = list[str](), 0
+            pieces, end = list[str](), 0
             for match in matches:
-                pieces += (code[copied : match.start], _LINE_END.sub(newline, edit_matcher.reindent(outcome.new, match)))
-                copied = match.end
-            after = "".join((*pieces, code[copied:]))
+                pieces += (code[end : match.start], _LINE_END.sub(newline, edit_matcher.reindent(outcome.new, match)))
+                end = match.end
+            after = "".join((*pieces, code[end:]))
             if after == code:
                 return code, _mark_unchanged(outcome)
             return after, _mark_applied(outcome, tier, matches[0].start, matches[-1].end)

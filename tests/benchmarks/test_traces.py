@@ -160,7 +160,7 @@ def test_rates_are_told_as_ratios_of_the_same_round() -> None:
 
     measured = list(
         ingestion.ingest_figures(
-            SpanStore(name="SQLite", new=Path, stored=lambda _: driver_baseline.StoredRows([], [])), rounds
+            SpanStore(name="SQLite", create=Path, read_rows=lambda _: driver_baseline.StoredRows([], [])), rounds
         )
     )
 
