@@ -11,7 +11,7 @@ from tests import debian
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-# No background requests, and no sandbox as root, where a container doesn't provide one.
+# No background requests; and no sandbox as root, because Chromium refuses to start with one.
 OPTIONS = [
     "--disable-background-networking",
     "--disable-component-update",
@@ -37,7 +37,7 @@ class Unavailable(Exception):
 
 
 def program() -> str:
-    """The browser's path."""
+    """Return the browser's path."""
     for name in NAMES:
         if path := shutil.which(name):
             return path

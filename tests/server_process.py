@@ -39,8 +39,8 @@ class ServerProcess:
     def port(self) -> int:
         return urlsplit(self.url).port or 80
 
-    def stop(self, sign: int = signal.SIGTERM) -> int:
-        self.process.send_signal(sign)
+    def stop(self, signal_number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(signal_number)
         return self.process.wait(60)
 
 
@@ -58,7 +58,7 @@ def server_process(folder: Path, source: str = WORKFLOWS, *arguments: str, **set
 
 @contextmanager
 def demo_process(folder: Path, *arguments: str) -> Iterator[ServerProcess]:
-    """Run `palaver demo` with its data in that folder, once it is filled."""
+    """Run `palaver demo` with its data in `folder`; yield the server once the demo data is loaded."""
     command = ["demo", "--no-browser", "--port", "0", *arguments]
     with _run_process(command, folder, {"XDG_DATA_HOME": str(folder), "PALAVER_DB": ""}) as server:
         for _ in range(1_200):
@@ -120,7 +120,7 @@ def _wait_ready(url: str) -> None:
 
 
 def send_raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
-    """Send bytes and read until the server closes or stops sending for a while."""
+    """Send bytes and read until the response is complete, the server closes, or nothing arrives for `seconds`."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(request)
         received = b""
@@ -132,12 +132,12 @@ def send_raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
         return received
 
 
-def is_closed_by_server(line: socket.socket, *, seconds: float = 20) -> bool:
+def is_closed_by_server(connection: socket.socket, *, seconds: float = 20) -> bool:
     """Whether the server closes the connection of a client that keeps sending."""
     until = time.monotonic() + seconds
     with suppress(ConnectionError):
         while time.monotonic() < until:
-            line.sendall(b"x")
+            connection.sendall(b"x")
             time.sleep(0.05)
         return False
     return True

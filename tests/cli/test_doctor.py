@@ -24,7 +24,7 @@ from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import open_database
 from palaver.storage.diagnostics import DatabaseReport
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
-from tests.cli.probe_servers import palaver_at
+from tests.cli.probe_servers import running_server
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 ROOM = 10 * 1024**3
@@ -546,7 +546,7 @@ def test_the_list_ends_with_how_it_stands(signs: list[Any], sentence: str) -> No
 
 
 def test_a_server_at_work_is_named_and_not_in_the_way(file: Path, tmp_path: Path) -> None:
-    with palaver_at(tmp_path / "web", open_database(str(file))) as url:
+    with running_server(tmp_path / "web", open_database(str(file))) as url:
         port = url.rpartition(":")[2]
         ran = doctor("--db", str(file), "--json", PALAVER_PORT=port)
 

@@ -19,7 +19,7 @@ from palaver.protocols.base import HttpResponse
 from palaver.server import auth, routing, security, web
 from palaver.server.api import keys
 from palaver.server.app import Server
-from tests.cli.probe_servers import palaver_at, weak, with_key
+from tests.cli.probe_servers import database_with_key, running_server, vulnerable_server
 
 NAMES = [attack.name for attack in ATTACKS]
 NEED_KEYS = {"no-key", "wrong-key", "two-keys", "cookie"}
@@ -56,15 +56,15 @@ def test_attacks_have_one_name_each_and_try_these_statements() -> None:
 
 
 def test_a_server_without_keys_holds_what_can_be_tried(tmp_path: Path) -> None:
-    with palaver_at(tmp_path / "web") as url:
+    with running_server(tmp_path / "web") as url:
         result = attack(url)
 
     assert result == (0, all_held(but=NEED_KEYS))
 
 
 def test_a_server_with_keys_holds_everything_and_keeps_nothing_of_it(tmp_path: Path) -> None:
-    database, key = with_key()
-    with palaver_at(tmp_path / "web", database) as url:
+    database, key = database_with_key()
+    with running_server(tmp_path / "web", database) as url:
         result = attack(url, key=key)
         header = {"authorization": f"Bearer {key}"}
         paths = ("/api/runs", "/api/traces", "/api/threads", "/api/connections")
@@ -80,8 +80,8 @@ def test_what_needs_a_caller_is_left_out_without_a_key_that_may_call(
 ) -> None:
     selected = NEED_KEYS | NEED_A_CALLER | {"still-well"}
     only(monkeypatch, selected)
-    database, key = with_key(*key_scopes)
-    with palaver_at(tmp_path / "web", database) as url:
+    database, key = database_with_key(*key_scopes)
+    with running_server(tmp_path / "web", database) as url:
         result = attack(url, key=key if key_scopes else "")
 
     left_out = NEED_A_CALLER if key_scopes else NEED_A_CALLER | {"two-keys", "cookie"}
@@ -89,7 +89,7 @@ def test_what_needs_a_caller_is_left_out_without_a_key_that_may_call(
 
 
 def test_a_server_that_lets_everything_pass_breaks_every_attack() -> None:
-    with weak() as url:
+    with vulnerable_server() as url:
         result = attack(url, key="plv_abcd1234_secret")
 
     assert result == (1, dict.fromkeys(NAMES, "broken"))
@@ -156,8 +156,8 @@ HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProbedServer]:
-    database, key = with_key()
-    with palaver_at(tmp_path_factory.mktemp("holes") / "web", database, rate_per_minute=0) as url:
+    database, key = database_with_key()
+    with running_server(tmp_path_factory.mktemp("holes") / "web", database, rate_per_minute=0) as url:
         yield ProbedServer(parse_target(url), key, wants_key=True, scopes=frozenset({"admin"}))
 
 
@@ -188,7 +188,7 @@ def test_a_hole_in_a_real_server_is_found_and_its_end_too(
 
 
 def test_a_server_that_may_ask_the_inner_network_is_told_of(tmp_path: Path) -> None:
-    with palaver_at(tmp_path / "web", allow_private_urls=True) as url:
+    with running_server(tmp_path / "web", allow_private_urls=True) as url:
         server = ProbedServer(parse_target(url), scopes=frozenset({"admin"}))
         result = verdicts(server, {"inner-urls"})
 
@@ -198,7 +198,7 @@ def test_a_server_that_may_ask_the_inner_network_is_told_of(tmp_path: Path) -> N
 def test_a_server_behind_a_prefix_is_asked_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     selected = {"foreign-host", "foreign-socket", "one-spelling", "file-paths", "file-headers", "errors"}
     only(monkeypatch, selected)
-    with palaver_at(tmp_path / "web", root_path="/base") as url:
+    with running_server(tmp_path / "web", root_path="/base") as url:
         result = attack(f"{url}/base/")
 
     assert result == (0, dict.fromkeys(selected, "held"))
@@ -215,7 +215,7 @@ def test_a_server_that_others_can_reach_must_want_a_key() -> None:
 
 def test_what_was_sent_and_what_came_is_shown_of_what_is_broken_and_no_key_with_it() -> None:
     key = f"plv_abcd1234_{'s' * 40}"
-    with weak() as url:
+    with vulnerable_server() as url:
         ran = doctor(url, key=key)
 
     lines = ran.output.splitlines()
@@ -229,7 +229,7 @@ def test_what_was_sent_and_what_came_is_shown_of_what_is_broken_and_no_key_with_
 
 
 def test_json_has_every_finding_whole() -> None:
-    with weak() as url:
+    with vulnerable_server() as url:
         report = msgspec.json.decode(doctor(url, "--json").output)
 
     shape = {name: report[name] for name in ("url", "palaver", "wants_key", "with_key", "ok")}
@@ -273,8 +273,8 @@ def test_a_key_is_not_sent_where_others_could_read_it_on_its_way() -> None:
 
 
 def test_a_key_that_is_not_good_there_is_told_so(tmp_path: Path) -> None:
-    database, key = with_key()
-    with palaver_at(tmp_path / "web", database) as url:
+    database, key = database_with_key()
+    with running_server(tmp_path / "web", database) as url:
         refused = doctor(url, "--key-file", "-", stdin=f"{key[:-1]}\n")
 
     assert str(refused.exception).startswith("The key is not good at 127.0.0.1:")

@@ -19,7 +19,7 @@ OURS = [Path(__file__).parent / name for name in ("llmprobe_workflow.py", "recal
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_proxy() -> Iterator[None]:
-    """No proxy for loopback."""
+    """Bypass proxies for all hosts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_PROXY", "*")
         yield

@@ -1,4 +1,4 @@
-"""Workflows for tests of stored responses: one waits at a gate, one repeats what it received."""
+"""Workflows for tests of stored responses: one waits at a gate, the others return what they received."""
 
 import asyncio
 import json
@@ -21,14 +21,14 @@ async def gated(messages: list[Message]) -> AsyncIterator[str]:
 
 @workflow
 async def open_gate(name: str) -> str:
-    """Lets whoever waits at a gate go on."""
+    """Opens a gate, so that runs waiting at it continue."""
     GATES[name].set()
     return "open"
 
 
 @chat
 def heard(messages: list[Message]) -> Iterator[object]:
-    """Tells all that it was told, part by part; asked for the time, asks the client for it."""
+    """Returns the parts of all messages as JSON; asked for the time, calls the client's tool `get_time`."""
     if messages[-1].text == "What time is it?":
         yield ToolCall(call_id=f"c{len(messages)}", name="get_time", arguments='{"tz":"UTC"}')
         return
@@ -37,14 +37,14 @@ def heard(messages: list[Message]) -> Iterator[object]:
 
 @chat
 async def weighed(messages: list[Message], ctx: Context) -> str:
-    """Tells of every file its type, its name and how many bytes are in it."""
+    """Returns the media type, name and size in bytes of every file."""
     parts = [part for message in messages for part in message.parts if isinstance(part, File)]
     return json.dumps([[part.media_type, part.filename, len(await ctx.fetch(part))] for part in parts])
 
 
 @chat
 async def looked_at(messages: list[dict[str, Any]]) -> str:
-    """Tells what it was given, in the dialect of Chat Completions."""
+    """Returns its messages, which it receives in the format of Chat Completions."""
     return json.dumps(messages)
 
 

@@ -14,21 +14,21 @@ from palaver import Context, Failure, Message, Reasoning, ToolCall, Usage, chat
 
 @chat
 def probed(messages: list[Message], ctx: Context) -> Iterator[object]:
-    """Says the last words again, or what the caller's options want."""
+    """Repeats the last message, or answers as the caller's options require."""
     if ctx.options.get("logprobs"):
         raise Failure("unsupported_value", "This workflow has no probabilities to tell.", status=400)
-    room = ctx.options.get("max_output_tokens") or 1_000_000
-    thoughts = words("Let me see. " * 20)[:room] if _thinks(ctx.options) else []
+    max_tokens = ctx.options.get("max_output_tokens") or 1_000_000
+    thoughts = words("Let me see. " * 20)[:max_tokens] if _is_reasoning(ctx.options) else []
     yield from (Reasoning(text=thought) for thought in thoughts)
-    calls = _calls(messages, ctx.options)
+    calls = _tool_calls(messages, ctx.options)
     yield from calls
-    output_words = [] if calls else words(_text(messages, ctx.options))
-    yield from output_words[: room - len(thoughts)]
-    if len(output_words) + len(thoughts) > room:
+    output_words = [] if calls else words(_answer_text(messages, ctx.options))
+    yield from output_words[: max_tokens - len(thoughts)]
+    if len(output_words) + len(thoughts) > max_tokens:
         ctx.finish("length")
     yield Usage(
-        input_tokens=sum(len(words(_everything(message))) for message in messages),
-        output_tokens=min(len(output_words) + len(thoughts) + len(calls), room),
+        input_tokens=sum(len(words(_full_text(message))) for message in messages),
+        output_tokens=min(len(output_words) + len(thoughts) + len(calls), max_tokens),
         reasoning_tokens=len(thoughts),
     )
 
@@ -55,30 +55,33 @@ def example(schema: Mapping[str, Any]) -> Any:
             return "Paris"
 
 
-def _thinks(options: Mapping[str, Any]) -> bool:
+def _is_reasoning(options: Mapping[str, Any]) -> bool:
     effort = (options.get("reasoning") or {}).get("effort")
     return effort not in (None, "none")
 
 
-def _calls(messages: Sequence[Message], options: Mapping[str, Any]) -> list[ToolCall]:
-    """One call of each tool where a call is required, or of the named one; the first alone if not in parallel."""
+def _tool_calls(messages: Sequence[Message], options: Mapping[str, Any]) -> list[ToolCall]:
+    """Return one call of each tool if `tool_choice` is "required", or of the tool that it names.
+
+    Only the first if parallel calls are off.
+    """
     tools = [tool.get("function", tool) for tool in options.get("tools") or []]
     match options.get("tool_choice"):
         case "required":
-            chosen = tools
+            called_tools = tools
         case {"function": {"name": name}} | {"name": name}:
-            chosen = [tool for tool in tools if tool["name"] == name]
+            called_tools = [tool for tool in tools if tool["name"] == name]
         case _:
-            chosen = []
+            called_tools = []
     if options.get("parallel_tool_calls") is False:
-        chosen = chosen[:1]
+        called_tools = called_tools[:1]
     return [
         ToolCall(call_id=f"call_{number}", name=tool["name"], arguments=json.dumps(example(tool["parameters"])))
-        for number, tool in enumerate(chosen, len(messages))
+        for number, tool in enumerate(called_tools, len(messages))
     ]
 
 
-def _text(messages: Sequence[Message], options: Mapping[str, Any]) -> str:
+def _answer_text(messages: Sequence[Message], options: Mapping[str, Any]) -> str:
     text_format = (options.get("text") or {}).get("format") or {}
     match text_format.get("type"):
         case "json_object":
@@ -88,7 +91,7 @@ def _text(messages: Sequence[Message], options: Mapping[str, Any]) -> str:
         case _:
             text = next((message.text for message in reversed(messages) if message.text), "Nothing was said.")
             text = (_name(messages) or text) if "my name?" in text else text
-            return _until(text, options.get("stop"))
+            return _cut_at_stop(text, options.get("stop"))
 
 
 def _name(messages: Sequence[Message]) -> str | None:
@@ -97,11 +100,11 @@ def _name(messages: Sequence[Message]) -> str | None:
     return match and match[1]
 
 
-def _until(text: str, stop: str | Sequence[str] | None) -> str:
-    """The text up to the first of the stop words."""
+def _cut_at_stop(text: str, stop: str | Sequence[str] | None) -> str:
+    """Return the text up to the first stop word."""
     stops = [stop] if isinstance(stop, str) else stop or []
     return text[: min((text.index(stop_word) for stop_word in stops if stop_word in text), default=len(text))]
 
 
-def _everything(message: Message) -> str:
+def _full_text(message: Message) -> str:
     return " ".join([message.text, *(part.text for part in message.parts if isinstance(part, Reasoning))])

@@ -44,7 +44,7 @@ SPAN = {
 }
 OTLP = {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]}
 
-BEFORE: dict[str, Sequence[Sequence[str]]] = {
+EARLIER_COMMANDS: dict[str, Sequence[Sequence[str]]] = {
     "docs/backup.md": [["key", "create"], ["backup", "palaver-2026-11-15.zip"]],
     "docs/evaluation.md": [["eval", "app.py", "questions.jsonl", "-e", "exact_match", "--db", "eval.db"]],
     "docs/traces.md": [["trace", "import", "collector/one.json.gz"]],
@@ -54,7 +54,7 @@ BEFORE: dict[str, Sequence[Sequence[str]]] = {
 
 
 def create_reader_folder(folder: Path) -> None:
-    """Create the files."""
+    """Create the files that the commands of the docs name."""
     encode = msgspec.json.encode
     cells = [f"{row['content']},{row['expected']!r}".replace("'", '"') for row in ROWS]
     files = {

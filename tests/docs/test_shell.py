@@ -20,7 +20,7 @@ from palaver.discovery.targets import load_one
 from palaver.testing import client, echo
 from tests.docs import commands, curl, routes
 from tests.docs.pages import PAGES, ROOT, page_name, pages_with
-from tests.docs.reader_folder import BEFORE, create_reader_folder
+from tests.docs.reader_folder import EARLIER_COMMANDS, create_reader_folder
 from tests.docs.shell import ShellCall, calls
 
 WITH_BLOCKS = pages_with("sh", "bash")
@@ -71,7 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("page", WITH_BLOCKS)
 def test_every_line_of_shell_on_a_page_does_what_it_says(page: str, folder: Path, tmp_path: Path) -> None:
-    for arguments in BEFORE.get(page, ()):
+    for arguments in EARLIER_COMMANDS.get(page, ()):
         run(ShellCall(program="palaver", arguments=tuple(arguments)))
     requests: dict[str, curl.CurlRequest] = {}
     for block in WITH_BLOCKS[page]:

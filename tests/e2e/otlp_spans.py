@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 
-NOW = time.time_ns() - 120_000_000_000
-MS = 1_000_000
+BASE_TIME_NS = time.time_ns() - 120_000_000_000
+MILLISECOND_NS = 1_000_000
 SPANS_PER_REQUEST = 5_000
 
 
@@ -18,21 +18,21 @@ def span_id(number: int) -> str:
     return f"{0xB0 + number:016x}"
 
 
-def any_value(of: Any) -> dict[str, Any]:
+def any_value(value: Any) -> dict[str, Any]:
     """An AnyValue."""
-    match of:
+    match value:
         case bool():
-            return {"boolValue": of}
+            return {"boolValue": value}
         case int():
-            return {"intValue": str(of)}
+            return {"intValue": str(value)}
         case float():
-            return {"doubleValue": of}
+            return {"doubleValue": value}
         case list():
-            return {"arrayValue": {"values": [any_value(item) for item in of]}}
+            return {"arrayValue": {"values": [any_value(item) for item in value]}}
         case dict():
-            return {"kvlistValue": {"values": key_values(of)}}
+            return {"kvlistValue": {"values": key_values(value)}}
         case _:
-            return {"stringValue": str(of)}
+            return {"stringValue": str(value)}
 
 
 def key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
@@ -52,14 +52,14 @@ def make_span(
     attributes: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A span; `at` is its start in milliseconds after a point two minutes ago."""
-    start = NOW + int(at * MS)
+    start = BASE_TIME_NS + int(at * MILLISECOND_NS)
     return {
         "traceId": trace_id(trace),
         "spanId": span_id(number),
         "parentSpanId": "" if parent is None else span_id(parent),
         "name": name,
         "startTimeUnixNano": str(start),
-        "endTimeUnixNano": str(start + int(ms * MS)),
+        "endTimeUnixNano": str(start + int(ms * MILLISECOND_NS)),
         "attributes": key_values(attributes or {}),
         "events": events or [],
         "status": {} if failed is None else {"code": 2, "message": failed},

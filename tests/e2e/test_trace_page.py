@@ -30,7 +30,7 @@ from tests.server_process import ServerProcess
 @pytest.fixture(autouse=True)
 def two_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told happened just before each test, however long ago this file was read."""
-    monkeypatch.setattr(otlp_spans, "NOW", time.time_ns() - 120_000_000_000)
+    monkeypatch.setattr(otlp_spans, "BASE_TIME_NS", time.time_ns() - 120_000_000_000)
 
 
 MOST_MS = 1_500
@@ -154,7 +154,11 @@ async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent
         "exception.message": "No answer within 5 s",
         "exception.stacktrace": "…",
     }
-    event = {"name": "exception", "timeUnixNano": str(otlp_spans.NOW), "attributes": otlp_spans.key_values(raised)}
+    event = {
+        "name": "exception",
+        "timeUnixNano": str(otlp_spans.BASE_TIME_NS),
+        "attributes": otlp_spans.key_values(raised),
+    }
     call = chat_attributes(
         [message("user", "Weather in Oslo?")], [message("assistant", "Sunny.")], gen_ai__tool__definitions=definitions
     )
@@ -353,7 +357,7 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: PageMonitor, s
     attributes |= {"gen_ai.request.model": PAYLOADS[1], "nested": [{"__proto__": {"polluted": 1}, "x": PAYLOADS[0]}]}
     event = {
         "name": PAYLOADS[1],
-        "timeUnixNano": str(otlp_spans.NOW),
+        "timeUnixNano": str(otlp_spans.BASE_TIME_NS),
         "attributes": otlp_spans.key_values({"__proto__": PAYLOADS[0]}),
     }
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": PAYLOADS[1], "input.value": everything}

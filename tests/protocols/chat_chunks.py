@@ -1,4 +1,4 @@
-"""Expected chunks of Chat Completions, and a client that joins chunks to a message."""
+"""Expected chunks of Chat Completions, and a Hypothesis strategy for valid runs."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -59,14 +59,14 @@ def data_of(frames: bytes) -> list[Any]:
     """Decode server-sent events that have only data."""
     *output, remaining = frames.split(b"\n\n")
     assert remaining == b""
-    assert all(one.startswith(b"data: ") and b"\n" not in one for one in output)
-    raw = [one.removeprefix(b"data: ") for one in output]
-    return [DONE if one == b"[DONE]" else msgspec.json.decode(one) for one in raw]
+    assert all(frame.startswith(b"data: ") and b"\n" not in frame for frame in output)
+    raw = [frame.removeprefix(b"data: ") for frame in output]
+    return [DONE if data == b"[DONE]" else msgspec.json.decode(data) for data in raw]
 
 
-def streamed(events: Sequence[Event], how: ChatRequest) -> list[Any]:
-    frames = chat_completions.stream_encoder(how)
-    return data_of(b"".join(frames(event) for event in events))
+def encode_stream(events: Sequence[Event], request: ChatRequest) -> list[Any]:
+    encode = chat_completions.stream_encoder(request)
+    return data_of(b"".join(encode(event) for event in events))
 
 
 def chunk(delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:

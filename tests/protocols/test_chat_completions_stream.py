@@ -37,9 +37,9 @@ from tests.protocols.chat_chunks import (
     chat_request,
     chunk,
     citation,
+    encode_stream,
     piece,
     run,
-    streamed,
     valid_runs,
 )
 from tests.protocols.fixed_run import IDS, RUN, STARTED, json
@@ -180,7 +180,7 @@ def approval(call_id: str | None) -> Data:
     ],
 )
 def test_every_event_as_the_chunk_it_is(said: list[OutputValue | str], deltas: list[Any], last: Any) -> None:
-    sent = streamed(run(*said), chat_request("mine"))
+    sent = encode_stream(run(*said), chat_request("mine"))
 
     assert sent == [chunk(FIRST), *map(chunk, deltas), last, DONE]
 
@@ -190,7 +190,7 @@ def test_a_call_may_come_without_a_piece() -> None:
     start = ToolStarted(item="fc_c1", message="m", call_id="c1", name="mine")
     events = [STARTED, start, ToolEnded(item="fc_c1", arguments="{}"), RunFinished()]
 
-    sent = [one["choices"][0]["delta"] for one in streamed(events, chat_request("mine"))[:-1]]
+    sent = [one["choices"][0]["delta"] for one in encode_stream(events, chat_request("mine"))[:-1]]
 
     assert sent == [FIRST, call(0, "c1", "mine"), piece(0, "{}"), {}]
 
@@ -199,7 +199,7 @@ def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
     messages = [TextDelta(item="a", delta="1"), TextStarted(item="b", message="m2"), TextDelta(item="b", delta="2")]
     more = [TextDelta(item="a", delta="3"), TextEnded(item="a")]
 
-    sent = streamed(run(*messages, *more), chat_request())
+    sent = encode_stream(run(*messages, *more), chat_request())
 
     assert sent == [chunk(FIRST), *(chunk({"content": output}) for output in ("1", "3", "\n\n", "2")), STOP, DONE]
 
@@ -218,7 +218,7 @@ def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
 def test_the_finish_reason_is_how_the_run_ended(finish: Any, told: str) -> None:
     end = RunFinished(finish=finish)
 
-    assert streamed(run(end=end), chat_request()) == [chunk(FIRST), chunk({}, finish=told), DONE]
+    assert encode_stream(run(end=end), chat_request()) == [chunk(FIRST), chunk({}, finish=told), DONE]
     assert (
         json(chat_completions.encode_response(run(end=end), chat_request(), status=200))["choices"][0]["finish_reason"]
         == told
@@ -228,7 +228,7 @@ def test_the_finish_reason_is_how_the_run_ended(finish: Any, told: str) -> None:
 def test_length_goes_before_calls() -> None:
     cut = run(ToolCall(call_id="c1", name="own"), end=RunFinished(finish="length"))
 
-    assert streamed(cut, chat_request())[-2:] == [chunk({}, finish="length"), DONE]
+    assert encode_stream(cut, chat_request())[-2:] == [chunk({}, finish="length"), DONE]
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_length_goes_before_calls() -> None:
 def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list[Any]) -> None:
     end = RunFinished(value=value)
 
-    assert streamed(run(end=end), chat_request()) == [chunk(FIRST), *map(chunk, content), STOP, DONE]
-    assert streamed(run("x", end=end), chat_request()) == [chunk(FIRST), chunk({"content": "x"}), STOP, DONE]
+    assert encode_stream(run(end=end), chat_request()) == [chunk(FIRST), *map(chunk, content), STOP, DONE]
+    assert encode_stream(run("x", end=end), chat_request()) == [chunk(FIRST), chunk({"content": "x"}), STOP, DONE]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,9 @@ def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list
     ],
 )
 def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, code: str, message: str) -> None:
-    sent = streamed(run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), chat_request(include_usage=True))
+    sent = encode_stream(
+        run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), chat_request(include_usage=True)
+    )
 
     document = {"message": message, "type": "model_error", "code": code, "param": None}
     output = [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hel"})]
@@ -271,8 +273,8 @@ def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, co
 def test_usage_comes_last_if_asked_for(said: list[OutputValue], end: TerminalEvent) -> None:
     events = run("Hi", *said, end=end)
 
-    assert streamed(events, chat_request()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
-    assert streamed(events, chat_request(include_usage=True)) == [
+    assert encode_stream(events, chat_request()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
+    assert encode_stream(events, chat_request(include_usage=True)) == [
         *({**one, "usage": None} for one in (chunk(FIRST), chunk({"content": "Hi"}), STOP)),
         {**COMPLETION_FIELDS, "object": "chat.completion.chunk", "choices": [], "usage": USAGE},
         DONE,
@@ -281,7 +283,7 @@ def test_usage_comes_last_if_asked_for(said: list[OutputValue], end: TerminalEve
 
 def test_usages_add_up() -> None:
     part = Usage(input_tokens=1, output_tokens=2, cached_input_tokens=1, reasoning_tokens=2)
-    sent = streamed(run(part, UsageAdded(usage=part)), chat_request(include_usage=True))
+    sent = encode_stream(run(part, UsageAdded(usage=part)), chat_request(include_usage=True))
 
     assert sent[-2]["usage"] == {
         "prompt_tokens": 2,
@@ -293,7 +295,7 @@ def test_usages_add_up() -> None:
 
 
 def test_unknown_usage_is_not_made_up() -> None:
-    sent = streamed(run("Hi"), chat_request(include_usage=True))
+    sent = encode_stream(run("Hi"), chat_request(include_usage=True))
 
     assert sent == [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hi"})] + [
         {**STOP, "usage": None},
@@ -448,7 +450,7 @@ def tidied(document: Any) -> Any:
 @settings(max_examples=150, deadline=None)
 @given(valid_runs, st.sampled_from([(), ("mine",), ("mine", "yours")]))
 def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], tools: tuple[str, ...]) -> None:
-    *sent, finished = streamed(events, chat_request(*tools, include_usage=True))
+    *sent, finished = encode_stream(events, chat_request(*tools, include_usage=True))
     answer = json(chat_completions.encode_response(events, chat_request(*tools), status=200))
 
     assert finished == DONE
@@ -457,7 +459,7 @@ def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], 
 
 @given(valid_runs, st.sampled_from([(), ("mine",)]))
 def test_no_chunk_says_nothing(events: list[Event], tools: tuple[str, ...]) -> None:
-    first, *sent, last, _ = streamed(events, chat_request(*tools))
+    first, *sent, last, _ = encode_stream(events, chat_request(*tools))
 
     assert first == chunk(FIRST)
     assert last["choices"][0]["delta"] == {}

@@ -24,7 +24,7 @@ from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, valid_events
 from tests.protocols.ui_parts import (
     APPROVAL,
     CALL,
-    OLD,
+    HISTORY_CALL,
     RESULT,
     SERVER_TOOL,
     START,
@@ -270,7 +270,7 @@ def test_an_approval_of_a_call_that_has_its_result_is_data() -> None:
 
 
 def continued(*given: Any, client: UIRequest) -> list[UIPart]:
-    grammar = Grammar(RUN, history=[Message.assistant(OLD)])
+    grammar = Grammar(RUN, history=[Message.assistant(HISTORY_CALL)])
     events: list[Event] = [*grammar.start(STARTED)]
     for value in given:
         events += grammar.feed(value)
@@ -283,7 +283,7 @@ OUTPUT = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone",
 
 
 def test_a_call_that_the_client_does_not_show_is_shown_before_its_result() -> None:
-    parts = continued(GONE, Text(text="Done."), client=UIRequest(waiting={"h1": OLD}))
+    parts = continued(GONE, Text(text="Done."), client=UIRequest(waiting={"h1": HISTORY_CALL}))
 
     assert parts == [INPUT, OUTPUT, STEP_END, STEP, *text(f"{MESSAGE}_2", "Done.")]
 
@@ -293,7 +293,7 @@ def test_a_result_without_a_call_that_we_know_has_one_made_up() -> None:
 
 
 def test_a_call_that_the_client_shows_gets_its_result_there() -> None:
-    client = UIRequest(shown={"h1": True}, waiting={"h1": OLD})
+    client = UIRequest(shown={"h1": True}, waiting={"h1": HISTORY_CALL})
 
     assert continued(GONE, Text(text="Done."), client=client) == [
         OUTPUT,
@@ -304,7 +304,7 @@ def test_a_call_that_the_client_shows_gets_its_result_there() -> None:
 
 
 def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
-    client = UIRequest(shown={"h1": False}, waiting={"h1": OLD})
+    client = UIRequest(shown={"h1": False}, waiting={"h1": HISTORY_CALL})
 
     expected = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", "providerExecuted": True}
     assert continued(GONE, client=client) == [expected]
@@ -314,7 +314,7 @@ def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
 def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any) -> None:
     http_request = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
 
-    parts = continued(http_request, client=UIRequest(shown=shown, waiting={"h1": OLD}))
+    parts = continued(http_request, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
 
     assert parts == [*before, {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "h1"}]
 
@@ -323,7 +323,7 @@ def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any)
 def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown: Any, before: Any) -> None:
     repeated = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
 
-    parts = continued(GONE, repeated, client=UIRequest(shown=shown, waiting={"h1": OLD}))
+    parts = continued(GONE, repeated, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
 
     assert parts == [*before, OUTPUT, STEP_END, STEP, *call("h1.2")]
 

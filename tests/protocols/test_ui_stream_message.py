@@ -11,7 +11,7 @@ from palaver.errors import InvalidValue
 from palaver.protocols.ui_stream import adapter, request
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, valid_events
-from tests.protocols.ui_parts import CALL, OLD
+from tests.protocols.ui_parts import CALL, HISTORY_CALL
 
 # The whole message
 
@@ -105,7 +105,7 @@ def test_a_version_that_is_none_of_ours_is_refused(given: str) -> None:
 
 
 def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
-    messages = [Message.assistant(OLD, CALL), Message.tool("c1", "12")]
+    messages = [Message.assistant(HISTORY_CALL, CALL), Message.tool("c1", "12")]
     rendered = [
         {"type": "step-start"},
         {"type": "dynamic-tool", "toolCallId": "h1"},
@@ -116,12 +116,14 @@ def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
 
     client = request.ui_request(7, [{"role": "assistant", "id": "m7", "parts": rendered}], messages)
 
-    assert client == UIRequest(version=7, message="m7", shown={"h1": True, "c1": False}, waiting={"h1": OLD})
+    assert client == UIRequest(version=7, message="m7", shown={"h1": True, "c1": False}, waiting={"h1": HISTORY_CALL})
     assert client.headers == (("x-vercel-ai-ui-message-stream", "v1"), ("x-palaver-ui-version", "7"))
 
 
 def test_a_client_is_known_again_by_its_note_and_no_other_protocols_note_is_taken_for_one() -> None:
-    client = UIRequest(version=7, message="m7", shown={"h1": True}, waiting={"h1": OLD}, tools=frozenset({"now"}))
+    client = UIRequest(
+        version=7, message="m7", shown={"h1": True}, waiting={"h1": HISTORY_CALL}, tools=frozenset({"now"})
+    )
     stored = msgspec.json.decode(msgspec.json.encode(client))
 
     assert request.restore_ui_request(stored) == client

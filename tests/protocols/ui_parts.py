@@ -18,7 +18,7 @@ STEP, STEP_END, STOP = {"type": "start-step"}, {"type": "finish-step"}, {"type":
 SERVER_TOOL = {"dynamic": True, "providerExecuted": True}
 CALL, RESULT = ToolCall(call_id="c1", name="get_time", arguments='{"tz":"UTC"}'), ToolResult(call_id="c1", output="12")
 APPROVAL = {"id": "a1", "call_id": "c1", "name": "get_time", "arguments": "{}"}
-OLD = ToolCall(call_id="h1", name="delete", arguments='{"x":1}')
+HISTORY_CALL = ToolCall(call_id="h1", name="delete", arguments='{"x":1}')
 
 
 def parts_of(*events: Event, client: UIRequest | None = None) -> list[UIPart]:
@@ -40,16 +40,16 @@ def complete_part(part: Any, *, transient: bool = False, client: UIRequest | Non
 
 
 def text(item: str, *deltas: str) -> list[UIPart]:
-    deltas_ = [{"type": "text-delta", "id": item, "delta": delta} for delta in deltas]
-    return [{"type": "text-start", "id": item}, *deltas_, {"type": "text-end", "id": item}]
+    delta_parts = [{"type": "text-delta", "id": item, "delta": delta} for delta in deltas]
+    return [{"type": "text-start", "id": item}, *delta_parts, {"type": "text-end", "id": item}]
 
 
 def call(call_id: str = "c1", runner: Any = SERVER_TOOL) -> list[UIPart]:
-    named = {"toolCallId": call_id, "toolName": "get_time"}
+    tool_fields = {"toolCallId": call_id, "toolName": "get_time"}
     return [
-        {"type": "tool-input-start", **named, **runner},
+        {"type": "tool-input-start", **tool_fields, **runner},
         {"type": "tool-input-delta", "toolCallId": call_id, "inputTextDelta": '{"tz":"UTC"}'},
-        {"type": "tool-input-available", **named, "input": {"tz": "UTC"}, **runner},
+        {"type": "tool-input-available", **tool_fields, "input": {"tz": "UTC"}, **runner},
     ]
 
 

@@ -44,12 +44,14 @@ def helper_modules() -> list[str]:
 
 def length_problems(modules: list[Length], functions: list[Length], max_function_lines: int) -> list[str]:
     files = [
-        f"{one.of}: {one.lines} lines (limit: {MAX_MODULE_LINES})" for one in modules if one.lines > MAX_MODULE_LINES
+        f"{module.name}: {module.lines} lines (limit: {MAX_MODULE_LINES})"
+        for module in modules
+        if module.lines > MAX_MODULE_LINES
     ]
     return files + [
-        f"{one.of}: {one.lines} lines (limit: {max_function_lines})"
-        for one in functions
-        if one.lines > max_function_lines
+        f"{function.name}: {function.lines} lines (limit: {max_function_lines})"
+        for function in functions
+        if function.lines > max_function_lines
     ]
 
 
@@ -73,7 +75,7 @@ def duplicate_problems(pairs: list[Pair], limit: int, where: str) -> list[str]:
 def table_row(name: str, lengths: list[Length]) -> str:
     longest = lengths[0]
     median, percentile_95 = sizes.median(lengths), sizes.percentile_95(lengths)
-    return f"{name:<18}{len(lengths):>6}{median:>8.0f}{percentile_95:>6}{longest.lines:>9}  {longest.of}"
+    return f"{name:<18}{len(lengths):>6}{median:>8.0f}{percentile_95:>6}{longest.lines:>9}  {longest.name}"
 
 
 def report() -> tuple[list[str], list[str]]:

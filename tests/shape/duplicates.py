@@ -33,8 +33,8 @@ def pairs(sources: Mapping[str, str]) -> list[Pair]:
     lines_of = {path: list(_lines(path, text)) for path, text in sources.items()}
     positions: dict[tuple[str, ...], list[Position]] = defaultdict(list)
     for path, lines in lines_of.items():
-        for at in range(len(lines) - MIN_LINES + 1):
-            positions[tuple(text for _, text in lines[at : at + MIN_LINES])].append((path, at))
+        for index in range(len(lines) - MIN_LINES + 1):
+            positions[tuple(text for _, text in lines[index : index + MIN_LINES])].append((path, index))
     matches = [
         Pair(lines=length, one=_location(lines_of, one, length), other=_location(lines_of, other, length))
         for one, other in _combinations(positions.values())
@@ -45,8 +45,8 @@ def pairs(sources: Mapping[str, str]) -> list[Pair]:
 
 def _combinations(positions: Iterable[list[Position]]) -> Iterator[tuple[Position, Position]]:
     for group in positions:
-        for at, one in enumerate(group):
-            for other in group[at + 1 :]:
+        for index, one in enumerate(group):
+            for other in group[index + 1 :]:
                 if one[0] != other[0] or other[1] - one[1] >= MIN_LINES:
                     yield one, other
 
@@ -55,7 +55,7 @@ def _shared(lines_of: Mapping[str, list[Line]], one: Position, other: Position) 
     """Return how many lines are equal from there on; within one file, up to the start of the second run."""
     first, second = lines_of[one[0]][one[1] :], lines_of[other[0]][other[1] :]
     limit = min(len(first), len(second), other[1] - one[1] if one[0] == other[0] else len(first))
-    return next((at for at in range(limit) if first[at][1] != second[at][1]), limit)
+    return next((index for index in range(limit) if first[index][1] != second[index][1]), limit)
 
 
 def _continues_a_run(lines_of: Mapping[str, list[Line]], one: Position, other: Position) -> bool:
@@ -64,8 +64,8 @@ def _continues_a_run(lines_of: Mapping[str, list[Line]], one: Position, other: P
 
 
 def _location(lines_of: Mapping[str, list[Line]], position: Position, length: int) -> str:
-    path, at = position
-    return f"{path}:{lines_of[path][at][0]}-{lines_of[path][at + length - 1][0]}"
+    path, index = position
+    return f"{path}:{lines_of[path][index][0]}-{lines_of[path][index + length - 1][0]}"
 
 
 def _lines(path: str, text: str) -> Iterator[Line]:

@@ -21,15 +21,15 @@ class Length:
     """The number of lines of a module or function."""
 
     lines: int
-    of: str
+    name: str
 
     def __str__(self) -> str:
-        return f"{self.lines} ({self.of})"
+        return f"{self.lines} ({self.name})"
 
 
 def modules(sources: Mapping[str, str]) -> list[Length]:
     """Return the lengths of files, longest first."""
-    return _sorted(Length(lines=len(text.splitlines()), of=path) for path, text in sources.items())
+    return _sorted(Length(lines=len(text.splitlines()), name=path) for path, text in sources.items())
 
 
 def functions(sources: Mapping[str, str]) -> list[Length]:
@@ -37,7 +37,7 @@ def functions(sources: Mapping[str, str]) -> list[Length]:
     functions_found: list[tuple[str, int]] = []
     for path, text in sources.items():
         _collect(ast.parse(text), f"{path} ", functions_found)
-    return _sorted(Length(lines=lines, of=name) for name, lines in functions_found)
+    return _sorted(Length(lines=lines, name=name) for name, lines in functions_found)
 
 
 def web_functions(sources: Mapping[str, str]) -> list[Length]:
@@ -53,7 +53,7 @@ def web_functions(sources: Mapping[str, str]) -> list[Length]:
     )
     assert result.returncode == 0, result.stderr
     rows = msgspec.json.decode(result.stdout, type=list[tuple[str, str, int]])
-    return _sorted(Length(lines=lines, of=f"{path} {name}") for path, name, lines in rows)
+    return _sorted(Length(lines=lines, name=f"{path} {name}") for path, name, lines in rows)
 
 
 def median(lengths: list[Length]) -> float:
@@ -65,7 +65,7 @@ def percentile_95(lengths: list[Length]) -> int:
 
 
 def _sorted(lengths: Iterable[Length]) -> list[Length]:
-    return sorted(lengths, key=lambda length: (-length.lines, length.of))
+    return sorted(lengths, key=lambda length: (-length.lines, length.name))
 
 
 def _collect(node: ast.AST, above: str, functions_found: list[tuple[str, int]]) -> int:

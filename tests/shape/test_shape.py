@@ -41,17 +41,17 @@ def lines(*parts: str) -> str:
 
 def test_the_lines_of_a_function_are_its_own() -> None:
     assert sizes.functions({"door.py": NESTED}) == [
-        Length(lines=4, of="door.py Door.open"),
-        Length(lines=2, of="door.py Door.open.hinge"),
-        Length(lines=1, of="door.py close"),
+        Length(lines=4, name="door.py Door.open"),
+        Length(lines=2, name="door.py Door.open.hinge"),
+        Length(lines=1, name="door.py close"),
     ]
 
 
 def test_the_functions_of_the_page_are_counted_in_the_same_way() -> None:
     assert sizes.web_functions({"door.tsx": WEB}) == [
-        Length(lines=5, of="door.tsx Door"),
-        Length(lines=4, of="door.tsx open"),
-        Length(lines=1, of="door.tsx shut"),
+        Length(lines=5, name="door.tsx Door"),
+        Length(lines=4, name="door.tsx open"),
+        Length(lines=1, name="door.tsx shut"),
     ]
 
 
@@ -97,10 +97,10 @@ def test_modules_that_import_each_other_are_named_in_order() -> None:
 
 
 def test_exceeded_limits_are_reported() -> None:
-    modules = [Length(lines=701, of="long.py"), Length(lines=700, of="full.py")]
+    modules = [Length(lines=701, name="long.py"), Length(lines=700, name="full.py")]
     functions = [
-        Length(lines=61, of="long.py f"),
-        Length(lines=60, of="g"),
+        Length(lines=61, name="long.py f"),
+        Length(lines=60, name="g"),
     ]
 
     assert shape.length_problems(modules, functions, 60) == [

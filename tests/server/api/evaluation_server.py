@@ -1,4 +1,4 @@
-"""A server with a test set, an evaluator registry and a planner, and helpers that insert results directly."""
+"""Workflows, a test set and dependencies for tests of the evaluation API, and helpers that insert results directly."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ def shout(topic: str) -> str:
     return topic.upper()
 
 
-async def with_set(
+async def create_test_set(
     database: Database, rows: Sequence[dict[str, Any]] = ROWS, *, id: str = "ts_1", project: str = "default"
 ) -> str:
     prepared = await database.read(commits.prepare_rows, project, None, [SubmittedRow(row) for row in rows])
@@ -59,12 +59,12 @@ async def with_set(
 
 
 def evaluation_dependencies(database: Database, settings: Settings | None = None) -> dict[str, Any]:
-    """What the controllers of evaluations need, apart from `wake_runner`."""
+    """Return the dependencies of the evaluation controllers, except `wake_runner`."""
     settings = settings or Settings()
     return {
         "database": database,
         "settings": settings,
-        "planner": planning(database, settings),
+        "planner": make_planner(database, settings),
         "figures": FigureCache(database),
         "rate_limits": RateLimits(settings),
     }
@@ -74,7 +74,7 @@ def registry() -> Registry:
     return Registry([tutor, shout], default="tutor")
 
 
-def planning(database: Database, settings: Settings) -> EvaluationPlanner:
+def make_planner(database: Database, settings: Settings) -> EvaluationPlanner:
     return create_planner(registry(), database, settings, EvaluatorRegistry(), OfflineContext())
 
 
@@ -83,53 +83,57 @@ def moment(seconds: float) -> datetime:
 
 
 async def answer_all(database: Database, evaluation: str, *, stop_after: int | None = None) -> None:
-    """Let every cell that waits have a result, as a worker would: exact, with the text that the workflow gives."""
-    left = stop_after
-    while taken := await database.write(slices.claim_slices, "p1", ["tutor", "shout"], 100, NOON):
-        for one in taken:
-            kept = await database.read(evaluations.get_planned, one.project, one.evaluation)
-            plan = msgspec.convert(kept.plan, Plan)
-            cells = slice_cells(plan, one)[: left if left is not None else None]
-            some = [_result(kept.rows, plan, cell) for cell in cells]
-            await database.write(evaluation_results.record_results, "p1", one, some, StopConditions(), NOON)
-            if left is not None:
+    """Record a result for every pending cell, as a worker would, scored by exact match.
+
+    With `stop_after`, record that many cells of the first slice and leave it unfinished.
+    """
+    while claimed := await database.write(slices.claim_slices, "p1", ["tutor", "shout"], 100, NOON):
+        for claimed_slice in claimed:
+            planned = await database.read(evaluations.get_planned, claimed_slice.project, claimed_slice.evaluation)
+            plan = msgspec.convert(planned.plan, Plan)
+            cells = slice_cells(plan, claimed_slice)[:stop_after]
+            results = [_result(planned.rows, plan, cell) for cell in cells]
+            await database.write(
+                evaluation_results.record_results, "p1", claimed_slice, results, StopConditions(), NOON
+            )
+            if stop_after is not None:
                 return
-            await database.write(slices.end_slice, "p1", one, NOON)
+            await database.write(slices.end_slice, "p1", claimed_slice, NOON)
 
 
 def _result(rows: bytes, plan: Plan, cell: int) -> NewResult:
-    place = cell_position(plan, cell)
-    asked = ROWS[place.row]
-    failed = place.repeat == 1 and place.row == 1
-    parameters = plan.variants[place.variant].parameters
-    text = tutor(messages=[Message.user(asked["messages"][0]["content"])], **parameters)
+    position = cell_position(plan, cell)
+    row = ROWS[position.row]
+    failed = position.repeat == 1 and position.row == 1
+    parameters = plan.variants[position.variant].parameters
+    text = tutor(messages=[Message.user(row["messages"][0]["content"])], **parameters)
     body = {
-        "inputs": {"topic": asked["topic"]},
-        "history": [Message.user(asked["messages"][0]["content"])],
+        "inputs": {"topic": row["topic"]},
+        "history": [Message.user(row["messages"][0]["content"])],
         "messages": [Message.assistant(text)],
         "text": text,
         "notes": [],
         "tool_calls": [],
-        "expected": asked["expected"],
+        "expected": row["expected"],
     }
-    passed = text == asked["expected"]
+    passed = text == row["expected"]
     score = NewScore(
         evaluator=0, name="exact_match", status="scored", passed=passed, score=float(passed), details={"why": text}
     )
     return NewResult(
         cell=cell,
-        row=format_row_id(rows[place.row * 32 : place.row * 32 + 16]),
-        variant=place.variant,
-        repeat=place.repeat,
+        row=format_row_id(rows[position.row * 32 : position.row * 32 + 16]),
+        variant=position.variant,
+        repeat=position.repeat,
         status="failed" if failed else "done",
         error={"code": "timeout", "message": "It took too long."} if failed else None,
         latency=0.5,
         finish=None if failed else "stop",
         started_at=NOON,
         ended_at=moment(cell),
-        preview_in={"renderer": "chat", "text": asked["messages"][0]["content"]},
+        preview_in={"renderer": "chat", "text": row["messages"][0]["content"]},
         preview_out=None if failed else {"renderer": "chat", "text": text},
-        words=f"{asked['messages'][0]['content']}\n{text}",
+        words=f"{row['messages'][0]['content']}\n{text}",
         body=evaluation_results.compress_result({} if failed else body),
         scores=[] if failed else [score],
     )

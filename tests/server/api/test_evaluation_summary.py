@@ -17,7 +17,7 @@ from palaver.server.api import evaluation_export, evaluation_results
 from palaver.server.api.evaluation_results import EvaluationFigureController, EvaluationResultController
 from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.api.evaluation_server import answer_all, evaluation_dependencies, with_set
+from tests.server.api.evaluation_server import answer_all, create_test_set, evaluation_dependencies
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
@@ -37,7 +37,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     is_postgres = vars(request).get("param") == "postgresql"
     url = request.getfixturevalue("postgres_url") if is_postgres else MEMORY_URL
     opened = open_database(url)
-    await with_set(opened)
+    await create_test_set(opened)
     yield opened
     await opened.close()
 

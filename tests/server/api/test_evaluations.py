@@ -11,7 +11,7 @@ from palaver.server.settings import Settings
 from palaver.storage import variants
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.variants import VariantDraft
-from tests.server.api.evaluation_server import NOON, ROWS, answer_all, evaluation_dependencies, with_set
+from tests.server.api.evaluation_server import NOON, ROWS, answer_all, create_test_set, evaluation_dependencies
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 SETTINGS = Settings(eval_max_cells=30, eval_max_cost=2.5)
@@ -33,7 +33,7 @@ NOWHERE = dict.fromkeys(["history", "script", "spoken"])
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
-    await with_set(opened)
+    await create_test_set(opened)
     yield opened
     await opened.close()
 
@@ -101,7 +101,7 @@ async def test_one_shows_what_it_was_made_of(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_column_of_questions_is_what_a_chat_is_asked(http: httpx.AsyncClient, database: Database) -> None:
-    await with_set(database, [{"id": 1, "question": "2+2?", "expected": "4"}], id="ts_2")
+    await create_test_set(database, [{"id": 1, "question": "2+2?", "expected": "4"}], id="ts_2")
     made = await begun(http, testset={"id": "ts_2"})
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
 
@@ -113,7 +113,7 @@ async def test_a_column_of_questions_is_asked_where_a_row_has_no_messages(
     http: httpx.AsyncClient, database: Database
 ) -> None:
     imported = {"question": "2+2?", "expected": "4"}
-    await with_set(database, [imported, ROWS[0], {"messages": None, **imported}], id="ts_2")
+    await create_test_set(database, [imported, ROWS[0], {"messages": None, **imported}], id="ts_2")
     made = await begun(http, testset={"id": "ts_2"})
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
 
@@ -122,7 +122,7 @@ async def test_a_column_of_questions_is_asked_where_a_row_has_no_messages(
 
 
 async def test_the_list_is_newest_first_and_filtered(http: httpx.AsyncClient, database: Database) -> None:
-    await with_set(database, id="ts_2")
+    await create_test_set(database, id="ts_2")
     first = await begun(http, name="Alpha")
     second = await begun(http, name="beta", testset={"id": "ts_2"})
     (await http.post(f"/api/evaluations/{first['id']}/cancel", json={})).raise_for_status()
@@ -274,7 +274,7 @@ async def test_a_deleted_one_is_gone(http: httpx.AsyncClient) -> None:
 
 
 async def test_answers_of_a_column_are_scored_without_a_workflow(http: httpx.AsyncClient, database: Database) -> None:
-    await with_set(database, [row | {"old": "Paris"} for row in ROWS], id="ts_2")
+    await create_test_set(database, [row | {"old": "Paris"} for row in ROWS], id="ts_2")
     made = await begun(http, testset={"id": "ts_2"}, variants=[{"name": "recorded", "column": "old"}], repeats=1)
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
 

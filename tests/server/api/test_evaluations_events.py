@@ -15,7 +15,7 @@ from palaver.server.api.evaluations import EvaluationController, EvaluationEvent
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.evaluations import repository as kept
 from palaver.storage.evaluations.repository import Evaluation
-from tests.server.api.evaluation_server import NOON, answer_all, evaluation_dependencies, moment, with_set
+from tests.server.api.evaluation_server import NOON, answer_all, create_test_set, evaluation_dependencies, moment
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
@@ -28,7 +28,7 @@ BODY: dict[str, Any] = {
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
     opened = open_database(MEMORY_URL)
-    await with_set(opened)
+    await create_test_set(opened)
     yield opened
     await opened.close()
 

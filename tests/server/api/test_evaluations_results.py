@@ -9,7 +9,7 @@ import pytest
 from palaver.server.api.evaluation_results import EvaluationResultController
 from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.api.evaluation_server import answer_all, evaluation_dependencies, with_set
+from tests.server.api.evaluation_server import answer_all, create_test_set, evaluation_dependencies
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
@@ -28,7 +28,7 @@ BODY: dict[str, Any] = {
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     opened = open_database(url)
-    await with_set(opened)
+    await create_test_set(opened)
     yield opened
     await opened.close()
 

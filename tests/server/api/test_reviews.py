@@ -25,7 +25,7 @@ from palaver.storage.evaluations.tables import evaluation_scores, review_holds
 from palaver.storage.evaluations.tables import evaluations as evaluations_table
 from palaver.traces.ingest import build_row
 from palaver.traces.model import Span
-from tests.server.api.evaluation_server import answer_all, evaluation_dependencies, with_set
+from tests.server.api.evaluation_server import answer_all, create_test_set, evaluation_dependencies
 from tests.server.rest_client import FakeCaller, application, rest_client
 from tests.storage.span_factory import NOON, insert_rows, span_id, trace_id
 
@@ -62,7 +62,7 @@ class People:
 
 @pytest.fixture
 async def people(database: Database) -> AsyncIterator[People]:
-    testset = await with_set(database)
+    testset = await create_test_set(database)
     app = application(
         [
             EvaluationController,
