@@ -58,30 +58,30 @@ def postgres_url(postgres: "Postgres") -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def made_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty database file with the current schema, to be copied: creating one takes longer than most tests."""
-    path = tmp_path_factory.mktemp("made") / "palaver.db"
-    _make(str(path))
+    path = tmp_path_factory.mktemp("template") / "palaver.db"
+    _create_database(str(path))
     return path
 
 
 @pytest.fixture(scope="session")
-def made_postgres(postgres: "Postgres") -> str:
+def postgres_template(postgres: "Postgres") -> str:
     """An empty PostgreSQL database with the current schema, used as a template."""
     url = postgres.create()
-    _make(url)
+    _create_database(url)
     return url
 
 
-def _make(url: str) -> None:
+def _create_database(url: str) -> None:
     """Create a database, with or without a running event loop."""
     from palaver.storage.database import open_database
 
-    async def opened_and_closed() -> None:
+    async def open_and_close() -> None:
         await open_database(url).close()
 
     with ThreadPoolExecutor() as threads:
-        threads.submit(asyncio.run, opened_and_closed()).result()
+        threads.submit(asyncio.run, open_and_close()).result()
 
 
 @pytest.fixture(params=["memory", "file", "postgresql"])
@@ -94,10 +94,10 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> "AsyncIter
         case "memory":
             pass
         case "file":
-            url = str(shutil.copy(request.getfixturevalue("made_file"), tmp_path / "palaver.db"))
+            url = str(shutil.copy(request.getfixturevalue("database_template"), tmp_path / "palaver.db"))
         case _:
             server: Postgres = request.getfixturevalue("postgres")
-            url, drop = server.create(like=request.getfixturevalue("made_postgres")), server.drop
+            url, drop = server.create(like=request.getfixturevalue("postgres_template")), server.drop
     opened = open_database(url)
     yield opened
     await opened.close()

@@ -32,8 +32,8 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 @pytest.fixture
-def file(made_file: Path, tmp_path: Path) -> Path:
-    copy_path = Path(shutil.copy(made_file, tmp_path / "palaver.db"))
+def file(database_template: Path, tmp_path: Path) -> Path:
+    copy_path = Path(shutil.copy(database_template, tmp_path / "palaver.db"))
     copy_path.chmod(0o600)
     return copy_path
 

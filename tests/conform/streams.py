@@ -1,4 +1,4 @@
-"""Valid streams, written by hand from the contracts, and their bytes."""
+"""Valid streams, written by hand and independent of the encoders, and their bytes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,26 +12,26 @@ DONE = b"data: [DONE]\n\n"
 
 
 def sse(frames: Sequence[Frame], protocol: Protocol = "responses", *, end: bytes | None = None) -> bytes:
-    """The frames as they stand on the wire."""
+    """Return the frames as server-sent events."""
     if end is None:
         end = b"" if protocol == "services" else DONE
 
-    def one(frame: Frame) -> bytes:
+    def encode_frame(frame: Frame) -> bytes:
         if protocol == "services":
             return b"event: %b\ndata: %b\n\n" % (str(frame["event"]).encode(), msgspec.json.encode(frame["data"]))
-        named = f"event: {frame['type']}\n" if protocol == "responses" and "type" in frame else ""
-        return named.encode() + b"data: " + msgspec.json.encode(frame) + b"\n\n"
+        event_line = f"event: {frame['type']}\n" if protocol == "responses" and "type" in frame else ""
+        return event_line.encode() + b"data: " + msgspec.json.encode(frame) + b"\n\n"
 
-    return b"".join(map(one, frames)) + end
-
-
-def broken(report: Report) -> list[tuple[str, int | None]]:
-    """What a report says, in short."""
-    return [(one.rule, one.frame_index) for one in report.violations]
+    return b"".join(map(encode_frame, frames)) + end
 
 
-def numbered(frames: Sequence[Frame]) -> list[Frame]:
-    """The same frames, with fresh sequence numbers."""
+def rule_violations(report: Report) -> list[tuple[str, int | None]]:
+    """Return the rule and the frame of each violation."""
+    return [(violation.rule, violation.frame_index) for violation in report.violations]
+
+
+def renumber(frames: Sequence[Frame]) -> list[Frame]:
+    """Return the frames with new sequence numbers."""
     return [frame | {"sequence_number": number} for number, frame in enumerate(frames)]
 
 
@@ -47,7 +47,7 @@ USAGE = {
 
 
 def response(protocol: Protocol = "responses", **fields: Any) -> Frame:
-    """A complete response object."""
+    """Return a complete response object."""
     body: Frame = {
         "id": "resp_1",
         "object": "response",
@@ -86,70 +86,75 @@ def response(protocol: Protocol = "responses", **fields: Any) -> Frame:
     return body if protocol == "responses" else {key: value for key, value in body.items() if value is not None}
 
 
-def text(identity: str, *pieces: str, annotations: Sequence[Frame] = ()) -> list[Frame]:
-    said = "".join(pieces)
-    part = {"type": "output_text", "text": said, "annotations": list(annotations), "logprobs": []}
+def text(item_id: str, *pieces: str, annotations: Sequence[Frame] = ()) -> list[Frame]:
+    joined = "".join(pieces)
+    part = {"type": "output_text", "text": joined, "annotations": list(annotations), "logprobs": []}
     empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    item = {"type": "message", "id": identity, "status": "completed", "role": "assistant", "content": [part]}
-    at = {"item_id": identity, "content_index": 0}
+    item = {"type": "message", "id": item_id, "status": "completed", "role": "assistant", "content": [part]}
+    item_fields = {"item_id": item_id, "content_index": 0}
     return [
         {"type": "response.output_item.added", "item": item | {"status": "in_progress", "content": []}},
-        {"type": "response.content_part.added", **at, "part": empty},
-        *({"type": "response.output_text.delta", **at, "delta": piece, "logprobs": []} for piece in pieces),
+        {"type": "response.content_part.added", **item_fields, "part": empty},
+        *({"type": "response.output_text.delta", **item_fields, "delta": piece, "logprobs": []} for piece in pieces),
         *(
-            {"type": "response.output_text.annotation.added", **at, "annotation_index": index, "annotation": one}
-            for index, one in enumerate(annotations)
+            {
+                "type": "response.output_text.annotation.added",
+                **item_fields,
+                "annotation_index": index,
+                "annotation": annotation,
+            }
+            for index, annotation in enumerate(annotations)
         ),
-        {"type": "response.output_text.done", **at, "text": said, "logprobs": []},
-        {"type": "response.content_part.done", **at, "part": part},
+        {"type": "response.output_text.done", **item_fields, "text": joined, "logprobs": []},
+        {"type": "response.content_part.done", **item_fields, "part": part},
         {"type": "response.output_item.done", "item": item},
     ]
 
 
-def refusal(identity: str, said: str) -> list[Frame]:
-    part = {"type": "refusal", "refusal": said}
-    item = {"type": "message", "id": identity, "status": "completed", "role": "assistant", "content": [part]}
-    at = {"item_id": identity, "content_index": 0}
+def refusal(item_id: str, joined: str) -> list[Frame]:
+    part = {"type": "refusal", "refusal": joined}
+    item = {"type": "message", "id": item_id, "status": "completed", "role": "assistant", "content": [part]}
+    item_fields = {"item_id": item_id, "content_index": 0}
     return [
         {"type": "response.output_item.added", "item": item | {"status": "in_progress", "content": []}},
-        {"type": "response.content_part.added", **at, "part": part | {"refusal": ""}},
-        {"type": "response.refusal.delta", **at, "delta": said},
-        {"type": "response.refusal.done", **at, "refusal": said},
-        {"type": "response.content_part.done", **at, "part": part},
+        {"type": "response.content_part.added", **item_fields, "part": part | {"refusal": ""}},
+        {"type": "response.refusal.delta", **item_fields, "delta": joined},
+        {"type": "response.refusal.done", **item_fields, "refusal": joined},
+        {"type": "response.content_part.done", **item_fields, "part": part},
         {"type": "response.output_item.done", "item": item},
     ]
 
 
-def reasoning(identity: str, *pieces: str) -> list[Frame]:
-    said = "".join(pieces)
-    part = {"type": "summary_text", "text": said}
-    item = {"type": "reasoning", "id": identity, "status": "completed", "summary": [part]}
-    at = {"item_id": identity, "summary_index": 0}
+def reasoning(item_id: str, *pieces: str) -> list[Frame]:
+    joined = "".join(pieces)
+    part = {"type": "summary_text", "text": joined}
+    item = {"type": "reasoning", "id": item_id, "status": "completed", "summary": [part]}
+    item_fields = {"item_id": item_id, "summary_index": 0}
     return [
         {"type": "response.output_item.added", "item": item | {"status": "in_progress", "summary": []}},
-        {"type": "response.reasoning_summary_part.added", **at, "part": part | {"text": ""}},
-        *({"type": "response.reasoning_summary_text.delta", **at, "delta": piece} for piece in pieces),
-        {"type": "response.reasoning_summary_text.done", **at, "text": said},
-        {"type": "response.reasoning_summary_part.done", **at, "part": part},
+        {"type": "response.reasoning_summary_part.added", **item_fields, "part": part | {"text": ""}},
+        *({"type": "response.reasoning_summary_text.delta", **item_fields, "delta": piece} for piece in pieces),
+        {"type": "response.reasoning_summary_text.done", **item_fields, "text": joined},
+        {"type": "response.reasoning_summary_part.done", **item_fields, "part": part},
         {"type": "response.output_item.done", "item": item},
     ]
 
 
 def call(call_id: str, *pieces: str, name: str = "get_time") -> list[Frame]:
-    said = "".join(pieces)
-    item = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name, "arguments": said}
+    joined = "".join(pieces)
+    item = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name, "arguments": joined}
     item["status"] = "completed"
-    at = {"item_id": f"fc_{call_id}"}
+    item_fields = {"item_id": f"fc_{call_id}"}
     return [
         {"type": "response.output_item.added", "item": item | {"status": "in_progress", "arguments": ""}},
-        *({"type": "response.function_call_arguments.delta", **at, "delta": piece} for piece in pieces),
-        {"type": "response.function_call_arguments.done", **at, "name": name, "arguments": said},
+        *({"type": "response.function_call_arguments.delta", **item_fields, "delta": piece} for piece in pieces),
+        {"type": "response.function_call_arguments.done", **item_fields, "name": name, "arguments": joined},
         {"type": "response.output_item.done", "item": item},
     ]
 
 
 def single(item: Frame, **empty: Any) -> list[Frame]:
-    """An item that is there all at once."""
+    """Return the frames of an item without deltas."""
     return [
         {"type": "response.output_item.added", "item": item | {"status": "in_progress"} | empty},
         {"type": "response.output_item.done", "item": item | {"status": "completed"}},
@@ -168,17 +173,17 @@ ERROR: Frame = {"type": "model_error", "code": "model_down", "message": "The mod
 def run(
     *items: Sequence[Frame], protocol: Protocol = "responses", status: str = "completed", **fields: Any
 ) -> list[Frame]:
-    """A whole run of these items: numbered, indexed, with its lifecycle."""
+    """Return the frames of a run with these items: numbered, indexed, with its lifecycle."""
     inner: list[Frame] = []
     output: list[Frame] = []
     for index, item in enumerate(items):
         inner += [frame | {"output_index": index} for frame in item]
         output.append(item[-1]["item"])
-    began = response(protocol)
-    ended = response(protocol, status=status, output=output, usage=USAGE, **fields)
+    start_response = response(protocol)
+    end_response = response(protocol, status=status, output=output, usage=USAGE, **fields)
     frames: list[Frame] = [
-        {"type": "response.created", "response": began},
-        {"type": "response.in_progress", "response": began},
+        {"type": "response.created", "response": start_response},
+        {"type": "response.in_progress", "response": start_response},
         *inner,
     ]
     if status == "failed":
@@ -186,17 +191,17 @@ def run(
             {"type": "error", "code": ERROR["code"], "message": ERROR["message"], "param": None, "error": ERROR}
         )
     if protocol == "invocations":
-        plural = {"id": "resp_1", "status": status, "incomplete_details": None, "usage": USAGE}
-        frames.append({"type": "responses.completed", "response": plural})
-    frames.append({"type": f"response.{'incomplete' if status == 'cancelled' else status}", "response": ended})
-    return numbered(frames)
+        mlflow_response = {"id": "resp_1", "status": status, "incomplete_details": None, "usage": USAGE}
+        frames.append({"type": "responses.completed", "response": mlflow_response})
+    frames.append({"type": f"response.{'incomplete' if status == 'cancelled' else status}", "response": end_response})
+    return renumber(frames)
 
 
-CITED = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 2}
+CITATION = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 2}
 TOOL_ROUND = run(call("c1", '{"tz":', '"UTC"}'), result("c1", "12:00"), text("msg_1", "It is noon."))
 EVERYTHING = run(
     reasoning("rs_1", "Hm", "m."),
-    text("msg_1", "It ", "is", annotations=[CITED, CITED]),
+    text("msg_1", "It ", "is", annotations=[CITATION, CITATION]),
     single(DATA),
     call("c1", '{"tz":', '"UTC"}'),
     call("c2"),
@@ -206,7 +211,7 @@ EVERYTHING = run(
 )
 ON_INVOCATIONS = run(
     reasoning("rs_1", "Hm", "m."),
-    text("msg_1", "It ", "is", annotations=[CITED]),
+    text("msg_1", "It ", "is", annotations=[CITATION]),
     call("c1", '{"tz":', '"UTC"}'),
     result("c1", "12:00"),
     text("msg_2", "noon."),
@@ -219,18 +224,18 @@ CANCELLED = run(text("msg_1", "Hel"), status="cancelled", incomplete_details={"r
 
 
 def chunk(delta: Frame | None = None, finish: str | None = None, **fields: Any) -> Frame:
-    made = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1763190000, "model": "tutor"}
+    chunk_fields = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1763190000, "model": "tutor"}
     choice = {"index": 0, "delta": delta or {}, "logprobs": None, "finish_reason": finish}
-    return {**made, "choices": [choice], **fields}
+    return {**chunk_fields, "choices": [choice], **fields}
 
 
 def piece(index: int, arguments: str, **first: Any) -> Frame:
-    """A piece of a tool call; the first has `id` and `name`."""
+    """Return a delta of a tool call; the first one has `id` and `name`."""
     function = {"name": first.pop("name"), "arguments": arguments} if "name" in first else {"arguments": arguments}
     return {"tool_calls": [{"index": index, **first, "function": function}]}
 
 
-COUNTED = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+CHAT_USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 CHAT = [
     chunk({"role": "assistant", "content": ""}),
     chunk({"reasoning_content": "Hmm."}),
@@ -242,7 +247,7 @@ CHAT = [
     chunk(piece(1, "{}", id="c2", type="function", name="get_date")),
     chunk(finish="tool_calls"),
 ]
-CHAT_WITH_USAGE = [one | {"usage": None} for one in CHAT] + [chunk(choices=[], usage=COUNTED)]
+CHAT_WITH_USAGE = [frame | {"usage": None} for frame in CHAT] + [chunk(choices=[], usage=CHAT_USAGE)]
 CHAT_FAILED = [*CHAT[:4], {"error": ERROR}]
 CHAT_WHOLE: Frame = {
     "id": "chatcmpl-1",
@@ -274,14 +279,14 @@ def part(kind: str, **fields: Any) -> Frame:
     return {"type": kind, **fields}
 
 
-_OWN = {"dynamic": True, "providerExecuted": True}
+_SERVER_TOOL = {"dynamic": True, "providerExecuted": True}
 UI = [
     part("start", messageId="m1", messageMetadata={"runId": "r1", "chatId": "chat-1"}),
     part("start-step"),
-    part("tool-input-start", toolCallId="c1", toolName="get_time", **_OWN),
+    part("tool-input-start", toolCallId="c1", toolName="get_time", **_SERVER_TOOL),
     part("tool-input-delta", toolCallId="c1", inputTextDelta='{"tz":"UTC"}'),
-    part("tool-input-available", toolCallId="c1", toolName="get_time", input={"tz": "UTC"}, **_OWN),
-    part("tool-output-available", toolCallId="c1", output="12:00", **_OWN),
+    part("tool-input-available", toolCallId="c1", toolName="get_time", input={"tz": "UTC"}, **_SERVER_TOOL),
+    part("tool-output-available", toolCallId="c1", output="12:00", **_SERVER_TOOL),
     part("finish-step"),
     part("start-step"),
     part("text-start", id="msg_1"),
@@ -327,19 +332,19 @@ UI_CANCELLED = [*UI[:11], part("abort", reason="cancelled")]
 
 
 def event(name: str, data: Any = None, **fields: Any) -> Frame:
-    """An event, whose data is what is given, or fields and the name as their type."""
+    """Return an event with this data, or with the fields and the name as its type."""
     return {"event": name, "data": {"type": name, **fields} if data is None else data}
 
 
 def block(index: int, kind: str, *pieces: str) -> list[Frame]:
-    """A whole block."""
+    """Return the events of a content block."""
     delta, name = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}.get(
         kind, ("input_json_delta", "partial_json")
     )
-    said = [event("content_block_delta", index=index, delta={"type": delta, name: piece}) for piece in pieces]
+    deltas = [event("content_block_delta", index=index, delta={"type": delta, name: piece}) for piece in pieces]
     return [
         event("content_block_start", index=index, content_block={"type": kind, name: ""}),
-        *said,
+        *deltas,
         event("content_block_stop", index=index),
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from palaver.conform import Protocol, grade
 from tests.conform import streams
-from tests.conform.streams import Frame, numbered, sse
+from tests.conform.streams import Frame, renumber, sse
 from tests.conform.test_properties import changes, corrupted
 
 # An item of ours is no type of theirs; they pass it on, and pydantic says so.
@@ -56,7 +56,7 @@ READERS: dict[Protocol, tuple[list[Frame], Callable[[bytes], None]]] = {
 def test_what_keeps_every_must_is_taken_by_the_official_client(protocol: Protocol, data: st.DataObject) -> None:
     frames, read = READERS[protocol]
     changed = data.draw(changes(frames) | corrupted(frames))
-    stream = sse(numbered(changed) if protocol == "responses" else changed, protocol)
+    stream = sse(renumber(changed) if protocol == "responses" else changed, protocol)
 
     if grade(stream, protocol, strict=False).ok:
         read(stream)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from palaver.conform import Protocol, Report, grade, grade_body, grade_refusal
 from palaver.conform.frames import MAX_FRAME_BYTES
 from tests.conform import streams
-from tests.conform.streams import Frame, numbered, sse
+from tests.conform.streams import Frame, renumber, sse
 
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 ITEMS: dict[Protocol, list[Frame]] = {
@@ -56,7 +56,7 @@ def test_a_responses_stream_that_was_changed_is_caught(protocol: Protocol, data:
     frames = ITEMS[protocol]
     changed = data.draw(changes(frames))
 
-    report = grade(sse(numbered(changed), protocol), protocol)
+    report = grade(sse(renumber(changed), protocol), protocol)
 
     assert (report.violations == ()) == (significant_frames(changed) == significant_frames(frames)), report
     if changed != frames:

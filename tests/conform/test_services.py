@@ -9,7 +9,7 @@ from palaver.cli.conform import probe_urls
 from palaver.conform import grade, grade_body, grade_refusal
 from palaver.conform.rules import SERVICE_RULES
 from tests.conform import streams
-from tests.conform.streams import Frame, block, broken, event, sse
+from tests.conform.streams import Frame, block, event, rule_violations, sse
 
 GOOD, FAILED, SPARSE = streams.SERVICE, streams.SERVICE_FAILED, streams.SERVICE_SPARSE
 DOCUMENT, ERROR = streams.SERVICE_DOCUMENT, streams.SERVICE_ERROR
@@ -91,7 +91,7 @@ BROKEN: dict[str, tuple[list[Frame], list[tuple[str, int]]]] = {
 def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(
     frames: list[Frame], rules_broken: list[tuple[str, int]]
 ) -> None:
-    assert broken(grade(sse(frames, "services"), "services")) == rules_broken
+    assert rule_violations(grade(sse(frames, "services"), "services")) == rules_broken
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(
     ],
 )
 def test_broken_framing_is_told(stream: bytes, rules_broken: list[tuple[str, int]]) -> None:
-    assert broken(grade(stream, "services")) == rules_broken
+    assert rule_violations(grade(stream, "services")) == rules_broken
 
 
 def test_a_bodythat_is_not_what_was_streamed_is_told() -> None:

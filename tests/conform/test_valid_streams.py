@@ -48,13 +48,13 @@ def test_own_items_may_stand_inside_an_open_one() -> None:
     frames = streams.run(text_item, streams.single(streams.DATA))
     data, frames = frames[9:11], [*frames[:9], *frames[11:]]
 
-    assert grade(sse(streams.numbered([*frames[:5], *data, *frames[5:]])), "responses").violations == ()
+    assert grade(sse(streams.renumber([*frames[:5], *data, *frames[5:]])), "responses").violations == ()
 
 
 def test_own_events_and_the_trace_frame_are_lawful_where_they_belong() -> None:
     frames = list(streams.ON_INVOCATIONS)
     frames.insert(5, {"type": "palaver:data", "item_id": "dat_1", "name": "chart", "value": 1})
-    traced = [*streams.numbered(frames), {"trace_id": "tr-" + "0" * 32}]
+    traced = [*streams.renumber(frames), {"trace_id": "tr-" + "0" * 32}]
 
     assert grade(sse(traced, "invocations"), "invocations").violations == ()
 
@@ -112,7 +112,7 @@ def test_an_openai_stream_without_done_and_with_two_parts_breaks_no_must() -> No
     frames[7:7] = second
     content = frames[-2]["item"]["content"] * 2
     frames[-2]["item"]["content"] = frames[-1]["response"]["output"][0]["content"] = content
-    stream = sse(streams.numbered(frames), end=b"")
+    stream = sse(streams.renumber(frames), end=b"")
 
     report = grade(stream, "responses", strict=False)
 

@@ -10,7 +10,21 @@ import pytest
 from palaver.conform import RULES, Protocol, grade, grade_body, grade_refusal, grade_unanswered
 from palaver.conform.rules import SERVICE_RULES
 from tests.conform import streams
-from tests.conform.streams import DONE, ERROR, Frame, broken, call, chunk, numbered, part, piece, result, run, sse, text
+from tests.conform.streams import (
+    DONE,
+    ERROR,
+    Frame,
+    call,
+    chunk,
+    part,
+    piece,
+    renumber,
+    result,
+    rule_violations,
+    run,
+    sse,
+    text,
+)
 
 Broke = list[tuple[str, int | None]]
 Case = tuple[list[Frame], Broke]
@@ -49,18 +63,18 @@ def drop(*path: str | int) -> Callable[[Any], None]:
 
 
 def without(frames: list[Frame], *indexes: int) -> list[Frame]:
-    return numbered([frame for index, frame in enumerate(frames) if index not in indexes])
+    return renumber([frame for index, frame in enumerate(frames) if index not in indexes])
 
 
 def moved(frames: list[Frame], index: int, to: int) -> list[Frame]:
     remaining = [*frames[:index], *frames[index + 1 :]]
-    return numbered([*remaining[:to], frames[index], *remaining[to:]])
+    return renumber([*remaining[:to], frames[index], *remaining[to:]])
 
 
 # Of TOOL_ROUND: 0 created, 1 in_progress, 2-6 the call, 7-8 its result, 9-14 the text, 15 completed.
 TOOLS = streams.TOOL_ROUND
 TEXT = run(text("msg_1", "It ", "is"))  # 2 added, 3 part, 4-5 deltas, 6 text done, 7 part done, 8 done, 9 completed
-CITED = run(text("msg_1", "It ", "is", annotations=[streams.CITED]))  # 6 annotation, 9 done
+CITED = run(text("msg_1", "It ", "is", annotations=[streams.CITATION]))  # 6 annotation, 9 done
 
 
 def both(index: int, *path: str | int, **fields: Any) -> list[tuple[int, Callable[[Any], None]]]:
@@ -70,13 +84,13 @@ def both(index: int, *path: str | int, **fields: Any) -> list[tuple[int, Callabl
 
 RESPONSES: dict[str, Case] = {
     "I1 nothing is created": (without(TOOLS, 0), [("I1", 0)]),
-    "I1 created again": (numbered([*TOOLS[:2], *TOOLS[:1], *TOOLS[2:]]), [("I1", 2)]),
-    "I1 a frame of no item": (numbered([*TOOLS[:2], part("response.odd"), *TOOLS[2:]]), [("I1", 2)]),
+    "I1 created again": (renumber([*TOOLS[:2], *TOOLS[:1], *TOOLS[2:]]), [("I1", 2)]),
+    "I1 a frame of no item": (renumber([*TOOLS[:2], part("response.odd"), *TOOLS[2:]]), [("I1", 2)]),
     "I1 the trace too early": ([*TOOLS[:15], {"trace_id": "tr-0"}, *TOOLS[15:]], [("I1", 15)]),
     "I2 another response": (but(TOOLS, (15, at("response", id="resp_2"))), [("I2", 15)]),
     "I3 cut": (TOOLS[:15], [("I3", 16)]),
-    "I3 two ends": (numbered([*TOOLS, TOOLS[15]]), [("I3", 16)]),
-    "I3 more after the end": (numbered([*TOOLS, TOOLS[1]]), [("I3", 16)]),
+    "I3 two ends": (renumber([*TOOLS, TOOLS[15]]), [("I3", 16)]),
+    "I3 more after the end": (renumber([*TOOLS, TOOLS[1]]), [("I3", 16)]),
     "I4 a gap": (TOOLS[:1] + TOOLS[2:], [("I4", 1)]),
     "I4 none": (but(TOOLS, (3, drop("sequence_number"))), [("I4", 3)]),
     "I4 a boolean": (but(TOOLS, (1, set_fields(sequence_number=True))), [("I4", 1)]),
@@ -100,12 +114,12 @@ RESPONSES: dict[str, Case] = {
         but(without(TEXT, 8), (-1, at("response", output=[]))),
         [("I7", 8)],
     ),
-    "I7 a delta after done": (numbered([*TEXT[:9], TEXT[4], TEXT[9]]), [("I7", 9)]),
-    "I7 done twice": (numbered([*TEXT[:9], *TEXT[8:]]), [("I7", 9)]),
+    "I7 a delta after done": (renumber([*TEXT[:9], TEXT[4], TEXT[9]]), [("I7", 9)]),
+    "I7 done twice": (renumber([*TEXT[:9], *TEXT[8:]]), [("I7", 9)]),
     "I7 a delta after the text's done": (moved(TEXT, 5, 6), [("I9", 5), ("I7", 6), ("I9", 7), ("I9", 8)]),
     "I7b a delta before its item": (without(TEXT, 2), [("I7b", 2)]),
     "I7b a delta before its part": (moved(TEXT, 4, 3), [("I7b", 3)]),
-    "I7b a part twice": (numbered([*TEXT[:4], *TEXT[3:]]), [("I7b", 4)]),
+    "I7b a part twice": (renumber([*TEXT[:4], *TEXT[3:]]), [("I7b", 4)]),
     "I7b a part done without its beginning": (
         without(run(streams.reasoning("rs_1", "a")), 3),
         [("I7b", 3), ("I7b", 4), ("I7b", 5)],
@@ -158,11 +172,11 @@ RESPONSES: dict[str, Case] = {
     "I12b another status": (but(TEXT, (9, at("response", "output", 0, status="incomplete"))), [("I12b", 9)]),
     "I12 no item at all": (but(TEXT, (9, at("response", output=[7]))), [("I12", 9)]),
     "I13 no error": (without(streams.FAILED, 8), [("I13", 8)]),
-    "I13 an error though it completed": (numbered([*TEXT[:9], streams.FAILED[8], TEXT[9]]), [("I13", 10)]),
+    "I13 an error though it completed": (renumber([*TEXT[:9], streams.FAILED[8], TEXT[9]]), [("I13", 10)]),
     "I13b not nested": (but(streams.FAILED, (8, drop("error"))), [("I13b", 8)]),
     "I13b not flat": (but(streams.FAILED, (8, drop("param"))), [("I13b", 8)]),
-    "I14 an own event": (numbered([*TEXT[:9], part("palaver:data", value=1), TEXT[9]]), [("I14", 9)]),
-    "I14 a plural": (numbered([*TEXT[:9], part("responses.completed"), TEXT[9]]), [("I14", 9)]),
+    "I14 an own event": (renumber([*TEXT[:9], part("palaver:data", value=1), TEXT[9]]), [("I14", 9)]),
+    "I14 a plural": (renumber([*TEXT[:9], part("responses.completed"), TEXT[9]]), [("I14", 9)]),
     "I14b an unknown item": (run(streams.single({"type": "odd", "id": "o"})), [("I14b", 3)]),
     "I15 a null id": (but(TEXT, *both(8, id=None)), [("I15", 8), ("I7", 9), ("I12", 9)]),
     "I15 a null output": (
@@ -194,10 +208,10 @@ RESPONSES: dict[str, Case] = {
     "F3 no response": (but(TEXT, (1, set_fields(response=None))), [("F3", 1)]),
     "F3 no output": (but(TEXT, (1, at("response", output={}))), [("F3", 1)]),
     "F3 no item": (
-        numbered([*TEXT[:9], part("response.output_item.added", output_index=1), TEXT[9]]),
+        renumber([*TEXT[:9], part("response.output_item.added", output_index=1), TEXT[9]]),
         [("F3", 9)],
     ),
-    "F3 no item id": (numbered([*TEXT[:9], part("response.x.delta", item_id=None), TEXT[9]]), [("F3", 9)]),
+    "F3 no item id": (renumber([*TEXT[:9], part("response.x.delta", item_id=None), TEXT[9]]), [("F3", 9)]),
     "F3 content of null": (but(TEXT, (2, at("item", content=None))), [("F3", 2)]),
     "F3 a delta that is no text": (
         but(TEXT, (4, set_fields(delta=7))),
@@ -211,7 +225,7 @@ MLFLOW = streams.ON_INVOCATIONS
 LAST = len(MLFLOW) - 1
 PLAIN = run(text("msg_1", "It ", "is"), protocol="invocations")  # 9 responses.completed, 10 completed
 INVOCATIONS: dict[str, Case] = {
-    "I14 an own event that does not say so": (numbered([*PLAIN[:9], part("odd"), *PLAIN[9:]]), [("I14", 9)]),
+    "I14 an own event that does not say so": (renumber([*PLAIN[:9], part("odd"), *PLAIN[9:]]), [("I14", 9)]),
     "I14 an own item": (run(streams.single(streams.DATA), protocol="invocations"), [("I14", 3)]),
     "I15 an output that is no string": (
         but(run(call("c1"), result("c1", "x"), protocol="invocations"), *both(6, output=[])),
@@ -250,7 +264,7 @@ COMPLETIONS: dict[str, Case] = {
     "C5 a word after usage": ([*COUNTED, COUNTED[2]], [("C5", 10), ("C5", 10)]),
     "C5 a word after an error": ([*streams.CHAT_FAILED, CHAT[2]], [("C5", 5)]),
     "C5 an error after the end": ([*CHAT, {"error": ERROR}], [("C5", 9)]),
-    "C6 usage beside a choice": (but(COUNTED[:-1], (8, set_fields(usage=streams.COUNTED))), [("C6", 8)]),
+    "C6 usage beside a choice": (but(COUNTED[:-1], (8, set_fields(usage=streams.CHAT_USAGE))), [("C6", 8)]),
     "C6 usage before the end": ([*COUNTED[:8], COUNTED[9]], [("C6", 8), ("C4", 10)]),
     "C6 usage in some chunks": (but(COUNTED, (2, drop("usage"))), [("C6", 2)]),
     "C6 usage all of a sudden": ([*CHAT, COUNTED[-1]], [("C6", 9)]),
@@ -332,7 +346,7 @@ CASES = [(protocol, name, *case) for protocol, table in TABLES.items() for name,
     ("protocol", "frames", "expected"), [(p, f, t) for p, _, f, t in CASES], ids=[f"{c[0]}: {c[1]}" for c in CASES]
 )
 def test_a_broken_rule_is_told_with_its_frame(protocol: Protocol, frames: list[Frame], expected: Broke) -> None:
-    assert broken(grade(sse(frames, protocol), protocol)) == expected
+    assert rule_violations(grade(sse(frames, protocol), protocol)) == expected
 
 
 GOOD = sse(TEXT)
@@ -358,13 +372,13 @@ FRAMING: dict[str, tuple[Protocol, bytes, Broke]] = {
 
 @pytest.mark.parametrize(("protocol", "stream", "expected"), FRAMING.values(), ids=FRAMING.keys())
 def test_broken_framing_is_told(protocol: Protocol, stream: bytes, expected: Broke) -> None:
-    assert broken(grade(stream, protocol)) == expected
+    assert rule_violations(grade(stream, protocol)) == expected
 
 
 def test_a_result_in_a_later_step_is_a_must_for_version_5_alone() -> None:
     stream = sse(PARTS["U8b an output in a later step"][0], "ui-stream")
 
-    assert broken(grade(stream, "ui-stream", ui_version=5)) == [("U8", 7)]
+    assert rule_violations(grade(stream, "ui-stream", ui_version=5)) == [("U8", 7)]
     assert (grade(stream, "ui-stream", ui_version=5, strict=False).ok, grade(stream, "ui-stream", strict=False).ok) == (
         False,
         True,
@@ -375,16 +389,19 @@ def test_what_a_version_knows_decides() -> None:
     approval = [*UI[:2], INPUT, part("tool-approval-request", approvalId="a", toolCallId="c9"), *UI[2:]]
     custom = [*UI[:2], part("custom"), part("reasoning-file"), *UI[2:]]
 
-    assert broken(grade(sse(approval, "ui-stream"), "ui-stream", ui_version=5)) == [("U1", 3)]
-    assert broken(grade(sse(custom, "ui-stream"), "ui-stream", ui_version=7)) == []
+    assert rule_violations(grade(sse(approval, "ui-stream"), "ui-stream", ui_version=5)) == [("U1", 3)]
+    assert rule_violations(grade(sse(custom, "ui-stream"), "ui-stream", ui_version=7)) == []
 
 
 def test_the_head_of_an_answer_is_graded_with_its_stream() -> None:
     good = {"Content-Type": "text/event-stream; charset=utf-8", "X-Vercel-AI-UI-Message-Stream": "v1"}
     stream = sse(UI, "ui-stream")
 
-    assert broken(grade(stream, "ui-stream", headers=good)) == []
-    assert broken(grade(stream, "ui-stream", headers={"content-type": "text/plain"})) == [("F5", None), ("U14", None)]
+    assert rule_violations(grade(stream, "ui-stream", headers=good)) == []
+    assert rule_violations(grade(stream, "ui-stream", headers={"content-type": "text/plain"})) == [
+        ("F5", None),
+        ("U14", None),
+    ]
 
 
 BODY: Any = TOOLS[-1]["response"]
@@ -420,8 +437,8 @@ def test_a_body_that_is_not_what_was_streamed_is_told(
 ) -> None:
     stream = sse(frames, protocol)
 
-    assert broken(grade(stream, protocol, body=response_body)) == [(rule, None) for rule in expected]
-    assert broken(grade_body(response_body, protocol, stream=stream)) == [(rule, None) for rule in expected]
+    assert rule_violations(grade(stream, protocol, body=response_body)) == [(rule, None) for rule in expected]
+    assert rule_violations(grade_body(response_body, protocol, stream=stream)) == [(rule, None) for rule in expected]
 
 
 def test_a_body_of_another_run_may_say_other_things_but_not_nothing() -> None:
@@ -475,13 +492,13 @@ REFUSALS: dict[str, tuple[Protocol, int, bytes, list[str]]] = {
 def test_the_refusal_of_a_bad_request_is_graded(
     protocol: Protocol, status: int, body: bytes, expected: list[str]
 ) -> None:
-    assert broken(grade_refusal(status, body, protocol)) == [(rule, None) for rule in expected]
+    assert rule_violations(grade_refusal(status, body, protocol)) == [(rule, None) for rule in expected]
 
 
 def test_a_prompt_that_was_not_answered_is_told() -> None:
     report = grade_unanswered("the answer is 500", "responses")
 
-    assert (broken(report), report.ok) == ([("E1", None)], False)
+    assert (rule_violations(report), report.ok) == ([("E1", None)], False)
     assert str(report) == (
         "responses, 0 frames: E1 (must): the answer is 500\n    rule: a plain prompt is answered with 200, in time"
     )

@@ -1,6 +1,6 @@
 """Official Python clients and the result they build from a run: openai, LangChain's ChatOpenAI, MLflow's types.
 
-Every function takes the server's address, a workflow, the user message and whether to hang up at the first text, and
+Every function takes the server's address, a workflow, the user message and whether to disconnect at the first text, and
 fills in the same record as the Node programs of drivers/ (their lines.mjs describes it).
 """
 
@@ -39,19 +39,19 @@ def empty_record() -> Record:
 # --- services: no official client for Python; reads the same fields as Lightning
 
 
-def services_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+def services_whole(record: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
     answer = httpx.post(f"{url}/services/{workflow}", json={"content": prompt}, timeout=60)
-    _read_service(answer.json(), built, is_error=answer.is_error)
+    _read_service(answer.json(), record, is_error=answer.is_error)
 
 
-def services_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+def services_streamed(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
     kinds: dict[int, str] = {}
     stops = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool-calls", "refusal": "content-filter"}
     name, stream_url = "", f"{url}/services/{workflow}/stream"
     with httpx.stream("POST", stream_url, json={"content": prompt}, timeout=60) as answer:
         if answer.is_error:
             answer.read()
-            _read_service(answer.json(), built, is_error=True)
+            _read_service(answer.json(), record, is_error=True)
             return
         for line in answer.iter_lines():
             name = line.removeprefix("event: ") if line.startswith("event: ") else name
@@ -62,66 +62,66 @@ def services_streamed(built: Record, *, url: str, workflow: str, prompt: str, ca
                 case "content_block_start", {"index": int(index), "content_block": block}:
                     kinds[index] = block["type"]
                     if block["type"] == "tool_use":
-                        built["calls"].append({"id": block["id"], "name": block["name"], "arguments": ""})
+                        record["calls"].append({"id": block["id"], "name": block["name"], "arguments": ""})
                 case "content_block_delta", {"delta": {"text": _}} if cancel:
                     raise ClientDisconnected
                 case "content_block_delta", {"delta": {"thinking": str(text)}}:
-                    built["reasoning"] += text
+                    record["reasoning"] += text
                 case "content_block_delta", {"delta": {"partial_json": str(text)}}:
-                    built["calls"][-1]["arguments"] += text
+                    record["calls"][-1]["arguments"] += text
                 case "tool_result", {"call_id": str(call_id), "output": output}:
-                    built["results"].append({"id": call_id, "output": output})
+                    record["results"].append({"id": call_id, "output": output})
                 case "message_delta", {"delta": {"stop_reason": str(reason)}}:
-                    built["finish"] = stops[reason]
+                    record["finish"] = stops[reason]
                 case (("complete" | "error"), document):
-                    _read_service(document, built, is_error=name == "error")
+                    _read_service(document, record, is_error=name == "error")
                 case _:
                     pass
 
 
-def _read_service(document: Any, built: Record, *, is_error: bool) -> None:
+def _read_service(document: Any, record: Record, *, is_error: bool) -> None:
     if is_error:
-        built["error"] = {"code": document["type"], "message": document["message"]}
+        record["error"] = {"code": document["type"], "message": document["message"]}
         return
-    built["text"] = [document["response"]]
-    built["usage"] = {"input": document["usage"]["input_tokens"], "output": document["usage"]["output_tokens"]}
-    built["finish"] = built["finish"] or "stop"
+    record["text"] = [document["response"]]
+    record["usage"] = {"input": document["usage"]["input_tokens"], "output": document["usage"]["output_tokens"]}
+    record["finish"] = record["finish"] or "stop"
 
 
 # --- openai
 
 
-def whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+def whole(record: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
     with _openai(url, workflow) as client:
-        _read_response(client.responses.create(model=workflow, input=prompt), built)
+        _read_response(client.responses.create(model=workflow, input=prompt), record)
 
 
-def streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+def streamed(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
     with _openai(url, workflow) as client, client.responses.create(model=workflow, input=prompt, stream=True) as stream:
         for event in stream:
             if event.type == "response.output_text.delta" and cancel:
                 raise ClientDisconnected
             if event.type == "response.output_item.done":
-                _read_item(event.item, built)
+                _read_item(event.item, record)
             if isinstance(event, ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent):
-                _read_end(event.response, built)
+                _read_end(event.response, record)
 
 
-def helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+def helper(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
     with _openai(url, workflow) as client, client.responses.stream(model=workflow, input=prompt) as stream:
         for event in stream:
             if event.type == "response.output_text.delta" and cancel:
                 raise ClientDisconnected
-        _read_response(stream.get_final_response(), built)
+        _read_response(stream.get_final_response(), record)
 
 
-def chat_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+def chat_whole(record: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
     with _openai(url, workflow) as client:
         answer = client.chat.completions.create(model=workflow, messages=[{"role": "user", "content": prompt}])
-        _read_completion(answer, built)
+        _read_completion(answer, record)
 
 
-def chat_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+def chat_streamed(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
     with (
         _openai(url, workflow) as client,
         client.chat.completions.create(
@@ -134,23 +134,23 @@ def chat_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel
         text = ""
         for chunk in stream:
             if chunk.usage:
-                built["usage"] = {"input": chunk.usage.prompt_tokens, "output": chunk.usage.completion_tokens}
+                record["usage"] = {"input": chunk.usage.prompt_tokens, "output": chunk.usage.completion_tokens}
             for choice in chunk.choices:
                 if choice.delta.content:
                     text += choice.delta.content
-                    built["text"] = [text]
+                    record["text"] = [text]
                     if cancel:
                         raise ClientDisconnected
-                built["reasoning"] += getattr(choice.delta, "reasoning_content", None) or ""
+                record["reasoning"] += getattr(choice.delta, "reasoning_content", None) or ""
                 for piece in choice.delta.tool_calls or []:
                     assert piece.function
                     if piece.id:
-                        built["calls"].append({"id": piece.id, "name": piece.function.name, "arguments": ""})
-                    built["calls"][piece.index]["arguments"] += piece.function.arguments or ""
-                built["finish"] = choice.finish_reason or built["finish"]
+                        record["calls"].append({"id": piece.id, "name": piece.function.name, "arguments": ""})
+                    record["calls"][piece.index]["arguments"] += piece.function.arguments or ""
+                record["finish"] = choice.finish_reason or record["finish"]
 
 
-def chat_helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+def chat_helper(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
     with (
         _openai(url, workflow) as client,
         client.chat.completions.stream(
@@ -160,16 +160,16 @@ def chat_helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: 
         for event in stream:
             if event.type == "content.delta" and cancel:
                 raise ClientDisconnected
-        _read_completion(stream.get_final_completion(), built)
+        _read_completion(stream.get_final_completion(), record)
 
 
-def twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
+def twice(record: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
     """Ask, send the output back, and ask again."""
     with _openai(url, workflow) as client:
         sent: list[Any] = [{"role": "user", "content": prompt}]
         sent += client.responses.create(model=workflow, input=sent).output
         sent += [{"role": "user", "content": then}]
-        _read_response(client.responses.create(model=workflow, input=sent), built)
+        _read_response(client.responses.create(model=workflow, input=sent), record)
 
 
 @contextmanager
@@ -178,79 +178,79 @@ def _openai(url: str, workflow: str) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def _read_response(response: Response, built: Record) -> None:
+def _read_response(response: Response, record: Record) -> None:
     for item in response.output:
-        _read_item(item, built)
-    _read_end(response, built)
+        _read_item(item, record)
+    _read_end(response, record)
 
 
-def _read_item(item: ResponseOutputItem, built: Record) -> None:
+def _read_item(item: ResponseOutputItem, record: Record) -> None:
     match item.type:
         case "message":
-            built["text"].append("".join(part.text for part in item.content if part.type == "output_text"))
+            record["text"].append("".join(part.text for part in item.content if part.type == "output_text"))
         case "function_call":
-            built["calls"].append({"id": item.call_id, "name": item.name, "arguments": item.arguments})
+            record["calls"].append({"id": item.call_id, "name": item.name, "arguments": item.arguments})
         case "function_call_output":
-            built["results"].append({"id": item.call_id, "output": item.output})
+            record["results"].append({"id": item.call_id, "output": item.output})
         case "reasoning":
-            built["reasoning"] += "".join(part.text for part in item.summary)
+            record["reasoning"] += "".join(part.text for part in item.summary)
         case other:
             raise AssertionError(f"an item that nobody sent: {other}")
 
 
-def _read_end(response: Response, built: Record) -> None:
+def _read_end(response: Response, record: Record) -> None:
     if response.usage:
-        built["usage"] = {"input": response.usage.input_tokens, "output": response.usage.output_tokens}
+        record["usage"] = {"input": response.usage.input_tokens, "output": response.usage.output_tokens}
     details = response.incomplete_details
-    built["finish"] = (details and details.reason) or response.status
+    record["finish"] = (details and details.reason) or response.status
     if response.error:
-        built["error"] = {"code": response.error.code, "message": response.error.message}
+        record["error"] = {"code": response.error.code, "message": response.error.message}
 
 
-def _read_completion(answer: ChatCompletion, built: Record) -> None:
+def _read_completion(answer: ChatCompletion, record: Record) -> None:
     [choice] = answer.choices
     if choice.message.content:
-        built["text"] = [choice.message.content]
-    built["reasoning"] = getattr(choice.message, "reasoning_content", None) or ""
+        record["text"] = [choice.message.content]
+    record["reasoning"] = getattr(choice.message, "reasoning_content", None) or ""
     for tool_call in choice.message.tool_calls or []:
         assert tool_call.type == "function"
-        built["calls"].append(
+        record["calls"].append(
             {"id": tool_call.id, "name": tool_call.function.name, "arguments": tool_call.function.arguments}
         )
     if answer.usage:
-        built["usage"] = {"input": answer.usage.prompt_tokens, "output": answer.usage.completion_tokens}
-    built["finish"] = choice.finish_reason
+        record["usage"] = {"input": answer.usage.prompt_tokens, "output": answer.usage.completion_tokens}
+    record["finish"] = choice.finish_reason
 
 
 # --- LangChain
 
 
-def langchain_responses(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
-    _read_message(_langchain(url, workflow, use_responses_api=True).invoke(prompt), built)
+def langchain_responses(record: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    _read_message(_langchain(url, workflow, use_responses_api=True).invoke(prompt), record)
 
 
-def langchain_responses_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
-    _read_chunks(_langchain(url, workflow, use_responses_api=True).stream(prompt), built, cancel=cancel)
+def langchain_responses_streamed(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    _read_chunks(_langchain(url, workflow, use_responses_api=True).stream(prompt), record, cancel=cancel)
 
 
-def langchain_chat(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
-    _read_message(_langchain(url, workflow).invoke(prompt), built)
+def langchain_chat(record: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+    _read_message(_langchain(url, workflow).invoke(prompt), record)
 
 
-def langchain_chat_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
-    _read_chunks(_langchain(url, workflow, stream_usage=True).stream(prompt), built, cancel=cancel)
+def langchain_chat_streamed(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+    _read_chunks(_langchain(url, workflow, stream_usage=True).stream(prompt), record, cancel=cancel)
 
 
-def langchain_responses_twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
+def langchain_responses_twice(record: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
     model = _langchain(url, workflow, use_responses_api=True)
     question = HumanMessage(prompt)
-    _read_message(model.invoke([question, model.invoke([question]), HumanMessage(then)]), built)
+    _read_message(model.invoke([question, model.invoke([question]), HumanMessage(then)]), record)
 
 
-def langchain_chat_twice(built: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
+def langchain_chat_twice(record: Record, *, url: str, workflow: str, prompt: str, then: str) -> None:
     model = _langchain(url, workflow)
     question = HumanMessage(prompt)
-    _read_message(model.invoke([question, model.invoke([question]), HumanMessage(then)]), built)
+    _read_message(model.invoke([question, model.invoke([question]), HumanMessage(then)]), record)
 
 
 def _langchain(url: str, workflow: str, **options: Any) -> ChatOpenAI:
@@ -259,7 +259,7 @@ def _langchain(url: str, workflow: str, **options: Any) -> ChatOpenAI:
     )
 
 
-def _read_chunks(chunks: Iterator[AIMessageChunk], built: Record, *, cancel: bool) -> None:
+def _read_chunks(chunks: Iterator[AIMessageChunk], record: Record, *, cancel: bool) -> None:
     message: AIMessageChunk | None = None
     try:
         for chunk in chunks:
@@ -269,46 +269,48 @@ def _read_chunks(chunks: Iterator[AIMessageChunk], built: Record, *, cancel: boo
     finally:
         chunks.close()  # pyright: ignore[reportAttributeAccessIssue]  # It is a generator.
         if message is not None:
-            _read_message(message, built)
+            _read_message(message, record)
 
 
-def _read_message(message: AIMessage, built: Record) -> None:
+def _read_message(message: AIMessage, record: Record) -> None:
     for block in message.content_blocks:
         if block["type"] == "text" and block["text"]:
-            built["text"].append(block["text"])
+            record["text"].append(block["text"])
         if block["type"] == "reasoning":
-            built["reasoning"] += block.get("reasoning", "")
+            record["reasoning"] += block.get("reasoning", "")
     for tool_call in message.tool_calls:
-        built["calls"].append({"id": tool_call["id"], "name": tool_call["name"], "arguments": tool_call["args"]})
+        record["calls"].append({"id": tool_call["id"], "name": tool_call["name"], "arguments": tool_call["args"]})
     for item in message.content if isinstance(message.content, list) else []:
         if isinstance(item, dict) and item.get("type") == "function_call_output":
-            built["results"].append({"id": item["call_id"], "output": item["output"]})
+            record["results"].append({"id": item["call_id"], "output": item["output"]})
     if message.usage_metadata:
         usage = message.usage_metadata
-        built["usage"] = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
+        record["usage"] = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
     response_metadata = message.response_metadata
     details = response_metadata.get("incomplete_details") or {}
-    built["finish"] = details.get("reason") or response_metadata.get("status") or response_metadata.get("finish_reason")
+    record["finish"] = (
+        details.get("reason") or response_metadata.get("status") or response_metadata.get("finish_reason")
+    )
 
 
 # --- MLflow: no client for a local agent server, so its types validate and merge the events
 
 
-def mlflow_whole(built: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
+def mlflow_whole(record: Record, *, url: str, workflow: str, prompt: str, **_: Any) -> None:
     answer = httpx.post(f"{url}/{workflow}/invocations", json=_mlflow_request(prompt), timeout=30)
     if answer.is_error:
-        built["error"] = answer.json()["error"]
+        record["error"] = answer.json()["error"]
         return
-    _read_mlflow(ResponsesAgentResponse.model_validate(answer.json()).model_dump(), built)
+    _read_mlflow(ResponsesAgentResponse.model_validate(answer.json()).model_dump(), record)
 
 
-def mlflow_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
+def mlflow_streamed(record: Record, *, url: str, workflow: str, prompt: str, cancel: bool = False) -> None:
     body = {**_mlflow_request(prompt), "stream": True}
     address = f"{url}/{workflow}/invocations"
     with httpx.stream("POST", address, json=body, timeout=30) as answer:
         if answer.is_error:
             answer.read()
-            built["error"] = answer.json()["error"]
+            record["error"] = answer.json()["error"]
             return
         items: list[dict[str, Any]] = []
         for line in answer.iter_lines():
@@ -320,9 +322,9 @@ def mlflow_streamed(built: Record, *, url: str, workflow: str, prompt: str, canc
             if event["type"] == "response.output_item.done":
                 items.append(event["item"])
             if event["type"] == "error":
-                built["error"] = {"code": event["code"], "message": event["message"]}
+                record["error"] = {"code": event["code"], "message": event["message"]}
             if event["type"] in ("response.completed", "response.incomplete", "response.failed"):
-                _read_mlflow({**event["response"], "output": items}, built)
+                _read_mlflow({**event["response"], "output": items}, record)
 
 
 def _mlflow_request(prompt: str) -> dict[str, Any]:
@@ -330,19 +332,19 @@ def _mlflow_request(prompt: str) -> dict[str, Any]:
     return request.model_dump(exclude_none=True)
 
 
-def _read_mlflow(response: dict[str, Any], built: Record) -> None:
+def _read_mlflow(response: dict[str, Any], record: Record) -> None:
     for item in response["output"]:
         match item["type"]:
             case "message":
-                built["text"].append("".join(part["text"] for part in item["content"]))
+                record["text"].append("".join(part["text"] for part in item["content"]))
             case "function_call":
-                built["calls"].append({"id": item["call_id"], "name": item["name"], "arguments": item["arguments"]})
+                record["calls"].append({"id": item["call_id"], "name": item["name"], "arguments": item["arguments"]})
             case "function_call_output":
-                built["results"].append({"id": item["call_id"], "output": item["output"]})
+                record["results"].append({"id": item["call_id"], "output": item["output"]})
             case "reasoning":
-                built["reasoning"] += "".join(part["text"] for part in item["summary"])
+                record["reasoning"] += "".join(part["text"] for part in item["summary"])
             case other:
                 raise AssertionError(f"an item that nobody sent: {other}")
     if usage := response.get("usage"):
-        built["usage"] = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
-    built["finish"] = (response.get("incomplete_details") or {}).get("reason") or response["status"]
+        record["usage"] = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
+    record["finish"] = (response.get("incomplete_details") or {}).get("reason") or response["status"]

@@ -8,7 +8,7 @@ from palaver import Message, Text, ToolCall, ToolResult, chat
 
 @chat
 def recalling(messages: list[Message]) -> Iterator[object]:
-    """Looks at the clock; asked again, lists all that it was told, part by part."""
+    """Calls a tool for the time; in later turns, returns the parts of all messages as JSON."""
     if any(message.role == "assistant" for message in messages):
         yield json.dumps([[message.role, describe_part(part)] for message in messages for part in message.parts])
         return

@@ -43,7 +43,7 @@ class StoredServer:
 
 @contextmanager
 def run_stored_server(folder: Path, db: str) -> Iterator[StoredServer]:
-    """Serve gated_workflows.py and the usual test workflows with that database."""
+    """Serve gated_workflows.py and the usual test workflows with the database `db`."""
     key, other_key = (_new_key(db, project) for project in ("ours", "theirs"))
     with server_process(folder, WORKFLOWS, str(FOLDER / "gated_workflows.py"), db=db) as running:
         yield StoredServer(running.url, db, key, other_key)

@@ -125,21 +125,21 @@ terminals = st.one_of(
 )
 
 
-def events(ids: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
+def events(ids: st.SearchStrategy[str], text_values: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
     """Every kind of event except terminal ones, with the given ids and texts."""
-    where = {"item": ids, "message": ids}
+    item_fields = {"item": ids, "message": ids}
     return st.one_of(
-        st.builds(TextDelta, item=ids, delta=said),
-        st.builds(ReasoningDelta, item=ids, delta=said),
-        st.builds(ToolDelta, item=ids, delta=said),
-        st.builds(TextStarted, **where),
-        st.builds(ReasoningStarted, **where),
-        st.builds(ToolStarted, **where, call_id=ids, name=said),
-        st.builds(TextEnded, item=ids, text=st.just("") | said, annotations=notes),
-        st.builds(ReasoningEnded, item=ids, text=st.just("") | said, encrypted=maybe(said)),
-        st.builds(ToolEnded, item=ids, arguments=st.just("") | said),
-        st.builds(ToolReturned, **where, call_id=ids, output=jsons, is_error=st.booleans()),
-        st.builds(PartAdded, **where, part=files | refusals | datas, transient=st.booleans()),
+        st.builds(TextDelta, item=ids, delta=text_values),
+        st.builds(ReasoningDelta, item=ids, delta=text_values),
+        st.builds(ToolDelta, item=ids, delta=text_values),
+        st.builds(TextStarted, **item_fields),
+        st.builds(ReasoningStarted, **item_fields),
+        st.builds(ToolStarted, **item_fields, call_id=ids, name=text_values),
+        st.builds(TextEnded, item=ids, text=st.just("") | text_values, annotations=notes),
+        st.builds(ReasoningEnded, item=ids, text=st.just("") | text_values, encrypted=maybe(text_values)),
+        st.builds(ToolEnded, item=ids, arguments=st.just("") | text_values),
+        st.builds(ToolReturned, **item_fields, call_id=ids, output=jsons, is_error=st.booleans()),
+        st.builds(PartAdded, **item_fields, part=files | refusals | datas, transient=st.booleans()),
         st.builds(UsageAdded, usage=usages),
         st.builds(RunStarted, run_id=ids),
     )
@@ -159,24 +159,24 @@ pieces = st.sampled_from(["", "a", "ab", "b", "{}", "ünï"])
 hostile_pieces = pieces | st.text(st.characters(exclude_categories=[]), max_size=3)
 
 
-def output_parts(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Part]:
+def output_parts(names: st.SearchStrategy[str], text_values: st.SearchStrategy[str]) -> st.SearchStrategy[Part]:
     return st.one_of(
-        st.builds(Text, text=said, annotations=notes),
-        st.builds(Reasoning, text=said, encrypted=maybe(said)),
+        st.builds(Text, text=text_values, annotations=notes),
+        st.builds(Reasoning, text=text_values, encrypted=maybe(text_values)),
         files,
-        st.builds(ToolCall, call_id=names, name=said, arguments=said),
+        st.builds(ToolCall, call_id=names, name=text_values, arguments=text_values),
         st.builds(ToolResult, call_id=names, output=jsons),
         refusals,
         datas,
     )
 
 
-def output_values(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+def output_values(names: st.SearchStrategy[str], text_values: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     """Output of a producer: bare text (`str`), parts, messages, usage, events."""
-    part = output_parts(names, said)
+    part = output_parts(names, text_values)
     message = st.builds(Message, role=roles, parts=st.lists(part, max_size=3), id=maybe(names))
-    event = events(names, said)
-    return st.one_of(said, said, event, event, event, part, message, usages)
+    event = events(names, text_values)
+    return st.one_of(text_values, text_values, event, event, event, part, message, usages)
 
 
 class Unwritable:
@@ -207,19 +207,24 @@ _broken: st.SearchStrategy[Any] = st.sampled_from(
 
 
 @st.composite
-def exchanges(draw: st.DrawFn, names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> list[Any]:
+def exchanges(draw: st.DrawFn, names: st.SearchStrategy[str], text_values: st.SearchStrategy[str]) -> list[Any]:
     """A tool call, whole or in pieces, other output, and its result: random ids alone would rarely match."""
-    call_id, between = f"c{draw(st.integers(1, 12))}", st.lists(output_values(names, said), max_size=2)
+    call_id, between = f"c{draw(st.integers(1, 12))}", st.lists(output_values(names, text_values), max_size=2)
     item = draw(st.sampled_from(["", f"call {call_id}"]))
-    complete: list[Any] = [ToolCall(call_id=call_id, name="now", arguments=draw(said))]
-    open_call: list[Any] = [ToolStarted(item=item, call_id=call_id), ToolDelta(item=item, delta=draw(said))]
+    complete: list[Any] = [ToolCall(call_id=call_id, name="now", arguments=draw(text_values))]
+    open_call: list[Any] = [ToolStarted(item=item, call_id=call_id), ToolDelta(item=item, delta=draw(text_values))]
     call = draw(st.sampled_from([complete, open_call, [*open_call, ToolEnded(item=item)]]))
     return [*call, *draw(between), ToolResult(call_id=call_id, output=draw(jsons))]
 
 
-def speech(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[list[Any]]:
+def speech(names: st.SearchStrategy[str], text_values: st.SearchStrategy[str]) -> st.SearchStrategy[list[Any]]:
     """Pieces of text, reasoning and data, as from most producers."""
-    piece = st.one_of(said, st.builds(ReasoningDelta, delta=said), datas, st.builds(TextDelta, item=names, delta=said))
+    piece = st.one_of(
+        text_values,
+        st.builds(ReasoningDelta, delta=text_values),
+        datas,
+        st.builds(TextDelta, item=names, delta=text_values),
+    )
     return st.lists(piece, max_size=4)
 
 
@@ -227,8 +232,12 @@ def _flatten(chunks: list[list[Any]]) -> list[Any]:
     return [value for chunk in chunks for value in chunk]
 
 
-def _chunks(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[list[Any]]:
-    return speech(names, said) | exchanges(names, said) | st.lists(output_values(names, said), max_size=2)
+def _chunks(names: st.SearchStrategy[str], text_values: st.SearchStrategy[str]) -> st.SearchStrategy[list[Any]]:
+    return (
+        speech(names, text_values)
+        | exchanges(names, text_values)
+        | st.lists(output_values(names, text_values), max_size=2)
+    )
 
 
 sloppy = st.lists(_chunks(ids, pieces), max_size=6).map(_flatten)

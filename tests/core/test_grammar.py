@@ -419,7 +419,7 @@ def test_what_a_sloppy_producer_gives_is_repaired(values: list[Any], expected: l
     stream = told(Grammar("run_r", history=HISTORY), values)
 
     assert stream == run(*expected)
-    check_stream(stream, asked={"asked"})
+    check_stream(stream, open_calls={"asked"})
 
 
 MISFIT = "that does not fit its type (Expected"
@@ -537,7 +537,7 @@ def test_what_has_no_place_breaks_the_stream_and_says_where(before: list[Any], f
 
     assert caught.value.message == f"The workflow broke the stream {where}."
     stream += grammar.end(RunFailed(code=caught.value.code, message=caught.value.message))
-    check_stream(stream, asked={"asked"})
+    check_stream(stream, open_calls={"asked"})
 
 
 def test_what_was_said_stays_said_when_the_stream_breaks() -> None:

@@ -59,19 +59,19 @@ def stream_of(values: Sequence[Any], terminal: TerminalEvent | None = None) -> l
 @lawful
 @given(sloppy)
 def test_a_sloppy_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
-    check_stream(stream_of(values), asked={"h1"})
+    check_stream(stream_of(values), open_calls={"h1"})
 
 
 @lawful
 @given(hostile)
 def test_a_hostile_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
-    check_stream(stream_of(values), asked={"h1"})
+    check_stream(stream_of(values), open_calls={"h1"})
 
 
 @lawful
 @given(sloppy, terminals)
 def test_however_a_run_is_ended_the_stream_is_lawful(values: Sequence[Any], terminal: TerminalEvent) -> None:
-    check_stream(stream_of(values, terminal), asked={"h1"})
+    check_stream(stream_of(values, terminal), open_calls={"h1"})
 
 
 @lawful

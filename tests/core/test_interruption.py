@@ -24,7 +24,7 @@ def test_whatever_was_logged_comes_to_a_lawful_end(values: list[Any], data: st.D
         logged.pop()  # What opens is logged with the first that it says.
     ended = [*logged, *interruption_events(logged, NOW)]
 
-    check_stream(ended, asked=OPEN)
+    check_stream(ended, open_calls=OPEN)
     assert ended[-1] == RunFinished(len(ended) - 1, finish="interrupted", at=NOW)
 
 

@@ -16,22 +16,22 @@ WIDTH = 110
 def contexts(program: str) -> Iterator[click.Context]:
     """Yield a context for the program and each of its commands, recursively."""
     group = PROGRAMS[program]
-    return _below(click.Context(group, info_name=program, terminal_width=WIDTH, **group.context_settings))
+    return _subcontexts(click.Context(group, info_name=program, terminal_width=WIDTH, **group.context_settings))
 
 
-def _below(context: click.Context) -> Iterator[click.Context]:
+def _subcontexts(context: click.Context) -> Iterator[click.Context]:
     yield context
     if isinstance(group := context.command, click.Group):
         for name in group.list_commands(context):
             match = group.get_command(context, name)
             assert match is not None
-            yield from _below(click.Context(match, info_name=name, parent=context))
+            yield from _subcontexts(click.Context(match, info_name=name, parent=context))
 
 
 def table() -> str:
     """Return the generated part of docs/cli.md."""
-    every = [context for program in PROGRAMS for context in contexts(program)]
-    return "\n\n".join(f"{_heading(context)}\n\n```text\n{help_of(context)}\n```" for context in every)
+    all_contexts = [context for program in PROGRAMS for context in contexts(program)]
+    return "\n\n".join(f"{_heading(context)}\n\n```text\n{help_of(context)}\n```" for context in all_contexts)
 
 
 def _heading(context: click.Context) -> str:
@@ -51,11 +51,11 @@ def examples(context: click.Context) -> str:
 
 def parse(program: str, arguments: Sequence[str]) -> str:
     """Return the command path of an invocation. Raises ClickException if its arguments are invalid."""
-    with ExitStack() as opened:  # Parsing opens files that arguments name.
-        context = opened.enter_context(PROGRAMS[program].make_context(program, list(arguments)))
+    with ExitStack() as stack:  # Parsing opens files that arguments name.
+        context = stack.enter_context(PROGRAMS[program].make_context(program, list(arguments)))
         while isinstance(group := context.command, click.Group):
-            arguments_left = [*context._protected_args, *context.args]  # Click splits them.
-            name, command, arguments_left = group.resolve_command(context, arguments_left)
+            remaining_arguments = [*context._protected_args, *context.args]  # Click splits them.
+            name, command, remaining_arguments = group.resolve_command(context, remaining_arguments)
             assert command is not None
-            context = opened.enter_context(command.make_context(name, arguments_left, parent=context))
+            context = stack.enter_context(command.make_context(name, remaining_arguments, parent=context))
         return context.command_path

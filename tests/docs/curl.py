@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-_OURS = ("localhost:8642", "127.0.0.1:8642")
+_LOCAL_HOSTS = ("localhost:8642", "127.0.0.1:8642")
 
 
 class CurlRequest(NamedTuple):
@@ -18,9 +18,9 @@ class CurlRequest(NamedTuple):
     body: bytes | None
 
     @property
-    def is_ours(self) -> bool:
+    def is_local(self) -> bool:
         """Whether it goes to the server of the docs."""
-        return self.host in _OURS
+        return self.host in _LOCAL_HOSTS
 
     @property
     def target(self) -> str:

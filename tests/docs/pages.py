@@ -54,5 +54,5 @@ def page_name(page: Path) -> str:
 
 def pages_with(*languages: str) -> dict[str, list[Block]]:
     """Return the blocks of these languages by page, without pages that have none."""
-    every = {page_name(page): blocks(page.read_text("utf-8"), *languages) for page in PAGES}
-    return {page: all_blocks for page, all_blocks in every.items() if all_blocks}
+    blocks_by_page = {page_name(page): blocks(page.read_text("utf-8"), *languages) for page in PAGES}
+    return {page: all_blocks for page, all_blocks in blocks_by_page.items() if all_blocks}

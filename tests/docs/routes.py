@@ -119,10 +119,11 @@ def every_route() -> list[Route]:
 
 def is_route(method: str, path: str) -> bool:
     """Whether a route has this method and path. The path may start with a workflow's name."""
-    under, full_path = re.sub(r"^/[^/]+(?=/)", "", path), path.rstrip("/") or "/"
+    path_in_workflow, full_path = re.sub(r"^/[^/]+(?=/)", "", path), path.rstrip("/") or "/"
     candidates = [route for route in every_route() if method in route.methods]
     return any(
-        route.pattern.fullmatch(full_path) or (route.group in (CALLS, STORED) and route.pattern.fullmatch(under))
+        route.pattern.fullmatch(full_path)
+        or (route.group in (CALLS, STORED) and route.pattern.fullmatch(path_in_workflow))
         for route in candidates
     )
 
@@ -178,11 +179,11 @@ def _document() -> Any:
 def table() -> str:
     """Return the generated tables of docs/routes.md."""
     parts: list[str] = []
-    for group, match in groupby(every_route(), lambda route: route.group):
-        lines = groupby(match, lambda route: (route.methods, route.need, route.what, route.page))
+    for group, routes in groupby(every_route(), lambda route: route.group):
+        lines = groupby(routes, lambda route: (route.methods, route.need, route.what, route.page))
         rows = [
-            f"| {', '.join(methods)} {_paths(same)} | {need} | {what} | [{page}]({page}) |"
-            for (methods, need, what, page), same in lines
+            f"| {', '.join(methods)} {_paths(equal_routes)} | {need} | {what} | [{page}]({page}) |"
+            for (methods, need, what, page), equal_routes in lines
         ]
         parts.append("\n".join([f"## {group}", "", "| route | scope | | more |", "|---|---|---|---|", *rows]))
     rows = [f"| `{path}` | {what} | [{page}]({page}) |" for path, (what, page) in SOCKETS.items()]
@@ -190,5 +191,5 @@ def table() -> str:
     return "\n\n".join(parts)
 
 
-def _paths(same: Iterable[Route]) -> str:
-    return ", ".join(f"`{route.path}`" for route in same)
+def _paths(equal_routes: Iterable[Route]) -> str:
+    return ", ".join(f"`{route.path}`" for route in equal_routes)

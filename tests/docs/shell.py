@@ -24,7 +24,7 @@ command_not_found_handle() { note "$@"; }
 open() { note open "$@"; }
 cd() { note cd "$@"; }
 """
-_TO_FILL_IN = re.compile(r"<[a-z][a-z ]*>")
+_PLACEHOLDER = re.compile(r"<[a-z][a-z ]*>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ def calls(source: str, folder: Path, notes: Path) -> list[ShellCall]:
     """Return the calls of a block, in order. Raises AssertionError if bash cannot run it."""
     bash = which("bash")
     assert bash, "bash is needed to read the shell blocks of the docs"
-    ran = subprocess.run(
-        [bash, "--noprofile", "--norc", "-c", f"{_RECORDER}\n{_TO_FILL_IN.sub('…', source)}"],
+    result = subprocess.run(
+        [bash, "--noprofile", "--norc", "-c", f"{_RECORDER}\n{_PLACEHOLDER.sub('…', source)}"],
         cwd=folder,
         env={"NOTES": str(notes), "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
@@ -55,7 +55,7 @@ def calls(source: str, folder: Path, notes: Path) -> list[ShellCall]:
         check=False,
         timeout=20,
     )
-    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
     return [_read_call(path) for path in sorted(notes.glob("*.called"))]
 
 

@@ -84,7 +84,7 @@ def test_every_line_of_shell_on_a_page_does_what_it_says(page: str, folder: Path
                 case "curl":
                     request = curl.parse_curl(call.arguments, folder)
                     check(request, label=label)
-                    requests |= {label: request} if runs and request.is_ours else {}
+                    requests |= {label: request} if runs and request.is_local else {}
                 case "make":
                     assert call.arguments[0] in TARGETS, label
                 case other:
@@ -143,7 +143,7 @@ def run(call: ShellCall, *, label: str = "") -> str:
 
 def check(request: curl.CurlRequest, *, label: str) -> None:
     """Check that the route exists, and that a JSON body is valid."""
-    assert not request.is_ours or routes.is_route(request.method, request.path), label
+    assert not request.is_local or routes.is_route(request.method, request.path), label
     if request.body and request.headers["content-type"] == "application/json":
         msgspec.json.decode(request.body)
 

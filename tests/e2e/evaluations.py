@@ -27,8 +27,9 @@ async def create_testset(site: ServerProcess, name: str, rows: Sequence[dict[str
         return response.json()["id"]
 
 
-def country_rows(more: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
-    return [{"country": land, "expected": town, "region": region} for land, town, region in COUNTRIES] + list(more)
+def country_rows(extra_rows: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+    rows = [{"country": country, "expected": capital, "region": region} for country, capital, region in COUNTRIES]
+    return [*rows, *extra_rows]
 
 
 async def run_evaluation(site: ServerProcess, **request: Any) -> str:
@@ -53,5 +54,5 @@ def drawer(page: Page) -> Locator:
 
 
 async def wait_for_state(page: Page, state: str = "Succeeded") -> None:
-    """Wait until the page shows that state of the evaluation."""
+    """Wait until the page shows this state of the evaluation."""
     await expect(page.locator("header").get_by_text(state, exact=True)).to_be_visible()

@@ -20,8 +20,8 @@ def answer(output: Any = UNSET, *, is_chat: bool = True, **fields: Any) -> Case:
 
 async def score_case(which: str | Evaluator, case: Case, **parameters: Any) -> ScoreRecord:
     """The only score of a case."""
-    (one,) = await score_records(which, case, **parameters)
-    return one
+    (record,) = await score_records(which, case, **parameters)
+    return record
 
 
 async def score_records(which: str | Evaluator, case: Case, **parameters: Any) -> list[ScoreRecord]:
@@ -31,5 +31,5 @@ async def score_records(which: str | Evaluator, case: Case, **parameters: Any) -
 
 async def verdict(which: str | Evaluator, case: Case, **parameters: Any) -> bool | str | None:
     """Whether the case passed; the code of a skip or an error."""
-    one = await score_case(which, case, **parameters)
-    return one.passed if one.status == "scored" else one.reason.partition(":")[0]
+    record = await score_case(which, case, **parameters)
+    return record.passed if record.status == "scored" else record.reason.partition(":")[0]

@@ -71,8 +71,8 @@ class Service:
 async def service(answer: Answer | Sequence[Reply]) -> AsyncIterator[Service]:
     """Run a server that answers with `answer`, or with the replies of a list in order."""
     if not callable(answer):
-        turn = iter(answer)
-        running = Service(lambda _: next(turn))
+        replies = iter(answer)
+        running = Service(lambda _: next(replies))
     else:
         running = Service(answer)
     server = await asyncio.start_server(running.serve, "127.0.0.1", 0)
@@ -151,5 +151,5 @@ def make_context(
 
 
 async def score_in_context(key: str, case: Case, context: NetworkContext, **parameters: Any) -> ScoreRecord:
-    (one,) = await built_in()[key].bind(parameters, context).score(case)
-    return one
+    (record,) = await built_in()[key].bind(parameters, context).score(case)
+    return record

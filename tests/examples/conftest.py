@@ -25,27 +25,27 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
     monkeypatch.setattr(sys, "path", [*sys.path])
     names = [path.stem for path in EXAMPLES.glob("*.py")]
 
-    def forget() -> None:
+    def unload_examples() -> None:
         for name in names:
             sys.modules.pop(name, None)
 
-    forget()
+    unload_examples()
     yield lambda name: load([str(EXAMPLES / f"{name}.py" if name else EXAMPLES)])
-    forget()
+    unload_examples()
 
 
 @pytest.fixture
 def unused_port() -> int:
     """A free loopback port."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def example_commands(name: str) -> list[list[str]]:
     """Return the arguments of each command in an example's header."""
     _, command = header(EXAMPLES / f"{name}.py")
-    return [shlex.split(one)[1:] for one in re.split(" && | & ", command)]
+    return [shlex.split(part)[1:] for part in re.split(" && | & ", command)]
 
 
 def header(path: Path) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def header(path: Path) -> tuple[str, str]:
 
 def run_palaver(arguments: list[str]) -> int:
     """Run a `palaver` command and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+    assert isinstance(exit_info.value.code, int)
+    return exit_info.value.code

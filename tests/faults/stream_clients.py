@@ -26,7 +26,7 @@ class StreamProtocol(NamedTuple):
     body: Callable[[str], dict[str, Any]]
     delta: Callable[[Any], str]
     """The text that a frame adds."""
-    ends: Callable[[Any], bool]
+    is_end: Callable[[Any], bool]
     """Whether a frame ends the stream, in any state."""
 
 
@@ -101,13 +101,13 @@ class StreamClient:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_MAX_LINE_BYTES)
             try:
                 writer.write(f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-                await self._head(reader)
+                await self._read_head(reader)
                 async for line in reader:
                     self.take(line.strip(), asyncio.get_running_loop().time())
             finally:
                 writer.close()
 
-    async def _head(self, reader: asyncio.StreamReader) -> None:
+    async def _read_head(self, reader: asyncio.StreamReader) -> None:
         self.status = int((await reader.readuntil(b"\r\n")).split()[1])
         while line := (await reader.readuntil(b"\r\n")).decode().strip():
             name, _, value = line.partition(":")
@@ -125,7 +125,7 @@ class StreamClient:
             self.frames.append(frame)
             if text := protocol.delta(frame):
                 self.pieces.append((at, text))
-            self.ended = self.ended or protocol.ends(frame)
+            self.ended = self.ended or protocol.is_end(frame)
 
 
 def make_clients(questions: Sequence[str]) -> list[StreamClient]:

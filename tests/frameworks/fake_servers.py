@@ -1,4 +1,4 @@
-"""Servers to call: one of ours under uvicorn, and fakes whose every byte a test decides."""
+"""Servers for tests of remote workflows: a real one under uvicorn, and fakes that send the bytes a test chose."""
 
 import socket
 import threading
@@ -19,16 +19,16 @@ from palaver.workflows.workflow import Workflow
 @contextmanager
 def serving(*workflows: Workflow) -> Iterator[str]:
     """Serve the workflows with a real server in a thread; yields its URL."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app(*workflows), log_config=None, ws="none", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(20)
-        listening.close()
+        listener.close()
 
 
 @dataclass
@@ -49,22 +49,24 @@ class FakeServer:
     test_ended: threading.Event = field(default_factory=threading.Event)
     """Set at the end of the test, so that waiting handlers return."""
 
-    def workflow(self, *, timeout: float = 20, headers: dict[str, str] | None = None, **told: Any) -> RemoteWorkflow:
+    def workflow(
+        self, *, timeout: float = 20, headers: dict[str, str] | None = None, **description_fields: Any
+    ) -> RemoteWorkflow:
         """Return the server as a workflow that was already discovered."""
-        flags = {"is_chat": told.pop("is_chat", True)}
-        dialect = told.pop("dialect", "invoke")
-        description = Description(name="far", flags=flags, remote=True, **told)
+        flags = {"is_chat": description_fields.pop("is_chat", True)}
+        dialect = description_fields.pop("dialect", "invoke")
+        description = Description(name="far", flags=flags, remote=True, **description_fields)
         return RemoteWorkflow(
             RemoteService(url=f"{self.url}/{dialect}", dialect=dialect, description=description),
             unknown=description,
             url=self.url,
-            discover=_never,
+            discover=_fail_discovery,
             headers=headers or {},
             timeout=timeout,
         )
 
 
-async def _never() -> RemoteService | None:
+async def _fail_discovery() -> RemoteService | None:
     raise AssertionError("it is known what stands there")
 
 
@@ -74,13 +76,13 @@ Answer = Callable[[socket.socket, ReceivedRequest], None]
 @contextmanager
 def fake_server(answer: Answer | bytes) -> Iterator[FakeServer]:
     """Run a server that answers each connection with bytes, or by calling a function."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    fake = FakeServer(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    listener = socket.create_server(("127.0.0.1", 0))
+    fake = FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}")
     threads: list[threading.Thread] = []
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            call = _read(connection)
+            call = _read_request(connection)
             fake.requests.append(call)
             if isinstance(answer, bytes):
                 connection.sendall(answer)
@@ -90,44 +92,44 @@ def fake_server(answer: Answer | bytes) -> Iterator[FakeServer]:
     def accept() -> None:
         with suppress(OSError):
             while True:
-                connection, _ = listening.accept()
+                connection, _ = listener.accept()
                 connection.settimeout(20)
                 threads.append(threading.Thread(target=serve, args=(connection,)))
                 threads[-1].start()
 
-    accepting = threading.Thread(target=accept)
-    accepting.start()
+    accept_thread = threading.Thread(target=accept)
+    accept_thread.start()
     try:
         yield fake
     finally:
         fake.test_ended.set()
         with suppress(OSError):
-            listening.shutdown(socket.SHUT_RDWR)  # Wakes the thread in accept().
-        listening.close()
-        for thread in (accepting, *threads):
+            listener.shutdown(socket.SHUT_RDWR)  # Wakes the thread in accept().
+        listener.close()
+        for thread in (accept_thread, *threads):
             thread.join(20)
 
 
-def _read(connection: socket.socket) -> ReceivedRequest:
+def _read_request(connection: socket.socket) -> ReceivedRequest:
     received = b""
     while b"\r\n\r\n" not in received:
-        received += connection.recv(65536) or _client_left()
+        received += connection.recv(65536) or _fail_on_disconnect()
     head, _, body = received.partition(b"\r\n\r\n")
     line, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(65536) or _client_left()
+        body += connection.recv(65536) or _fail_on_disconnect()
     return ReceivedRequest(line, headers, msgspec.json.decode(body) if body else None)
 
 
-def _client_left() -> bytes:
+def _fail_on_disconnect() -> bytes:
     raise ConnectionError("the client left before it had asked")
 
 
 def response_head(content_type: str = "text/event-stream", *, status: str = "200 OK", **headers: str) -> bytes:
     """The head of a response whose body ends with the connection."""
-    named = {"content-type": content_type, "connection": "close", **headers}
-    lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items())]
+    all_headers = {"content-type": content_type, "connection": "close", **headers}
+    lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in all_headers.items())]
     return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
 

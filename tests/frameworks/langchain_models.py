@@ -1,4 +1,4 @@
-"""Scripted LangChain models: no network, and every chunk as given."""
+"""Scripted LangChain models, without a network, and the messages and chunks of their scripts."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
@@ -29,14 +29,14 @@ from palaver.engine.run import Run
 
 
 class Scripted(BaseChatModel):
-    """One turn per call: a list of chunks, which are streamed, or a whole message, which is not."""
+    """One turn per call: a list of chunks, which are streamed, or a complete message, which is not."""
 
     turns: list[Any]
     _asked: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
 
     @property
     def asked(self) -> list[list[BaseMessage]]:
-        """What it was given, call by call."""
+        """The messages of each call."""
         return self._asked
 
     @property
@@ -50,7 +50,7 @@ class Scripted(BaseChatModel):
         turn = self.turns[0] if self.turns else None
         return isinstance(turn, list) and super()._should_stream(*args, **kwargs)
 
-    def _next(self, messages: list[BaseMessage]) -> Any:
+    def _next_turn(self, messages: list[BaseMessage]) -> Any:
         self._asked.append(list(messages))
         turn = self.turns.pop(0)
         if isinstance(turn, Exception):
@@ -58,7 +58,7 @@ class Scripted(BaseChatModel):
         return turn
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        turn = self._next(messages)
+        turn = self._next_turn(messages)
         if isinstance(turn, list):
             complete = turn[0]
             for chunk in turn[1:]:
@@ -67,54 +67,54 @@ class Scripted(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=turn)])
 
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        for chunk in self._next(messages):
+        for chunk in self._next_turn(messages):
             yield ChatGenerationChunk(message=chunk)
 
     async def _astream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in self._next(messages):
+        for chunk in self._next_turn(messages):
             if isinstance(chunk, Exception):
                 raise chunk
             yield ChatGenerationChunk(message=chunk)
 
 
-def words(*pieces: str, **given: Any) -> list[AIMessageChunk]:
-    """Chunks of text."""
-    return [AIMessageChunk(content=piece, **given) for piece in pieces]
+def words(*pieces: str, **fields: Any) -> list[AIMessageChunk]:
+    """Return chunks of text."""
+    return [AIMessageChunk(content=piece, **fields) for piece in pieces]
 
 
-def calling(*pieces: tuple[int | None, str | None, str | None, str | None], **given: Any) -> list[AIMessageChunk]:
-    """Chunks of calls: index, id, name, arguments."""
+def calling(*pieces: tuple[int | None, str | None, str | None, str | None], **fields: Any) -> list[AIMessageChunk]:
+    """Return chunks of tool calls, each given as index, id, name and arguments."""
     return [
         AIMessageChunk(
             content="",
             tool_call_chunks=[
                 {"type": "tool_call_chunk", "index": index, "id": call_id, "name": name, "args": arguments}
             ],
-            **given,
+            **fields,
         )
         for index, call_id, name, arguments in pieces
     ]
 
 
 def call(name: str, call_id: str | None, **arguments: Any) -> dict[str, Any]:
-    """A call of a whole message."""
+    """Return a tool call for a complete message."""
     return {"type": "tool_call", "id": call_id, "name": name, "args": arguments}
 
 
-def asking(*calls: dict[str, Any], content: Any = "", **given: Any) -> AIMessage:
-    """A whole message that makes calls."""
-    return AIMessage(content=content, tool_calls=list(calls), **given)
+def asking(*calls: dict[str, Any], content: Any = "", **fields: Any) -> AIMessage:
+    """Return a complete message with tool calls."""
+    return AIMessage(content=content, tool_calls=list(calls), **fields)
 
 
 def texts(messages: Sequence[BaseMessage]) -> list[tuple[str, Any]]:
-    """Who said what, for assertions."""
+    """Return the type and content of each message."""
     return [(message.type, message.content) for message in messages]
 
 
 def lines(run: Run) -> list[str]:
-    """All that a run said, an event a line, in few words; ids in full."""
+    """Return the events of a run as short lines, with full ids."""
     return [line for event in run.log[1:] if (line := _line(event))]
 
 

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from palaver.engine.tracing import RunTracer
+
 from palaver.core.messages import Message, Text, ToolCall, ToolResult
 from palaver.engine.engine import Engine
-from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Span
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import QUESTION, call, run_to_end, wait_ended
@@ -14,61 +15,61 @@ from tests.engine.run_factory import QUESTION, call, run_to_end, wait_ended
 Tree = tuple[Any, ...]
 
 
-async def traced(workflow: Workflow, *messages: Message, **given: Any) -> list[Span]:
-    """The spans of one run, the run's own first."""
+async def traced(workflow: Workflow, *messages: Message, **options: Any) -> list[Span]:
+    """Run a workflow; return the spans, the run's own first."""
     spans: list[Span] = []
-    tracing = RunTracer(spans.extend)
-    output = messages or ((QUESTION,) if workflow.description.is_chat else ())
-    await run_to_end(workflow, *output, engine=Engine(tracer=tracing), **given)
-    await tracing.close()
-    return ordered(spans)
+    tracer = RunTracer(spans.extend)
+    inputs = messages or ((QUESTION,) if workflow.description.is_chat else ())
+    await run_to_end(workflow, *inputs, engine=Engine(tracer=tracer), **options)
+    await tracer.close()
+    return sort_spans(spans)
 
 
-async def stopped(workflow: Workflow, when: asyncio.Event, **given: Any) -> list[Span]:
-    """The spans of a run that is cancelled at that moment."""
+async def stopped(workflow: Workflow, when: asyncio.Event, **options: Any) -> list[Span]:
+    """Run a workflow and cancel it when `when` is set; return the spans."""
     spans: list[Span] = []
-    tracing = RunTracer(spans.extend)
-    run = Engine(tracer=tracing).start(workflow, call(QUESTION, **given))
+    tracer = RunTracer(spans.extend)
+    run = Engine(tracer=tracer).start(workflow, call(QUESTION, **options))
     async with asyncio.timeout(10):
         await when.wait()
     run.cancel()
     await wait_ended(run)
-    await tracing.close()
-    return ordered(spans)
+    await tracer.close()
+    return sort_spans(spans)
 
 
-def ordered(spans: Sequence[Span]) -> list[Span]:
-    """The run's own span, then the others as they began."""
+def sort_spans(spans: Sequence[Span]) -> list[Span]:
+    """Return the run's own span, then the others in order of their start."""
     return sorted(spans, key=lambda span: (span.kind != "workflow", span.start))
 
 
 def tree(spans: Sequence[Span], show: Callable[[Span], Any] = lambda span: span.name) -> list[Any]:
-    """What each span shows and, after one that has spans below it, the list of those, as they began."""
-    known = {span.span_id for span in spans}
+    """Return `show(span)` of each root span, followed by the list of its children if it has any, recursively."""
+    span_ids = {span.span_id for span in spans}
 
-    def below(parent: str | None) -> list[Any]:
+    def render_children(parent: str | None) -> list[Any]:
         rendered: list[Any] = []
         for span in spans:
-            is_here = span.parent_id not in known if parent is None else span.parent_id == parent
-            if is_here:
-                inner = below(span.span_id)
+            is_child = span.parent_id not in span_ids if parent is None else span.parent_id == parent
+            if is_child:
+                inner = render_children(span.span_id)
                 rendered += [show(span), inner] if inner else [show(span)]
         return rendered
 
-    return below(None)
+    return render_children(None)
 
 
 def kinds(spans: Sequence[Span]) -> list[Any]:
-    """The tree, with kinds and how each ended."""
+    """Return the tree with the kind, name and status of each span."""
     return tree(spans, lambda span: f"{span.kind} {span.name}: {span.status}")
 
 
 def words(messages: Sequence[Message]) -> list[str]:
-    """Who said what, in short."""
-    return [f"{message.role}: {' '.join(map(_word, message.parts))}" for message in messages]
+    """Return the role and the parts of each message, in short."""
+    return [f"{message.role}: {' '.join(map(_part_text, message.parts))}" for message in messages]
 
 
-def _word(part: Any) -> str:
+def _part_text(part: Any) -> str:
     match part:
         case Text(text=text):
             return text

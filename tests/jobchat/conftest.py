@@ -19,17 +19,17 @@ KEY = "sk-ant-the-servers-own-key"
 @pytest.fixture
 async def create_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[ChatFactory]:
     """Return a function that creates the workflow and its fake server from a script and settings."""
-    async with AsyncExitStack() as opened:
+    async with AsyncExitStack() as stack:
 
         def create(script: Any, *, key: str | None = KEY, **settings: Any) -> tuple[Any, FakeAnthropic]:
-            fake = opened.enter_context(FakeAnthropic(script))
+            fake = stack.enter_context(FakeAnthropic(script))
             monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.url)
             monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
             if key is not None:
                 monkeypatch.setenv("ANTHROPIC_API_KEY", key)
             jobchat_settings = Settings(**{"online": False, "retries": 0, "cache": str(tmp_path / "cache"), **settings})
             model = models.create_model(jobchat_settings)
-            opened.push_async_callback(model.aclose)
+            stack.push_async_callback(model.aclose)
             return build_workflow(jobchat_settings, model), fake
 
         yield create

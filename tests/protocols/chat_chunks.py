@@ -39,16 +39,16 @@ USAGE = {
 }
 
 
-def chat_request(*tools: str, model: str = "tutor", **given: Any) -> ChatRequest:
-    return ChatRequest(model=model, client_tools=frozenset(tools), **given)
+def chat_request(*tools: str, model: str = "tutor", **values: Any) -> ChatRequest:
+    return ChatRequest(model=model, client_tools=frozenset(tools), **values)
 
 
-def run(*given: OutputValue | str, end: TerminalEvent | None = None) -> list[Event]:
+def run(*values: OutputValue | str, end: TerminalEvent | None = None) -> list[Event]:
     """Return the events of a run that yields these values; values after a broken stream are dropped."""
     grammar = Grammar(RUN)
     events = [*grammar.start(msgspec.structs.replace(STARTED, at=AT))]
     try:
-        for value in given:
+        for value in values:
             events += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
     except BadStream:
         return [*events, *grammar.end(end or RunFinished())]
@@ -130,5 +130,5 @@ _ends = st.builds(
     usage=st.none() | _usages,
     value=st.just(msgspec.UNSET) | st.sampled_from([None, "", "so", 7, {"a": [1]}]),
 )
-valid_runs = st.builds(lambda given, end: run(*given, end=end), st.lists(_output_values, max_size=14), _ends)
+valid_runs = st.builds(lambda values, end: run(*values, end=end), st.lists(_output_values, max_size=14), _ends)
 """Runs that finished."""

@@ -38,17 +38,17 @@ def request(
     body: Any = None, *, workflow: str | None = None, query: Mapping[str, str] = {}, **headers: Any
 ) -> HttpRequest:
     """Build a request with a JSON body; headers as keywords, `_` for `-`."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    dashed_headers = {name.replace("_", "-"): value for name, value in headers.items()}
     raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    return HttpRequest(workflow=workflow, query=query, headers=named, body=raw)
+    return HttpRequest(workflow=workflow, query=query, headers=dashed_headers, body=raw)
 
 
-def valid_events(*given: OutputValue | str, end: TerminalEvent | None = None, run_id: str = RUN) -> list[Event]:
+def valid_events(*values: OutputValue | str, end: TerminalEvent | None = None, run_id: str = RUN) -> list[Event]:
     """Return the events of a run that yields these values."""
     grammar = Grammar(run_id)
     started = msgspec.structs.replace(STARTED, run_id=run_id)
     events = [*grammar.start(started)]
-    for value in given:
+    for value in values:
         events += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
     return [*events, *grammar.end(end or grammar.ending or RunFinished())]
 

@@ -26,9 +26,9 @@ def parts_of(*events: Event, client: UIRequest | None = None) -> list[UIPart]:
     return [part for event in events for part in encoder.parts(event)]
 
 
-def run_parts(*given: Any, client: UIRequest | None = None) -> list[UIPart]:
+def run_parts(*values: Any, client: UIRequest | None = None) -> list[UIPart]:
     """Return the parts of a run that yields these values, without the first two and the last two."""
-    parts = parts_of(*valid_events(*given), client=client)
+    parts = parts_of(*valid_events(*values), client=client)
     assert parts[:2] == [START, STEP]
     assert [part["type"] for part in parts[-2:]] == ["finish-step", "finish"]
     return parts[2:-2]

@@ -36,17 +36,19 @@ def secret_span_requests(key: str, cookie: str) -> Iterator[tuple[bytes, dict[st
         "session.id": text,
         "user.id": text,
     }
-    raised = Span.Event(name=text, attributes=pairs({"exception.type": "E", "exception.message": text, text: text}))
-    linked = Span.Link(trace_id=b"1" * 16, span_id=b"2" * 8, attributes=pairs({"of": text, "api_key": ODD}))
-    marked = sent_span(
+    exception_event = Span.Event(
+        name=text, attributes=pairs({"exception.type": "E", "exception.message": text, text: text})
+    )
+    link = Span.Link(trace_id=b"1" * 16, span_id=b"2" * 8, attributes=pairs({"of": text, "api_key": ODD}))
+    marked_span = sent_span(
         attributes,
         name=text,
-        events=[raised],
-        links=[linked],
+        events=[exception_event],
+        links=[link],
         status=Status(code=Status.STATUS_CODE_ERROR, message=text),
         trace_state=f"key={PROVIDER}",
     )
-    body = request(marked, resource={"service.name": text, "api_key": ODD, "host": text}, scope=text)
+    body = request(marked_span, resource={"service.name": text, "api_key": ODD, "host": text}, scope=text)
     protobuf = {"content-type": "application/x-protobuf"}
     yield body, protobuf
     yield gzip.compress(body), {**protobuf, "content-encoding": "gzip"}
@@ -71,6 +73,6 @@ def read_all_traces(send: Callable[..., httpx.Response]) -> int:
         send("POST", f"/api/traces/{trace}/thread", json={})
     for path in ("/api/traces", "/api/sessions", "/api/traces/stats?by=hour&group=model"):
         send("GET", path)
-    for form in ("jsonl", "otlp"):
-        send("GET", f"/api/traces/export?format={form}")
+    for export_format in ("jsonl", "otlp"):
+        send("GET", f"/api/traces/export?format={export_format}")
     return len(rows)

@@ -25,8 +25,8 @@ NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 @pytest.fixture
-def file(made_file: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(made_file, tmp_path / "palaver.db"))
+def file(database_template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(database_template, tmp_path / "palaver.db"))
 
 
 def filled(url: str) -> None:
@@ -86,8 +86,8 @@ def test_a_file_that_is_no_database_is_told_so(tmp_path: Path) -> None:
         diagnostics.inspect_file(path, NOW)
 
 
-def test_a_server_is_seen_with_its_clock(postgres: "Postgres", made_postgres: str) -> None:
-    url = postgres.create(like=made_postgres)
+def test_a_server_is_seen_with_its_clock(postgres: "Postgres", postgres_template: str) -> None:
+    url = postgres.create(like=postgres_template)
     filled(url)
 
     late = diagnostics.inspect_server(url, lambda: datetime.now(UTC) - timedelta(hours=1))
@@ -117,8 +117,8 @@ def test_an_empty_server_stays_empty(postgres_url: str) -> None:
         assert db.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
 
 
-def test_a_server_that_only_lets_read_cannot_be_written(postgres: "Postgres", made_postgres: str) -> None:
-    url = postgres.create(like=made_postgres)
+def test_a_server_that_only_lets_read_cannot_be_written(postgres: "Postgres", postgres_template: str) -> None:
+    url = postgres.create(like=postgres_template)
     with psycopg.connect(url, autocommit=True) as db:
         name = url.rpartition("/")[2]
         db.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())

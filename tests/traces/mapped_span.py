@@ -1,4 +1,4 @@
-"""What a few attributes, or events, make of a span: for tests that go through every name we know."""
+"""The mapped record of a span with given attributes or events, for tests of every known attribute name."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ def record(attributes: dict[str, Any], *events: SpanEvent) -> dict[str, Any]:
 
 
 def field_of(attributes: dict[str, Any], path: str) -> Any:
-    """A field of the record, or of what stands in one: `usage.input_tokens`."""
+    """Return a field of the record by its dotted path: `usage.input_tokens`."""
     current: Any = record(attributes)
     for name in path.split("."):
         current = current[name] if current is not None and name in current else None

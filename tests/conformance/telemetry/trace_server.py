@@ -54,8 +54,8 @@ class ProjectView:
     def tree(self, trace: str, parent: str | None = None) -> list[Any]:
         """The children of a span, sorted; each as its kind followed by its children."""
         rows = self.get(f"/api/traces/{trace}/tree", **({} if parent is None else {"parent": parent}))["data"]
-        below = {row["span_id"]: self.tree(trace, row["span_id"]) if row["children"] else [] for row in rows}
-        return sorted((row["kind"], *below[row["span_id"]]) for row in rows)
+        children = {row["span_id"]: self.tree(trace, row["span_id"]) if row["children"] else [] for row in rows}
+        return sorted((row["kind"], *children[row["span_id"]]) for row in rows)
 
     def conversation(self, trace: str) -> list[Any]:
         """The messages that the playground would continue from, summarized."""

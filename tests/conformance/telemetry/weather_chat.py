@@ -10,9 +10,9 @@ from tests.conformance.telemetry.trace_server import ProjectView
 ROW_FIELDS = "kind status session user workflow model provider input_tokens output_tokens errors".split()
 
 
-def actual_view(table: ProjectView, session: str) -> dict[str, Any]:
+def actual_view(view: ProjectView, session: str) -> dict[str, Any]:
     """The server's view of a session: rows, trees, tools, the conversation of each turn, and the thread."""
-    rows = table.rows(session)
+    rows = view.rows(session)
     traces = [row["trace_id"] for row in rows]
     return {
         "rows": [
@@ -20,46 +20,49 @@ def actual_view(table: ProjectView, session: str) -> dict[str, Any]:
             | {side: (row[side]["renderer"], row[side]["text"]) for side in ("in", "out")}
             for row in rows
         ],
-        "trees": [table.tree(trace) for trace in traces],
-        "tools": [[_tool(span) for span in table.spans(trace) if span["kind"] == "tool"] for trace in traces],
-        "conversations": [table.conversation(trace) for trace in traces],
-        "thread": table.thread(session),
+        "trees": [view.tree(trace) for trace in traces],
+        "tools": [[_tool(span) for span in view.spans(trace) if span["kind"] == "tool"] for trace in traces],
+        "conversations": [view.conversation(trace) for trace in traces],
+        "thread": view.thread(session),
     }
 
 
-def expected_view(session: str, tree: Any, **more: Any) -> dict[str, Any]:
-    """The expected view; `more` holds differences of an emitter."""
+def expected_view(session: str, tree: Any, **differences: Any) -> dict[str, Any]:
+    """The expected view; `differences` holds differences of an emitter."""
     row: dict[str, Any] = {
         "kind": tree[0],
         "status": "ok",
         "session": session,
-        "user": more.get("user", "u-1"),
-        "workflow": more.get("workflow"),
+        "user": differences.get("user", "u-1"),
+        "workflow": differences.get("workflow"),
         "model": "gpt-4o-mini",
         "provider": "openai",
         "input_tokens": 50,
         "output_tokens": 16,
         "errors": 0,
     }
-    first = [*more.get("leading", [("system", "Be brief.")]), *_turn("What is the weather in Oslo?", "Oslo", "4 °C")]
+    first = [
+        *differences.get("leading", [("system", "Be brief.")]),
+        *_turn("What is the weather in Oslo?", "Oslo", "4 °C"),
+    ]
     both = [*first, *_turn("And in Bergen?", "Bergen", "9 °C")]
-    out = more.get("out", "chat")
+    out = differences.get("out", "chat")
     return {
         "rows": [
             {**row, "in": ("chat", "What is the weather in Oslo?"), "out": (out, "It is 4 °C in Oslo.")},
             {**row, "in": ("chat", "And in Bergen?"), "out": (out, "It is 9 °C in Bergen.")},
         ],
         "trees": [[tree], [tree]],
-        "tools": more.get("tools", [[tool_span("Oslo", "4 °C")], [tool_span("Bergen", "9 °C")]]),
+        "tools": differences.get("tools", [[tool_span("Oslo", "4 °C")], [tool_span("Bergen", "9 °C")]]),
         "conversations": [first, both],
         "thread": [both],
     }
 
 
-def tool_span(city: str, output: str, **more: Any) -> dict[str, Any]:
+def tool_span(city: str, output: str, **differences: Any) -> dict[str, Any]:
     """The span of a tool."""
     identity = {"name": "weather", "call_id": f"call_{city.lower()}"}
-    return {"tool": identity, "inputs": {"city": city}, "outputs": output, **more}
+    return {"tool": identity, "inputs": {"city": city}, "outputs": output, **differences}
 
 
 def _tool(span: dict[str, Any]) -> dict[str, Any]:

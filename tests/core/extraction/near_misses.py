@@ -1,8 +1,8 @@
-"""Values that are nearly messages: every field of the contract's tables, with right and slightly wrong values,
-in wrappers, texts, batches and answers of every kind, shared and in circles.
+"""Values that are nearly messages: every field of every dialect, with right and slightly wrong values, in wrappers,
+JSON texts, batches and answers of every kind, shared and in cycles.
 
-Written once, over `random.Random`: Hypothesis gives it one whose choices it can shrink, and a loop over seeds gives
-many more values in the same time. Left out are the few shapes that the contract's rows leave open.
+Generated from a `random.Random`: Hypothesis passes one whose choices it can shrink, and a loop over seeds generates
+many more values in the same time. The few shapes that the specification leaves open are left out.
 """
 
 import json
@@ -25,7 +25,7 @@ _PART_TYPES = (
     " tool_call tool_call_response server_tool_call server_tool_call_response blob uri tool_use tool_result thinking"
     " redacted_thinking server_tool_use image image_url step-start tool-weather dynamic-tool other"
 ).split()
-_OURS = {"data": 2, "refusal": 1, "file": 4}
+_PALAVER_VARIANTS = {"data": 2, "refusal": 1, "file": 4}
 _PART_FIELDS = (
     "text content source thought call_id media_type file_id encrypted id url name input output arguments toolCallId"
     " state tool_use_id"
@@ -93,7 +93,7 @@ def _wrong(rng: Random) -> Any:
     return rng.choice(_WRONG)
 
 
-def _either(rng: Random) -> Any:
+def _word_or_wrong(rng: Random) -> Any:
     return _word(rng) if rng.random() < 0.7 else _wrong(rng)
 
 
@@ -107,13 +107,15 @@ def _part(rng: Random) -> Any:
         return {"text": _word(rng)}
     if kind == "gemini":
         return {rng.choice(GEMINI + GEMINI_SNAKE): {"name": "f", "args": {}}}
-    part = {name: _either(rng) for name in rng.sample(_PART_FIELDS, rng.randint(0, 2))}
+    part = {name: _word_or_wrong(rng) for name in rng.sample(_PART_FIELDS, rng.randint(0, 2))}
     if kind == "typed":
         part["type"] = rng.choice(_PART_TYPES)
         if part["type"] in ("data", "refusal", "file"):  # Whether another part's field makes these ours is left open.
             part = {name: content for name, content in part.items() if name in ("type", "text", "content", "url")}
             part |= rng.choice(
-                [{}, {"name": "n", "value": 1}, {"media_type": "m"}, {"file_id": "f"}][: _OURS[part["type"]]]
+                [{}, {"name": "n", "value": 1}, {"media_type": "m"}, {"file_id": "f"}][
+                    : _PALAVER_VARIANTS[part["type"]]
+                ]
             )
     return part
 
@@ -225,14 +227,14 @@ def value(rng: Random) -> Any:
     return rng.choice([tree, tree, chain, graph])(rng)
 
 
-def strategy_for(made: Callable[[Random], Any]) -> st.SearchStrategy[Any]:
+def strategy_for(generate: Callable[[Random], Any]) -> st.SearchStrategy[Any]:
     """The same values for Hypothesis: half from choices that it can make smaller, half from seeds, which vary more."""
     return st.one_of(
-        st.randoms(use_true_random=False).map(made),
-        st.integers(0, 2**32).map(lambda seed: made(Random(seed))),
+        st.randoms(use_true_random=False).map(generate),
+        st.integers(0, 2**32).map(lambda seed: generate(Random(seed))),
     )
 
 
-def samples(made: Callable[[Random], Any], count: int) -> list[Any]:
+def samples(generate: Callable[[Random], Any], count: int) -> list[Any]:
     """Return `count` values, the same in every run."""
-    return [made(Random(seed)) for seed in range(count)]
+    return [generate(Random(seed)) for seed in range(count)]

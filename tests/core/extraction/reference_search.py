@@ -1,7 +1,7 @@
-"""The contract of extraction, transcribed row by row: slow, literal, and the judge of the quick implementation.
+"""A reference implementation of extraction: slow and literal, to compare the fast implementation with.
 
-Nothing here is shared with the code under test. Each function is one sentence or one row of the contract, in its
-order and in its words; where a sentence can be read in two ways, the comment says which way was taken.
+Nothing here is shared with the code under test. Each function transcribes one rule of the specification, or one row of
+its table of dialects; comments explain how an ambiguous rule was read.
 """
 
 import json
@@ -143,7 +143,7 @@ def typed(part: Any, *types: str) -> bool:
 
 
 def content_of(element: Obj) -> list[Any]:
-    """What the content holds; nothing when there are parts, for those win over it. One object is a list of one."""
+    """Return the content as a list; empty if there are parts, which take precedence."""
     content = element.get("content")
     if parts_of(element):
         return []
@@ -274,7 +274,7 @@ READERS = [langchain, responses, palaver, gemini, gen_ai, ui_message, anthropic,
 
 
 def row_of(element: Any, contents: bool = False) -> tuple[str, bool] | None:
-    """The row of the table that an element is in, and whether it is certain."""
+    """Return the dialect of an element, and whether it is certain."""
     if not isinstance(element, dict):
         return None
     for name, row in zip(ROWS, READERS, strict=True):
@@ -335,7 +335,7 @@ SIDES: dict[str, str] = {
 
 
 class Found(NamedTuple):
-    """One match: the raw value, its dialect, the JSON pointer to it and the side that it stands on."""
+    """A match: the raw value, its dialect, the JSON pointer to it and its side (input, output or neutral)."""
 
     value: Any
     dialect: str
@@ -344,29 +344,29 @@ class Found(NamedTuple):
 
 
 class Search:
-    """One walk over one value. It keeps every text that it opened, so that an `id` means one object throughout."""
+    """A walk over one value. Keeps all parsed texts alive, so that an `id` always means the same object."""
 
     def __init__(self, prefer: str | None) -> None:
         self.prefer = prefer
         self.seen: dict[int, int] = {}
         self.texts: dict[tuple[int, str], Any] = {}
 
-    def opened(self, holder: Any, key: str, value: Any, hops: int) -> tuple[Any, int]:
-        """The value of a JSON text, and the hops made so far; anything else as it is."""
+    def open_text(self, holder: Any, key: str, value: Any, hops: int) -> tuple[Any, int]:
+        """Return the value of a JSON text and the number of texts parsed so far; other values unchanged."""
         if not isinstance(value, str) or hops >= 3:
             return value, hops
         index = (id(holder), key)
         if index not in self.texts:
-            self.texts[index] = parsed(value)
-        opened = self.texts[index]
-        return (value, hops) if opened is None else (opened, hops + 1)
+            self.texts[index] = parse_text(value)
+        parsed = self.texts[index]
+        return (value, hops) if parsed is None else (parsed, hops + 1)
 
     def visit(self, value: Any, path: list[str], depth: int, hops: int, said: bool) -> Iterator[Found]:
-        """Every match in a value that is no text any more, in the order of the steps."""
+        """Yield every match in a value that is not a JSON text, in the order of the steps."""
         if depth > 6:
             return
         if isinstance(value, list):
-            yield from self.taken(value, path)
+            yield from self.matches_at(value, path)
         if not isinstance(value, dict) or self.seen.get(id(value), 7) <= depth:
             return
         self.seen[id(value)] = depth
@@ -374,7 +374,7 @@ class Search:
         yield from self.keys(value, path, hops, said)
         yield from self.wrappers(value, path, depth, hops, said)
         yield from self.answers(value, path)
-        yield from self.taken(value, path)
+        yield from self.matches_at(value, path)
 
     def is_one_message(self, value: Obj) -> bool:
         # An OpenInference box, `{"message": {…}}`, is no message itself: its other keys were not said by anybody.
@@ -386,8 +386,8 @@ class Search:
             for key in WIDE_KEYS[group]:
                 under = value.get(key)
                 if key != "message" and not said:
-                    under, _ = self.opened(value, key, under, hops)
-                yield from self.taken(under, [*path, key])
+                    under, _ = self.open_text(value, key, under, hops)
+                yield from self.matches_at(under, [*path, key])
 
     def wrappers(self, value: Obj, path: list[str], depth: int, hops: int, said: bool) -> Iterator[Found]:
         for wrapper in WIDE_WRAPPERS[self.prefer]:
@@ -398,7 +398,7 @@ class Search:
                     break
                 holder, inner = inner, inner[key]
                 if not said:
-                    inner, created = self.opened(holder, key, inner, created)
+                    inner, created = self.open_text(holder, key, inner, created)
             else:
                 yield from self.visit(inner, path + keys, depth + len(keys), created, said)
 
@@ -406,18 +406,18 @@ class Search:
         chosen = choices_of(value.get("choices"))
         deltas = {id(choice["delta"]) for choice in objects(value.get("choices")) if "delta" in choice}
         dialect = [{**one, "role": "assistant"} if id(one) in deltas and actor(one) is None else one for one in chosen]
-        yield from self.taken(dialect, [*path, "choices"])
+        yield from self.matches_at(dialect, [*path, "choices"])
         candidates = [one.get("content") for one in objects(value.get("candidates"))]
-        yield from self.taken(present(candidates), [*path, "candidates"])
+        yield from self.matches_at(present(candidates), [*path, "candidates"])
         rows = value.get("generations")
         cells = [cell for row in (rows if isinstance(rows, list) else []) for cell in objects(row)]
-        yield from self.taken(present([cell.get("message") for cell in cells]), [*path, "generations"])
+        yield from self.matches_at(present([cell.get("message") for cell in cells]), [*path, "generations"])
         content = value.get("content")
         if actor(value) is None and isinstance(content, dict) and isinstance(content.get("parts"), list):
-            yield from self.taken(content, [*path, "content"])
+            yield from self.matches_at(content, [*path, "content"])
 
-    def taken(self, value: Any, path: list[str]) -> Iterator[Found]:
-        """The value itself, if it is messages; a list that holds exactly one list stands for that one."""
+    def matches_at(self, value: Any, path: list[str]) -> Iterator[Found]:
+        """Yield the value itself if it is messages; a list of exactly one list stands for that list."""
         contents = path[-1:] == ["contents"]
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
             value, path = value[0], [*path, "0"]
@@ -435,25 +435,25 @@ def present(values: list[Any]) -> list[Obj]:
     return [value for value in objects(values) if value]
 
 
-def parsed(text: str) -> Any:
-    """The object or list that a text writes out as JSON, or None."""
+def parse_text(text: str) -> Any:
+    """Return the object or list that a JSON text encodes, or None."""
     trimmed = text.strip()
     if trimmed[:1] + trimmed[-1:] not in ("{}", "[]"):
         return None
     try:
-        return json.loads(trimmed, parse_constant=refused)
+        return json.loads(trimmed, parse_constant=reject_constant)
     except (ValueError, RecursionError):
         return None
 
 
-def refused(name: str) -> None:
+def reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
 def find(value: Any, prefer: str | None = None) -> Found | None:
-    """The match that the sides choose: the first on the preferred side, else neutral, else the first on the other."""
+    """Return the first match on the preferred side, else the first neutral one, else the first on the other side."""
     search = Search(prefer)
-    root, hops = search.opened(None, "", value, 0)
+    root, hops = search.open_text(None, "", value, 0)
     matches = list(search.visit(root, [], 0, hops, False))
     for side in GROUPS[prefer] if prefer else ():
         for match in matches:

@@ -55,7 +55,7 @@ def one_place(rng: Random) -> Any:
 @given(near_misses.strategy_for(one_place))
 def test_4_the_only_match_is_given_under_every_preference_with_the_same_path(value: Any) -> None:
     search = reference_search.Search(None)
-    root, hops = search.opened(None, "", value, 0)
+    root, hops = search.open_text(None, "", value, 0)
     matches = list(search.visit(root, [], 0, hops, False))
     assume(len(matches) == 1)
 

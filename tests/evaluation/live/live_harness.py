@@ -81,5 +81,5 @@ async def scores(database: Database, name: str, project: str = "default") -> lis
 
 
 async def scored_traces(database: Database, *names: str) -> list[str]:
-    """The traces, of these, that have scores."""
+    """Return the names of those traces that have scores."""
     return [name for name in names if await scores(database, name)]

@@ -23,7 +23,7 @@ CellOutcome = bool | float | tuple[bool, float] | Literal["failed", "error", "sk
 
 def pack_rows(*ids: int, content: int = 0) -> bytes:
     """Packed rows, as in a plan."""
-    return b"".join(one.to_bytes(16) + content.to_bytes(16) for one in ids)
+    return b"".join(row_id.to_bytes(16) + content.to_bytes(16) for row_id in ids)
 
 
 def row(number: int) -> str:
@@ -45,23 +45,25 @@ def results(
     shape = GridShape(len(first), len(variants), len(first[0][0]) if first else 1)
     cells: dict[int, tuple[int, str, float | None, float | None]] = {}
     scores: list[tuple[int, str, int, str, bool | None, float | None]] = []
-    for evaluator, (name, of_rows) in enumerate(outcomes.items()):
-        flat = [one for of_row in of_rows for of_variant in of_row for one in of_variant]
-        for cell, one in enumerate(flat):
-            if one == "pending":
+    for evaluator, (name, row_outcomes) in enumerate(outcomes.items()):
+        flat = [
+            outcome for row_outcome in row_outcomes for variant_outcome in row_outcome for outcome in variant_outcome
+        ]
+        for cell, outcome in enumerate(flat):
+            if outcome == "pending":
                 continue
-            cells[cell] = (cell, "failed" if one == "failed" else "done", latency, cost)
-            match one:
+            cells[cell] = (cell, "failed" if outcome == "failed" else "done", latency, cost)
+            match outcome:
                 case "failed":
                     pass
                 case "error" | "skipped":
-                    scores.append((evaluator, name, cell, one, None, None))
+                    scores.append((evaluator, name, cell, outcome, None, None))
                 case bool():
-                    scores.append((evaluator, name, cell, "scored", one, float(one)))
+                    scores.append((evaluator, name, cell, "scored", outcome, float(outcome)))
                 case tuple():
-                    scores.append((evaluator, name, cell, "scored", *one))
+                    scores.append((evaluator, name, cell, "scored", *outcome))
                 case _:
-                    scores.append((evaluator, name, cell, "scored", None, float(one)))
+                    scores.append((evaluator, name, cell, "scored", None, float(outcome)))
     columns: tuple[CellArrays, list[ScoreArrays]] = (
         load_cell_arrays(cells.values(), shape),
         load_score_arrays(scores, shape),
@@ -75,9 +77,9 @@ def approximately(value: float, within: float | None = None) -> Any:
     return pytest.approx(value, abs=within)
 
 
-def single_repeat(*of_rows: CellOutcome) -> list[list[list[CellOutcome]]]:
+def single_repeat(*row_outcomes: CellOutcome) -> list[list[list[CellOutcome]]]:
     """One variant, one repeat."""
-    return [[[one]] for one in of_rows]
+    return [[[outcome]] for outcome in row_outcomes]
 
 
 def large_results(rows: int = 10_000, variants: int = 2, id: str = "ev_large") -> ResultArrays:
@@ -95,5 +97,5 @@ def large_results(rows: int = 10_000, variants: int = 2, id: str = "ev_large") -
     ]
     cells = CellArrays(np.full(shape, DONE, np.int8), random.random(shape), np.full(shape, np.nan))
     ids = np.arange(rows, dtype=">u8")
-    packed = b"".join(bytes(8) + one.tobytes() + bytes(16) for one in ids)
+    packed = b"".join(bytes(8) + row_id.tobytes() + bytes(16) for row_id in ids)
     return ResultArrays(id, shape, packed, [f"v{index}" for index in range(variants)], cells, scores)

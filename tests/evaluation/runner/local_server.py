@@ -66,9 +66,9 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 def store_evaluation(db: Connection, id: str, planned: Plan, data: Sequence[dict[str, Any]]) -> Evaluation:
     """Store an evaluation of these rows."""
-    contents = {row_hash(one): json.encode(one) for one in data}
+    contents = {row_hash(row): json.encode(row) for row in data}
     testset_rows.insert_contents(db, "default", TESTSET, contents)
-    packed = b"".join(pack_row_id(new_row_id(number, number)) + row_hash(one) for number, one in enumerate(data))
+    packed = b"".join(pack_row_id(new_row_id(number, number)) + row_hash(row) for number, row in enumerate(data))
     return evaluations.create_evaluation(
         db, "default", new_evaluation(id, PlannedEvaluation(planned, packed)), utc_now()
     )
@@ -103,10 +103,10 @@ async def wait_for_end(database: Database, id: str = "ev_1", *, seconds: float =
     return result
 
 
-async def wait_until(is_so: Callable[[], bool], *, seconds: float = 20) -> None:
+async def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
     """Poll a condition."""
     async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110 - there is no event to wait for
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 

@@ -69,8 +69,8 @@ class FakeRegistry:
                 "dist": {"tarball": self.url + path, "integrity": integrity(tarball), **changes},
                 "name": name,
             }
-        described = {"name": name, "dist-tags": {"latest": list(tarballs)[-1]}, "versions": versions}
-        self.responses[f"/@openfn%2Flanguage-{name}"] = RegistryResponse(msgspec.json.encode(described))
+        metadata = {"name": name, "dist-tags": {"latest": list(tarballs)[-1]}, "versions": versions}
+        self.responses[f"/@openfn%2Flanguage-{name}"] = RegistryResponse(msgspec.json.encode(metadata))
 
     @property
     def tarballs(self) -> list[str]:
@@ -104,10 +104,10 @@ async def run_registry() -> AsyncIterator[FakeRegistry]:
     registry = FakeRegistry()
     tasks = set[asyncio.Task[None]]()
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.ensure_future(registry._serve(reader, writer)))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(on_connect, "127.0.0.1", 0)
     registry.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield registry

@@ -1,4 +1,4 @@
-"""Shared by the tests of the conventions: spans, the fields read from them, and properties of any fields."""
+"""Spans for tests of the conventions, the fields read from them, and properties of all valid fields."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ from palaver.traces.model import RawSpan
 START = datetime(2026, 11, 15, 7, 20, tzinfo=UTC)
 
 COLLECTION_FIELDS = ("messages_in", "messages_out", "parameters", "tools", "notes")
-"""Of these an empty one says nothing."""
+"""Fields whose empty value counts as unset."""
 
 FOREIGN: dict[str, Any] = {
     "http.request.method": "POST",
@@ -94,7 +94,7 @@ _INDICES = st.sampled_from(["0", "1", "7", "00", "-1", "", "x", "9999999", "1.0"
 
 
 def attributes_of(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
-    """Any values under the convention's own names, where `#` is any index."""
+    """Return a strategy for attributes with any values under these names, where `#` is any index."""
 
     def indexed(name: str) -> st.SearchStrategy[str]:
         pieces = name.split("#")
@@ -106,7 +106,7 @@ def attributes_of(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def is_sound(span_fields: SpanFields) -> bool:
-    """Is each text one, and each number, and can all of it be written down?"""
+    """Whether counts and labels have valid values, and everything can be encoded."""
     counts = [
         span_fields.input_tokens,
         span_fields.output_tokens,

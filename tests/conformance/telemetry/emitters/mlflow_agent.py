@@ -1,6 +1,6 @@
 """An agent under MLflow's tracing, which exports over OTLP: two turns, each a trace.
 
-MLflow's own instrumentation of OpenAI's SDK needs the whole of MLflow; the spans here say what it says.
+MLflow's own instrumentation of OpenAI's SDK needs the whole of MLflow; the spans here have the same attributes.
 """
 
 import json
@@ -22,7 +22,7 @@ def weather(city: str) -> str:
     return {"Oslo": "4 °C", "Bergen": "9 °C"}[city]
 
 
-def completed(**arguments: Any) -> Any:
+def complete_chat(**arguments: Any) -> Any:
     """One call of the model, as MLflow's autologging records it."""
     with mlflow.start_span("Completions", span_type="CHAT_MODEL") as span:
         span.set_inputs(arguments)
@@ -40,10 +40,12 @@ def completed(**arguments: Any) -> Any:
 @mlflow.trace(span_type="AGENT")
 def answer(messages: list[Any]) -> str:
     span: Any = mlflow.get_current_active_span()
-    span.set_attributes({"mlflow.trace.session": "s-1", "mlflow.trace.user": "u-1"})  # OTLP has no place for a trace's.
+    span.set_attributes(
+        {"mlflow.trace.session": "s-1", "mlflow.trace.user": "u-1"}
+    )  # OTLP has no attributes of a trace.
     history[:] = messages
     while True:
-        message = completed(model="gpt-4o-mini", messages=[*history], tools=[TOOL], temperature=0)
+        message = complete_chat(model="gpt-4o-mini", messages=[*history], tools=[TOOL], temperature=0)
         history.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
             return message.content

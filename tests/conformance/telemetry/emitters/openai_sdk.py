@@ -102,7 +102,7 @@ def responses_streamed(items: list[Any]) -> None:
 
 
 def _add_tool_results(output: list[Any], items: list[Any]) -> bool:
-    """Answer the calls among them: were there any?"""
+    """Append the output and the results of its calls; return whether there were calls."""
     items += [item.model_dump(exclude_none=True) for item in output]
     calls = [item for item in output if item.type == "function_call"]
     for call in calls:

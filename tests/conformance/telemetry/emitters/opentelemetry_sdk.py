@@ -17,19 +17,19 @@ SYSTEM = json.dumps([{"type": "text", "content": "Be brief."}])
 WEATHER = {"Oslo": "4 °C", "Bergen": "9 °C"}
 
 
-class Json(SpanExporter):
-    """The same in OTLP's JSON form, which the SDK does not write."""
+class JsonExporter(SpanExporter):
+    """Exports spans as OTLP JSON, which the SDK doesn't support."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         scopes = [{"scope": {"name": "shop"}, "spans": [encode_span(span) for span in spans]}]
-        resource = {"attributes": pairs(dict(spans[0].resource.attributes))}
+        resource = {"attributes": key_values(dict(spans[0].resource.attributes))}
         body = json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scopes}]}).encode()
-        name, _, value = os.environ["OTEL_EXPORTER_OTLP_TRACES_HEADERS"].partition("=")
+        name, _, header_value = os.environ["OTEL_EXPORTER_OTLP_TRACES_HEADERS"].partition("=")
         request = urllib.request.Request(
             os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"],
             gzip.compress(body),
             {
-                name: value.replace("%20", " "),
+                name: header_value.replace("%20", " "),
                 "content-type": "application/json",
                 "content-encoding": "gzip",
             },
@@ -49,28 +49,28 @@ def encode_span(span: ReadableSpan) -> dict[str, Any]:
         "kind": "SPAN_KIND_INTERNAL",
         "startTimeUnixNano": str(span.start_time),
         "endTimeUnixNano": str(span.end_time),
-        "attributes": pairs(dict(span.attributes or {})),
+        "attributes": key_values(dict(span.attributes or {})),
         "status": {},
     }
 
 
-def pairs(attributes: dict[str, Any]) -> list[Any]:
-    return [{"key": name, "value": value(attribute)} for name, attribute in attributes.items()]
+def key_values(attributes: dict[str, Any]) -> list[Any]:
+    return [{"key": name, "value": any_value(attribute)} for name, attribute in attributes.items()]
 
 
-def value(attribute: Any) -> dict[str, Any]:
+def any_value(attribute: Any) -> dict[str, Any]:
     match attribute:
         case int():
             return {"intValue": str(attribute)}
         case float():
             return {"doubleValue": attribute}
         case tuple():
-            return {"arrayValue": {"values": [value(item) for item in attribute]}}
+            return {"arrayValue": {"values": [any_value(item) for item in attribute]}}
         case _:
             return {"stringValue": attribute}
 
 
-def text(role: str, content: str) -> dict[str, Any]:
+def text_message(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
@@ -85,11 +85,11 @@ def chat(tracer: trace.Tracer, messages: list[Any], answer: Any, tokens: tuple[i
 
 
 def turn(tracer: trace.Tracer, session: str, messages: list[Any], question: str, city: str) -> list[Any]:
-    """One turn, as its own trace; what the next one is given."""
+    """Emit the trace of one turn; return the messages for the next turn."""
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "forecaster"}
     with tracer.start_as_current_span("invoke_agent forecaster", attributes=agent) as root:
         root.set_attributes({"gen_ai.conversation.id": session, "user.id": "u-1"})
-        request = [*messages, text("user", question)]
+        request = [*messages, text_message("user", question)]
         call = {"type": "tool_call", "id": f"call_{city.lower()}", "name": "weather", "arguments": {"city": city}}
         chat(tracer, request, {"role": "assistant", "parts": [call]}, (20, 7), "tool_call")
         with tracer.start_as_current_span("execute_tool weather") as tool:
@@ -98,13 +98,13 @@ def turn(tracer: trace.Tracer, session: str, messages: list[Any], question: str,
             tool.set_attribute("gen_ai.tool.call.arguments", json.dumps({"city": city}))
             tool.set_attribute("gen_ai.tool.call.result", WEATHER[city])
         result = {"type": "tool_call_response", "id": call["id"], "response": WEATHER[city]}
-        with_result = [*request, {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [result]}]
-        answer = text("assistant", f"It is {WEATHER[city]} in {city}.")
-        chat(tracer, with_result, answer, (30, 9), "stop")
-    return [*with_result, answer]
+        messages_with_result = [*request, {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [result]}]
+        answer = text_message("assistant", f"It is {WEATHER[city]} in {city}.")
+        chat(tracer, messages_with_result, answer, (30, 9), "stop")
+    return [*messages_with_result, answer]
 
 
-for session, exporter in (("protobuf", OTLPSpanExporter()), ("json", Json())):
+for session, exporter in (("protobuf", OTLPSpanExporter()), ("json", JsonExporter())):
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(exporter))
     tracer, history = provider.get_tracer("shop"), []

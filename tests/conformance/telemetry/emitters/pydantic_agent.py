@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from pydantic_ai import Agent, InstrumentationSettings
 
-warnings.simplefilter("ignore")  # Of versions that will go.
+warnings.simplefilter("ignore")  # Old versions are deprecated.
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 agent = Agent("openai-chat:gpt-4o-mini", name="forecaster", instructions="Be brief.")
