@@ -11,7 +11,7 @@ from websockets.sync.connection import Connection
 
 
 def handshake_request(path: str = "/api/socket", host: str = "localhost", more: str = "") -> bytes:
-    """The request of a WebSocket handshake."""
+    """Return the request of a WebSocket handshake."""
     lines = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     return f"{lines}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n".encode()
 
@@ -20,33 +20,33 @@ def handshake_request(path: str = "/api/socket", host: str = "localhost", more: 
 class TabClient:
     """A connected socket and the messages received."""
 
-    line: Connection
-    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    connection: Connection
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     changed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def send(self, number: int, path: str, body: Any = None, *, method: str | None = None) -> None:
         message: dict[str, Any] = {"id": number, "path": path, "method": method or ("GET" if body is None else "POST")}
         if body is not None:
             message |= {"headers": {"content-type": "application/json"}, "body": json.dumps(body)}
-        self.line.send(json.dumps(message))
+        self.connection.send(json.dumps(message))
 
     def next(self, seconds: float = 30) -> dict[str, Any]:
-        message = json.loads(self.line.recv(seconds))
-        (self.changed if "changed" in message else self.said).append(message)
+        message = json.loads(self.connection.recv(seconds))
+        (self.changed if "changed" in message else self.messages).append(message)
         return message
 
-    def until(self, number: int, text: str = "", seconds: float = 30) -> list[dict[str, Any]]:
-        """Return the messages of a request, up to that text or to its end."""
+    def read_until(self, number: int, text: str = "", seconds: float = 30) -> list[dict[str, Any]]:
+        """Return the messages of a request, up to `text` or to the end."""
         while True:
-            mine = [message for message in self.said if message["id"] == number]
-            if any("end" in message or "error" in message for message in mine):
-                return mine
-            if text and text in "".join(message.get("data", "") for message in mine):
-                return mine
+            received = [message for message in self.messages if message["id"] == number]
+            if any("end" in message or "error" in message for message in received):
+                return received
+            if text and text in "".join(message.get("data", "") for message in received):
+                return received
             self.next(seconds)
 
-    def hear(self, change: dict[str, Any], seconds: float = 30) -> None:
-        """Wait for that change."""
+    def wait_for_change(self, change: dict[str, Any], seconds: float = 30) -> None:
+        """Wait for a notice of this change."""
         while change not in self.changed:
             self.next(seconds)
 
@@ -55,8 +55,10 @@ class TabClient:
 def tab_client(url: str, headers: Mapping[str, str] | None = None, **more: Any) -> Iterator[TabClient]:
     """Connect a socket for the duration of the block."""
     socket_url = url.replace("http", "ws", 1) + "/api/socket"
-    with connect(socket_url, additional_headers=headers, proxy=None, open_timeout=30, max_size=None, **more) as line:
-        yield TabClient(line)
+    with connect(
+        socket_url, additional_headers=headers, proxy=None, open_timeout=30, max_size=None, **more
+    ) as connection:
+        yield TabClient(connection)
 
 
 def joined_text(messages: list[dict[str, Any]]) -> str:

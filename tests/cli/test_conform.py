@@ -15,7 +15,7 @@ from palaver.cli.main import main
 from palaver.testing import scripted
 from tests.conform import streams
 from tests.conform.streams import Frame, sse
-from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, response_head, serving
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, response_head, serve_workflows
 
 Served = dict[str, list[Frame]]
 GOOD: Served = {
@@ -267,7 +267,7 @@ def test_what_a_server_says_cannot_move_the_cursor(
 
 
 def test_our_own_server_passes_strictly(conform: Callable[..., SimpleNamespace]) -> None:
-    with serving(scripted) as url:
+    with serve_workflows(scripted) as url:
         run = conform(f"{url}/scripted", "--strict", "--json")
 
     assert [row for row in rows(run.out) if row[2] != "ok"] == []
@@ -275,7 +275,7 @@ def test_our_own_server_passes_strictly(conform: Callable[..., SimpleNamespace])
 
 
 def test_a_service_is_graded_by_its_own_url_or_beside_its_workflow(conform: Callable[..., SimpleNamespace]) -> None:
-    with serving(scripted) as url:
+    with serve_workflows(scripted) as url:
         scripted_run = conform(f"{url}/services/scripted", "--strict", "--json")
         unknown = conform(f"{url}/services/nobody", "--json")
         nameless = conform(url, "--protocol", "services")

@@ -79,7 +79,7 @@ def test_a_stream_is_the_same_on_both_ways(
     body, number = bodies(script)[path], next(numbers)
     response = http.post(path, json=body)
     page.send(number, path, body)
-    mine = page.until(number)
+    mine = page.read_until(number)
 
     assert same(joined_text(mine)) == same(response.content.decode())
     assert mine[0]["status"] == response.status_code
@@ -98,7 +98,7 @@ def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: TabClient) 
     for path in (f"/api/runs/{run}/events", f"/v1/responses/{answer.json()['id']}?stream=true", f"/api/runs/{run}"):
         number = next(numbers)
         page.send(number, path)
-        assert joined_text(page.until(number)) == http.get(path).text
+        assert joined_text(page.read_until(number)) == http.get(path).text
 
 
 def test_openai_reads_what_came_on_a_socket(server: ServerProcess) -> None:
@@ -108,14 +108,14 @@ def test_openai_reads_what_came_on_a_socket(server: ServerProcess) -> None:
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             number = next(numbers)
             page.send(number, request.url.raw_path.decode(), json.loads(request.read()))
-            while not any(message["id"] == number for message in page.said):
+            while not any(message["id"] == number for message in page.messages):
                 page.next()
-            head = next(message for message in page.said if message["id"] == number)
+            head = next(message for message in page.messages if message["id"] == number)
 
             def pieces() -> Iterator[bytes]:
                 frame_count = 0
                 while True:
-                    mine = [message for message in page.said if message["id"] == number][1:]
+                    mine = [message for message in page.messages if message["id"] == number][1:]
                     for message in mine[frame_count:]:
                         if "data" not in message:
                             return
@@ -164,17 +164,17 @@ def _tell_each_other(first_server: StoredServer, second_server: StoredServer) ->
         )
         thread = result.json()["id"]
         for one in (page, first_tab):
-            one.hear({"changed": "thread", "ref": thread})
+            one.wait_for_change({"changed": "thread", "ref": thread})
         body = {"messages": [{"role": "user", "content": "hello"}]}
         turn_response = httpx.post(
             f"{first_server.url}/api/threads/{thread}/turns", json=body, headers=headers, trust_env=False
         )
         run = turn_response.json()["run"]["id"]
         for one in (page, first_tab):
-            one.hear({"changed": "run", "ref": run})
-            one.hear({"changed": "thread", "ref": thread, "run": run})
+            one.wait_for_change({"changed": "run", "ref": run})
+            one.wait_for_change({"changed": "thread", "ref": thread, "run": run})
         foreign.send(1, "/api/about")
-        foreign.until(1)
+        foreign.read_until(1)
 
     assert foreign.changed == []
 

@@ -20,7 +20,7 @@ from palaver.errors import (
     UrlRefused,
 )
 from palaver.testing import client, echo, scripted
-from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, serving
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, serve_workflows
 
 MESSAGE = {"role": "assistant", "content": "Hi"}
 CHAT = {"flags": {"is_chat": True}}
@@ -28,7 +28,7 @@ CHAT = {"flags": {"is_chat": True}}
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[str]:
-    with serving(scripted, echo) as url:
+    with serve_workflows(scripted, echo) as url:
         yield url
 
 

@@ -22,7 +22,7 @@ from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Defined, Raised, Span, Tool
 from palaver.traces.run_facts import RunSpanContext
 from tests.engine.run_factory import NOW, QUESTION, call, run_to_end
-from tests.frameworks.span_trees import kinds, stopped, traced, tree
+from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree
 
 TELLER = ("house",)
 
@@ -67,7 +67,7 @@ async def test_a_step_says_all_that_is_known_of_it() -> None:
         assert step is not None
         step.end(lambda: answered)
 
-    root, span = await traced(telling(tell))
+    root, span = await trace_run(telling(tell))
 
     assert span.parent_id == root.span_id
     assert (span.name, span.kind, span.status) == ("chat gpt-9-2026", "llm", "ok")
@@ -94,7 +94,7 @@ async def test_a_step_says_all_that_is_known_of_it() -> None:
     ],
 )
 async def test_each_kind_has_its_title(kind: Any, name: str, title: str) -> None:
-    _, span = await traced(telling(lambda _: begin(kind, name).end()))
+    _, span = await trace_run(telling(lambda _: begin(kind, name).end()))
 
     assert (span.name, span.kind) == (title, kind)
 
@@ -109,7 +109,7 @@ async def test_steps_stand_below_the_one_that_they_are_in() -> None:
         outer.end()
         begin("task", "after").end()
 
-    assert tree(await traced(telling(tell))) == [
+    assert tree(await trace_run(telling(tell))) == [
         "invoke_workflow teller",
         ["outer", ["first", "second", ["inmost"]], "after"],
     ]
@@ -124,7 +124,7 @@ async def test_a_tool_that_was_told_of_is_not_found_again_among_the_events() -> 
         yield ToolCall("c2", "other", "{}")
         yield ToolResult("c2", 4)
 
-    spans = await traced(uses)
+    spans = await trace_run(uses)
 
     assert tree(spans) == ["invoke_workflow uses", ["execute_tool add", "execute_tool other"]]
     assert (spans[1].tool, spans[1].inputs, spans[1].outputs) == (Tool("add", "c1"), {}, 3)
@@ -137,7 +137,7 @@ async def test_what_failed_says_how() -> None:
         begin("tool", "rude").end(error=_Rude())
         begin("task", "left").end(error=GeneratorExit())
 
-    spans = await traced(telling(tell))
+    spans = await trace_run(telling(tell))
 
     assert [(span.status, span.exception) for span in spans[1:]] == [
         ("error", Raised("KeyError", "'x'")),
@@ -162,7 +162,7 @@ async def test_what_is_still_open_ends_with_the_run_as_what_it_is() -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    spans = await stopped(waits, begun)
+    spans = await trace_cancelled_run(waits, begun)
 
     assert kinds(spans) == ["workflow invoke_workflow waits: cancelled", ["llm chat gpt: cancelled"]]
     assert (spans[1].messages_out, spans[1].finish) == ((Message.assistant("On and"),), "cancelled")
@@ -172,7 +172,7 @@ async def test_what_a_run_forgot_to_end_is_incomplete() -> None:
     def tell(_: StepListener) -> None:
         begin("task", "forgotten")
 
-    spans = await traced(telling(tell))
+    spans = await trace_run(telling(tell))
 
     assert kinds(spans) == ["workflow invoke_workflow teller: ok", ["task forgotten: incomplete"]]
 
@@ -184,7 +184,7 @@ async def test_after_the_run_nothing_is_heard_any_more() -> None:
         kept.extend((listener, begin("task", "late")))
         listener.memory["handler"] = object()
 
-    spans = await traced(telling(tell))
+    spans = await trace_run(telling(tell))
     listener, step = kept
     step.end(lambda: StepDetails(outputs="too late"))
 
@@ -198,7 +198,7 @@ async def test_a_step_ends_once() -> None:
         step.end(lambda: StepDetails(outputs=1))
         step.end(lambda: StepDetails(outputs=2), error=ValueError())
 
-    spans = await traced(telling(tell))
+    spans = await trace_run(telling(tell))
 
     assert [(span.outputs, span.status) for span in spans[1:]] == [(1, "ok")]
 
@@ -228,7 +228,7 @@ async def test_more_steps_than_a_run_may_have_are_left_out_and_that_is_noted(mon
             if (step := listener.begin(TELLER, "task", str(number))) is not None:
                 step.end()
 
-    spans = await traced(telling(tell))
+    spans = await trace_run(telling(tell))
 
     assert tree(spans) == ["invoke_workflow teller", ["0", "1", "2"]]
     assert spans[0].notes == ("cut:steps",)
@@ -241,7 +241,7 @@ async def test_what_is_too_long_for_an_attribute_stands_in_its_field() -> None:
         begin("task", "long").end(lambda: StepDetails(outputs=long, inputs={"a": 1}))
         begin("task", "longer").end(lambda: StepDetails(outputs=long * 3))
 
-    _, kept, cut = await traced(telling(tell))
+    _, kept, cut = await trace_run(telling(tell))
 
     assert (kept.outputs == long, kept.inputs, kept.notes) == (True, {"a": 1}, ("cut:palaver.value",))
     assert (cut.outputs, cut.notes, cut.dropped) == (None, ("cut:palaver.value",), {"bytes": 3_300_002})
@@ -255,7 +255,7 @@ async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
         begin("task", "odd", details=lambda: StepDetails(inputs=1)).end(bad)
         begin("task", "mad").end(lambda: StepDetails(outputs=object()))
 
-    _, odd, mad = await traced(telling(tell))
+    _, odd, mad = await trace_run(telling(tell))
 
     assert (odd.inputs, odd.outputs, odd.notes) == (1, None, ("unreadable:step",))
     assert (mad.status, mad.outputs, mad.notes) == ("ok", None, ("unwritable:palaver.value",))
@@ -267,7 +267,7 @@ async def test_a_callers_secret_is_in_no_step() -> None:
             error=ValueError("open-sesame!")
         )
 
-    spans = await traced(telling(tell), secrets={"k": Secret("open-sesame")})
+    spans = await trace_run(telling(tell), secrets={"k": Secret("open-sesame")})
 
     assert (spans[1].inputs, spans[1].exception) == ({"key": "***"}, Raised("ValueError", "***!"))
     assert "sesame" not in repr(spans)
@@ -281,7 +281,7 @@ async def test_steps_of_threads_are_heard_too() -> None:
         inside.join()
         return 3
 
-    assert tree(await traced(sync)) == ["invoke_workflow sync", ["step"]]
+    assert tree(await trace_run(sync)) == ["invoke_workflow sync", ["step"]]
 
 
 async def test_a_step_is_handed_on_when_it_ends_and_not_with_its_run() -> None:
@@ -316,7 +316,7 @@ async def test_nobody_listens_where_nothing_is_traced() -> None:
         return "Hi."
 
     await run_to_end(looks, QUESTION)
-    await traced(looks, record="off")
+    await trace_run(looks, record="off")
 
     assert seen == [None, None]
     assert steps.current_listener() is None
@@ -337,7 +337,7 @@ async def test_an_instrumentation_of_the_same_framework_is_shown_instead(provide
         with provider.get_tracer("opentelemetry.instrumentation.the-house").start_as_current_span("theirs"):
             begin("task", "ours").end()
 
-    assert tree(await traced(telling(tell))) == ["invoke_workflow teller", ["theirs"]]
+    assert tree(await trace_run(telling(tell))) == ["invoke_workflow teller", ["theirs"]]
 
 
 async def test_an_authors_own_spans_stand_beside_steps(provider: TracerProvider) -> None:
@@ -345,7 +345,7 @@ async def test_an_authors_own_spans_stand_beside_steps(provider: TracerProvider)
         with provider.get_tracer("mine").start_as_current_span("mine"):
             begin("task", "ours").end()
 
-    assert tree(await traced(telling(tell))) == ["invoke_workflow teller", ["mine", "ours"]]
+    assert tree(await trace_run(telling(tell))) == ["invoke_workflow teller", ["mine", "ours"]]
 
 
 async def test_a_models_call_that_its_own_library_tells_of_is_not_counted_twice(provider: TracerProvider) -> None:
@@ -359,7 +359,7 @@ async def test_a_models_call_that_its_own_library_tells_of_is_not_counted_twice(
         first.end()
         begin("llm", "other", details=lambda: StepDetails(usage=Usage(5, 5))).end()
 
-    spans = await traced(telling(tell))
+    spans = await trace_run(telling(tell))
 
     assert tree(spans) == ["invoke_workflow teller", ["chat theirs", "chat other"]]
     assert [span.usage for span in spans[1:]] == [Usage(3, 1), Usage(5, 5)]

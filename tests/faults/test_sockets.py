@@ -89,18 +89,18 @@ def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client
     http.get("/api/about")
     with tab_client(server.url) as page:  # What the first one loads is not counted.
         page.send(1, "/health")
-        page.until(1)
+        page.read_until(1)
     before, open_files = resident(server), files(server)
     with ExitStack() as stack:
         tabs = [stack.enter_context(tab_client(server.url)) for _ in range(count)]
         for number, page in enumerate(tabs):
             page.send(number, "/health")
         for number, page in enumerate(tabs):
-            assert joined_text(page.until(number)) == '{"status":"ok"}'
+            assert joined_text(page.read_until(number)) == '{"status":"ok"}'
         grown = resident(server) - before
         thread = http.post("/api/threads", json={"workflow": "echo"}).json()["id"]
         for page in tabs:
-            page.hear({"changed": "thread", "ref": thread})
+            page.wait_for_change({"changed": "thread", "ref": thread})
     deadline = time.monotonic() + 20
     while files(server) > open_files + 2 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -119,7 +119,7 @@ def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: Serve
         for number in range(50):
             since = time.monotonic()
             page.send(number, "/echo/invoke", {"inputs": {}})
-            page.until(number)
+            page.read_until(number)
             latencies.append(time.monotonic() - since)
         grown = resident(server) - before
         becomes(http, "flood", 4 * count, 60)
@@ -156,11 +156,11 @@ def test_what_is_aborted_ends_soon(server: ServerProcess, http: httpx.Client) ->
         for number in range(6):
             page.send(number, "/patient/invocations", STREAM_BODY)
         for number in range(6):
-            page.until(number, "begin")
-        page.line.send('{"id": 2, "abort": true}')
+            page.read_until(number, "begin")
+        page.connection.send('{"id": 2, "abort": true}')
         becomes(http, "patient", 1, 30)  # A second is promised; they would go on for ten minutes.
         page.send(2, "/health")
-        page.until(2)
+        page.read_until(2)
     becomes(http, "patient", 6, 30)
 
 
@@ -174,7 +174,7 @@ def test_a_page_that_dies_leaves_nothing_running(server: ServerProcess, http: ht
         "    for number in range(5):\n"
         f"        page.send(number, '/patient/invocations', {STREAM_BODY!r})\n"
         "    for number in range(5):\n"
-        "        page.until(number, 'begin')\n"
+        "        page.read_until(number, 'begin')\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(600)\n",
         encoding="utf-8",
@@ -196,15 +196,15 @@ def test_a_server_that_stops_lets_answers_end(server: ServerProcess) -> None:
     script = {"script": [{"text": "begin "}, {"sleep": 1}, {"text": "end"}]}
     with tab_client(server.url) as page, tab_client(server.url) as idle:
         page.send(1, "/scripted/invocations", STREAM_BODY | {"custom_inputs": script})
-        page.until(1, "begin")
+        page.read_until(1, "begin")
         server.process.send_signal(signal.SIGTERM)
         with pytest.raises(ConnectionClosed) as at_once:
-            idle.until(1)
+            idle.read_until(1)
         page.send(2, "/health")
-        refused = page.until(2)
-        full_text = joined_text(page.until(1))
+        refused = page.read_until(2)
+        full_text = joined_text(page.read_until(1))
         with pytest.raises(ConnectionClosed) as closed:
-            page.until(3)
+            page.read_until(3)
         code = server.process.wait(60)
 
     assert [one.value.rcvd.code for one in (at_once, closed) if one.value.rcvd] == [1012, 1012]
@@ -217,9 +217,9 @@ def test_a_server_that_stops_lets_answers_end(server: ServerProcess) -> None:
 def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: ServerProcess) -> None:
     with tab_client(server.url) as page:
         page.send(1, "/patient/invocations", STREAM_BODY)
-        page.until(1, "begin")
+        page.read_until(1, "begin")
         server.process.send_signal(signal.SIGTERM)
-        mine = page.until(1)
+        mine = page.read_until(1)
         code = server.process.wait(60)
 
     assert mine[-1] == {"id": 1, "end": True}
@@ -231,14 +231,14 @@ def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_pat
     db = str(tmp_path / "palaver.db")
     with server_process(tmp_path, SOURCE, db=db) as first, tab_client(first.url) as page:
         page.send(1, "/patient/v1/responses", STREAM_BODY | {"stream": True})
-        run = page.until(1, "begin")[0]["headers"]["x-palaver-run-id"]
+        run = page.read_until(1, "begin")[0]["headers"]["x-palaver-run-id"]
         time.sleep(0.3)
         first.process.kill()
         with pytest.raises(ConnectionClosed):
-            page.until(1)
+            page.read_until(1)
     with server_process(tmp_path, SOURCE, db=db) as second, tab_client(second.url) as page:
         page.send(1, f"/api/runs/{run}?include=reply")
-        settings = json.loads(joined_text(page.until(1)))
+        settings = json.loads(joined_text(page.read_until(1)))
 
     assert settings["status"] == "interrupted"
     assert settings["reply"]["messages"][0]["parts"] == [{"type": "text", "text": "begin "}]

@@ -17,7 +17,7 @@ from palaver.workflows.workflow import Workflow
 
 
 @contextmanager
-def serving(*workflows: Workflow) -> Iterator[str]:
+def serve_workflows(*workflows: Workflow) -> Iterator[str]:
     """Serve the workflows with a real server in a thread; yields its URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app(*workflows), log_config=None, ws="none", timeout_graceful_shutdown=1))

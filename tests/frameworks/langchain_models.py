@@ -84,7 +84,9 @@ def words(*pieces: str, **fields: Any) -> list[AIMessageChunk]:
     return [AIMessageChunk(content=piece, **fields) for piece in pieces]
 
 
-def calling(*pieces: tuple[int | None, str | None, str | None, str | None], **fields: Any) -> list[AIMessageChunk]:
+def tool_call_chunks(
+    *pieces: tuple[int | None, str | None, str | None, str | None], **fields: Any
+) -> list[AIMessageChunk]:
     """Return chunks of tool calls, each given as index, id, name and arguments."""
     return [
         AIMessageChunk(
@@ -103,7 +105,7 @@ def call(name: str, call_id: str | None, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_call", "id": call_id, "name": name, "args": arguments}
 
 
-def asking(*calls: dict[str, Any], content: Any = "", **fields: Any) -> AIMessage:
+def tool_call_message(*calls: dict[str, Any], content: Any = "", **fields: Any) -> AIMessage:
     """Return a complete message with tool calls."""
     return AIMessage(content=content, tool_calls=list(calls), **fields)
 

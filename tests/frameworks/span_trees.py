@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from palaver.engine.tracing import RunTracer
-
 from palaver.core.messages import Message, Text, ToolCall, ToolResult
 from palaver.engine.engine import Engine
+from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Span
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import QUESTION, call, run_to_end, wait_ended
@@ -15,7 +14,7 @@ from tests.engine.run_factory import QUESTION, call, run_to_end, wait_ended
 Tree = tuple[Any, ...]
 
 
-async def traced(workflow: Workflow, *messages: Message, **options: Any) -> list[Span]:
+async def trace_run(workflow: Workflow, *messages: Message, **options: Any) -> list[Span]:
     """Run a workflow; return the spans, the run's own first."""
     spans: list[Span] = []
     tracer = RunTracer(spans.extend)
@@ -25,7 +24,7 @@ async def traced(workflow: Workflow, *messages: Message, **options: Any) -> list
     return sort_spans(spans)
 
 
-async def stopped(workflow: Workflow, when: asyncio.Event, **options: Any) -> list[Span]:
+async def trace_cancelled_run(workflow: Workflow, when: asyncio.Event, **options: Any) -> list[Span]:
     """Run a workflow and cancel it when `when` is set; return the spans."""
     spans: list[Span] = []
     tracer = RunTracer(spans.extend)

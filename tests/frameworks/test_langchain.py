@@ -18,7 +18,7 @@ from palaver.errors import ChatWithoutMessages, NotAWorkflow
 from palaver.frameworks import langchain
 from palaver.testing import client
 from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
-from tests.frameworks.langchain_models import Scripted, calling, texts, words
+from tests.frameworks.langchain_models import Scripted, texts, tool_call_chunks, words
 
 OLD = Message.assistant("Old.")
 
@@ -85,7 +85,7 @@ async def test_a_model_gets_the_whole_history() -> None:
 
 
 async def test_a_model_may_call_tools_that_the_caller_runs() -> None:
-    model = Scripted(turns=[calling((0, "c1", "f", "{}"))])
+    model = Scripted(turns=[tool_call_chunks((0, "c1", "f", "{}"))])
 
     assert reply_of(await run_to_end(chat(model), QUESTION)) == said(
         ToolCall(call_id="c1", name="f", arguments="{}"), finish="tool-calls"
@@ -186,7 +186,7 @@ async def test_an_agent_answers_over_http() -> None:
         """Add."""
         return a + b
 
-    model = Scripted(turns=[calling((0, "c1", "add", '{"a":1,"b":2}')), words("It is", " 3.")])
+    model = Scripted(turns=[tool_call_chunks((0, "c1", "add", '{"a":1,"b":2}')), words("It is", " 3.")])
     async with client(chat(create_agent(model, [add]), name="adder")) as http:
         answer = await http.post("/adder/invoke", json=ASK)
 

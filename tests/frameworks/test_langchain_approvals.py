@@ -16,7 +16,7 @@ from palaver.core.events import RunFailed
 from palaver.engine.run import Run
 from palaver.testing import client
 from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
-from tests.frameworks.langchain_models import Scripted, calling, words
+from tests.frameworks.langchain_models import Scripted, tool_call_chunks, words
 
 MADE = (
     ToolCall(call_id="c1", name="delete", arguments='{"x":1}'),
@@ -40,8 +40,8 @@ async def look() -> str:
 def careful(*, again: bool = False) -> Any:
     """An agent that asks before it deletes."""
     pieces = [(index, created.call_id, created.name, created.arguments) for index, created in enumerate(MADE)]
-    more = [calling((0, "c4", "delete", '{"x":3}'))] if again else []
-    model = Scripted(turns=[[*words("So:"), *calling(*pieces)], *more, words("Done.")])
+    more = [tool_call_chunks((0, "c4", "delete", '{"x":3}'))] if again else []
+    model = Scripted(turns=[[*words("So:"), *tool_call_chunks(*pieces)], *more, words("Done.")])
     review = HumanInTheLoopMiddleware(interrupt_on={"delete": {"allowed_decisions": ["approve", "reject"]}})
     return chat(create_agent(model, [delete, look], middleware=[review], checkpointer=InMemorySaver()), name="careful")
 
@@ -330,9 +330,9 @@ async def test_approvals_over_responses() -> None:
 
 async def test_a_model_may_count_its_calls_anew_in_every_turn() -> None:
     turns = [
-        calling((0, "c1", "look", "{}")),
+        tool_call_chunks((0, "c1", "look", "{}")),
         words("Nothing."),
-        calling((0, "c1", "delete", '{"x":1}')),
+        tool_call_chunks((0, "c1", "delete", '{"x":1}')),
         words("Done."),
     ]
     review = HumanInTheLoopMiddleware(interrupt_on={"delete": True})

@@ -20,7 +20,7 @@ from palaver.core.messages import Annotation
 from palaver.core.runs import Reply
 from palaver.engine.run import Run
 from tests.engine.run_factory import QUESTION, RUN, reply, reply_of, run_to_end
-from tests.frameworks.langchain_models import asking, call, lines
+from tests.frameworks.langchain_models import call, lines, tool_call_message
 
 
 async def given(*messages: Any, history: Sequence[Message] = (QUESTION,)) -> Run:
@@ -241,7 +241,7 @@ def made(*calls: ToolCall, text: str = "") -> Reply:
 
 
 async def test_calls_come_after_the_content_in_their_order() -> None:
-    message = asking(call("f", "c1", a="ä"), call("g", "c2"), content="So:")
+    message = tool_call_message(call("f", "c1", a="ä"), call("g", "c2"), content="So:")
 
     assert await came(message) == made(
         ToolCall(call_id="c1", name="f", arguments='{"a":"ä"}'),
@@ -253,7 +253,7 @@ async def test_calls_come_after_the_content_in_their_order() -> None:
 @pytest.mark.parametrize("kind", ["tool_use", "tool_call", "function_call"])
 async def test_content_marks_the_place_of_a_call(kind: str) -> None:
     content = ["a", {"type": kind, "id": "c2", "input": {"ignored": 1}}, "b"]
-    message = asking(call("f", "c1"), call("g", "c2"), content=content)
+    message = tool_call_message(call("f", "c1"), call("g", "c2"), content=content)
 
     assert await came(message) == said(
         Text(text="a"),
@@ -267,7 +267,7 @@ async def test_content_marks_the_place_of_a_call(kind: str) -> None:
 async def test_the_exact_text_of_the_arguments_is_kept_where_it_is_known() -> None:
     exact = '{ "a" : 1.0 }'
     beside = {"tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": exact}, "type": "function"}]}
-    message = asking(call("f", "c1", a=1.0), call("g", "c2", b=1), additional_kwargs=beside)
+    message = tool_call_message(call("f", "c1", a=1.0), call("g", "c2", b=1), additional_kwargs=beside)
 
     assert await came(message) == made(
         ToolCall(call_id="c1", name="f", arguments=exact), ToolCall(call_id="c2", name="g", arguments='{"b":1}')
@@ -275,7 +275,7 @@ async def test_the_exact_text_of_the_arguments_is_kept_where_it_is_known() -> No
 
 
 async def test_what_is_not_json_among_the_arguments_is_written_as_text() -> None:
-    message = asking(call("f", "c1", a={1: range(2)}, b=[object, 1]))
+    message = tool_call_message(call("f", "c1", a={1: range(2)}, b=[object, 1]))
 
     assert await came(message) == made(
         ToolCall(call_id="c1", name="f", arguments='{"a":{"1":"range(0, 2)"},"b":["<class \'object\'>",1]}')
@@ -284,7 +284,7 @@ async def test_what_is_not_json_among_the_arguments_is_written_as_text() -> None
 
 @pytest.mark.parametrize("call_id", [None, ""])
 async def test_a_call_without_an_id_gets_one(call_id: str | None) -> None:
-    assert await came(asking(call("f", call_id))) == made(
+    assert await came(tool_call_message(call("f", call_id))) == made(
         ToolCall(call_id=f"call_{RUN.removeprefix('run_')}_1", name="f", arguments="{}")
     )
 
@@ -309,7 +309,7 @@ async def test_calls_that_nobody_understood_are_calls_all_the_same() -> None:
 # Results
 
 
-ASKING = asking(call("f", "c1"), call("g", "c2"))
+ASKING = tool_call_message(call("f", "c1"), call("g", "c2"))
 CALLS = Message.assistant(
     ToolCall(call_id="c1", name="f", arguments="{}"), ToolCall(call_id="c2", name="g", arguments="{}")
 )
@@ -332,7 +332,7 @@ async def test_a_tool_message_is_a_result() -> None:
 
 
 async def test_a_function_message_answers_the_last_open_call_of_its_name() -> None:
-    repeated = asking(call("f", "c3"))
+    repeated = tool_call_message(call("f", "c3"))
     run = await given(ASKING, repeated, FunctionMessage(name="f", content="4"), FunctionMessage(name="h", content="?"))
 
     assert reply_of(run) == reply(
@@ -444,7 +444,7 @@ async def test_how_the_last_message_ended(told: dict[str, Any], finish: str) -> 
 
 async def test_items_are_named_after_their_message() -> None:
     thought = {"type": "thinking", "thinking": "Hm."}
-    message = asking(
+    message = tool_call_message(
         call("f", "c1"), content=[thought, "a", {"type": "tool_use", "id": "c1"}, "b", thought, "c"], id="m1"
     )
 
@@ -472,7 +472,7 @@ async def test_items_are_named_after_their_message() -> None:
 
 
 async def test_a_list_that_repeats_its_ids_loses_nothing() -> None:
-    handed_over = [asking(call("f", "c1"), content="a", id="m"), ToolMessage("1", tool_call_id="c1", id="t")]
+    handed_over = [tool_call_message(call("f", "c1"), content="a", id="m"), ToolMessage("1", tool_call_id="c1", id="t")]
 
     assert lines(await given(*handed_over, *handed_over)) == [
         "text m of m",

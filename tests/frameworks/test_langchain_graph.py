@@ -33,7 +33,7 @@ from tests.engine.run_factory import (
     wait_until,
 )
 from tests.engine.run_factory import call as asked_for
-from tests.frameworks.langchain_models import Scripted, asking, call, calling, lines, texts, words
+from tests.frameworks.langchain_models import Scripted, call, lines, texts, tool_call_chunks, tool_call_message, words
 
 OLD = Message.assistant("Old.")
 
@@ -91,7 +91,7 @@ def unnamed(run: Run) -> list[str]:
 async def test_an_agent_streams_its_text_its_calls_and_their_results() -> None:
     model = Scripted(
         turns=[
-            [*words("Let ", "me."), *calling((0, "c1", "add", '{"a":1,'), (0, None, None, '"b":2}'))],
+            [*words("Let ", "me."), *tool_call_chunks((0, "c1", "add", '{"a":1,'), (0, None, None, '"b":2}'))],
             words("It is", " 3."),
         ]
     )
@@ -116,7 +116,7 @@ async def test_an_agent_streams_its_text_its_calls_and_their_results() -> None:
 
 
 async def test_a_model_that_does_not_stream_gives_whole_messages() -> None:
-    model = Scripted(turns=[asking(call("add", "c1", a=1, b=2), content="So:"), AIMessage("3.")])
+    model = Scripted(turns=[tool_call_message(call("add", "c1", a=1, b=2), content="So:"), AIMessage("3.")])
 
     assert reply_of(await run_to_end(chat(create_agent(model, [add])), QUESTION)) == reply(
         Message.assistant("So:", ToolCall(call_id="c1", name="add", arguments='{"a":1,"b":2}')),
@@ -126,7 +126,9 @@ async def test_a_model_that_does_not_stream_gives_whole_messages() -> None:
 
 
 async def test_parallel_calls_and_tool_errors() -> None:
-    first = calling((0, "c1", "add", '{"a":1,"b":1}'), (1, "c2", "broken", "{}"), (2, "c3", "add", '{"a":2,"b":2}'))
+    first = tool_call_chunks(
+        (0, "c1", "add", '{"a":1,"b":1}'), (1, "c2", "broken", "{}"), (2, "c3", "add", '{"a":2,"b":2}')
+    )
     model = Scripted(turns=[first, words("Done.")])
     answer = reply_of(await run_to_end(chat(create_agent(model, [add, broken])), QUESTION))
     results = {result.call_id: result for message in answer.messages for result in message.tool_results}
@@ -230,7 +232,7 @@ async def test_a_model_in_a_tool_speaks_too() -> None:
         """Ask another model."""
         return (await Scripted(turns=[words("in", "ner")]).ainvoke("x")).text
 
-    agent = create_agent(Scripted(turns=[calling((0, "c1", "ask", "{}")), words("outer")]), [ask])
+    agent = create_agent(Scripted(turns=[tool_call_chunks((0, "c1", "ask", "{}")), words("outer")]), [ask])
     run = await run_to_end(chat(agent), QUESTION)
     output = unnamed(run)
 
@@ -408,7 +410,10 @@ async def test_a_client_cannot_replace_what_others_said_in_a_thread() -> None:
 
 
 async def test_a_result_whose_call_only_the_thread_knows_is_announced_with_its_call() -> None:
-    turns = [[asking(call("add", "c1", a=1, b=2), id="m")], [ToolMessage("3", tool_call_id="c1"), AIMessage("3.")]]
+    turns = [
+        [tool_call_message(call("add", "c1", a=1, b=2), id="m")],
+        [ToolMessage("3", tool_call_id="c1"), AIMessage("3.")],
+    ]
     graph = one_node(lambda state: {"messages": turns.pop(0)}, checkpointer=InMemorySaver())
     bot = chat(graph)
     await run_to_end(bot, QUESTION, session="s")

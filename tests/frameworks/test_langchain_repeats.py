@@ -12,8 +12,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from palaver import chat
-from tests.frameworks.langchain_models import Scripted, asking, call, words
-from tests.frameworks.span_trees import traced, tree
+from tests.frameworks.langchain_models import Scripted, call, tool_call_message, words
+from tests.frameworks.span_trees import trace_run, tree
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ async def double(x: int) -> int:
 
 
 async def test_openinference_is_shown_instead_of_what_langchain_tells_us(provider: TracerProvider) -> None:
-    turns = [asking(call("double", "c1", x=2)), words("It is 4.")]
+    turns = [tool_call_message(call("double", "c1", x=2)), words("It is 4.")]
     LangChainInstrumentor().instrument(tracer_provider=provider)
     try:
-        spans = await traced(chat(create_agent(Scripted(turns=turns), [double], name="maths")))
+        spans = await trace_run(chat(create_agent(Scripted(turns=turns), [double], name="maths")))
     finally:
         LangChainInstrumentor().uninstrument()
 
@@ -54,7 +54,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from palaver import Message, chat
 from palaver.testing import client, scripted
-from tests.frameworks.span_trees import traced
+from tests.frameworks.span_trees import trace_run
 
 SCRIPT = [{"text": "Hi."}, {"usage": {"input_tokens": 3, "output_tokens": 4}}]
 
@@ -63,7 +63,7 @@ async def main():
         given = {"http_async_client": http, "stream_usage": True, "use_responses_api": False}
         model = ChatOpenAI(model="scripted", base_url="http://localhost/v1", api_key="none", **given)
         asked = Message.user(msgspec.json.encode(SCRIPT).decode())
-        for span in await traced(chat(model, name="model"), asked):
+        for span in await trace_run(chat(model, name="model"), asked):
             print(span.kind, span.usage.total_tokens, span.scope)
 
 trace.set_tracer_provider(TracerProvider())

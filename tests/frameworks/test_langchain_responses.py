@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 
 from palaver import Failure
 from palaver.frameworks.langchain import message_to_items, stream_to_responses
-from tests.frameworks.langchain_models import Scripted, asking, call, calling, words
+from tests.frameworks.langchain_models import Scripted, call, tool_call_chunks, tool_call_message, words
 
 
 @tool
@@ -20,7 +20,10 @@ def add(a: int, b: int) -> int:
 
 
 def agent() -> Any:
-    turns = [[*words("Let ", "me."), *calling((0, "c1", "add", '{"a":1,'), (0, None, None, '"b":2}'))], words("3.")]
+    turns = [
+        [*words("Let ", "me."), *tool_call_chunks((0, "c1", "add", '{"a":1,'), (0, None, None, '"b":2}'))],
+        words("3."),
+    ]
     return create_agent(Scripted(turns=turns), [add])
 
 
@@ -56,7 +59,7 @@ def kinds(told: list[dict[str, Any]]) -> list[str]:
 
 def test_the_items_of_a_message() -> None:
     thought = {"type": "thinking", "thinking": "Hm."}
-    message = asking(call("f", "c1", a=1), content=[thought, "So:"], id="m1")
+    message = tool_call_message(call("f", "c1", a=1), content=[thought, "So:"], id="m1")
 
     assert message_to_items(message) == [
         {
@@ -123,13 +126,17 @@ STREAMS: dict[str, Any] = {
     "messages in a row": lambda: iter(
         [
             HumanMessage("Well?"),
-            asking(call("add", "c1", a=1, b=2), content="Let me."),
+            tool_call_message(call("add", "c1", a=1, b=2), content="Let me."),
             ToolMessage("3", tool_call_id="c1"),
             AIMessage("3."),
         ]
     ),
     "a list of them": lambda: [
-        [asking(call("add", "c1", a=1, b=2), content="Let me."), ToolMessage("3", tool_call_id="c1"), AIMessage("3.")]
+        [
+            tool_call_message(call("add", "c1", a=1, b=2), content="Let me."),
+            ToolMessage("3", tool_call_id="c1"),
+            AIMessage("3."),
+        ]
     ],
 }
 

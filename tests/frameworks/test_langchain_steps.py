@@ -26,8 +26,8 @@ from palaver.core.messages import Usage
 from palaver.core.runs import Secret
 from palaver.frameworks.langchain import steps
 from palaver.traces.model import Raised, Tool
-from tests.frameworks.langchain_models import Scripted, asking, call, words
-from tests.frameworks.span_trees import kinds, stopped, traced, tree
+from tests.frameworks.langchain_models import Scripted, call, tool_call_message, words
+from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree
 from tests.frameworks.span_trees import words as said
 
 SPENT = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18, "input_token_details": {"cache_read": 4}}
@@ -68,11 +68,11 @@ def agent(*turns: Any, tools: Any = (double,), **given: Any) -> Any:
 
 
 def calls(*made: dict[str, Any]) -> AIMessage:
-    return asking(*made, usage_metadata=SPENT, response_metadata=ABOUT)
+    return tool_call_message(*made, usage_metadata=SPENT, response_metadata=ABOUT)
 
 
 async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
-    spans = await traced(chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), name="Maths")))
+    spans = await trace_run(chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), name="Maths")))
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: ok",
@@ -95,7 +95,9 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
 
 
 async def test_a_models_call_has_what_it_was_asked_and_said_and_what_that_cost() -> None:
-    spans = await traced(chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), system_prompt="Be kind.")))
+    spans = await trace_run(
+        chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), system_prompt="Be kind."))
+    )
     first, second = [span for span in spans if span.kind == "llm"]
 
     assert said(first.messages_in) == ["system: Be kind.", "user: Well?"]
@@ -114,14 +116,14 @@ async def test_a_models_call_has_what_it_was_asked_and_said_and_what_that_cost()
 
 
 async def test_a_tool_is_told_once_by_whoever_ran_it() -> None:
-    spans = await traced(chat(agent(calls(call("double", "c1", x=2)), words("4"))))
+    spans = await trace_run(chat(agent(calls(call("double", "c1", x=2)), words("4"))))
     [ran] = [span for span in spans if span.kind == "tool"]
 
     assert (ran.tool, ran.inputs, ran.outputs, ran.notes) == (Tool(name="double", call_id="c1"), {"x": 2}, 4, ())
 
 
 async def test_tools_that_run_at_once_stand_beside_each_other() -> None:
-    spans = await traced(chat(agent(calls(call("double", "c1", x=2), call("double", "c2", x=3)), words("So."))))
+    spans = await trace_run(chat(agent(calls(call("double", "c1", x=2), call("double", "c2", x=3)), words("So."))))
 
     assert tree(spans)[1][1] == [
         "model",
@@ -142,7 +144,7 @@ async def test_branches_have_their_own_children() -> None:
         return x + 1
 
     inner = {"left": RunnableLambda(slow) | RunnableLambda(slow), "right": RunnableLambda(slow)}
-    spans = await traced(workflow(RunnableParallel(inner), name="both"), inputs={"input": 1})
+    spans = await trace_run(workflow(RunnableParallel(inner), name="both"), inputs={"input": 1})
 
     assert tree(spans) == [
         "invoke_workflow both",
@@ -152,7 +154,7 @@ async def test_branches_have_their_own_children() -> None:
 
 
 async def test_what_fails_says_how_and_what_it_is_in_fails_with_it() -> None:
-    spans = await traced(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])))
+    spans = await trace_run(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])))
     [ran] = [span for span in spans if span.kind == "tool"]
 
     assert kinds(spans)[1] == [
@@ -169,7 +171,7 @@ async def test_what_fails_says_how_and_what_it_is_in_fails_with_it() -> None:
 
 
 async def test_a_model_that_fails_leaves_what_it_was_asked() -> None:
-    spans = await traced(chat(Model(turns=[ConnectionError("gone")]), name="model"))
+    spans = await trace_run(chat(Model(turns=[ConnectionError("gone")]), name="model"))
 
     assert kinds(spans) == ["workflow invoke_workflow model: error", ["llm chat gpt-9: error"]]
     assert (said(spans[1].messages_in), spans[1].exception) == (["user: Well?"], Raised("ConnectionError", "gone"))
@@ -197,7 +199,7 @@ async def test_a_run_that_is_stopped_leaves_what_its_model_had_said() -> None:
 
     graph.add_node(talk)
     graph.add_edge(START, "talk")
-    spans = await stopped(chat(graph.compile(name="talker")), speaking)
+    spans = await trace_cancelled_run(chat(graph.compile(name="talker")), speaking)
 
     assert kinds(spans) == [
         "workflow invoke_workflow talker: cancelled",
@@ -208,7 +210,7 @@ async def test_a_run_that_is_stopped_leaves_what_its_model_had_said() -> None:
 
 
 async def test_metadata_are_who_did_what_and_when_and_nothing_that_was_said() -> None:
-    spans = await traced(
+    spans = await trace_run(
         chat(agent(calls(call("double", "c1", x=2)), words("It is 4."), system_prompt="Be kind.")), record="metadata"
     )
 
@@ -221,7 +223,7 @@ async def test_metadata_are_who_did_what_and_when_and_nothing_that_was_said() ->
 
 
 async def test_metadata_have_the_type_of_what_was_raised_and_not_its_words() -> None:
-    spans = await traced(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])), record="metadata")
+    spans = await trace_run(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])), record="metadata")
     [ran] = [span for span in spans if span.kind == "tool"]
 
     assert (ran.status, ran.exception, ran.status_message) == ("error", Raised("ValueError", ""), "")
@@ -229,12 +231,12 @@ async def test_metadata_have_the_type_of_what_was_raised_and_not_its_words() -> 
 
 
 async def test_nothing_is_told_where_nothing_is_recorded() -> None:
-    assert await traced(chat(agent(words("Hi."))), record="off") == []
+    assert await trace_run(chat(agent(words("Hi."))), record="off") == []
 
 
 async def test_a_callers_secret_is_in_no_step() -> None:
     model = Model(turns=[ConnectionError("with open-sesame"), words("never")])
-    spans = await traced(
+    spans = await trace_run(
         chat(model, name="model"), Message.user("It is open-sesame."), secrets={"k": Secret("open-sesame")}
     )
 
@@ -248,7 +250,7 @@ async def test_models_that_a_plain_function_calls_are_heard() -> None:
         answer = await Model(turns=[words("Hi", ".")]).ainvoke([HumanMessage("Hello?")])
         return answer.text
 
-    spans = await traced(plain)
+    spans = await trace_run(plain)
 
     assert kinds(spans) == ["workflow invoke_workflow plain: ok", ["llm chat gpt-9: ok"]]
     assert (said(spans[1].messages_in), said(spans[1].messages_out)) == (["user: Hello?"], ["assistant: Hi."])
@@ -260,7 +262,7 @@ async def test_and_those_that_a_sync_one_calls_in_its_thread() -> None:
         for chunk in Model(turns=[words("Hi", ".")]).stream([HumanMessage("Hello?")]):
             yield chunk.text
 
-    assert tree(await traced(plain)) == ["invoke_workflow plain", ["chat gpt-9"]]
+    assert tree(await trace_run(plain)) == ["invoke_workflow plain", ["chat gpt-9"]]
 
 
 async def test_each_run_hears_of_its_own() -> None:
@@ -270,7 +272,7 @@ async def test_each_run_hears_of_its_own() -> None:
         await asyncio.sleep(0.01)
         return (await model.ainvoke([HumanMessage(messages[0].text)])).text
 
-    several = await asyncio.gather(*(traced(plain, Message.user(str(number))) for number in range(5)))
+    several = await asyncio.gather(*(trace_run(plain, Message.user(str(number))) for number in range(5)))
 
     assert [said(spans[1].messages_in) for spans in several] == [[f"user: {number}"] for number in range(5)]
     assert [len(spans) for spans in several] == [2] * 5
@@ -280,7 +282,7 @@ async def test_a_chain_shows_its_links_and_a_text_model_what_it_completed() -> N
     chain = ChatPromptTemplate.from_messages([("system", "On {topic}."), ("placeholder", "{messages}")]) | FakeListLLM(
         responses=["Done."]
     )
-    spans = await traced(chat(chain, name="chain"), inputs={"topic": "tea"})
+    spans = await trace_run(chat(chain, name="chain"), inputs={"topic": "tea"})
 
     assert tree(spans) == ["invoke_workflow chain", ["RunnableSequence", ["ChatPromptTemplate", "chat"]]]
     model = spans[-1]
@@ -298,7 +300,7 @@ class Shelf(BaseRetriever):
 
 
 async def test_a_retriever_shows_what_was_looked_for_and_found() -> None:
-    spans = await traced(workflow(Shelf(), name="shelf"), inputs={"input": "tea"})
+    spans = await trace_run(workflow(Shelf(), name="shelf"), inputs={"input": "tea"})
 
     assert kinds(spans) == ["workflow invoke_workflow shelf: ok", ["retrieval retrieval Shelf: ok"]]
     assert spans[1].inputs == {"query": "tea"}
@@ -329,7 +331,7 @@ async def test_messages_are_told_as_such_however_a_node_gives_them() -> None:
     graph.add_node(first)
     graph.add_node(second)
     graph.add_edge(START, "first")
-    spans = await traced(chat(graph.compile(name="counter")))
+    spans = await trace_run(chat(graph.compile(name="counter")))
 
     rendered = {span.name: (said(span.messages_in), said(span.messages_out), span.outputs) for span in spans[1:]}
     assert rendered["first"] == (["user: Well?"], ["assistant: One."], {"count": 1})
@@ -341,7 +343,7 @@ async def test_messages_are_told_as_such_however_a_node_gives_them() -> None:
 async def test_the_older_agents_are_agents_too() -> None:
     old = RunnableLambda(lambda _: "Done.").with_config(run_name="AgentExecutor")
 
-    assert kinds(await traced(chat(old, name="old")))[1] == ["agent invoke_agent AgentExecutor: ok"]
+    assert kinds(await trace_run(chat(old, name="old")))[1] == ["agent invoke_agent AgentExecutor: ok"]
 
 
 async def test_a_graph_that_waits_for_somebody_has_not_failed() -> None:
@@ -352,7 +354,7 @@ async def test_a_graph_that_waits_for_somebody_has_not_failed() -> None:
     graph.add_node(ask)
     graph.add_edge(START, "ask")
     graph.add_edge("ask", END)
-    spans = await traced(chat(graph.compile(checkpointer=InMemorySaver(), name="asker")))
+    spans = await trace_run(chat(graph.compile(checkpointer=InMemorySaver(), name="asker")))
 
     assert {span.status for span in spans} == {"ok"}
     assert tree(spans) == ["invoke_workflow asker", ["asker", ["ask"]]]
@@ -360,7 +362,7 @@ async def test_a_graph_that_waits_for_somebody_has_not_failed() -> None:
 
 async def test_what_langchain_hides_is_left_out_and_what_it_holds_is_shown() -> None:
     hidden = (RunnableLambda(lambda text: text) | Model(turns=[words("Hi.")])).with_config(tags=["langsmith:hidden"])
-    spans = await traced(chat(RunnableLambda(lambda _: "Hello?") | hidden, name="chain"))
+    spans = await trace_run(chat(RunnableLambda(lambda _: "Hello?") | hidden, name="chain"))
 
     assert "chat gpt-9" in tree(spans)[1][1]
     assert "RunnableSequence" not in tree(spans)[1][1]
@@ -374,7 +376,7 @@ async def test_a_telling_that_breaks_costs_nobody_the_run(
 
     monkeypatch.setattr(steps, "dump_messages", bad)
     with caplog.at_level(logging.CRITICAL):
-        spans = await traced(chat(Model(turns=[words("Hi.")]), name="model"))
+        spans = await trace_run(chat(Model(turns=[words("Hi.")]), name="model"))
 
     assert kinds(spans) == ["workflow invoke_workflow model: ok", ["llm chat gpt-9: ok"]]
     assert (said(spans[0].messages_out), said(spans[1].messages_out)) == (["assistant: Hi."], ["assistant: Hi."])

@@ -25,7 +25,7 @@ from palaver.errors import BadStream
 from palaver.frameworks.langchain import Reader
 from tests.core.stream_checker import check_stream
 from tests.engine.run_factory import QUESTION, RUN, reply, reply_of, run_to_end
-from tests.frameworks.langchain_models import asking, call, calling, lines, words
+from tests.frameworks.langchain_models import call, lines, tool_call_chunks, tool_call_message, words
 
 
 async def given(*values: Any) -> Run:
@@ -164,7 +164,7 @@ async def test_chunks_of_others_are_nothing_and_a_tool_may_answer_in_one() -> No
         HumanMessageChunk(content="x"),
         ChatMessageChunk(role="critic", content="x"),
         ChatMessageChunk(role="assistant", content="a"),
-        *calling((0, "c1", "f", "{}"), (1, "c2", "g", "{}")),
+        *tool_call_chunks((0, "c1", "f", "{}"), (1, "c2", "g", "{}")),
         ToolMessageChunk(content="1", tool_call_id="c1"),
         FunctionMessageChunk(content="2", name="g"),
     )
@@ -196,7 +196,9 @@ async def test_a_chunk_without_an_id_does_not_belong_to_a_message_that_came_whol
 async def test_pieces_of_calls_are_joined_by_index() -> None:
     run = await given(
         *words("So:", id="m"),
-        *calling((0, "c1", "f", ""), (0, None, None, '{"a"'), (0, None, None, ":1}"), (1, "c2", "g", "{}"), id="m"),
+        *tool_call_chunks(
+            (0, "c1", "f", ""), (0, None, None, '{"a"'), (0, None, None, ":1}"), (1, "c2", "g", "{}"), id="m"
+        ),
     )
 
     assert lines(run) == [
@@ -216,7 +218,9 @@ async def test_pieces_of_calls_are_joined_by_index() -> None:
 
 async def test_pieces_without_an_index_are_joined_by_id_else_to_the_last() -> None:
     run = await given(
-        *calling((None, "c1", "f", '{"a"'), (None, "c1", None, ":1"), (None, None, None, "}"), (None, "c2", "g", "{}"))
+        *tool_call_chunks(
+            (None, "c1", "f", '{"a"'), (None, "c1", None, ":1"), (None, None, None, "}"), (None, "c2", "g", "{}")
+        )
     )
 
     assert reply_of(run) == reply(
@@ -228,7 +232,9 @@ async def test_pieces_without_an_index_are_joined_by_id_else_to_the_last() -> No
 
 
 async def test_one_index_with_two_ids_is_two_calls() -> None:
-    run = await given(*calling((0, "c1", "f", "{"), (0, None, None, "}"), (0, "c2", "g", "["), (0, None, None, "]")))
+    run = await given(
+        *tool_call_chunks((0, "c1", "f", "{"), (0, None, None, "}"), (0, "c2", "g", "["), (0, None, None, "]"))
+    )
 
     assert [part for message in reply_of(run).messages for part in message.parts] == [
         ToolCall(call_id="c1", name="f", arguments="{}"),
@@ -237,13 +243,13 @@ async def test_one_index_with_two_ids_is_two_calls() -> None:
 
 
 async def test_a_call_is_held_until_its_name_is_known() -> None:
-    run = await given(*calling((0, "c1", None, '{"a"'), (0, None, "f", ":1"), (0, None, None, "}"), id="m"))
+    run = await given(*tool_call_chunks((0, "c1", None, '{"a"'), (0, None, "f", ":1"), (0, None, None, "}"), id="m"))
 
     assert lines(run)[:4] == ["call fc_c1 of m: f", 'fc_c1 + {"a":1', "fc_c1 + }", "fc_c1 ends"]
 
 
 async def test_a_call_whose_name_never_comes_and_one_without_an_id_are_calls_too() -> None:
-    run = await given(*calling((0, "c1", None, "{}"), (1, None, "g", None)))
+    run = await given(*tool_call_chunks((0, "c1", None, "{}"), (1, None, "g", None)))
 
     assert reply_of(run) == reply(
         Message.assistant(
@@ -256,7 +262,7 @@ async def test_a_call_whose_name_never_comes_and_one_without_an_id_are_calls_too
 
 @pytest.mark.parametrize("arguments", ["{bad", '{"a": "b', "", "[1"])
 async def test_the_argument_text_is_passed_on_byte_by_byte(arguments: str) -> None:
-    pieces = calling((0, "c1", "f", ""), *[(0, None, None, letter) for letter in arguments])
+    pieces = tool_call_chunks((0, "c1", "f", ""), *[(0, None, None, letter) for letter in arguments])
 
     assert reply_of(await given(*pieces)).messages[0].tool_calls == [
         ToolCall(call_id="c1", name="f", arguments=arguments)
@@ -264,11 +270,11 @@ async def test_the_argument_text_is_passed_on_byte_by_byte(arguments: str) -> No
 
 
 ENDS: dict[str, list[Any]] = {
-    "another index": calling((1, "c2", "g", "{}"), id="m"),
+    "another index": tool_call_chunks((1, "c2", "g", "{}"), id="m"),
     "a text piece": words("x", id="m"),
     "a reasoning piece": [chunk([{"type": "thinking", "thinking": "x"}], id="m")],
     "the last chunk": [chunk(id="m", chunk_position="last")],
-    "the whole message": [asking(call("f", "c1"), id="m")],
+    "the whole message": [tool_call_message(call("f", "c1"), id="m")],
     "another message": words("x", id="n"),
     "its result": [ToolMessage("1", tool_call_id="c1")],
 }
@@ -276,17 +282,17 @@ ENDS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("case", ENDS)
 async def test_a_call_ends_when_something_else_comes(case: str) -> None:
-    run = await given(*calling((0, "c1", "f", "{}"), id="m"), *ENDS[case], *words("late", id="z"))
+    run = await given(*tool_call_chunks((0, "c1", "f", "{}"), id="m"), *ENDS[case], *words("late", id="z"))
 
     assert lines(run)[:3] == ["call fc_c1 of m: f", "fc_c1 + {}", "fc_c1 ends"]
 
 
 async def test_half_arguments_go_on_after_another_message_began() -> None:
     run = await given(
-        *calling((0, "c1", "f", '{"a'), id="m"),
-        *calling((0, "c2", "g", '{"b'), id="n"),
-        *calling((0, None, None, '":1}'), id="m"),
-        *calling((0, None, None, '":2}'), id="n"),
+        *tool_call_chunks((0, "c1", "f", '{"a'), id="m"),
+        *tool_call_chunks((0, "c2", "g", '{"b'), id="n"),
+        *tool_call_chunks((0, None, None, '":1}'), id="m"),
+        *tool_call_chunks((0, None, None, '":2}'), id="n"),
     )
 
     assert [call.arguments for message in reply_of(run).messages for call in message.tool_calls] == [
@@ -296,16 +302,16 @@ async def test_half_arguments_go_on_after_another_message_began() -> None:
 
 
 async def test_a_piece_of_a_call_that_has_ended_breaks_the_stream() -> None:
-    run = await given(*calling((0, "c1", "f", "{}"), (1, "c2", "g", "{}"), (0, None, None, "x"), id="m"))
+    run = await given(*tool_call_chunks((0, "c1", "f", "{}"), (1, "c2", "g", "{}"), (0, None, None, "x"), id="m"))
 
     assert lines(run)[-1].startswith("bad_stream: The workflow broke the stream after")
 
 
 async def test_a_call_id_used_again_becomes_another_and_results_answer_the_newest_open_call() -> None:
     def turn(message: str) -> list[Any]:
-        return [*calling((0, "c1", "f", "{}"), id=message), ToolMessage(f"by {message}", tool_call_id="c1")]
+        return [*tool_call_chunks((0, "c1", "f", "{}"), id=message), ToolMessage(f"by {message}", tool_call_id="c1")]
 
-    run = await given(*turn("m"), *turn("n"), *calling((0, "c1", "f", "{}"), (1, "c1", "f", "{}"), id="o"))
+    run = await given(*turn("m"), *turn("n"), *tool_call_chunks((0, "c1", "f", "{}"), (1, "c1", "f", "{}"), id="o"))
 
     assert [line for line in lines(run) if line.startswith(("call", "result"))] == [
         "call fc_c1 of m: f",
@@ -331,13 +337,13 @@ WHOLES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
     "all of a text": ([chunk(id="m")], AIMessage("abc", id="m"), ["abc"]),
     "less": (words("abc", id="m"), AIMessage("", id="m"), ["abc"]),
     "calls that came in no chunk": (
-        calling((0, "c1", "f", "{}"), id="m"),
-        asking(call("f", "c1"), call("g", "c2"), id="m"),
+        tool_call_chunks((0, "c1", "f", "{}"), id="m"),
+        tool_call_message(call("f", "c1"), call("g", "c2"), id="m"),
         [ToolCall(call_id="c1", name="f", arguments="{}"), ToolCall(call_id="c2", name="g", arguments="{}")],
     ),
     "calls without ids that came": (
-        calling((0, None, "f", "{}"), id="m"),
-        asking(call("f", None), id="m"),
+        tool_call_chunks((0, None, "f", "{}"), id="m"),
+        tool_call_message(call("f", None), id="m"),
         [ToolCall(call_id=f"call_{RUN.removeprefix('run_')}_1", name="f", arguments="{}")],
     ),
     "a refusal": (

@@ -37,7 +37,7 @@ from palaver.frameworks import base
 from palaver.frameworks.openai_agents import steps
 from palaver.testing import client, scripted
 from palaver.traces.model import Raised, Tool
-from tests.frameworks.span_trees import kinds, stopped, traced, tree, words
+from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree, words
 
 
 class Exporter(TracingProcessor):
@@ -100,7 +100,7 @@ def agent(*steps: Any, **given: Any) -> Agent[Any]:
 
 async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
     settings = ModelSettings(temperature=0.2, extra_headers={"x-key": "hidden"})
-    spans = await traced(
+    spans = await trace_run(
         chat(agent(calling(("c1", 2)), saying("It is 4."), instructions="Be kind.", model_settings=settings))
     )
     _, _, first, tool, second = spans
@@ -120,7 +120,7 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
 
 
 async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -> None:
-    spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
+    spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
 
     output = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
     assert sum(output[1:], output[0]) == spans[0].usage == Usage(8, 10)
@@ -128,7 +128,7 @@ async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -
 
 
 async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call() -> None:
-    spans = await traced(chat(agent(calling(("c1", 2), ("c2", -3)), saying("So."))))
+    spans = await trace_run(chat(agent(calling(("c1", 2), ("c2", -3)), saying("So."))))
 
     assert sorted((span.tool.call_id, span.inputs["x"], span.status) for span in spans if span.tool) == [
         ("c1", 2, "ok"),
@@ -142,7 +142,7 @@ async def test_a_handoff_goes_from_one_agent_to_the_next() -> None:
     clerk = agent(
         ModelStep(output=[function_call("transfer_to_poet", {}, call_id="c1")], usage=spent(1, 1)), handoffs=[poet]
     )
-    spans = await traced(chat(clerk))
+    spans = await trace_run(chat(clerk))
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: ok",
@@ -167,7 +167,7 @@ async def no_answer(*_: Any) -> GuardrailFunctionOutput:
 
 
 async def test_guardrails_say_whether_they_let_it_pass() -> None:
-    spans = await traced(chat(agent(saying("Hi."), input_guardrails=[polite], output_guardrails=[no_answer])))
+    spans = await trace_run(chat(agent(saying("Hi."), input_guardrails=[polite], output_guardrails=[no_answer])))
 
     rendered = {span.name: span.outputs for span in spans if span.kind == "guardrail"}
     assert rendered == {"guardrail polite": {"triggered": False}, "guardrail no_answer": {"triggered": True}}
@@ -175,7 +175,7 @@ async def test_guardrails_say_whether_they_let_it_pass() -> None:
 
 
 async def test_a_model_that_fails_says_how() -> None:
-    spans = await traced(chat(agent(ConnectionError("gone"))))
+    spans = await trace_run(chat(agent(ConnectionError("gone"))))
 
     assert kinds(spans)[1][1] == ["llm chat: error"]
     assert spans[2].exception == Raised("ConnectionError", "gone")
@@ -193,7 +193,7 @@ async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
         return "never"
 
     step = ModelStep(output=[function_call("wait", {}, call_id="c1")], usage=spent(1, 1))
-    spans = await stopped(chat(agent(step, tools=[wait])), begun)
+    spans = await trace_cancelled_run(chat(agent(step, tools=[wait])), begun)
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: cancelled",
@@ -203,7 +203,7 @@ async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
 
 
 async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
-    spans = await traced(
+    spans = await trace_run(
         chat(agent(calling(("c1", -2)), saying("It is 4."), instructions="Be kind.")), record="metadata"
     )
 
@@ -224,7 +224,7 @@ async def test_the_sdks_real_models_tell_what_went_over_the_wire(kind: Any) -> N
         model = kind("scripted", api)
         settings = ModelSettings(temperature=0.5)
         helper = agent(model=model, tool_use_behavior="stop_on_first_tool", model_settings=settings)
-        spans = await traced(chat(helper), Message.user(call))
+        spans = await trace_run(chat(helper), Message.user(call))
 
     _, _, output, tool = spans
     assert (output.name, output.status, output.model) == ("chat scripted", "ok", "scripted")
@@ -236,8 +236,8 @@ async def test_the_sdks_real_models_tell_what_went_over_the_wire(kind: Any) -> N
 
 async def test_a_model_whose_spans_say_nothing_is_told_of_by_hooks() -> None:
     model = ScriptedModel([saying("Hi."), ConnectionError("gone")], emit_traces=True)
-    first = await traced(chat(agent(model=model)))
-    second = await traced(chat(agent(model=model)))
+    first = await trace_run(chat(agent(model=model)))
+    second = await trace_run(chat(agent(model=model)))
 
     assert (words(first[2].messages_out), first[2].usage) == (["assistant: Hi."], Usage(5, 6))
     assert (len(first), len(second)) == (3, 3)
@@ -249,7 +249,7 @@ async def test_a_hook_that_breaks_costs_nobody_the_run(monkeypatch: pytest.Monke
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(steps, "request_details", bad)
-    spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
+    spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
 
     assert tree(spans) == ["invoke_workflow Maths", ["invoke_agent Maths", ["execute_tool double"]]]
     assert words(spans[0].messages_out)[-1] == "assistant: 4"
@@ -265,7 +265,7 @@ async def test_spans_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatc
                 custom_span("open", {}).start()
         return "Done."
 
-    spans = await traced(careless)
+    spans = await trace_run(careless)
 
     assert kinds(spans) == ["workflow invoke_workflow careless: ok", ["task open: incomplete"] * 5]
     assert len(steps._PROCESSOR._open) <= 2
@@ -289,7 +289,7 @@ async def test_other_spans_are_tasks_with_what_they_say() -> None:
                 answered.span_data.input = "Hi"
         return "Done."
 
-    _, listed, dialect, call, answered = await traced(plain)
+    _, listed, dialect, call, answered = await trace_run(plain)
 
     assert (listed.name, listed.kind, listed.outputs) == ("list tools of files", "task", ["read"])
     assert (dialect.name, dialect.kind) == ("speech_group", "task")
@@ -306,22 +306,22 @@ async def test_other_spans_are_tasks_with_what_they_say() -> None:
 
 
 async def test_what_we_run_is_told_to_nobody_else(exporter: Exporter) -> None:
-    spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
+    spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
 
     assert (len(spans), exporter.heard) == (5, [])
 
 
 async def test_nothing_is_traced_where_we_do_not(exporter: Exporter) -> None:
-    spans = await traced(chat(agent(saying("4"))), record="off")
+    spans = await trace_run(chat(agent(saying("4"))), record="off")
 
     assert (spans, exporter.heard) == ([], [])
 
 
 async def test_it_is_told_though_the_author_has_switched_tracing_off(exporter: Exporter) -> None:
-    await traced(chat(agent(saying("4"))))  # Then the provider is ours, and hands on what is set.
+    await trace_run(chat(agent(saying("4"))))  # Then the provider is ours, and hands on what is set.
     set_tracing_disabled(True)
     try:
-        spans = await traced(chat(agent(saying("4"))))
+        spans = await trace_run(chat(agent(saying("4"))))
     finally:
         set_tracing_disabled(False)
 
@@ -337,7 +337,7 @@ async def test_what_an_author_runs_is_told_to_us_and_to_whom_the_author_says(exp
             result = await Runner.run(agent(model=model), "Well?")
         return str(result.final_output)
 
-    spans = await traced(plain)
+    spans = await trace_run(plain)
 
     assert tree(spans) == [
         "invoke_workflow plain",
@@ -348,7 +348,7 @@ async def test_what_an_author_runs_is_told_to_us_and_to_whom_the_author_says(exp
 
 
 async def test_an_authors_own_processors_can_still_be_set() -> None:
-    await traced(chat(agent(saying("4"))))
+    await trace_run(chat(agent(saying("4"))))
     other = Exporter()
     set_trace_processors([other])
 
@@ -357,13 +357,13 @@ async def test_an_authors_own_processors_can_still_be_set() -> None:
         result = await Runner.run(agent(saying("4")), "?", run_config=RunConfig(workflow_name="theirs"))
         yield str(result.final_output)
 
-    await traced(plain)
+    await trace_run(plain)
 
     assert "theirs" in other.heard
 
 
 async def test_the_provider_that_stands_before_the_authors_own_is_one() -> None:
-    await traced(chat(agent(saying("4"))))
+    await trace_run(chat(agent(saying("4"))))
     provider = get_trace_provider()
 
     assert (provider.get_current_trace(), provider.get_current_span()) == (None, None)

@@ -19,7 +19,7 @@ from palaver import chat
 from palaver.core.messages import Usage
 from palaver.traces.model import Raised
 from palaver.traces.model import Tool as Ran
-from tests.frameworks.span_trees import kinds, stopped, traced, tree, words
+from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree, words
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def agent(*responses: list[Any], **given: Any) -> Agent[Any, Any]:
 
 async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
     settings: Any = {"temperature": 0.2, "extra_headers": {"x-key": "hidden"}}
-    spans = await traced(
+    spans = await trace_run(
         chat(agent(calling(("c1", 2)), ["It is", " 4."], instructions="Be kind.", model_settings=settings))
     )
     _, complete, first, tool, second = spans
@@ -91,7 +91,7 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
 
 
 async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -> None:
-    spans = await traced(chat(agent(calling(("c1", 2)), ["4"])))
+    spans = await trace_run(chat(agent(calling(("c1", 2)), ["4"])))
 
     output = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
     assert len(output) == 2
@@ -100,7 +100,7 @@ async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -
 
 
 async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call() -> None:
-    spans = await traced(chat(agent(calling(("c1", 2), ("c2", -3)), ["So."])))
+    spans = await trace_run(chat(agent(calling(("c1", 2), ("c2", -3)), ["So."])))
 
     assert tree(spans)[1][1] == ["chat gpt-9", "execute_tool double", "execute_tool double", "chat gpt-9"]
     assert sorted((span.tool.call_id, span.status, span.exception) for span in spans if span.tool) == [
@@ -110,7 +110,7 @@ async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call
 
 
 async def test_what_fails_says_how_and_the_agent_fails_with_it() -> None:
-    spans = await traced(chat(agent(calling(("c1", 2), name="broken"))))
+    spans = await trace_run(chat(agent(calling(("c1", 2), name="broken"))))
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: error",
@@ -120,7 +120,7 @@ async def test_what_fails_says_how_and_the_agent_fails_with_it() -> None:
 
 
 async def test_a_model_that_fails_leaves_what_it_was_asked() -> None:
-    spans = await traced(chat(agent([ConnectionError("gone")])))
+    spans = await trace_run(chat(agent([ConnectionError("gone")])))
 
     assert kinds(spans)[1][1] == ["llm chat gpt-9: error"]
     assert (spans[2].exception, words(spans[2].messages_in)) == (Raised("ConnectionError", "gone"), ["user: Well?"])
@@ -134,7 +134,7 @@ async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    spans = await stopped(chat(agent(calling(("c1", 1), name="wait"), tools=[Tool(wait)])), begun)
+    spans = await trace_cancelled_run(chat(agent(calling(("c1", 1), name="wait"), tools=[Tool(wait)])), begun)
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: cancelled",
@@ -144,7 +144,7 @@ async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
 
 async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
     helper = agent(calling(("c1", -2)), ["It is 4."], instructions="Be kind.")
-    spans = await traced(chat(helper), record="metadata")
+    spans = await trace_run(chat(helper), record="metadata")
 
     assert len(spans) == 5
     for span in spans:
@@ -163,7 +163,7 @@ async def test_a_tool_that_waits_for_approval_has_not_failed() -> None:
         tools=[Tool(delete, requires_approval=True)],
         output_type=[str, DeferredToolRequests],
     )
-    spans = await traced(chat(helper))
+    spans = await trace_run(chat(helper))
 
     assert {span.status for span in spans} == {"ok"}
 
@@ -180,7 +180,7 @@ async def test_a_tool_that_gives_up_or_is_skipped_says_what_the_model_was_told()
 
     both = [*calling(("c1", 1), name="gives_up"), *calling(("c2", 1))]
     helper = agent(both[:1], both[1:], ["So."], tools=[Tool(gives_up), Tool(double)], capabilities=[hooks])
-    spans = await traced(chat(helper))
+    spans = await trace_run(chat(helper))
 
     assert [(span.name, span.status, span.exception) for span in spans if span.tool] == [
         ("execute_tool gives_up", "error", Raised("tool_error", "out of order")),
@@ -195,7 +195,7 @@ async def test_a_model_that_is_refused_before_it_streams_says_how() -> None:
     async def refuse(ctx: Any, request_context: Any, /) -> Any:
         raise PermissionError("not today")
 
-    spans = await traced(chat(agent(["never"], capabilities=[hooks])))
+    spans = await trace_run(chat(agent(["never"], capabilities=[hooks])))
 
     assert (spans[2].status, spans[2].exception) == ("error", Raised("PermissionError", "not today"))
 
@@ -208,7 +208,7 @@ class Weather(BaseModel):
 
 async def test_an_answer_with_a_shape_is_what_the_agent_came_to() -> None:
     created = [{0: DeltaToolCall(name="final_result", json_args='{"city":"Oslo"}', tool_call_id="c1")}]
-    spans = await traced(chat(agent(created, output_type=Weather)))
+    spans = await trace_run(chat(agent(created, output_type=Weather)))
 
     assert spans[1].outputs == {"city": "Oslo"}
     assert "final_result" in [one.name for one in spans[2].tools]
@@ -218,7 +218,7 @@ async def test_an_authors_own_instrumentation_is_shown_instead(monkeypatch: pyte
     provider = TracerProvider(shutdown_on_exit=False)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     settings = InstrumentationSettings(tracer_provider=provider)
-    spans = await traced(chat(agent(calling(("c1", 2)), ["4"], capabilities=[Instrumentation(settings=settings)])))
+    spans = await trace_run(chat(agent(calling(("c1", 2)), ["4"], capabilities=[Instrumentation(settings=settings)])))
 
     assert tree(spans) == [
         "invoke_workflow Maths",
@@ -229,7 +229,7 @@ async def test_an_authors_own_instrumentation_is_shown_instead(monkeypatch: pyte
 
 async def test_one_that_goes_elsewhere_does_not_count() -> None:
     settings = InstrumentationSettings(tracer_provider=TracerProvider(shutdown_on_exit=False))
-    spans = await traced(chat(agent(["4"], capabilities=[Instrumentation(settings=settings)])))
+    spans = await trace_run(chat(agent(["4"], capabilities=[Instrumentation(settings=settings)])))
 
     assert tree(spans) == ["invoke_workflow Maths", ["invoke_agent Maths", ["chat gpt-9"]]]
     assert {span.scope for span in spans} == {"palaver"}

@@ -32,7 +32,7 @@ from tests.frameworks.fake_servers import (
     fake_server,
     full_response,
     response_head,
-    serving,
+    serve_workflows,
 )
 
 HELLO = (Message.user("Hello"),)
@@ -65,7 +65,7 @@ async def failure(workflow: Workflow, **call: Any) -> tuple[str, str, str]:
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[str]:
-    with serving(scripted, echo) as url:
+    with serve_workflows(scripted, echo) as url:
         yield url
 
 

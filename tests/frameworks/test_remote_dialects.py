@@ -33,7 +33,7 @@ from palaver.frameworks import remote
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import client, echo, scripted
 from palaver.workflows.workflow import Workflow
-from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, response_head, serving
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, response_head, serve_workflows
 
 HELLO = (Message.user("Hello"),)
 DONE = b"data: [DONE]\n\n"
@@ -328,7 +328,7 @@ async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[str]:
-    with serving(scripted, echo) as url:
+    with serve_workflows(scripted, echo) as url:
         yield url
 
 

@@ -33,7 +33,7 @@ def closed_by(server: ServerProcess, message: str | bytes | list[str]) -> int | 
     """Return the close code of a socket after these bytes."""
     with tab_client(server.url) as page:
         with suppress(ConnectionClosedError):
-            page.line.send(message, text=True)
+            page.connection.send(message, text=True)
         with pytest.raises(ConnectionClosedError) as closed:
             page.next()
     return closed.value.rcvd.code if closed.value.rcvd else None
@@ -127,7 +127,7 @@ def test_one_that_answers_stays(server: ServerProcess) -> None:
         with pytest.raises(TimeoutError):
             page.next(4)
         page.send(1, "/health")
-        assert joined_text(page.until(1)) == '{"status":"ok"}'
+        assert joined_text(page.read_until(1)) == '{"status":"ok"}'
 
 
 def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4, S2.6
@@ -148,13 +148,13 @@ def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4
             pass
         with tab_client(running.url, {"x-api-key": admin}) as page:
             page.send(1, "/scripted/invocations", _forever())
-            page.until(1, "begin")
+            page.read_until(1, "begin")
             auth_headers = {"authorization": f"Bearer {admin}"}
             keys = httpx.get(f"{running.url}/api/keys", headers=auth_headers, trust_env=False).json()["data"]
             mine = next(key["id"] for key in keys if key["scopes"] == ["admin"])
             palaver("revoke", mine)
             with pytest.raises(ConnectionClosedError) as closed:
-                page.until(2, seconds=30)
+                page.read_until(2, seconds=30)
 
     assert refusals == [401, 401, 403]
     assert closed.value.rcvd is not None

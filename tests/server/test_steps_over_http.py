@@ -19,7 +19,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from palaver import Message, chat
 from palaver.server.app import Server
-from tests.frameworks.langchain_models import Scripted, asking, call, words
+from tests.frameworks.langchain_models import Scripted, call, tool_call_message, words
 from tests.server.thread_client import thread_server
 
 HELLO = {"messages": [{"role": "user", "content": "Well?"}]}
@@ -62,7 +62,10 @@ def double(x: int) -> int:
 
 
 def langchain_agent() -> Any:
-    turns = [asking(call("double", "c1", x=2), usage_metadata=SPENT), asking(content="4", usage_metadata=SPENT)]
+    turns = [
+        tool_call_message(call("double", "c1", x=2), usage_metadata=SPENT),
+        tool_call_message(content="4", usage_metadata=SPENT),
+    ]
     return chat(create_agent(Scripted(turns=turns), [double], name="maths"))
 
 
@@ -136,7 +139,7 @@ async def exported(http: httpx.AsyncClient) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("content", ["full", "metadata"])
 async def test_redaction_and_settings_hold_for_steps_too(content: Any) -> None:
-    turns = [asking(call("double", "c1", x=2)), words(f"The key is {SECRET}.")]
+    turns = [tool_call_message(call("double", "c1", x=2)), words(f"The key is {SECRET}.")]
     agent = chat(create_agent(Scripted(turns=turns), [double], name="maths", system_prompt=f"Never say {SECRET}."))
     async with thread_server(agent, trace_content=content) as (http, server):
         (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
@@ -234,7 +237,7 @@ async def test_a_caller_that_goes_away_ends_the_steps_of_a_framework() -> None:
             await asyncio.Event().wait()
             return "never"
 
-        graph = create_agent(Scripted(turns=[asking(call("wait", "c1"))]), [wait], name="waiter")
+        graph = create_agent(Scripted(turns=[tool_call_message(call("wait", "c1"))]), [wait], name="waiter")
         await graph.ainvoke({"messages": [HumanMessage("Hi")]})
 
     async with thread_server(slow) as (http, server):

@@ -24,7 +24,7 @@ from palaver.storage.database import MEMORY_URL, open_database
 from palaver.testing import echo, in_process_transport, scripted
 from palaver.workflows.workflow import Workflow
 from tests.discovery.test_connections import table
-from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, serving
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, serve_workflows
 from tests.server.keyed_server import KeyedServer, keyed_server
 
 CHAT = full_response({"flags": {"is_chat": True}, "revision": {"name": "far-away", "data": {"parameters": {"t": 1}}}})
@@ -33,7 +33,7 @@ CHAT = full_response({"flags": {"is_chat": True}, "revision": {"name": "far-away
 @pytest.fixture(scope="module")
 def far() -> Iterator[str]:
     """A server elsewhere, of `scripted` and `echo`."""
-    with serving(scripted, echo) as url:
+    with serve_workflows(scripted, echo) as url:
         yield url
 
 
