@@ -19,9 +19,9 @@ gates: dict[str, asyncio.Event] = {}
 
 @chat
 async def echo(messages: list[Message], style: Annotated[str, Parameter()] = "plain") -> AsyncIterator[str]:
-    """All that was said, with who said it."""
-    said = " | ".join(f"{message.role}: {message.text}" for message in messages)
-    yield said if style == "plain" else f"{style}({said})"
+    """Returns all messages with their roles."""
+    transcript = " | ".join(f"{message.role}: {message.text}" for message in messages)
+    yield transcript if style == "plain" else f"{style}({transcript})"
 
 
 async def _slow(messages: list[Message]) -> AsyncIterator[str]:

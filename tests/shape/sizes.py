@@ -74,7 +74,7 @@ def _collect(node: ast.AST, above: str, functions_found: list[tuple[str, int]]) 
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Function | ast.ClassDef):
             below = _collect(child, f"{above}{child.name}.", functions_found)
-            start = min((one.lineno for one in child.decorator_list), default=child.lineno)
+            start = min((decorator.lineno for decorator in child.decorator_list), default=child.lineno)
             lines = (child.end_lineno or start) - start + 1
             if isinstance(child, _Function):
                 functions_found.append((f"{above}{child.name}", lines - below))

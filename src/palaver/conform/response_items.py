@@ -324,7 +324,7 @@ class ItemChecker:
         item = self._items.get(identity)
         if item is None:
             index = number_in(value, "output_index")
-            other = next((one for one in self._open if one.index == index and index is not None), None)
+            other = next((known for known in self._open if known.index == index and index is not None), None)
             if other is not None:
                 self._add("I5", frame, f"the item was added as {quote(other.id)} and is done as {quote(identity)}")
                 item = self._items[identity] = other

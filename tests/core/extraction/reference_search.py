@@ -34,7 +34,7 @@ def actor(element: Obj) -> str | None:
 
 
 def strings_and_objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str | dict) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str | dict) for item in value)
 
 
 def is_content(value: Any) -> bool:
@@ -361,7 +361,7 @@ class Search:
         parsed = self.texts[index]
         return (value, hops) if parsed is None else (parsed, hops + 1)
 
-    def visit(self, value: Any, path: list[str], depth: int, hops: int, said: bool) -> Iterator[Found]:
+    def visit(self, value: Any, path: list[str], depth: int, hops: int, in_message: bool) -> Iterator[Found]:
         """Yield every match in a value that is not a JSON text, in the order of the steps."""
         if depth > 6:
             return
@@ -370,9 +370,9 @@ class Search:
         if not isinstance(value, dict) or self.seen.get(id(value), 7) <= depth:
             return
         self.seen[id(value)] = depth
-        said = said or self.is_one_message(value)
-        yield from self.keys(value, path, hops, said)
-        yield from self.wrappers(value, path, depth, hops, said)
+        in_message = in_message or self.is_one_message(value)
+        yield from self.keys(value, path, hops, in_message)
+        yield from self.wrappers(value, path, depth, hops, in_message)
         yield from self.answers(value, path)
         yield from self.matches_at(value, path)
 
@@ -381,15 +381,15 @@ class Search:
         boxed = actor(value) is None and isinstance(value.get("message"), dict)
         return dialect_of(value) is not None and not boxed
 
-    def keys(self, value: Obj, path: list[str], hops: int, said: bool) -> Iterator[Found]:
+    def keys(self, value: Obj, path: list[str], hops: int, in_message: bool) -> Iterator[Found]:
         for group in GROUPS[self.prefer]:
             for key in WIDE_KEYS[group]:
                 under = value.get(key)
-                if key != "message" and not said:
+                if key != "message" and not in_message:
                     under, _ = self.open_text(value, key, under, hops)
                 yield from self.matches_at(under, [*path, key])
 
-    def wrappers(self, value: Obj, path: list[str], depth: int, hops: int, said: bool) -> Iterator[Found]:
+    def wrappers(self, value: Obj, path: list[str], depth: int, hops: int, in_message: bool) -> Iterator[Found]:
         for wrapper in WIDE_WRAPPERS[self.prefer]:
             keys = TWO_KEYS.get(wrapper, [wrapper])
             inner, created = value, hops
@@ -397,17 +397,19 @@ class Search:
                 if not isinstance(inner, dict) or key not in inner:
                     break
                 holder, inner = inner, inner[key]
-                if not said:
+                if not in_message:
                     inner, created = self.open_text(holder, key, inner, created)
             else:
-                yield from self.visit(inner, path + keys, depth + len(keys), created, said)
+                yield from self.visit(inner, path + keys, depth + len(keys), created, in_message)
 
     def answers(self, value: Obj, path: list[str]) -> Iterator[Found]:
         chosen = choices_of(value.get("choices"))
         deltas = {id(choice["delta"]) for choice in objects(value.get("choices")) if "delta" in choice}
-        dialect = [{**one, "role": "assistant"} if id(one) in deltas and actor(one) is None else one for one in chosen]
+        dialect = [
+            {**item, "role": "assistant"} if id(item) in deltas and actor(item) is None else item for item in chosen
+        ]
         yield from self.matches_at(dialect, [*path, "choices"])
-        candidates = [one.get("content") for one in objects(value.get("candidates"))]
+        candidates = [item.get("content") for item in objects(value.get("candidates"))]
         yield from self.matches_at(present(candidates), [*path, "candidates"])
         rows = value.get("generations")
         cells = [cell for row in (rows if isinstance(rows, list) else []) for cell in objects(row)]
@@ -428,7 +430,7 @@ class Search:
 
 
 def objects(value: Any) -> list[Obj]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def present(values: list[Any]) -> list[Obj]:

@@ -65,7 +65,7 @@ def request(*spans: Span, resource: dict[str, Any] | None = None, scope: str = "
 
 
 def field(number: int, content: bytes) -> bytes:
-    """One field with a length, as it stands on the wire."""
+    """Encode a length-delimited protobuf field."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 

@@ -41,8 +41,8 @@ def result_detail(
     cell: int,
     repeat: int = 0,
     error: dict[str, Any] | None = None,
-    asked: str = "What?",
-    answered: str = "That.",
+    question: str = "What?",
+    answer: str = "That.",
 ) -> ResultDetail:
     result = StoredResult(
         cell=cell,
@@ -62,11 +62,11 @@ def result_detail(
         run="run_1",
         started_at=NOON,
         ended_at=NOON,
-        preview_in={"renderer": "text", "text": asked, "body": asked, "cut": 0},
-        preview_out={"renderer": "text", "text": answered, "body": answered, "cut": 0},
+        preview_in={"renderer": "text", "text": question, "body": question, "cut": 0},
+        preview_out={"renderer": "text", "text": answer, "body": answer, "cut": 0},
         scores=list(scores),
     )
-    return ResultDetail(result, {"text": answered, "inputs": {"q": asked}, "status": "ignored"})
+    return ResultDetail(result, {"text": answer, "inputs": {"q": question}, "status": "ignored"})
 
 
 HOSTILE = "</table><script>alert(1)</script> & \"x\" 'y' \x00\x08 |pipe `tick`\n=1+1"
@@ -133,7 +133,7 @@ CHANGED = report(
 """Compared with an earlier evaluation; two of three rows have changed."""
 
 BAD = report(
-    [result_detail(0, 0, [score(HOSTILE, False, HOSTILE)], cell=0, asked=HOSTILE, answered=HOSTILE)],
+    [result_detail(0, 0, [score(HOSTILE, False, HOSTILE)], cell=0, question=HOSTILE, answer=HOSTILE)],
     {HOSTILE: [[[False]]]},
     variants=(HOSTILE,),
     name=HOSTILE,

@@ -27,7 +27,7 @@ def test_there_is_a_line_for_each_cell_and_evaluator() -> None:
 
 def test_no_spreadsheet_runs_what_was_said() -> None:
     cells = [
-        result_detail(0, 0, [score("exact", False, "=cmd|' /C calc'!A0")], cell=0, answered="@SUM(1)", asked="-1+1")
+        result_detail(0, 0, [score("exact", False, "=cmd|' /C calc'!A0")], cell=0, answer="@SUM(1)", question="-1+1")
     ]
     actual = (
         b"".join(formats.write_csv(report(cells, {"exact": [[[False]]]}, variants=("+v",)))).decode().split("\r\n")[1]
