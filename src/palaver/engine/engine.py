@@ -35,19 +35,19 @@ class RandomHex:
 
     def __init__(self) -> None:
         self._digits = ""
-        self._at = 0
+        self._position = 0
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._empty)
+            os.register_at_fork(after_in_child=self._discard)
 
     def hex(self, digits: int) -> str:
-        at = self._at
-        self._at = end = at + digits
+        start = self._position
+        self._position = end = start + digits
         if end > len(self._digits):
-            self._digits, self._at, at, end = os.urandom(_REFILL_BYTES).hex(), digits, 0, digits
-        return self._digits[at:end]
+            self._digits, self._position, start, end = os.urandom(_REFILL_BYTES).hex(), digits, 0, digits
+        return self._digits[start:end]
 
-    def _empty(self) -> None:
-        self._digits, self._at = "", 0
+    def _discard(self) -> None:
+        self._digits, self._position = "", 0
 
 
 random_hex = RandomHex().hex
@@ -119,12 +119,12 @@ class Engine:
         self.thread_pool = thread_pool or ThreadPool()
         self.is_draining = False
         self._services = RunServices(
-            store or MemoryRunStore(), self.thread_pool, now, debug, self._note_end, fetch or FileFetcher(), tracer
+            store or MemoryRunStore(), self.thread_pool, now, debug, self._on_end, fetch or FileFetcher(), tracer
         )
         self._admission = admission
         self._limits = limits or RunLimits()
-        self._history = history_limits
-        self._record: RecordMode = record
+        self._history_limits = history_limits
+        self._record_mode: RecordMode = record
         self._new_id = new_id
         self._active: dict[str, Run] = {}
         self._next_deadline = inf  # The earliest deadline of an active run.
@@ -164,12 +164,12 @@ class Engine:
         if self._admission is not None and not origin.background:
             self._admission.acquire(origin)
         started = self._started_event(call, run_id or self._new_id())
-        run = Run(self._services, workflow, call, origin, started, self._limits_of(workflow), consumer)
+        run = Run(self._services, workflow, call, origin, started, self._effective_limits(workflow), consumer)
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
         self._services.store.on_start(run)
         self._active[run.id] = run
-        self._watch(run)
+        self._schedule_expiry(run)
         return run, producer
 
     def prepare(self, workflow: Workflow, call: Call, run_id: str | None = None) -> tuple[Call, RunStarted]:
@@ -194,11 +194,12 @@ class Engine:
         if self.is_draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._services.store.check()
-        messages, warnings = validate_history(call.messages, system=workflow.options.system, limits=self._history)
+        system, limits = workflow.options.system, self._history_limits
+        messages, warnings = validate_history(call.messages, system=system, limits=limits)
         if messages is not call.messages:
-            preface = 0 if workflow.options.system == "drop" else call.preface
+            preface = 0 if system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)
-        record = _strictest(self._record, workflow.options.record, call.record)
+        record = _strictest(self._record_mode, workflow.options.record, call.record)
         return call if record == call.record else msgspec.structs.replace(call, record=record), warnings
 
     def get(self, run_id: str) -> Run:
@@ -230,8 +231,8 @@ class Engine:
             for waiter in pending:
                 waiter.cancel()
 
-    def _watch(self, run: Run) -> None:
-        """Enforce the time limit: one timer for all runs, set to the earliest deadline."""
+    def _schedule_expiry(self, run: Run) -> None:
+        """Set the timer for the time limits of all runs to the earliest deadline."""
         if run.expires_at < self._next_deadline:
             if self._timer is not None:
                 self._timer.cancel()
@@ -247,7 +248,7 @@ class Engine:
         self._next_deadline = min(deadlines, default=inf)
         self._timer = asyncio.get_running_loop().call_at(self._next_deadline, self._expire) if deadlines else None
 
-    def _note_end(self, run: Run) -> None:
+    def _on_end(self, run: Run) -> None:
         for warning in run.warnings:
             log.info("run %s: %s", run.id, warning)
         del self._active[run.id]
@@ -256,7 +257,7 @@ class Engine:
         if self._services.tracer is not None:
             self._services.tracer.on_end(run)
 
-    def _limits_of(self, workflow: Workflow) -> RunLimits:
+    def _effective_limits(self, workflow: Workflow) -> RunLimits:
         limits, defaults = workflow.options.limits, self._limits
         if limits == _NO_LIMITS:
             return defaults

@@ -33,7 +33,7 @@ class FileFetcher:
 
     async def __call__(self, project: str, part: File) -> bytes:
         if part.file_id is not None and part.data is None:
-            return await self._stored(project, part.file_id)
+            return await self._read_stored(project, part.file_id)
         if part.data is not None:
             return _decode_base64(part.data)
         url = part.url or ""
@@ -46,19 +46,20 @@ class FileFetcher:
             raise UpstreamFailed(f"The file could not be fetched: the remote answered {response.status}.")
         return response.body
 
-    async def _stored(self, project: str, name: str) -> bytes:
-        content = await self._database.read(files.read_content, project, name) if self._database is not None else None
+    async def _read_stored(self, project: str, file_id: str) -> bytes:
+        database = self._database
+        content = await database.read(files.read_content, project, file_id) if database is not None else None
         if content is None:
-            raise files.file_not_found(name)
+            raise files.file_not_found(file_id)
         return content
 
 
 def _decode_data_url(url: str) -> bytes:
-    head, comma, data = url.partition(",")
+    media_type, comma, data = url.partition(",")
     if not comma:
         raise InvalidValue("The file's data: URL holds nothing.")
     raw = unquote_to_bytes(data)
-    return _decode_base64(raw.decode("latin-1")) if head.lower().endswith(";base64") else raw
+    return _decode_base64(raw.decode("latin-1")) if media_type.lower().endswith(";base64") else raw
 
 
 def _decode_base64(data: str) -> bytes:

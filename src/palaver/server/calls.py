@@ -241,12 +241,12 @@ class CallHandler:
         workflow = self._registry.workflow(call.workflow)
         if call_headers.thread is None:
             if call_headers.variant is not None:
-                unresolved = await self._resolver.with_variant(project, workflow, unresolved, call_headers.variant)
+                unresolved = await self._resolver.apply_variant(project, workflow, unresolved, call_headers.variant)
             return self._responses_context(caller, route, unresolved) or nullcontext(unresolved)
         if call.previous is not None or call.conversation is not None:
             raise ConflictingFields("A call that answers in a thread goes on from nothing else.")
         thread = await self._resolver.get_thread(project, call_headers.thread, workflow)
-        unresolved = await self._resolver.with_variant(project, workflow, unresolved, call_headers.variant, thread)
+        unresolved = await self._resolver.apply_variant(project, workflow, unresolved, call_headers.variant, thread)
         if call_headers.answer is not None:
             plan = conversation_history.plan_answer(call_headers.answer, call.messages[call.preface :])
         else:

@@ -1,6 +1,6 @@
 """Resolve what a call continues (a response, a conversation, a thread) and its variant, and lock the conversation.
 
-The stored history is authoritative: further messages of a client are copies of it, contradict it, or are new.
+The stored history is authoritative: a message that the client sends repeats it, contradicts it, or is new.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -64,21 +64,21 @@ def plan_append(parent: str | None, messages: Sequence[Message]) -> TurnPlan:
     """Append messages after `parent` (an id, `head` or None) and answer them; without messages, answer `parent`."""
 
     def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
-        at = threads.require_thread(db, project, thread).head if parent == HEAD else parent
-        message_tree.check_parent(db, project, thread, at)
-        stored = _messages_up_to(db, project, thread, at)
+        parent_id = threads.require_thread(db, project, thread).head if parent == HEAD else parent
+        message_tree.check_parent(db, project, thread, parent_id)
+        stored = _messages_up_to(db, project, thread, parent_id)
         PendingApprovals(stored).check(messages)
-        return ThreadTurn(at, stored, tuple(messages))
+        return ThreadTurn(parent_id, stored, tuple(messages))
 
     return plan
 
 
-def plan_regenerate(message: str) -> TurnPlan:
-    """Answer the question of an answer again."""
+def plan_regenerate(message_id: str) -> TurnPlan:
+    """Regenerate an answer: answer the message before it again."""
 
     def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
-        _require_node(db, project, thread, message, "/again")
-        branch = threads.get_branch(db, project, thread, message)
+        _require_node(db, project, thread, message_id, "/again")
+        branch = threads.get_branch(db, project, thread, message_id)
         if branch[-1].message.role not in ("assistant", "tool"):
             raise InvalidValue("Only an answer can be given again: name parent to answer this one.", pointer="/again")
         return _turn_after(db, project, thread, _without_answer(branch))
@@ -86,45 +86,45 @@ def plan_regenerate(message: str) -> TurnPlan:
     return plan
 
 
-def plan_answer(message: str, sent: Sequence[Message]) -> TurnPlan:
+def plan_answer(message_id: str, sent: Sequence[Message]) -> TurnPlan:
     """Answer a stored message. Raises HistoryConflict if the last user message of `sent` differs from it."""
 
     def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
-        message_tree.check_parent(db, project, thread, message)
-        stored = _messages_up_to(db, project, thread, message)
+        message_tree.check_parent(db, project, thread, message_id)
+        stored = _messages_up_to(db, project, thread, message_id)
         workflow = threads.require_thread(db, project, thread).workflow
-        question = _last_user_text(
-            redaction.redact_messages(db, project, workflow, sent)
-        )  # As it would have been stored.
+        # Redacted, as it would have been stored.
+        question = _last_user_text(redaction.redact_messages(db, project, workflow, sent))
         if question is not None and question != _last_user_text(stored):
             raise HistoryConflict("The last message of the body is not what the thread's message says.")
-        return ThreadTurn(message, stored)
+        return ThreadTurn(message_id, stored)
 
     return plan
 
 
-def plan_ui_chat(sent: Sequence[Message], client: UIRequest) -> TurnPlan:
-    """The turn of an AI SDK client, which sends its whole history each time: only new messages count."""
+def plan_ui_chat(sent: Sequence[Message], ui_request: UIRequest) -> TurnPlan:
+    """Plan the turn of an AI SDK client. It sends its whole history each time; only new messages are used."""
 
     def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
         branch = threads.get_branch(db, project, thread)
-        target = message_tree.get_node(db, project, thread, client.about) if client.about is not None else None
-        if client.regenerates:
+        target = message_tree.get_node(db, project, thread, ui_request.about) if ui_request.about is not None else None
+        if ui_request.regenerates:
             return _turn_after(db, project, thread, _without_answer(_branch_to(db, project, thread, target) or branch))
-        new = _new_messages(sent)
+        recent = _messages_after_last_answer(sent)
         if target is not None and target.message.role == "user":
-            return ThreadTurn(target.parent, _messages_up_to(db, project, thread, target.parent), tuple(new[-1:]))
+            return ThreadTurn(target.parent, _messages_up_to(db, project, thread, target.parent), tuple(recent[-1:]))
         known_ids = {node.message.metadata.get("client_id") for node in branch}
         stored = tuple(node.message for node in branch)
         PendingApprovals(stored).check(_from_last_answer(sent))  # Including the message that asked for approval.
-        fresh = new_messages(stored, [message for message in new if message.id not in known_ids or not message.id])
-        return ThreadTurn(branch[-1].id if branch else None, stored, tuple(fresh.values()))
+        unknown = [message for message in recent if message.id not in known_ids or not message.id]
+        unstored = new_messages(stored, unknown)
+        return ThreadTurn(branch[-1].id if branch else None, stored, tuple(unstored.values()))
 
     return plan
 
 
-def _messages_up_to(db: Connection, project: str, thread: str, node: str | None) -> tuple[Message, ...]:
-    return tuple(row.message for row in threads.get_branch(db, project, thread, node))
+def _messages_up_to(db: Connection, project: str, thread: str, node_id: str | None) -> tuple[Message, ...]:
+    return tuple(node.message for node in threads.get_branch(db, project, thread, node_id))
 
 
 def _branch_to(db: Connection, project: str, thread: str, node: Node | None) -> list[Node]:
@@ -132,28 +132,28 @@ def _branch_to(db: Connection, project: str, thread: str, node: Node | None) -> 
 
 
 def _turn_after(db: Connection, project: str, thread: str, branch: Sequence[Node]) -> ThreadTurn:
-    at = branch[-1].id if branch else None
-    message_tree.check_parent(db, project, thread, at)
-    return ThreadTurn(at, tuple(node.message for node in branch))
+    parent_id = branch[-1].id if branch else None
+    message_tree.check_parent(db, project, thread, parent_id)
+    return ThreadTurn(parent_id, tuple(node.message for node in branch))
 
 
-def _require_node(db: Connection, project: str, thread: str, node: str, pointer: str) -> Node:
-    row = message_tree.get_node(db, project, thread, node)
-    if row is None:
-        raise ItemNotFound(node, pointer=pointer)
-    return row
+def _require_node(db: Connection, project: str, thread: str, node_id: str, pointer: str) -> Node:
+    node = message_tree.get_node(db, project, thread, node_id)
+    if node is None:
+        raise ItemNotFound(node_id, pointer=pointer)
+    return node
 
 
 def _without_answer(branch: Sequence[Node]) -> Sequence[Node]:
-    """The branch without the answer at its end: the last assistant and tool messages of one run."""
+    """Return the branch without the answer at its end: the last assistant and tool messages of one run."""
     end = len(branch)
     last = branch[-1] if branch else None
-    while last is not None and end and _is_of_answer(branch[end - 1], last.run):
+    while last is not None and end and _belongs_to_answer(branch[end - 1], last.run):
         end -= 1
     return branch[:end]
 
 
-def _is_of_answer(node: Node, run: str | None) -> bool:
+def _belongs_to_answer(node: Node, run: str | None) -> bool:
     return node.run == run and node.message.role in ("assistant", "tool")
 
 
@@ -161,13 +161,13 @@ def _last_user_text(messages: Sequence[Message]) -> str | None:
     return next((message.text for message in reversed(messages) if message.role == "user"), None)
 
 
-def _new_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """Messages after the last answer, with the tool results and approvals that a client puts into it."""
+def _messages_after_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages after the last answer, with the tool results and approvals that clients put into it."""
     return [message for message in _from_last_answer(messages) if message.role != "assistant"]
 
 
 def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages from the last assistant message on; all, if the assistant has not answered."""
+    """Return the messages from the last assistant message on; all, if the assistant has not answered."""
     last = max((index for index, message in enumerate(messages) if message.role == "assistant"), default=0)
     return messages[last:]
 
@@ -208,14 +208,14 @@ class HistoryResolver:
 
     # Threads, and variants
 
-    async def get_thread(self, project: str, name: str, workflow: Workflow | None) -> Thread:
+    async def get_thread(self, project: str, thread_id: str, workflow: Workflow | None) -> Thread:
         """Return a thread of the project. Raises ThreadNotFound, also for a thread of another workflow."""
-        row = await self._database.read(threads.require_thread, project, name)
-        if workflow is not None and row.workflow not in (None, workflow.description.name):
-            raise ThreadNotFound(name)
-        return row
+        thread = await self._database.read(threads.require_thread, project, thread_id)
+        if workflow is not None and thread.workflow not in (None, workflow.description.name):
+            raise ThreadNotFound(thread_id)
+        return thread
 
-    async def with_variant(
+    async def apply_variant(
         self,
         project: str,
         workflow: Workflow,
@@ -235,10 +235,8 @@ class HistoryResolver:
         parameters = {**defaults, **call.parameters}
         if variant is not None:
             resolved_variant = await resolve_variant(self._database, project, workflow, variant)
-            parameters, origin = (
-                merge_parameters(resolved_variant, parameters),
-                replace(origin, variant=resolved_variant.reference),
-            )
+            parameters = merge_parameters(resolved_variant, parameters)
+            origin = replace(origin, variant=resolved_variant.reference)
         inputs = {**thread.inputs, **call.inputs} if thread is not None else call.inputs
         return unresolved._replace(call=replace(call, parameters=parameters, inputs=inputs), origin=origin)
 
@@ -246,7 +244,7 @@ class HistoryResolver:
     async def in_thread(
         self, thread: Thread, workflow: Workflow, policy: TurnPolicy, unresolved: ResolvedCall, plan: TurnPlan
     ) -> AsyncGenerator[ResolvedCall]:
-        """A call that answers in a thread. Open the run inside of the block, as for `responses`."""
+        """Resolve a call that is answered in a thread. Open the run inside the block, as with `responses`."""
         call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, run = origin.project, unresolved.run_id or new_run_id()
         async with self._turn_lock.held(project, thread.id, run, policy):
@@ -256,20 +254,21 @@ class HistoryResolver:
             # Raise for a call that the workflow rejects before anything is stored.
             validate_history(call.messages, system=workflow.options.system, limits=self._history_limits)
             workflow.bind(call)
-            added: Sequence[Node] = ()
+            added_nodes: Sequence[Node] = ()
             if turn.new_messages:
-                added = await self._database.write(_append_messages, project, thread.id, turn, self._now())
+                added_nodes = await self._database.write(_append_messages, project, thread.id, turn, self._now())
                 # The stored messages may be redacted; the run gets the original ones.
-                stored_messages = [
-                    assign_node_id(message, node.id) for message, node in zip(turn.new_messages, added, strict=True)
+                messages_with_ids = [
+                    assign_node_id(message, node.id)
+                    for message, node in zip(turn.new_messages, added_nodes, strict=True)
                 ]
-                call = replace(call, messages=(*preface, *turn.stored, *stored_messages))
+                call = replace(call, messages=(*preface, *turn.stored, *messages_with_ids))
             protocol_request = (
                 with_message_id(protocol_request, run) if isinstance(protocol_request, UIRequest) else protocol_request
             )
-            answers = added[-1].id if added else turn.parent
+            answers = added_nodes[-1].id if added_nodes else turn.parent
             origin = replace(origin, reading=protocol_request, thread=thread.id, answers=answers, stored_messages=())
-            yield ResolvedCall(call, protocol_request, origin, run, added)
+            yield ResolvedCall(call, protocol_request, origin, run, added_nodes)
 
     # Responses
 
@@ -277,19 +276,19 @@ class HistoryResolver:
     async def responses(
         self, caller: Caller, workflow: Workflow, workflow_name: str | None, unresolved: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
-        """A call of the Responses protocol; `workflow_name` is the workflow in its path.
+        """Resolve a call of the Responses protocol; `workflow_name` is the workflow in its path.
 
-        Open the run inside of the block: if that fails, the conversation is unlocked.
+        Open the run inside the block: if that fails, the conversation is unlocked.
         """
         call, protocol_request = unresolved.call, unresolved.protocol_request
         if protocol_request.references:
             run = store.run_of_previous(call.previous) if call.previous is not None else None
-            around = (run, call.conversation)
-            items = await self._database.read(_find_items, caller.project, protocol_request.references, around)
-            sent = {"input": protocol_request.unresolved}
+            source, references = (run, call.conversation), protocol_request.references
+            items = await self._database.read(_find_items, caller.project, references, source)
+            body = {"input": protocol_request.unresolved}
             call, protocol_request = resolve_references(call, protocol_request, items)
             if has_files(call.messages):
-                messages = await self._database.read(_resolve_files, caller.project, call.messages, sent)
+                messages = await self._database.read(_resolve_files, caller.project, call.messages, body)
                 call = replace(call, messages=messages)
         unresolved = unresolved._replace(call=call, protocol_request=protocol_request)
         if call.previous is not None:
@@ -314,14 +313,14 @@ class HistoryResolver:
         last = chain[-1].row
         if last.is_alive:
             raise StillRunning(f"The response {call.previous!r} has not ended.", pointer="/previous_response_id")
-        before = call.preface
+        preface_length = call.preface
         call, protocol_request = continue_history(call, protocol_request, messages)
-        new_messages = (*call.messages[:before], *call.messages[before + len(messages) :])
+        sent_messages = (*call.messages[:preface_length], *call.messages[preface_length + len(messages) :])
         call = replace(call, session=call.session or last.session)
         return unresolved._replace(
             call=call,
             protocol_request=protocol_request,
-            origin=replace(origin, previous=run, stored_messages=new_messages),
+            origin=replace(origin, previous=run, stored_messages=sent_messages),
         )
 
     @asynccontextmanager
@@ -331,15 +330,16 @@ class HistoryResolver:
         call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, thread, run = caller.project, call.conversation, unresolved.run_id or new_run_id()
         assert thread is not None
-        row = await self._database.read(threads.get_thread, project, thread)
-        if row is None or row.workflow not in (None, workflow.description.name):
+        stored_thread = await self._database.read(threads.get_thread, project, thread)
+        if stored_thread is None or stored_thread.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
         async with self._turn_lock.held(project, thread, run, workflow.options.turns):
             stored = await self._database.read(_branch_messages, project, thread)
-            before = call.preface + len(stored)
+            first_new = call.preface + len(stored)
             call, protocol_request = continue_history(call, protocol_request, stored)
             workflow.bind(call)  # Raises before anything is stored.
-            answers = await self._database.write(_append_question, project, thread, call.messages[before:], self._now())
+            question = call.messages[first_new:]
+            answers = await self._database.write(_append_question, project, thread, question, self._now())
             call = replace(call, session=call.session or thread)
             yield ResolvedCall(
                 call,
@@ -349,9 +349,11 @@ class HistoryResolver:
             )
 
 
-def with_message_id(client: UIRequest, run: str) -> UIRequest:
-    """Give the message that a run starts in a thread the id of its first node."""
-    return client if client.message is not None else replace(client, message=f"msg_{run.removeprefix('run_')}_1")
+def with_message_id(ui_request: UIRequest, run: str) -> UIRequest:
+    """Set the id of the message that the client receives to that of the first node that the run adds to its thread."""
+    if ui_request.message is not None:
+        return ui_request
+    return replace(ui_request, message=f"msg_{run.removeprefix('run_')}_1")
 
 
 def _append_messages(db: Connection, project: str, thread: str, turn: ThreadTurn, at: datetime) -> list[Node]:
@@ -370,25 +372,26 @@ def _append_question(
 
 
 def _plan_turn(db: Connection, plan: TurnPlan, project: str, thread: str) -> ThreadTurn:
-    """The turn with its files. Raises NotFound for a missing file of a new message."""
+    """Plan a turn and look up its files. Raises NotFound for a missing file of a new message."""
     turn = plan(db, project, thread)
-    new_messages = (
+    required_messages = (
         file_references.require_files(db, project, turn.new_messages)
         if has_files(turn.new_messages)
         else turn.new_messages
     )
-    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), new_messages=new_messages)
+    stored = tuple(files.replace_missing_files(db, project, turn.stored))
+    return turn._replace(stored=stored, new_messages=required_messages)
 
 
-def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:
+def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], body: object) -> tuple[Message, ...]:
     """Look up files of a call with item references. Only files that the client sent must exist."""
-    new = {name for name in file_ids(messages) if file_references.file_pointer(sent, name) is not None}
+    sent_ids = {file_id for file_id in file_ids(messages) if file_references.file_pointer(body, file_id) is not None}
     resolved: list[Message] = []
     for message in messages:
-        is_new = not new.isdisjoint(file_ids([message]))
+        was_sent = not sent_ids.isdisjoint(file_ids([message]))
         resolved += (
-            file_references.require_files(db, project, [message], sent)
-            if is_new
+            file_references.require_files(db, project, [message], body)
+            if was_sent
             else files.replace_missing_files(db, project, [message])
         )
     return tuple(resolved)
@@ -408,25 +411,25 @@ _ItemSource = tuple[str | None, str | None]
 
 
 def _find_items(
-    db: Connection, project: str, names: Sequence[str], around: _ItemSource
+    db: Connection, project: str, item_ids: Sequence[str], preferred_source: _ItemSource
 ) -> Mapping[str, Mapping[str, Any]]:
     """Find stored items by id: in the continued conversation first, then in any response or thread that has them."""
     items: dict[str, Mapping[str, Any]] = {}
-    for name in names:
-        for run, thread in (around, *_item_sources(db, project, name)):
-            if name not in items:
+    for item_id in item_ids:
+        for run, thread in (preferred_source, *_item_sources(db, project, item_id)):
+            if item_id not in items:
                 items |= {item.id: item.item for item in _source_items(db, project, run, thread)}
-        if name not in items:
-            raise ItemNotFound(name)
+        if item_id not in items:
+            raise ItemNotFound(item_id)
     return items
 
 
-def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
-    """Where an item may be: the run whose id is part of the item's, and threads with a node of that id."""
-    stem = name.partition("_")[2].partition("_")[0]
+def _item_sources(db: Connection, project: str, item_id: str) -> list[_ItemSource]:
+    """Return where an item may be: the run whose id is part of the item's, and threads with a node of that id."""
+    run_suffix = item_id.partition("_")[2].partition("_")[0]
     return [
-        (f"run_{stem}", None),
-        *((None, thread) for thread in run_log.find_threads_with_message(db, project, name)),
+        (f"run_{run_suffix}", None),
+        *((None, thread) for thread in run_log.find_threads_with_message(db, project, item_id)),
     ]
 
 

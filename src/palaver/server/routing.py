@@ -1,6 +1,7 @@
-"""The table of routes, and the scope that each route and method needs.
+"""The table of routes, and the matching of paths to them.
 
-A new protocol is one line in `WORKFLOW_ROUTES`. A route without a scope rule needs `admin`, and fails a test.
+A new protocol is one line in `WORKFLOW_ROUTES`. The scope that each route needs is in `scopes`: a route without a rule
+there needs `admin`, and fails a test.
 """
 
 import re
@@ -36,7 +37,7 @@ _UNNORMALIZED = re.compile(r"//|[\\;\0]|\.(?:/|$)")
 
 
 def is_unnormalized(path: str, raw_path: bytes) -> bool:
-    """Whether a path has escapes, `//`, `..` or `;`. None of our routes needs them, so each has one spelling."""
+    """Whether a path has escapes, `//`, `..` or `;`. None of our routes needs them, so each route has one spelling."""
     return b"%" in raw_path or _UNNORMALIZED.search(path) is not None
 
 
@@ -64,17 +65,17 @@ class Endpoint(NamedTuple):
     methods: tuple[str, ...]
     encode_error: ErrorEncoder | None = None
     adapter: Adapter | None = None
-    """Of a call."""
+    """Set for a call."""
     metadata_handler: MetadataHandler | None = None
     stored_handler: StoredHandler | None = None
     cancels_on_disconnect: bool = True
-    """Of a call: whether a disconnect cancels the run, unless the workflow says otherwise."""
+    """For a call: whether a disconnect cancels the run, unless the workflow says otherwise."""
     interrupts_session: bool = False
-    """Of a call: whether it cancels a run of the same session."""
+    """For a call: whether it cancels a run of the same session."""
     workflow_in_body: bool = False
-    """Of a call: whether its body may name the workflow."""
+    """For a call: whether its body may name the workflow."""
     stores_request: bool = True
-    """Of a call: whether the decoded request is stored with the run."""
+    """For a call: whether the decoded request is stored with the run."""
     status_column: StatusColumn = "a"
     protocol: str = ""
 
@@ -141,7 +142,7 @@ WORKFLOW_ROUTES: dict[str, Endpoint] = {
     "v1/models": _metadata_endpoint(endpoints.list_models, _openai_error),
     "agent/info": _metadata_endpoint(endpoints.agent_info, _openai_error),
 }
-"""Below `/{w}`, and at the root for the default workflow."""
+"""Routes of a workflow: below `/{w}`, and at the root for the default workflow."""
 
 
 def _stored_endpoint(handler: StoredHandler, *methods: str) -> Endpoint:
@@ -167,7 +168,7 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
         "(v1/)?conversations/{id}/items/{item}": _stored_endpoint(StoredResponses.item, "GET", "HEAD", "DELETE"),
     }.items()
 ]
-"""The same, for paths with parameters."""
+"""Name, pattern and endpoint of the workflow routes whose paths have parameters."""
 
 
 def _service_endpoint() -> Endpoint:
@@ -195,15 +196,15 @@ OTLP_ROUTES: Mapping[str, Endpoint] = {"v1/traces": Endpoint("traces", ("POST",)
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)
 PAGE_SEGMENTS = frozenset("play workflows traces sessions testsets evaluations reviews settings login".split())
-"""First segments of the web page's paths, which all get the same document."""
+"""First segments of the paths of the web page, all of which get the same document."""
 
 
 def match_path(path: str) -> RouteMatch | None:
     """Match a path, with or without a slash at its end."""
     path = path.strip("/")
-    first, _, rest = path.partition("/")
-    if first not in RESERVED_NAMES and rest in WORKFLOW_ROUTES:
-        return RouteMatch(WORKFLOW_ROUTES[rest], first, rest)
+    first, _, subpath = path.partition("/")
+    if first not in RESERVED_NAMES and subpath in WORKFLOW_ROUTES:
+        return RouteMatch(WORKFLOW_ROUTES[subpath], first, subpath)
     if path in WORKFLOW_ROUTES:
         return RouteMatch(WORKFLOW_ROUTES[path], None, path)
     if path in OTLP_ROUTES:
@@ -211,19 +212,19 @@ def match_path(path: str) -> RouteMatch | None:
     if not first or first in PAGE_SEGMENTS:
         return RouteMatch(_PAGE, None, "page")
     if first == "assets":
-        return RouteMatch(_PAGE, None, "asset", {"file": rest})
+        return RouteMatch(_PAGE, None, "asset", {"file": subpath})
     if first == "services":
-        return _match_service(rest)
-    if not rest and first in SERVER_ROUTES:
+        return _match_service(subpath)
+    if not subpath and first in SERVER_ROUTES:
         return RouteMatch(SERVER_ROUTES[first], None, first)
-    match = _match_pattern(path, None) if first in RESERVED_NAMES else _match_pattern(rest, first)
+    match = _match_pattern(path, None) if first in RESERVED_NAMES else _match_pattern(subpath, first)
     return match or (RouteMatch(_API, None, "api") if first == "api" else None)
 
 
-def _match_service(rest: str) -> RouteMatch:
+def _match_service(subpath: str) -> RouteMatch:
     """Match a path below /services. An unknown one matches too, as services have their own error format."""
-    workflow, _, more = rest.partition("/")
-    name = "/".join(["services", *(["{w}"] if workflow else []), *([more] if more else [])])
+    workflow, _, action = subpath.partition("/")
+    name = "/".join(["services", *(["{w}"] if workflow else []), *([action] if action else [])])
     if name not in SERVICE_ROUTES:
         return RouteMatch(_UNKNOWN_SERVICE, workflow, "services/{w}/other")
     return RouteMatch(SERVICE_ROUTES[name], workflow or None, name)
@@ -234,7 +235,6 @@ class ResolvedPath(NamedTuple):
 
     path: str
     is_unnormalized: bool
-    """Whether the path is not normalized."""
     route: RouteMatch | None
 
 
@@ -246,9 +246,9 @@ def resolve_path(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
 
 @lru_cache(1024)
 def _resolve_cached(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
-    bad = is_unnormalized(path, raw_path)
+    unnormalized = is_unnormalized(path, raw_path)
     path = strip_prefix(prefix, path)
-    return ResolvedPath(path, bad, None if bad else match_path(path))
+    return ResolvedPath(path, unnormalized, None if unnormalized else match_path(path))
 
 
 def _match_pattern(path: str, workflow: str | None) -> RouteMatch | None:
@@ -274,7 +274,7 @@ def require_method(endpoint: Endpoint, method: str, path: str) -> None:
 
 
 def workflow_paths(workflow: str) -> dict[str, str]:
-    """The paths under which a workflow can be called, by protocol."""
+    """Return the paths under which a workflow can be called, by protocol."""
     return {
         "invoke": f"/{workflow}/invoke",
         "responses": f"/{workflow}/v1/responses",

@@ -67,7 +67,7 @@ class ThreadRunner:
         )
         origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=options.background)
         unresolved = ResolvedCall(call, None, origin, run_id)
-        unresolved = await self._resolver.with_variant(
+        unresolved = await self._resolver.apply_variant(
             caller.project, workflow, unresolved, options.variant, conversation
         )
         return await self._start_run(conversation, workflow, unresolved, plan)

@@ -4,10 +4,10 @@ uvicorn waits forever for the end of a request's head and buffers it without a s
 of the body has arrived, it waits forever for the rest, or closes the connection, which resets it under a client that
 is still sending. `HttpConnection` limits both, and closes so that the client can read the response.
 
-`SocketWriter` writes to the socket past uvicorn's `send`, which takes a dictionary per chunk and validates each header:
-a third of the cost of sending (docs/decisions/0014). It handles the common case; for all others `send` is used. Whole
-responses made in one turn of the event loop are written together at its end: waking a sleeping client costs more than
-sending to one that is awake.
+`SocketWriter` bypasses uvicorn's `send` and writes to the socket: `send` takes a dictionary per chunk and validates
+each header, a third of the cost of sending (docs/decisions/0014). It handles the common case; for all others `send` is
+used. Complete responses made in one turn of the event loop are written together at its end: waking a sleeping client
+costs more than sending to one that is awake.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _pending: "list[tuple[SocketWriter, bytes, Callable[[], None]]]" = []
 
 
 def socket_writer(receive: Any) -> "SocketWriter | None":
-    """The writer for a request, from its `receive`; None under another server."""
+    """Return the writer for a request, from its `receive`; None under another server."""
     cycle = getattr(receive, "__self__", None)
     if type(cycle) is not RequestResponseCycle:
         return None
@@ -60,7 +60,7 @@ class SocketWriter:
             self._connection.on_disconnect = None
 
     def take_body(self) -> bytes | None:
-        """The body, if it has arrived completely, even if the client has disconnected since; else None."""
+        """Return the body if it has arrived completely, even if the client has disconnected since; else None."""
         cycle = self._cycle
         if cycle.more_body or cycle.waiting_for_100_continue or cycle.response_complete:
             return None
@@ -77,16 +77,16 @@ class SocketWriter:
         """Close the connection at once."""
         self._transport.abort()
 
-    def write_chunk(self, piece: bytes) -> bool:
-        """Write a chunk of a streamed body, not the last. False: use `send`, which may wait."""
+    def write_chunk(self, chunk: bytes) -> bool:
+        """Write a chunk that is not the last. Return False if the caller must use `send`, which may wait."""
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
             return False
-        self._transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")))
+        self._transport.write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
         return True
 
     def write_response(self, status: int, headers: Headers, body: bytes) -> bool:
-        """Write a whole response. False: use `send`, which may wait."""
+        """Write a complete response. Return False if the caller must use `send`, which may wait."""
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
             return False
@@ -105,40 +105,41 @@ class SocketWriter:
         return True
 
     def linger(self) -> None:
-        """If the connection closes after this response while the body still arrives, let the client read it first."""
+        """Let a client that is still sending its body read the response before the connection is closed."""
         cycle = self._cycle
         if cycle.more_body and not cycle.keep_alive:
             cycle.keep_alive = True  # We close it, not uvicorn; the headers already say so.
-            self._connection.discard_rest()
+            self._connection.discard_remaining_body()
 
-    def write(self, answer: bytes, complete: Callable[[], None]) -> None:
+    def write(self, response: bytes, on_complete: Callable[[], None]) -> None:
         """Write a pending response, unless its client has disconnected."""
         if self._transport.is_closing():
             return
-        self._transport.write(answer)
+        self._transport.write(response)
         # Unless the next request has started: then the connection is not idle.
         if self._connection.cycle is self._cycle or self._connection.pipeline:
-            complete()
+            on_complete()
 
 
 def flush_pending() -> None:
     pending = _pending.copy()
     _pending.clear()
-    for wire, data, complete in pending:
-        wire.write(data, complete)
+    for writer, data, on_complete in pending:
+        writer.write(data, on_complete)
 
 
-class _ServerHeaders:
-    """uvicorn's default headers (the date), encoded. uvicorn makes a new list once a second."""
+class _ServerHeadersCache:
+    """Caches the encoded default headers of uvicorn, such as the date. uvicorn makes a new list once a second."""
 
     headers: list[tuple[bytes, bytes]] | None = None
     lines = b""
 
 
 def _encode_server_headers(headers: list[tuple[bytes, bytes]]) -> bytes:
-    if headers is not _ServerHeaders.headers:
-        _ServerHeaders.headers, _ServerHeaders.lines = headers, b"".join([b"%b: %b\r\n" % pair for pair in headers])
-    return _ServerHeaders.lines
+    if headers is not _ServerHeadersCache.headers:
+        _ServerHeadersCache.headers = headers
+        _ServerHeadersCache.lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+    return _ServerHeadersCache.lines
 
 
 LINGER_TIMEOUT_S = 5.0
@@ -146,14 +147,14 @@ LINGER_TIMEOUT_S = 5.0
 
 
 def bare_response(status: bytes) -> bytes:
-    """A response to an invalid request."""
+    """Encode a response to an invalid request."""
     return b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
 
 
 def close_lingering(
     loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes = b""
 ) -> asyncio.TimerHandle:
-    """Send `data` and end of file; drop what still arrives until the client closes, or the returned timer fires."""
+    """Send `data` and end of file; the client may read it until it closes, or until the returned timer fires."""
     transport.write(data)
     transport.write_eof()
     return loop.call_later(LINGER_TIMEOUT_S, transport.abort)
@@ -167,14 +168,14 @@ class HttpConnection(HttpToolsProtocol):
     """An HTTP connection with limits on the size of a request's head, and the time it takes."""
 
     # Without slots the 31st attribute would give each connection a dictionary of 1.4 KiB.
-    __slots__ = ("_head_bytes", "_is_discarding", "_reading_head", "_timer", "on_disconnect")
+    __slots__ = ("_head_bytes", "_is_discarding", "_is_reading_head", "_timer", "on_disconnect")
 
     head_timeout_s: float
     max_head_bytes: int
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._reading_head, self._head_bytes = True, 0
+        self._is_reading_head, self._head_bytes = True, 0
         self._is_discarding = False  # Drop what still arrives.
         self._timer: asyncio.TimerHandle | None = None  # Times out a slow head, or a lingering close.
         self.on_disconnect: Callable[[], None] | None = None  # Called when the client disconnects.
@@ -195,13 +196,13 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_discarding:
             return
-        if self._reading_head:
+        if self._is_reading_head:
             self._head_bytes += len(data)
             if self._head_bytes > self.max_head_bytes and not _ends_head(data):
                 self._refuse(b"431 Request Header Fields Too Large")
                 return
         super().data_received(data)
-        if self._reading_head:
+        if self._is_reading_head:
             if self._timer is None:
                 self._start_head_timer()  # Only a part of it has arrived.
         elif self.timeout_keep_alive_task is None and self._was_answered_early():
@@ -213,11 +214,11 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["extensions"] = _EXTENSIONS  # pyright: ignore[reportGeneralTypeIssues]  # a function
-        if not self._reading_head:
-            self._reading_head, self._head_bytes = True, 0  # The next request.
+        if not self._is_reading_head:
+            self._is_reading_head, self._head_bytes = True, 0  # The next request.
 
     def on_headers_complete(self) -> None:
-        self._reading_head = False
+        self._is_reading_head = False
         if self._timer is not None:
             self._stop_timer()
         super().on_headers_complete()
@@ -227,20 +228,21 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_discarding and not self.transport.is_closing():
             self._timer = close_lingering(self.loop, self.transport)
 
-    def discard_rest(self) -> None:
-        """Drop the rest of a body that was answered early."""
+    def discard_remaining_body(self) -> None:
+        """Drop what still arrives of a body that was answered early."""
         self._is_discarding = True
 
     def _was_answered_early(self) -> bool:
         """Whether the last request was answered before its body was complete, and was not upgraded to a WebSocket."""
-        last: Any = self.cycle
-        return last is not None and last.response_complete and last.more_body and self.transport.get_protocol() is self
+        cycle: Any = self.cycle
+        is_early = cycle is not None and cycle.response_complete and cycle.more_body
+        return is_early and self.transport.get_protocol() is self
 
     def _start_head_timer(self) -> None:
         self._timer = self.loop.call_later(self.head_timeout_s, self._refuse, b"408 Request Timeout")
 
     def _stop_timer(self) -> None:
-        self._reading_head = False
+        self._is_reading_head = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -256,15 +258,15 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def http_protocol(settings: Settings) -> type[HttpConnection]:
-    """The protocol class for uvicorn, with these settings."""
+    """Create the protocol class for uvicorn, with these settings."""
 
-    class Limited(HttpConnection):
+    class ConfiguredHttpConnection(HttpConnection):
         __slots__ = ()
 
         head_timeout_s = settings.header_seconds
         max_head_bytes = settings.max_headers + settings.max_url + _HEAD_SLACK_BYTES
 
-    return Limited
+    return ConfiguredHttpConnection
 
 
 def _ends_head(data: bytes) -> bool:
@@ -302,14 +304,14 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         if self.close_sent:
             self.transport.write_eof()  # Its close frame cannot be read any more: don't wait for it.
             return
-        close = self.conn.close_sent  # None before the handshake is complete.
-        code, reason = (close.code, close.reason) if close else (1006, "")
+        close_frame = self.conn.close_sent  # None before the handshake is complete.
+        code, reason = (close_frame.code, close_frame.reason) if close_frame else (1006, "")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self.handshake_complete = self.disconnected = True
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        self._close_with(b"".join(self.conn.data_to_send()) if close else _BAD_REQUEST)
+        self._close_with(b"".join(self.conn.data_to_send()) if close_frame else _BAD_REQUEST)
 
     def keepalive_timeout(self) -> None:
         """Abort soon after a missed pong: the client reads nothing."""
@@ -332,9 +334,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
 
 def websocket_protocol(config: Settings) -> type[WebSocketConnection]:
-    """The protocol class for uvicorn, with these settings."""
+    """Create the protocol class for uvicorn, with these settings."""
 
-    class Socket(WebSocketConnection):
+    class ConfiguredWebSocketConnection(WebSocketConnection):
         settings = config
 
-    return Socket
+    return ConfiguredWebSocketConnection

@@ -4,5 +4,5 @@ Modules:
 
     socket        the socket: admission, its open requests, its end
     envelopes     messages on the socket: requests in, response chunks and change notices out
-    outbox        what waits to be sent, fairly shared between responses
+    outbox        pending messages, of which responses take turns
 """

@@ -1,6 +1,6 @@
 """Messages on a tab's socket: requests in, response chunks and change notices out.
 
-Each request has a number that the page chose. It has the credentials of the socket, and cannot send its own.
+Each request has a number that the page chooses. It has the credentials of the socket, and cannot send its own.
 """
 
 import re
@@ -17,14 +17,14 @@ from palaver.server.security import ORIGINAL_HOST
 from palaver.storage.notifications import Change
 
 RequestNumber = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
-"""Within JavaScript's safe integers."""
+"""At most JavaScript's largest safe integer."""
 
 _METHOD = re.compile(r"[A-Z]{1,16}")
 _PATH = re.compile(r"/[\x21\x22\x24-\x7e]*")  # No space, no fragment.
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
-_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _EXCLUDED_PATHS = ("/api/session", "/api/files", "/assets")
-"""These set cookies or send binary data."""
+"""Not served on a socket: they set cookies or send binary data."""
 
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"cookie", b"x-api-key", b"api-key"})
 _SOCKET_HEADERS = CREDENTIAL_HEADERS | {b"host", b"origin", b"user-agent", b"accept-language"}
@@ -97,7 +97,7 @@ _number_decoder = msgspec.json.Decoder(_NumberOnly)
 _encode = msgspec.json.Encoder().encode
 
 
-# In
+# Requests
 
 
 def decode_request(text: str) -> SocketRequest:
@@ -114,8 +114,8 @@ def decode_request(text: str) -> SocketRequest:
         raise MalformedRequest(InvalidJson("This message is not JSON.")) from None
 
 
-def http_scope(request: SocketRequest, body: bytes | None, outer: Scope, *, root_path: str = "") -> Scope:
-    """The ASGI scope of a request. Raises for an invalid request, or a path that sockets don't serve."""
+def http_scope(request: SocketRequest, body: bytes | None, socket_scope: Scope, *, root_path: str = "") -> Scope:
+    """Return the ASGI scope of a request. Raises for an invalid request, or a path that sockets don't serve."""
     if not _METHOD.fullmatch(request.method):
         raise InvalidValue("A request's method is a word in upper case.", pointer="/method")
     if not _PATH.fullmatch(request.path):
@@ -123,54 +123,54 @@ def http_scope(request: SocketRequest, body: bytes | None, outer: Scope, *, root
     raw_path, _, query = request.path.partition("?")
     path = unquote(raw_path)
     local_path = strip_prefix(root_path, path)
-    if any(local_path == one or local_path.startswith(f"{one}/") for one in _EXCLUDED_PATHS):
+    if any(local_path == excluded or local_path.startswith(f"{excluded}/") for excluded in _EXCLUDED_PATHS):
         raise MisplacedField("This path is not for the socket: send a request of its own.", pointer="/path")
-    headers = [pair for pair in outer["headers"] if pair[0] in _SOCKET_HEADERS]
+    headers = [pair for pair in socket_scope["headers"] if pair[0] in _SOCKET_HEADERS]
     headers += _request_headers(request.headers)
     if body is not None:
         headers.append((b"content-length", b"%d" % len(body)))
-    joined = {ORIGINAL_HOST: outer[ORIGINAL_HOST]} if ORIGINAL_HOST in outer else {}
+    original_host = {ORIGINAL_HOST: socket_scope[ORIGINAL_HOST]} if ORIGINAL_HOST in socket_scope else {}
     return {
-        **joined,
+        **original_host,
         "type": "http",
-        "asgi": outer["asgi"],
+        "asgi": socket_scope["asgi"],
         "http_version": "1.1",
         "method": request.method,
-        "scheme": http_scheme(outer),
+        "scheme": http_scheme(socket_scope),
         "path": path,
         "raw_path": raw_path.encode(),
         "query_string": query.encode(),
-        "root_path": outer.get("root_path", ""),
+        "root_path": socket_scope.get("root_path", ""),
         "headers": headers,
-        "server": outer.get("server"),
-        "client": outer.get("client"),
+        "server": socket_scope.get("server"),
+        "client": socket_scope.get("client"),
     }
 
 
-def http_scheme(outer: Scope) -> str:
-    return "https" if outer.get("scheme") in ("wss", "https") else "http"
+def http_scheme(socket_scope: Scope) -> str:
+    return "https" if socket_scope.get("scheme") in ("wss", "https") else "http"
 
 
 def _request_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """The headers of a request, without those that it may not set (as in `fetch`, they are ignored)."""
+    """Encode the headers of a request, without those that it may not set: as in `fetch`, they are ignored."""
     accepted: dict[bytes, bytes] = {}
     for name, value in headers.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidValue(f"{name[:40]!r} is no header that HTTP could carry.", pointer="/headers")
-        lower = name.lower().encode()
-        if lower not in _IGNORED_HEADERS and not lower.startswith(_IGNORED_PREFIXES):
-            accepted[lower] = value.strip().encode("latin-1")
+        lower_name = name.lower().encode()
+        if lower_name not in _IGNORED_HEADERS and not lower_name.startswith(_IGNORED_PREFIXES):
+            accepted[lower_name] = value.strip().encode("latin-1")
     return list(accepted.items())
 
 
-# Out
+# Responses and notices
 
 
 def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     joined: dict[str, str] = {}
-    for raw, value in headers:
-        name, text = raw.lower().decode("latin-1"), value.decode("latin-1")
-        if raw.lower() not in _OMITTED_RESPONSE_HEADERS:
+    for raw_name, value in headers:
+        name, text = raw_name.lower().decode("latin-1"), value.decode("latin-1")
+        if raw_name.lower() not in _OMITTED_RESPONSE_HEADERS:
             joined[name] = f"{joined[name]}, {text}" if name in joined else text
     return _encode(_ResponseStart(number, status, joined))
 
@@ -184,7 +184,7 @@ def encode_end(number: int) -> bytes:
 
 
 def encode_error(number: int | None, code: str, message: str) -> bytes:
-    """The end of a request that failed or was cut off."""
+    """Encode the end of a request that failed or was cut off."""
     return _encode(_ErrorMessage(number, _ErrorBody(code, message)))
 
 

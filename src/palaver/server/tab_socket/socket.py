@@ -1,6 +1,6 @@
 """The WebSocket of a tab. Each request on it becomes a request to the application, with the credential of the socket.
 
-It is routed, authorized, counted and logged like any other. Its response goes through the outbox.
+That one is routed, authorized, counted and logged like any other. Its response goes through the outbox.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class TabSockets:
         await socket.wait_ended()
 
     async def _admit(self, exchange: Exchange) -> Caller:
-        """Return the caller, and count the socket as one more of theirs."""
+        """Check the handshake, count the socket and return its caller. Raises PalaverError."""
         settings = self.settings
         resolved = resolve_path(settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
         security.check_request(exchange, settings)
@@ -90,16 +90,16 @@ class TabSockets:
         return caller
 
 
-async def refuse_handshake(exchange: Exchange, answer: HttpResponse) -> None:
+async def refuse_handshake(exchange: Exchange, response: HttpResponse) -> None:
     """Answer a handshake with an HTTP response; where the ASGI server cannot, close it."""
-    exchange.status = answer.status
+    exchange.status = response.status
     if "websocket.http.response" not in (exchange.scope.get("extensions") or {}):
         await exchange.send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         return
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
     headers.append((b"x-request-id", exchange.id.encode()))
-    await exchange.send({"type": "websocket.http.response.start", "status": answer.status, "headers": headers})
-    await exchange.send({"type": "websocket.http.response.body", "body": answer.body})
+    await exchange.send({"type": "websocket.http.response.start", "status": response.status, "headers": headers})
+    await exchange.send({"type": "websocket.http.response.body", "body": response.body})
 
 
 class TabSocket:
@@ -116,26 +116,26 @@ class TabSocket:
         self._tasks: set[asyncio.Task[None]] = set()  # Including tasks of aborted requests.
         self._write_task: asyncio.Task[None] | None = None
         self._read_task: asyncio.Task[None] | None = None
-        self._is_over = self._is_leaving = self._is_closing = False
+        self._has_ended = self._is_shutting_down = self._is_closing = False
         extensions: dict[str, Any] = scope.get("extensions") or {}
         self._connection: Any = extensions.get(CONNECTION_EXTENSION)
 
     async def serve(self) -> None:
-        """Serve until either side closes it. That counts as a disconnect for its requests."""
+        """Serve until either side closes the socket. Its requests see that as a disconnect."""
         await self._send({"type": "websocket.accept"})
         if self._connection is not None:
             self._connection.on_shutdown = self._on_shutdown
         self._read_task = asyncio.get_running_loop().create_task(self._read_loop())
-        watched = self._sockets.authenticator.watch(self._caller, self._on_credential_ended)
-        subscribed = self._sockets.change_feed.subscribe(self._caller.project, self._outbox.put_change)
+        watch = self._sockets.authenticator.watch(self._caller, self._on_credential_ended)
+        subscription = self._sockets.change_feed.subscribe(self._caller.project, self._outbox.put_change)
         try:
-            with watched, subscribed:
+            with watch, subscription:
                 await asyncio.wait([self._read_task])
         finally:
-            self._is_over = True
+            self._has_ended = True
             self._read_task.cancel()
             for request in list(self._open.values()):
-                request.leave()
+                request.abort()
             self._open.clear()
             if self._write_task is not None:
                 self._write_task.cancel()
@@ -149,20 +149,20 @@ class TabSocket:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    # In
+    # Requests
 
     async def _read_loop(self) -> None:
         while (message := await self._receive())["type"] != "websocket.disconnect":
             text = message.get("text")
             try:
-                message = envelopes.decode_request(text if text is not None else "")
+                request = envelopes.decode_request(text if text is not None else "")
             except MalformedRequest as problem:
                 await self._send_error(problem.id, problem.error)
                 continue
-            if message.abort:
-                self._abort(message.id)
+            if request.abort:
+                self._abort(request.id)
             else:
-                await self._start_request(message)
+                await self._start_request(request)
 
     async def _start_request(self, message: SocketRequest) -> None:
         if message.id in self._open:
@@ -170,7 +170,7 @@ class TabSocket:
             return
         body = None if message.body is None else message.body.encode()
         try:
-            if self._is_leaving:
+            if self._is_shutting_down:
                 raise ShuttingDown("The server is stopping: ask again in a moment.")
             if len(self._open) >= MAX_OPEN_REQUESTS:
                 raise RateLimited(f"A socket may have {MAX_OPEN_REQUESTS} requests open: wait for one of them to end.")
@@ -190,16 +190,16 @@ class TabSocket:
         try:
             await self._sockets.app(scope, request.receive, request.send)
         except Exception as error:
-            # Already logged by the application. Its headers are sent, so it can only be cut off.
+            # Already logged by the application. The headers are sent, so the response can only be cut off.
             log.debug("An answer on a socket broke off: %r", error)
-        if not request.left.is_set():
+        if not request.ended.is_set():
             request.fail("interrupted", "The answer broke off.")
 
     def _abort(self, number: int) -> None:
-        """Abort a request, unless it has ended: the messages may have crossed."""
+        """Abort a request; it may have ended before the message arrived."""
         request = self._open.pop(number, None)
         if request is not None:
-            request.leave()
+            request.abort()
             self._close_if_done()
 
     def _on_request_ended(self, number: int) -> None:
@@ -209,10 +209,10 @@ class TabSocket:
     async def _send_error(self, number: int | None, error: PalaverError) -> None:
         await self._outbox.put_message(envelopes.encode_error(number, error.code, error.message))
 
-    # Out
+    # Messages to the page
 
     def _wake(self) -> None:
-        if self._write_task is None and not self._is_over:
+        if self._write_task is None and not self._has_ended:
             self._write_task = asyncio.get_running_loop().create_task(self._write_loop())
 
     async def _write_loop(self) -> None:
@@ -224,20 +224,20 @@ class TabSocket:
         except TimeoutError:
             self._abort_connection()  # The client reads nothing.
         except (OSError, RuntimeError):
-            pass  # Disconnected: reading will tell.
+            pass  # Disconnected: the read loop ends, too.
 
-    # The end
+    # Closing
 
     def _on_credential_ended(self) -> None:
         self._close(_POLICY_VIOLATION, "unauthorized")
 
     def _on_shutdown(self) -> None:
-        """The server stops: open requests may end, no other starts."""
-        self._is_leaving = True
+        """Let open requests end and start no others: the server stops."""
+        self._is_shutting_down = True
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._is_leaving and not self._open:
+        if self._is_shutting_down and not self._open:
             self._close(_SERVICE_RESTART, "the server stops")
 
     def _close(self, code: int, reason: str) -> None:
@@ -256,11 +256,11 @@ class TabSocket:
             pass
         except (OSError, RuntimeError):
             return  # Already closed.
-        self._abort_connection(after=_CLOSE_TIMEOUT_S)
+        self._abort_connection(delay_s=_CLOSE_TIMEOUT_S)
 
-    def _abort_connection(self, after: float = 0) -> None:
+    def _abort_connection(self, delay_s: float = 0) -> None:
         if self._connection is not None:
-            asyncio.get_running_loop().call_later(after, self._connection.abort)
+            asyncio.get_running_loop().call_later(delay_s, self._connection.abort)
         if self._read_task is not None:
             self._read_task.cancel()
 
@@ -268,10 +268,10 @@ class TabSocket:
 class _OpenRequest:
     """The `receive` and `send` of a request."""
 
-    __slots__ = ("_body", "_queue", "left")
+    __slots__ = ("_body", "_queue", "ended")
 
     def __init__(self, queue: ResponseQueue, body: bytes) -> None:
-        self.left = asyncio.Event()
+        self.ended = asyncio.Event()
         """Set when the response is complete or aborted."""
         self._queue = queue
         self._body: bytes | None = body
@@ -280,26 +280,26 @@ class _OpenRequest:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await self.left.wait()
+        await self.ended.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        if self.left.is_set():
+        if self.ended.is_set():
             return
         if message["type"] == "http.response.start":
             self._queue.open(message["status"], message["headers"])
             return
         if body := message.get("body"):
             await self._queue.put(body)
-        if not message.get("more_body", False) and not self.left.is_set():
-            self.left.set()
+        if not message.get("more_body", False) and not self.ended.is_set():
+            self.ended.set()
             self._queue.end()
 
-    def leave(self) -> None:
-        self.left.set()
+    def abort(self) -> None:
+        self.ended.set()
         self._queue.drop()
 
     def fail(self, code: str, message: str) -> None:
         """End an incomplete response with an error."""
-        self.left.set()
+        self.ended.set()
         self._queue.fail(code, message)
