@@ -182,7 +182,7 @@ async def test_new_spans_and_what_rules_score_are_told_seldom_and_at_last(
             await asyncio.sleep(0.001)
         changes.publish(change)
         last = loop.time()
-        await until(lambda: not changes._recent and not changes._slow)
+        await until(lambda: not changes._recent and not changes._recently_sent)
         await changes.stop()
         lasted = loop.time() - since
 

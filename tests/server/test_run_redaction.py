@@ -180,7 +180,7 @@ async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> 
 
 
 async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "_MAX_REMEMBERED", 2)
+    monkeypatch.setattr(recorder, "_MAX_RECENT_LOGS", 2)
     async with serving(open_database(MEMORY_URL), *FLOWS, redact=RULES) as (server, http):
         answers = [await http.post("/parrot/invoke", json=ASKED) for _ in range(3)]
         runs = [answer.headers["x-palaver-run-id"] for answer in answers]

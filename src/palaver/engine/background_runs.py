@@ -57,11 +57,11 @@ class RunQueue:
 
     async def enqueue(self, workflow: Workflow, call: Call, origin: Origin, run_id: str | None = None) -> RunStarted:
         """Enqueue a run. It is durable when this returns."""
-        prepared, started = self._engine.prepare(workflow, call, run_id)
+        prepared_call, started = self._engine.prepare(workflow, call, run_id)
         run = NewRun(
             started=started,
             workflow=workflow.description.name,
-            call=prepared,
+            call=prepared_call,
             origin=origin,
             process=None,
             status="queued",
@@ -86,14 +86,14 @@ class RunQueue:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _poll(self) -> float:
-        free = 0 if self._engine.is_draining else self._max_runs - len(self._tasks)
-        if free > 0:
-            await self._claim_runs(free)
+        free_slots = 0 if self._engine.is_draining else self._max_runs - len(self._tasks)
+        if free_slots > 0:
+            await self._claim_runs(free_slots)
         return self._poll_interval
 
-    async def _claim_runs(self, free: int) -> None:
+    async def _claim_runs(self, free_slots: int) -> None:
         for queued in await self._database.write(
-            background_runs.dequeue_runs, self._process, self._workflow_names(), free, self._now()
+            background_runs.dequeue_runs, self._process, self._workflow_names(), free_slots, self._now()
         ):
             task = asyncio.get_running_loop().create_task(self._run(queued))
             self._tasks.add(task)

@@ -30,9 +30,9 @@ class CrashRecovery:
         self._stale_claims: dict[tuple[str, str, str], float] = {}
         """Threads claimed by a run that does not exist, and since when."""
 
-    async def end_runs(self, dead: list[str]) -> None:
+    async def end_runs(self, dead_processes: list[str]) -> None:
         """Requeue or end the runs of dead processes, then remove these. Concurrent calls handle each run once."""
-        unfinished = await self._database.read(runs.list_unfinished_runs, dead) if dead else []
+        unfinished = await self._database.read(runs.list_unfinished_runs, dead_processes) if dead_processes else []
         unfinished += await self._database.read(runs.list_orphaned_runs)
         for row in unfinished:
             if await self._database.write(background_runs.requeue_run, row):
@@ -44,16 +44,16 @@ class CrashRecovery:
                 ):
                     self._tracer.add_run(facts)
         if self._on_dead is not None:
-            await self._on_dead(dead)
-        if dead:
-            await self._database.write(background_runs.remove_processes, dead)
+            await self._on_dead(dead_processes)
+        if dead_processes:
+            await self._database.write(background_runs.remove_processes, dead_processes)
 
-    async def release_threads(self, *, after: float) -> None:
-        """Release threads that are claimed by a run which never started because its process died."""
+    async def release_threads(self, *, min_age_s: float) -> None:
+        """Release threads claimed for at least `min_age_s` by a run that never started because its process died."""
         now = self._monotonic()
         claims = await self._database.read(threads.list_stale_claims)
-        self._stale_claims = {one: self._stale_claims.get(one, now) for one in claims}
-        for project, thread, run in [one for one, since in self._stale_claims.items() if now - since >= after]:
+        self._stale_claims = {claim: self._stale_claims.get(claim, now) for claim in claims}
+        for project, thread, run in [claim for claim, since in self._stale_claims.items() if now - since >= min_age_s]:
             await self._database.write(threads.release_thread, project, thread, run)
 
     def forget_claims(self) -> None:

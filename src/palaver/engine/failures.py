@@ -34,8 +34,8 @@ def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, secret
     error = _unwrap_group(error)
     if isinstance(error, PalaverError):
         status = error.status if isinstance(error, Failure) else None
-        end = RunFailed(code=error.code, message=error.message, status=status, details=error.details)
-        return sanitize_failure(end, secrets)
+        failure = RunFailed(code=error.code, message=error.message, status=status, details=error.details)
+        return sanitize_failure(failure, secrets)
     if secrets:
         log.error("The workflow %s failed (run %s).\n%s", run.name, run.id, _masked_traceback(error, secrets))
     else:
@@ -44,16 +44,16 @@ def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, secret
     return RunFailed(code=WorkflowFailed.code, message=f"{message} {_describe(error, secrets)}" if debug else message)
 
 
-def sanitize_failure(end: RunFailed, secrets: Collection[str] = ()) -> RunFailed:
+def sanitize_failure(failure: RunFailed, secrets: Collection[str] = ()) -> RunFailed:
     """Make an author's failure encodable: valid text, details that are JSON, no secrets."""
     code, message, details = (
-        json.replace_surrogates(str(end.code)),
-        json.replace_surrogates(str(end.message)),
-        _plain_details(end.details),
+        json.replace_surrogates(str(failure.code)),
+        json.replace_surrogates(str(failure.message)),
+        _plain_details(failure.details),
     )
     if secrets:
         code, message, details = secret_mask.mask_values([code, message, details], secrets)
-    return msgspec.structs.replace(end, code=code, message=message, details=details)
+    return msgspec.structs.replace(failure, code=code, message=message, details=details)
 
 
 def _masked_traceback(error: BaseException, secrets: Collection[str]) -> str:
@@ -66,18 +66,18 @@ def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) ->
     log.error("The end of run %s could not be kept: %s", run.id, error, exc_info=None if is_expected else error)
     *before, terminal = last
     code = DiskFull.code if isinstance(error, DiskFull) else Overloaded.code
-    end = RunFailed(
+    failure = RunFailed(
         seq=terminal.seq, code=code, message="The run ended, but its end could not be kept: try again later."
     )
-    return [*before, msgspec.structs.replace(end, at=getattr(terminal, "at", None))]
+    return [*before, msgspec.structs.replace(failure, at=getattr(terminal, "at", None))]
 
 
 def _unwrap_group(error: BaseException) -> BaseException:
     """Return the only exception of a (nested) exception group."""
     if not issubclass(type(error), BaseExceptionGroup):
         return error
-    inner: Sequence[BaseException] = getattr(error, "exceptions")  # noqa: B009 - typed here, unknown to the checker
-    return _unwrap_group(inner[0]) if len(inner) == 1 else error
+    exceptions: Sequence[BaseException] = getattr(error, "exceptions")  # noqa: B009 - typed here, unknown to the checker
+    return _unwrap_group(exceptions[0]) if len(exceptions) == 1 else error
 
 
 def _plain_details(details: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,8 +28,8 @@ log = logging.getLogger("palaver.run")
 HEARTBEAT_INTERVAL_S = 5.0
 DEAD_AFTER_BEATS = 5
 """Missed heartbeats after which a process counts as dead."""
-_DEAF_AFTER_BEATS = 3
-"""Heartbeats for which this process could not read the database; then the silence of others means nothing."""
+_UNREAD_AFTER_BEATS = 3
+"""After as many heartbeats without reading the database, the silence of other processes means nothing."""
 CANCEL_POLL_S, NOTIFIED_CANCEL_POLL_S = 0.25, 2.0
 """Seconds between checks for cancel requests; longer where notifications arrive."""
 
@@ -56,15 +56,15 @@ class Heartbeat:
         tracer: RunTracer | None = None,
         on_dead: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
-        at = now()
+        started_at = now()
         self._process = Process(
             id=process_id,
             kind=kind,
             host=socket.gethostname(),
             pid=os.getpid(),
             version=version,
-            started_at=at,
-            seen_at=at,
+            started_at=started_at,
+            seen_at=started_at,
         )
         self._database = database
         self._engine = engine
@@ -72,7 +72,7 @@ class Heartbeat:
         self._monotonic = monotonic
         self._interval = interval
         self._recovery = CrashRecovery(database, now=now, monotonic=monotonic, tracer=tracer, on_dead=on_dead)
-        self._last_read = -inf
+        self._last_read_at = -inf
         """When the heartbeats of other processes were last read."""
         self._heartbeats: dict[str, tuple[datetime, float]] = {}
         """For each process its last heartbeat, and when this process first saw it."""
@@ -83,11 +83,10 @@ class Heartbeat:
         """Register this process. The only server of a database treats all other servers as dead."""
         await self._database.write(background_runs.register_process, self._process)
         if only_server:
-            others = [
-                one.id for one in await self._list_processes() if one.kind == "server" and one.id != self._process.id
-            ]
+            servers = [process.id for process in await self._list_processes() if process.kind == "server"]
+            others = [process_id for process_id in servers if process_id != self._process.id]
             await self._recovery.end_runs(others)
-            await self._recovery.release_threads(after=0)
+            await self._recovery.release_threads(min_age_s=0)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._beat_loop()), loop.create_task(self._cancel_loop())]
 
@@ -105,27 +104,29 @@ class Heartbeat:
     async def beat(self) -> None:
         """Write a heartbeat, and handle processes that died."""
         await self._database.write(background_runs.record_heartbeat, self._process, self._now())
-        others = [one for one in await self._list_processes() if one.id != self._process.id]
+        others = [process for process in await self._list_processes() if process.id != self._process.id]
         now = self._monotonic()
-        if now - self._last_read > _DEAF_AFTER_BEATS * self._interval:
+        if now - self._last_read_at > _UNREAD_AFTER_BEATS * self._interval:
             self._heartbeats = {}  # The database was unreachable, or this process was suspended.
             self._recovery.forget_claims()
-        self._last_read = now
-        previous = {one.id: self._heartbeats.get(one.id, (one.seen_at, now)) for one in others}
+        self._last_read_at = now
+        previous = {other.id: self._heartbeats.get(other.id, (other.seen_at, now)) for other in others}
         self._heartbeats = {
-            one.id: (one.seen_at, now) if previous[one.id][0] != one.seen_at else previous[one.id] for one in others
+            other.id: (other.seen_at, now) if previous[other.id][0] != other.seen_at else previous[other.id]
+            for other in others
         }
+        max_silence_s = DEAD_AFTER_BEATS * self._interval
         await self._recovery.end_runs(
-            [name for name, (_, since) in self._heartbeats.items() if now - since >= DEAD_AFTER_BEATS * self._interval]
+            [process_id for process_id, (_, since) in self._heartbeats.items() if now - since >= max_silence_s]
         )
-        await self._recovery.release_threads(after=DEAD_AFTER_BEATS * self._interval)
+        await self._recovery.release_threads(min_age_s=max_silence_s)
 
     async def apply_cancel_requests(self) -> None:
         """Cancel runs of this process for which another process requested it."""
         if self._engine.active_count:
-            for run in await self._database.read(runs.list_cancel_requests, self._process.id):
-                if (alive := self._engine.find(run)) is not None:
-                    alive.cancel()
+            for run_id in await self._database.read(runs.list_cancel_requests, self._process.id):
+                if (run := self._engine.find(run_id)) is not None:
+                    run.cancel()
 
     def wake(self) -> None:
         """Check for cancel requests now."""

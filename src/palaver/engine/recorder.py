@@ -125,14 +125,14 @@ RedactorLookup = Callable[[str, str], "RunRedactor | None"]
 """Returns the redactor for a project and workflow, or None if everything is recorded."""
 
 WRITE_DELAY_S = 0.05
-"""Until events are written; the other half of a tenth of a second is for the write itself."""
+"""Delay until events are written; the other half of a tenth of a second is for the write itself."""
 RETRY_DELAY_S = 1.0
-"""Until a failed database is tried again."""
+"""Delay until a failed database is tried again."""
 _GATHER_MIN_RUNS, _GATHER_DELAY_S = 16, 0.005
 """With this many active runs, an end waits this long for others: a commit costs more than its content."""
 _MAX_LATE_ENDS = 10_000
 """Maximum number of finished runs buffered while the database is down."""
-_REMEMBER_S, _MAX_REMEMBERED = 10, 100
+_RECENT_LOG_TTL_S, _MAX_RECENT_LOGS = 10, 100
 """How long, and for how many runs, the unredacted events of ended runs are held for readers."""
 
 
@@ -156,7 +156,7 @@ class _RunEnd(NamedTuple):
     run: RecordableRun
     state: _RunState
     last: Sequence[Event]
-    durable: "asyncio.Future[None] | None"
+    waiter: "asyncio.Future[None] | None"
     """Resolved when the end is written; None if readers have seen it before."""
 
 
@@ -215,25 +215,25 @@ class Recorder:
             raise state.fault
         if self._is_handing_over and run.origin.was_queued and _is_interrupted(last) and await self._hand_over(run):
             raise RunHandedOver
-        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ends.append(_RunEnd(run, state, last, durable))
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends.append(_RunEnd(run, state, last, waiter))
         if self._write_task is None and self._gather_timer is None:
             self._gather()
-        await durable
+        await waiter
         self._forget(run)
         if state.redactor is not None:
-            self._remember(run, last)
+            self._add_recent_log(run, last)
 
     def recent_events(self, project: str, run: str) -> Sequence[Event]:
         """Return the unredacted events of a run that has just ended, if its recorded events are redacted."""
-        owner, events = self._recent_logs.get(run, (None, ()))
-        return events if owner == project else ()
+        owner_project, events = self._recent_logs.get(run, (None, ()))
+        return events if owner_project == project else ()
 
-    def _remember(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        while len(self._recent_logs) >= _MAX_REMEMBERED:
+    def _add_recent_log(self, run: RecordableRun, last: Sequence[Event]) -> None:
+        while len(self._recent_logs) >= _MAX_RECENT_LOGS:
             del self._recent_logs[next(iter(self._recent_logs))]
         self._recent_logs[run.id] = (run.origin.project, [*run.log[: last[0].seq], *last])
-        asyncio.get_running_loop().call_later(_REMEMBER_S, self._recent_logs.pop, run.id, None)
+        asyncio.get_running_loop().call_later(_RECENT_LOG_TTL_S, self._recent_logs.pop, run.id, None)
 
     def begin_handover(self) -> None:
         """Hand over background runs that are interrupted from now on to other processes."""
@@ -245,14 +245,14 @@ class Recorder:
         if self._write_task is not None:
             await asyncio.wait([self._write_task])  # It may contain events of the run, which are deleted next.
         try:
-            handed_over = await self._database.write(
+            is_handed_over = await self._database.write(
                 background_runs.hand_over_run, run.origin.project, run.id, self._process
             )
         except PalaverError:
-            handed_over = True  # The process that finds this one dead does the same.
-        if handed_over:
+            is_handed_over = True  # The process that finds this one dead does the same.
+        if is_handed_over:
             self._forget(run)
-        return handed_over
+        return is_handed_over
 
     def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Record this end, which readers have seen, as soon as the database can be written again."""
@@ -268,11 +268,11 @@ class Recorder:
             if self._write_task is not None:
                 await asyncio.wait([self._write_task])
             return
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._flush_waiters.append(written)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flush_waiters.append(waiter)
         if self._write_task is None:
-            self._write(due=True)
-        await written
+            self._write(include_events=True)
+        await waiter
 
     def _forget(self, run: RecordableRun) -> None:
         self._grown_runs.discard(run)
@@ -284,19 +284,19 @@ class Recorder:
     def _gather(self) -> None:
         """Write waiting ends: at once, or after a short delay where many runs are active."""
         if len(self._states) < _GATHER_MIN_RUNS:
-            self._write(due=False)
+            self._write(include_events=False)
         else:
             self._gather_timer = asyncio.get_running_loop().call_later(_GATHER_DELAY_S, self._write_gathered)
 
     def _write_gathered(self) -> None:
         self._gather_timer = None
         if self._write_task is None and self._ends:
-            self._write(due=False)
+            self._write(include_events=False)
 
     def _schedule(self, seconds: float | None = None) -> None:
         if self._timer is None:
-            after = self._delay if seconds is None else seconds
-            self._timer = asyncio.get_running_loop().call_later(after, self._tick)
+            delay = self._delay if seconds is None else seconds
+            self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
 
     def _back_off(self) -> None:
         """Delay the next write after a failure."""
@@ -316,20 +316,20 @@ class Recorder:
         if self._write_task is not None:
             self._is_due = True
         elif self._grown_runs or self._late_ends:
-            self._write(due=True)
+            self._write(include_events=True)
         elif self._states:
             self._schedule()
 
-    def _write(self, *, due: bool) -> None:
-        """Start writing the waiting ends and, if `due`, new events of other runs."""
+    def _write(self, *, include_events: bool) -> None:
+        """Start writing the waiting ends and, with `include_events`, new events of other runs."""
         ends, self._ends = self._ends, []
         flush_waiters: list[asyncio.Future[None]] = []
         grown: list[tuple[RecordableRun, _RunState]] = []
-        if due:
+        if include_events:
             ends, self._late_ends = ends + self._late_ends, []
             ending_runs = {end.run for end in ends}
-            alive = self._grown_runs & self._states.keys()
-            grown = [(run, state) for run in alive - ending_runs if (state := self._states[run]).fault is None]
+            recorded = self._grown_runs & self._states.keys()
+            grown = [(run, state) for run in recorded - ending_runs if (state := self._states[run]).fault is None]
             self._grown_runs.clear()
             flush_waiters, self._flush_waiters = self._flush_waiters, []
             self._is_due = False
@@ -350,7 +350,7 @@ class Recorder:
         if self._fault is not None:
             self._back_off()
         if self._flush_waiters:
-            self._write(due=True)
+            self._write(include_events=True)
         elif self._is_due:
             self._is_due = False
             self._write_if_due()
@@ -363,20 +363,21 @@ class Recorder:
         pending = grown_events + [
             (end.run, end.state, [*end.run.log[end.state.written_count : end.last[0].seq], *end.last]) for end in ends
         ]
-        new = [self._new_run(run) for run, state, _ in pending if state.is_new]
+        new_runs = [self._new_run(run) for run, state, _ in pending if state.is_new]
         batches = [
             EventBatch(run.origin.project, run.id, events, None if state.has_output else run.first_output_at)
             for run, state, events in pending
             if events and state.stores_content
         ]
         # A notification makes every other write slower, so only runs with followers are announced.
-        notified = [run.id for run, _, _ in pending if run.id in self.followed_runs or run.origin.was_queued]
+        announced = [run.id for run, _, _ in pending if run.id in self.followed_runs or run.origin.was_queued]
         try:
-            ended = [_ended_run(end) for end in ends]
+            finished = [_finished_run(end) for end in ends]
             if any(state.redactor is not None for _, state, _ in pending):
                 states = {run.id: (run, state) for run, state, _ in pending}
-                new, batches, ended = await asyncio.to_thread(_redact_batch, states, new, batches, ended)
-            await self._database.write(record_runs, new, batches, ended, self._now(), notified, self._process)
+                redacted = await asyncio.to_thread(_redact_batch, states, new_runs, batches, finished)
+                new_runs, batches, finished = redacted
+            await self._database.write(record_runs, new_runs, batches, finished, self._now(), announced, self._process)
         except PalaverError as error:
             self._handle_failure(error, ends, grown)
         except Exception as error:
@@ -385,16 +386,16 @@ class Recorder:
                 return
             for end in ends:
                 await self._write_batch([end], [])
-            for one in grown:
-                await self._write_batch([], [one])
+            for grown_run in grown:
+                await self._write_batch([], [grown_run])
         else:
             self._fault = None
             for _, state, events in pending:
                 state.is_new, state.written_count = False, state.written_count + len(events)
                 state.has_output = state.written_count > 1
             for end in ends:
-                if end.durable is not None and not end.durable.done():
-                    end.durable.set_result(None)
+                if end.waiter is not None and not end.waiter.done():
+                    end.waiter.set_result(None)
 
     def _handle_failure(
         self, error: PalaverError, ends: Sequence[_RunEnd], grown: Sequence[tuple[RecordableRun, _RunState]]
@@ -404,10 +405,10 @@ class Recorder:
             log.error("Runs cannot be recorded: %s", error)
         self._fault = error
         self._grown_runs.update(run for run, _ in grown)
-        self._late_ends += [end for end in ends if end.durable is None]
+        self._late_ends += [end for end in ends if end.waiter is None]
         for end in ends:
-            if end.durable is not None and not end.durable.done():
-                end.durable.set_exception(error)
+            if end.waiter is not None and not end.waiter.done():
+                end.waiter.set_exception(error)
 
     async def _give_up(self, error: Exception, run: RecordableRun, state: _RunState, ends: Sequence[_RunEnd]) -> None:
         """Stop recording a run whose content the database refuses. What was recorded before stays."""
@@ -417,8 +418,8 @@ class Recorder:
         with suppress(Exception):
             await self._database.write(interrupt_run, run.origin.project, run.id, self._now())
         for end in ends:
-            if end.durable is not None and not end.durable.done():
-                end.durable.set_exception(state.fault)
+            if end.waiter is not None and not end.waiter.done():
+                end.waiter.set_exception(state.fault)
 
     def _new_run(self, run: RecordableRun) -> NewRun:
         return NewRun(
@@ -450,27 +451,27 @@ def _complete_items(events: Sequence[Event], state: _RunState) -> Sequence[Event
 
 def _redact_batch(
     states: Mapping[str, tuple[RecordableRun, _RunState]],
-    new: Sequence[NewRun],
+    new_runs: Sequence[NewRun],
     batches: Sequence[EventBatch],
-    ended: Sequence[FinishedRun],
+    finished_runs: Sequence[FinishedRun],
 ) -> tuple[list[NewRun], list[EventBatch], list[FinishedRun]]:
     """Redact a batch before it is written; runs in a thread. Readers still see everything."""
 
-    def redactor(name: str) -> "RunRedactor | None":
-        run, state = states[name]
+    def redactor_of(run_id: str) -> "RunRedactor | None":
+        run, state = states[run_id]
         if state.redactor is not None and not state.redactor.has_seen_request:
             state.redactor.redact_call(run.call)  # What is redacted in the call is redacted in the reply as well.
         return state.redactor
 
     return (
-        [one if (r := states[one.started.run_id][1].redactor) is None else r.redact_new_run(one) for one in new],
+        [new if (r := states[new.started.run_id][1].redactor) is None else r.redact_new_run(new) for new in new_runs],
         [
-            one if (r := redactor(one.run)) is None else replace(one, events=r.redact_events(one.events))
-            for one in batches
+            batch if (r := redactor_of(batch.run)) is None else replace(batch, events=r.redact_events(batch.events))
+            for batch in batches
         ],
         [
-            one if (r := redactor(one.started.run_id)) is None else replace(one, events=r.redact_events(one.events))
-            for one in ended
+            run if (r := redactor_of(run.started.run_id)) is None else replace(run, events=r.redact_events(run.events))
+            for run in finished_runs
         ],
     )
 
@@ -479,7 +480,7 @@ def _is_interrupted(last: Sequence[Event]) -> bool:
     return isinstance(last[-1], RunFinished) and last[-1].finish == "interrupted"
 
 
-def _ended_run(end: _RunEnd) -> FinishedRun:
+def _finished_run(end: _RunEnd) -> FinishedRun:
     run = end.run
     events = [*run.log[: end.last[0].seq], *end.last]
     return FinishedRun(

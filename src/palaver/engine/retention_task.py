@@ -11,7 +11,7 @@ from palaver.storage import retention
 from palaver.storage.database import Database
 from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans import retention as span_retention
-from palaver.storage.testsets import imports as testset_sweeping
+from palaver.storage.testsets import imports as testset_imports
 
 log = logging.getLogger("palaver.storage")
 
@@ -37,7 +37,7 @@ class RetentionTask:
         self._run_days = run_days
         self._spans = spans
         self._now = now
-        self._every = interval
+        self._interval = interval
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class RetentionTask:
         now = self._now()
         await self._delete_all(retention.delete_old_files, now)
         await self._database.write(retention.delete_old_responses, now)
-        await testset_sweeping.sweep_dead_imports(self._database, now)
+        await testset_imports.sweep_dead_imports(self._database, now)
         if self._run_days:
             await self._delete_all(retention.delete_old_runs, now - timedelta(days=self._run_days))
         await self._delete_spans(now.date())
@@ -70,17 +70,17 @@ class RetentionTask:
         for before, project in await self._database.read(span_retention.list_expired, self._spans, today):
             await self._delete_all(span_retention.delete_before, before, project)
         if self._spans.bytes:
-            first = await self._database.read(span_days.first_day_within, self._spans.bytes)
-            if first is not None:
-                await self._delete_all(span_retention.delete_before, first)
+            first_day = await self._database.read(span_days.first_day_within, self._spans.bytes)
+            if first_day is not None:
+                await self._delete_all(span_retention.delete_before, first_day)
 
-    async def _delete_all(self, work: Callable[..., int], *args: object) -> None:
-        while await self._database.write(work, *args):  # noqa: ASYNC110 - in batches
+    async def _delete_all(self, delete_batch: Callable[..., int], *args: object) -> None:
+        while await self._database.write(delete_batch, *args):  # noqa: ASYNC110 - in batches
             await asyncio.sleep(0)  # Let other writers in.
 
     async def _loop(self) -> None:
         while True:
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(self._interval)
             try:
                 await self.run_once()
             except PalaverError as error:

@@ -71,7 +71,7 @@ class Run:
         "_is_producing",
         "_limits",
         "_loop",
-        "_replies",
+        "_reply_reader",
         "_requested_end",
         "_send_lock",
         "_sending",
@@ -128,9 +128,8 @@ class Run:
         self._store = services.store
         self._limits = limits
         self._grammar = Grammar(started.run_id, history=call.messages)
-        self._replies: ReplyReader | None = (
-            None  # Created by the first value that is not plain text; most chats yield none.
-        )
+        # Created by the first value that is not plain text; most chats yield none.
+        self._reply_reader: ReplyReader | None = None
         self._task: asyncio.Task[Any] | None = None
         self._is_producing = True
         self._requested_end: TerminalEvent | None = None
@@ -143,7 +142,7 @@ class Run:
         self._send_lock: asyncio.Lock | None = None  # Created when first needed.
 
     def time(self) -> datetime:
-        """The current time, never before the start of the run: the clock may have been set back since."""
+        """Return the current time, never before the start of the run: the clock may have been set back since."""
         now, started_at = self._services.now(), self.started.at
         return now if started_at is None else max(now, started_at)
 
@@ -157,7 +156,7 @@ class Run:
         self._requested_end = terminal or RunCancelled()
         self.context.cancelled = True
         if self._sending and self._unsent_from is None:
-            self._unsent_from = len(self.log)  # Makes the run's task look here after sending.
+            self._unsent_from = len(self.log)  # Makes the run's task check for this end after sending.
         self._cancel_task(_CANCEL_TRIES)
 
     def expire(self) -> None:
@@ -167,15 +166,15 @@ class Run:
 
     def note_disconnect(self) -> None:
         """Note that the client disconnected. Does not cancel the run."""
-        if (tracing := self._services.tracer) is not None:
-            tracing.on_disconnect(self)
+        if (tracer := self._services.tracer) is not None:
+            tracer.on_disconnect(self)
 
     async def wait_ended(self) -> None:
         """Wait until the last event is recorded and sent to the consumer."""
         if not self.is_over:
-            end = self._loop.create_future()
-            self._end_waiters = (*self._end_waiters, end)
-            await end
+            waiter = self._loop.create_future()
+            self._end_waiters = (*self._end_waiters, waiter)
+            await waiter
 
     async def wait_recorded(self) -> None:
         """Wait until the last event is recorded, even if the consumer has not received it yet."""
@@ -207,35 +206,35 @@ class Run:
     # The event log
 
     def _send(self, events: Sequence[Event]) -> Awaitable[None] | None:
-        """Append events and send them, in the run's task; returns what has to be awaited, if anything."""
+        """Append events and send them, in the run's task. Returns an awaitable if sending has to wait."""
         self._append(events)
         if self._consumer is None:
             return None
         if self._unsent_from is not None:
-            return self._send_rest()
+            return self._send_unsent()
         self._sending = events
         sending = self._consumer(events)
         if sending is not None:
             return self._await_sending(sending)
         self._sending = ()
-        return self._send_rest() if self._unsent_from is not None else None
+        return self._send_unsent() if self._unsent_from is not None else None
 
     async def _await_sending(self, sending: Awaitable[None]) -> None:
         await sending
         self._sending = ()
         if self._unsent_from is not None:
-            await self._send_rest()
+            await self._send_unsent()
 
     def _append(self, events: Sequence[Event]) -> None:
         self.log += events
         if not self.is_finished:  # The store has the last events already, and has released the run.
-            self._note_output()
+            self._record_first_output()
             if self._store.on_events is not None:
                 self._store.on_events(self)
         if self._waiters:
             self._wake()
 
-    def _note_output(self) -> None:
+    def _record_first_output(self) -> None:
         """Set `first_output_at` at the first event after RunStarted."""
         if self.first_output_at is None and len(self.log) > 1:
             self.first_output_at = self.time()
@@ -246,15 +245,15 @@ class Run:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _send_rest(self) -> None:
-        """In the run's task: events were added while it was sending, or another task is sending."""
+    async def _send_unsent(self) -> None:
+        """Send, in the run's task, events that were added while it or another task was sending."""
         self._sending = _DEFERRED
         async with self._lock():
             await self._catch_up()
         self._sending = ()
 
     async def _flush(self) -> None:
-        """In a helper task, while the run's task is inside the workflow. Otherwise that one sends the rest itself."""
+        """Send, in a helper task, while the run's task is inside the workflow; otherwise that task sends the events."""
         async with self._lock():
             if not self._sending:
                 await self._catch_up()
@@ -282,7 +281,7 @@ class Run:
     async def drive(self, producer: Producer) -> None:
         """Run the workflow to its end. The task that awaits this becomes the run's task."""
         self._task = asyncio.current_task(self._loop)
-        leave = None if (tracing := self._services.tracer) is None else tracing.on_start(self)
+        detach_tracing = None if (tracer := self._services.tracer) is None else tracer.on_start(self)
         try:
             if (sending := self._send(self._grammar.start(self.started))) is not None:
                 await sending
@@ -293,23 +292,24 @@ class Run:
                     async with aclosing(values):
                         await self._consume(values)
                 else:
-                    await self._take_returned(await cast("Coroutine[Any, Any, object]", values))
-                if self._requested_end is None and self._replies is not None and (more := self._replies.end()):
-                    await self._feed(more)
+                    await self._process_returned(await cast("Coroutine[Any, Any, object]", values))
+                reader = self._reply_reader
+                if self._requested_end is None and reader is not None and (remaining_values := reader.end()):
+                    await self._feed(remaining_values)
             terminal = self._requested_end or self._terminal_event()
         except BaseException as error:  # Anything the author's code raises, SystemExit included, ends the run.
-            terminal = self._end_after(error)
-        if leave is not None:
-            leave()
+            terminal = self._terminal_event_after(error)
+        if detach_tracing is not None:
+            detach_tracing()
         await self._end(terminal)
 
-    def _end_after(self, error: BaseException) -> TerminalEvent:
+    def _terminal_event_after(self, error: BaseException) -> TerminalEvent:
         task = asyncio.current_task()
         assert task is not None
-        stopped = isinstance(error, asyncio.CancelledError) and task.cancelling() > 0
+        was_cancelled = isinstance(error, asyncio.CancelledError) and task.cancelling() > 0
         while task.cancelling():
             task.uncancel()
-        if self._requested_end is not None or stopped:
+        if self._requested_end is not None or was_cancelled:
             return self._requested_end or RunCancelled()
         return failure_event(error, self, debug=self._services.debug, secrets=self._secrets)
 
@@ -335,7 +335,7 @@ class Run:
                 entries += events
                 if is_silent:
                     is_silent = False
-                    self._note_output()
+                    self._record_first_output()
                 if on_events is not None:
                     on_events(self)
                 if self._waiters:
@@ -347,49 +347,49 @@ class Run:
                             await sending  # Backpressure: the workflow proceeds at the consumer's pace.
                         self._sending = ()
                     if self._unsent_from is not None:
-                        await self._send_rest()
+                        await self._send_unsent()
                         if self._requested_end is not None:
                             return
             remaining -= 1
             if remaining <= 0 or grammar.size > max_bytes:
                 remaining = await self._yield_to_loop()
 
-    async def _take_returned(self, value: object) -> None:
+    async def _process_returned(self, value: object) -> None:
         if self._requested_end is not None:
             return
         if not self.is_chat or type(value) is not str:
             await self._process_value(Returned(value))
             return
-        self._check_limits()  # Of what was emitted before.
+        self._check_limits()  # For what was emitted before.
         if (events := self._grammar.text(value)) and (sending := self._send(events)) is not None:
             await sending
 
     async def _process_value(self, value: object) -> None:
         """Process a value other than plain text of a chat: an iterable of values, or one for the reply grammar."""
-        inner = iterate_output(value, self.context)
-        if inner is not None:
-            async with aclosing(inner) as values:
+        nested_values = iterate_output(value, self.context)
+        if nested_values is not None:
+            async with aclosing(nested_values) as values:
                 await self._consume(values)
             return
-        await self._feed(self._reply_grammar().feed(value))
+        await self._feed(self._get_reply_reader().feed(value))
 
-    def _reply_grammar(self) -> ReplyReader:
-        if self._replies is None:
-            self._replies = ReplyReader(is_chat=self.is_chat, history=self.call.messages)
-        return self._replies
+    def _get_reply_reader(self) -> ReplyReader:
+        if self._reply_reader is None:
+            self._reply_reader = ReplyReader(is_chat=self.is_chat, history=self.call.messages)
+        return self._reply_reader
 
     async def _feed(self, items: Iterable[OutputValue]) -> None:
         for item in items:
-            if (events := self._events_of(item)) and (sending := self._send(events)) is not None:
+            if (events := self._feed_grammar(item)) and (sending := self._send(events)) is not None:
                 await sending
             self._check_limits()
             if self._requested_end is not None:
                 return
 
-    def _events_of(self, item: OutputValue) -> Sequence[Event]:
-        events, tracing = self._grammar.feed(item), self._services.tracer
-        if tracing is not None and events and (len(events) > 1 or type(events[0]) in TOOL_EVENTS):
-            tracing.note_tools(self, events)  # Never for a delta, which comes alone.
+    def _feed_grammar(self, item: OutputValue) -> Sequence[Event]:
+        events, tracer = self._grammar.feed(item), self._services.tracer
+        if tracer is not None and events and (len(events) > 1 or type(events[0]) in TOOL_EVENTS):
+            tracer.note_tools(self, events)  # Never for a delta, which comes alone.
         return events
 
     async def _yield_to_loop(self) -> int:
@@ -413,7 +413,7 @@ class Run:
             return sanitize_failure(terminal, self._secrets)
         if isinstance(terminal, RunCancelled):
             return terminal
-        value = self._reply_grammar().value(terminal.value)
+        value = self._get_reply_reader().value(terminal.value)
         if value is UNSET:
             return terminal if terminal.value is UNSET else msgspec.structs.replace(terminal, value=UNSET)
         self._limits.check_value(len(json.encode(value)))
@@ -437,14 +437,14 @@ class Run:
             for waiter in self._end_waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-            if self._replies is not None:
-                self.warnings = self._replies.warnings
+            if self._reply_reader is not None:
+                self.warnings = self._reply_reader.warnings
             self._services.on_end(self)
             # Others may hold the run for a while: release the connection and the state machines, and break the
             # reference cycles, which only the garbage collector could free.
             self._consumer = None
             self.context.close()
-            del self._grammar, self._replies
+            del self._grammar, self._reply_reader
 
     async def _close(self, last: Sequence[Event]) -> None:
         try:
@@ -464,13 +464,13 @@ class Run:
         """Cancel the task, again if its code ignores it; after the last try, end the run without it."""
         if not self._is_producing:
             return
-        busy = self._sending or not self.log  # Only the workflow's code is cancelled, not sending or starting.
-        if tries == 0 and not busy:
+        is_busy = self._sending or not self.log  # Only the workflow's code is cancelled, not sending or starting.
+        if tries == 0 and not is_busy:
             assert self._requested_end is not None
             log.warning("The workflow %s goes on although its run was stopped (run %s).", self.name, self.id)
             self._spawn(self._end(self._requested_end))
             return
-        if self._task is not None and (tries == 0 or not busy):
+        if self._task is not None and (tries == 0 or not is_busy):
             self._task.cancel()
         self._loop.call_later(_CANCEL_RETRY_S, self._cancel_task, max(tries - 1, 0))
 
@@ -490,7 +490,7 @@ class Run:
             return
         result: Future[None] = Future()
 
-        def take() -> None:
+        def emit() -> None:
             try:
                 self._emit_now(value)
             except Exception as error:
@@ -498,7 +498,7 @@ class Run:
             else:
                 result.set_result(None)
 
-        self._loop.call_soon_threadsafe(take)
+        self._loop.call_soon_threadsafe(emit)
         result.result()
 
     def _emit_now(self, value: object) -> None:
@@ -510,6 +510,6 @@ class Run:
             if not self._sending:
                 # The run's task is inside the workflow and cannot send; it awaits this task before it sends again.
                 self._spawn(self._flush())
-        for item in self._reply_grammar().emitted(value):
-            self._append(self._events_of(item))
+        for item in self._get_reply_reader().emitted(value):
+            self._append(self._feed_grammar(item))
         self._check_limits()

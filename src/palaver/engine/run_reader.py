@@ -1,8 +1,8 @@
 """Read, follow and cancel runs, whichever process they run in.
 
 A run that is active in this process is read from its own log; any other from the database, repeatedly until it ends. A
-process announces the growth of its runs only when asked to, since every notification slows down other writes: a
-follower asks, and polls often until the first notification arrives.
+process announces new events of a run only when a follower asks for it, since every notification slows down other
+writes; the follower polls often until the first notification arrives.
 """
 
 import asyncio
@@ -77,10 +77,10 @@ class RunWaiters:
             if not self._waiters[run]:
                 del self._waiters[run]
 
-    def wake(self, names: Collection[str]) -> None:
+    def wake(self, run_ids: Collection[str]) -> None:
         """Wake the followers of runs that grew or ended in other processes."""
-        for name in self._waiters.keys() & names:
-            for waiter in self._waiters[name]:
+        for run_id in self._waiters.keys() & run_ids:
+            for waiter in self._waiters[run_id]:
                 waiter.wake()
 
     def wake_all(self) -> None:
@@ -96,7 +96,7 @@ _START_GRACE_S, _CLOCK_SKEW_S = 2.0, 1.0
 
 
 class RunReader:
-    """All runs of a database."""
+    """Reads, follows and cancels the runs of a database."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class RunReader:
 
     async def read_log(self, project: str, run: str) -> Sequence[Event]:
         """Return all events so far."""
-        alive = self.find_active(project, run)
-        return alive.log.copy() if alive else await self._database.read(runs.read_events, project, run)
+        active = self.find_active(project, run)
+        return active.log.copy() if active else await self._database.read(runs.read_events, project, run)
 
     async def get_started_event(self, row: RunRow) -> RunStarted:
         """Return the first event; rebuilt from the row if the run has not started or its log was not recorded."""
@@ -154,20 +154,19 @@ class RunReader:
                 async for batch in batches:
                     after = batch[-1].seq
                     yield batch
-        if (
-            alive := self.find_active(project, run)
-        ) is not None:  # From the start, or because it was queued and starts here.
+        # Active here from the start, or because it was queued and has started here.
+        if (active := self.find_active(project, run)) is not None:
             with self.unread_runs.reader(run):
-                async for batch in alive.follow(after):
+                async for batch in active.follow(after):
                     yield batch
 
     async def _follow_elsewhere(self, project: str, run: str, after: int) -> AsyncGenerator[Sequence[Event]]:
         """Follow a run of another process until it ends or starts in this one."""
         with self.waiters.waiter(run) as waiter:
-            note_at, was_read = -inf, False
+            next_note_at, was_read = -inf, False
             while True:
                 try:
-                    row, batch = await self._database.read(_read_since, project, run, after)
+                    row, batch = await self._database.read(_read_row_and_events, project, run, after)
                 except Overloaded:
                     if not was_read:
                         raise
@@ -179,17 +178,17 @@ class RunReader:
                     yield batch
                 if _require_run(row, run).ended_at is not None or self.find_active(project, run) is not None:
                     return
-                if time.monotonic() >= note_at:
-                    note_at = time.monotonic() + self.unread_runs.read_note_interval
+                if time.monotonic() >= next_note_at:
+                    next_note_at = time.monotonic() + self.unread_runs.read_note_interval
                     with suppress(Overloaded, DiskFull):
                         await self._database.write(runs.set_read_at, project, run, self._now())
                 await waiter.wait()
 
     async def cancel(self, project: str, run: str) -> RunRow:
         """Cancel a run and wait until its end is recorded. A run that has ended is not changed."""
-        if (alive := self.find_active(project, run)) is not None:
-            alive.cancel()
-            await alive.wait_recorded()
+        if (active := self.find_active(project, run)) is not None:
+            active.cancel()
+            await active.wait_recorded()
             return await self.get_row(project, run)
         row = await self.get_row(project, run)
         if row.status == "queued" and await self._database.write(run_log.cancel_queued_run, project, run, self._now()):
@@ -202,14 +201,13 @@ class RunReader:
                         await waiter.wait()
         return row
 
-    async def announce_growth(self, names: Collection[str]) -> None:
+    async def announce_growth(self, run_ids: Collection[str]) -> None:
         """Start announcing the growth of these runs, as far as they are active in this process."""
-        new = [
-            name for name in names if self._engine.find(name) is not None and name not in self._recorder.followed_runs
-        ]
-        self._recorder.followed_runs.update(new)
-        if new:
-            await self._database.write(notifications.notify, "grew", new)
+        followed = self._recorder.followed_runs
+        new_ids = [run_id for run_id in run_ids if self._engine.find(run_id) is not None and run_id not in followed]
+        followed.update(new_ids)
+        if new_ids:
+            await self._database.write(notifications.notify, "grew", new_ids)
 
     async def flush(self) -> None:
         """Write everything known about runs of this process to the database."""
@@ -220,21 +218,20 @@ class RunReader:
         if self.find_active(project, run) is not None:
             await self._recorder.flush()
         result = await self._database.read(query, project, run)
-        if (
-            result is None and self._database.kind == "postgresql" and self._is_young(run)
-        ):  # Another process may have it.
+        # Another process may have started it.
+        if result is None and self._database.kind == "postgresql" and self._is_recent(run):
             for _ in range(round(_START_GRACE_S / POLL_INTERVAL_S)):
                 await asyncio.sleep(POLL_INTERVAL_S)
                 if (result := await self._database.read(query, project, run)) is not None:
                     break
         return result
 
-    def _is_young(self, run: str) -> bool:
+    def _is_recent(self, run: str) -> bool:
         created_ms, now = id_timestamp_ms(run), self._now().timestamp()
         return created_ms is not None and abs(now - created_ms / 1000) < _START_GRACE_S + _CLOCK_SKEW_S
 
 
-def _read_since(db: Connection, project: str, run: str, after: int) -> tuple[RunRow | None, Sequence[Event]]:
+def _read_row_and_events(db: Connection, project: str, run: str, after: int) -> tuple[RunRow | None, Sequence[Event]]:
     """Read the row and then the events, in this order, so that the log of an ended run is complete."""
     return runs.get_run(db, project, run), runs.read_events(db, project, run, after)
 

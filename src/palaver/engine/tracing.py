@@ -1,6 +1,6 @@
 """Spans of runs, and of the steps that frameworks report within them.
 
-While a run is active, only the times of its tool calls are noted, and nothing is done for a delta. Its spans are built
+While a run is active, only the times of its tool calls are recorded; deltas cost nothing. Its spans are built
 from its log afterwards, in a thread, for many runs at once. Runs never wait for that: when too much is pending, spans
 are dropped and counted.
 
@@ -138,7 +138,7 @@ class StepRecorder:
         span_sink = self._span_sink
         if span_sink is None:
             return False
-        if any(word in _letters(scope) for scope in list(span_sink.scopes) for word in step.framework):
+        if any(word in _normalize_scope(scope) for scope in list(span_sink.scopes) for word in step.framework):
             return True
         if step.kind in ("llm", "embedding"):
             for call in list(span_sink.model_calls):
@@ -164,14 +164,12 @@ def new_step_recorder(
 
 
 def _step_spans(step: Step, run: RunSpanContext, finish: str | None) -> "Sequence[Span]":
-    from palaver.traces.step_spans import (
-        build_step_spans,  # A slow import, needed only when a step has ended.
-    )
+    from palaver.traces.step_spans import build_step_spans  # A slow import, needed only when a step has ended.
 
     return build_step_spans(step, run, finish)
 
 
-def _letters(scope: str) -> str:
+def _normalize_scope(scope: str) -> str:
     """Normalize a scope: `openinference.instrumentation.openai_agents` and `openai-agents` name the same library."""
     return "".join(letter for letter in scope.lower() if letter.isalnum())
 
@@ -215,10 +213,10 @@ SpanSink = Callable[[Sequence[Span]], None]
 """Receives spans on the event loop, without blocking."""
 
 TRACE_DELAY_S = 0.1
-"""How long an ended run waits for others."""
+"""How long an ended run waits for others, whose spans are built together."""
 MAX_PENDING = 10_000
 MAX_PENDING_EVENTS = 1_000_000
-_BATCH = 200
+_BATCH_SIZE = 200
 _PAUSE_S, _PAUSE_AFTER_S = 1e-5, 2e-4
 """How long the thread sleeps, and after how much work: without sleeping it would reacquire the GIL at once."""
 
@@ -247,11 +245,11 @@ class RunTracer:
     ) -> None:
         self._sink = sink
         self._content: RecordMode = content
-        self._redaction = redact
+        self._find_redactor = redact
         self._delay = delay
         self._max_pending = max_pending
         self._max_events = max_pending_events
-        self._times: dict[str, dict[int, datetime]] = {}  # When tools were called, by run and event seq.
+        self._tool_times: dict[str, dict[int, datetime]] = {}  # When tools were called, by run and event seq.
         self._span_sinks: dict[str, RunSpanSink] = {}  # By run, if OpenTelemetry is loaded.
         self._step_recorders: dict[str, StepRecorder] = {}  # By run.
         self._disconnected_at: dict[str, datetime] = {}  # By run.
@@ -268,27 +266,27 @@ class RunTracer:
     def on_start(self, run: TracedRun) -> Callable[[], None] | None:
         """Make the run the current span and step listener of its task; returns the function that undoes this."""
         call, started = run.call, run.started
-        record, loaded = effective_record(call, self._content), sdk_bridge.is_opentelemetry_loaded()
-        if record == "off" and not loaded:
+        record, has_opentelemetry = effective_record(call, self._content), sdk_bridge.is_opentelemetry_loaded()
+        if record == "off" and not has_opentelemetry:
             return None
         loop, span_sink, listener_token = asyncio.get_running_loop(), None, None
         put = partial(self._put_threadsafe, loop, run.origin.project, run.name)
         if record != "off":
-            if loaded:
+            if has_opentelemetry:
                 secrets = [secret.reveal() for secret in call.secrets.values()]
                 span_sink = RunSpanSink(SpanOwner(run.origin.project, started.session, run.id, record, secrets), put)
                 self._span_sinks[run.id] = span_sink
             install_step_listeners()
             recorder = self._step_recorders[run.id] = new_step_recorder(run, record, put, run.time, span_sink)
             listener_token = steps.set_listener(recorder)
-        span_token = sdk_bridge.attach_run(started.trace_id, started.span_id, span_sink) if loaded else None
-        return partial(_leave, listener_token, span_token)
+        span_token = sdk_bridge.attach_run(started.trace_id, started.span_id, span_sink) if has_opentelemetry else None
+        return partial(_detach, listener_token, span_token)
 
     def note_tools(self, run: TracedRun, events: Sequence[Event]) -> None:
-        numbers = [event.seq for event in events if type(event) in TOOL_EVENTS]
-        if numbers and effective_record(run.call, self._content) != "off":
-            at = run.time()
-            self._times.setdefault(run.id, {}).update(dict.fromkeys(numbers, at))
+        tool_seqs = [event.seq for event in events if type(event) in TOOL_EVENTS]
+        if tool_seqs and effective_record(run.call, self._content) != "off":
+            called_at = run.time()
+            self._tool_times.setdefault(run.id, {}).update(dict.fromkeys(tool_seqs, called_at))
 
     def on_disconnect(self, run: TracedRun) -> None:
         """Note that the client disconnected before the end."""
@@ -297,8 +295,8 @@ class RunTracer:
 
     def on_end(self, run: TracedRun) -> None:
         """Queue the spans of a run that is over."""
-        times, span_sink = self._times.pop(run.id, {}), self._span_sinks.pop(run.id, None)
-        left_at = self._disconnected_at.pop(run.id, None)
+        times, span_sink = self._tool_times.pop(run.id, {}), self._span_sinks.pop(run.id, None)
+        disconnected_at = self._disconnected_at.pop(run.id, None)
         last, recorder = run.log[-1] if run.log else None, self._step_recorders.pop(run.id, None)
         if recorder is not None:
             recorder.close("cancelled" if isinstance(last, RunCancelled) else "interrupted")
@@ -312,7 +310,7 @@ class RunTracer:
             events=run.log,
             ended_at=last.at or run.time(),
             first_output_at=run.first_output_at,
-            disconnected_at=left_at,
+            disconnected_at=disconnected_at,
             times=times,
             reported_tools=[
                 *(() if span_sink is None else span_sink.tools),
@@ -324,25 +322,25 @@ class RunTracer:
 
     def add_run(self, facts: RunFacts) -> None:
         """Queue the spans of a run of any process."""
-        work = self._with_redaction(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
-        self._add(work, len(facts.events))
+        build = self._with_redaction(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
+        self._add(build, len(facts.events))
 
     # Building spans
 
-    def _with_redaction(self, project: str, workflow: str, work: SpanFactory) -> SpanFactory:
-        """Wrap `work` with the redaction of the workflow."""
-        redactor = None if self._redaction is None else self._redaction(project, workflow)
-        return work if redactor is None else lambda: [redactor(span) for span in work()]
+    def _with_redaction(self, project: str, workflow: str, build: SpanFactory) -> SpanFactory:
+        """Wrap `build` with the redaction of the workflow."""
+        redactor = None if self._find_redactor is None else self._find_redactor(project, workflow)
+        return build if redactor is None else lambda: [redactor(span) for span in build()]
 
-    def _put_threadsafe(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, work: SpanFactory) -> None:
-        work = self._with_redaction(project, workflow, work)
+    def _put_threadsafe(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, build: SpanFactory) -> None:
+        build = self._with_redaction(project, workflow, build)
         if is_running_loop(loop):
-            self._add(work, 1)
+            self._add(build, 1)
             return
         with suppress(RuntimeError):  # The event loop is closed.
-            loop.call_soon_threadsafe(self._add, work, 1)
+            loop.call_soon_threadsafe(self._add, build, 1)
 
-    def _add(self, work: SpanFactory, events: int) -> None:
+    def _add(self, build: SpanFactory, events: int) -> None:
         if self._pending and (
             len(self._pending) >= self._max_pending or self._pending_events + events > self._max_events
         ):
@@ -350,28 +348,28 @@ class RunTracer:
                 log.warning("Runs end faster than their traces can be kept: some are dropped.")
             self.dropped += 1
             return
-        self._pending.append(work)
+        self._pending.append(build)
         self._pending_events += events
         if self._timer is None and self._worker is None:
             self._timer = asyncio.get_running_loop().call_later(self._delay, self._start_worker)
 
     def _start_worker(self) -> None:
         self._timer = None
-        self._worker = asyncio.get_running_loop().create_task(self._work())
+        self._worker = asyncio.get_running_loop().create_task(self._worker_loop())
 
-    async def _work(self) -> None:
+    async def _worker_loop(self) -> None:
         loop = asyncio.get_running_loop()
         thread = self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="palaver-traces")
         try:
             while self._pending:
                 pending, self._pending, self._pending_events = self._pending, [], 0
-                for first in range(0, len(pending), _BATCH):
-                    spans = await loop.run_in_executor(thread, _make_spans, pending[first : first + _BATCH])
-                    self._emit(spans)
+                for start in range(0, len(pending), _BATCH_SIZE):
+                    spans = await loop.run_in_executor(thread, _build_spans, pending[start : start + _BATCH_SIZE])
+                    self._pass_to_sink(spans)
         finally:
             self._worker = None
 
-    def _emit(self, spans: Sequence[Span]) -> None:
+    def _pass_to_sink(self, spans: Sequence[Span]) -> None:
         try:
             self._sink(spans)
         except Exception:
@@ -394,7 +392,7 @@ class RunTracer:
             self._thread = None
 
 
-def _leave(listener_token: Token[steps.StepListener | None] | None, span_token: Token[Any] | None) -> None:
+def _detach(listener_token: Token[steps.StepListener | None] | None, span_token: Token[Any] | None) -> None:
     if span_token is not None:
         sdk_bridge.detach_run(span_token)
     if listener_token is not None:
@@ -402,23 +400,21 @@ def _leave(listener_token: Token[steps.StepListener | None] | None, span_token: 
 
 
 def _run_spans(facts: RunFacts, content: RecordMode) -> Sequence[Span]:
-    from palaver.traces.run_spans import (
-        build_run_spans,  # A slow import, needed only when a run has ended.
-    )
+    from palaver.traces.run_spans import build_run_spans  # A slow import, needed only when a run has ended.
 
     return build_run_spans(facts, content)
 
 
-def _make_spans(pending: Sequence[SpanFactory]) -> list[Span]:
+def _build_spans(pending: Sequence[SpanFactory]) -> list[Span]:
     """Build spans, in the thread."""
     spans: list[Span] = []
-    since = time.perf_counter()
-    for work in pending:
+    work_started_at = time.perf_counter()
+    for build in pending:
         try:
-            spans += work()
+            spans += build()
         except Exception:  # A bug in one must not lose the others.
             log.exception("The spans of a run could not be made")
-        if time.perf_counter() - since > _PAUSE_AFTER_S:
+        if time.perf_counter() - work_started_at > _PAUSE_AFTER_S:
             time.sleep(_PAUSE_S)  # Let the event loop send deltas.
-            since = time.perf_counter()
+            work_started_at = time.perf_counter()
     return spans

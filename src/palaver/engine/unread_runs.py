@@ -47,7 +47,7 @@ class UnreadRuns:
         """Watch a run whose client has disconnected. It may continue for a while, depending on `on_disconnect`."""
         self._unread_since[run] = self._monotonic()
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._watch())
+            self._task = asyncio.get_running_loop().create_task(self._watch_loop())
 
     @contextmanager
     def reader(self, run: str) -> Generator[None]:
@@ -61,11 +61,11 @@ class UnreadRuns:
                 del self._readers[run]
 
     def count_readers(self, run: Run) -> int:
-        """The number of readers in this process."""
-        starter = run.has_consumer and run not in self._unread_since
-        return self._readers.get(run.id, 0) + starter
+        """Return the number of readers in this process, including the client that started the run."""
+        has_starter = run.has_consumer and run not in self._unread_since
+        return self._readers.get(run.id, 0) + has_starter
 
-    async def _watch(self) -> None:
+    async def _watch_loop(self) -> None:
         while self._unread_since:
             await asyncio.sleep(self._poll_interval)
             for run in list(self._unread_since):
@@ -81,15 +81,15 @@ class UnreadRuns:
     def _is_due(self, run: Run) -> bool:
         if run.origin.background or run.on_disconnect == "finish":
             return False
-        short = run.on_disconnect == "cancel" and run not in self._last_notes
-        return self._monotonic() - self._unread_since[run] >= (_CANCEL_GRACE_S if short else self._seconds)
+        cancels_soon = run.on_disconnect == "cancel" and run not in self._last_notes
+        return self._monotonic() - self._unread_since[run] >= (_CANCEL_GRACE_S if cancels_soon else self._seconds)
 
     async def _is_read_elsewhere(self, run: Run) -> bool:
         try:
-            at = await self._database.read(runs.get_read_at, run.origin.project, run.id)
+            read_at = await self._database.read(runs.get_read_at, run.origin.project, run.id)
         except PalaverError:
             return True  # Unknown: check again later.
-        if at is None or at == self._last_notes.get(run):
+        if read_at is None or read_at == self._last_notes.get(run):
             return False
-        self._last_notes[run], self._unread_since[run] = at, self._monotonic()
+        self._last_notes[run], self._unread_since[run] = read_at, self._monotonic()
         return True

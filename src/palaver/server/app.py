@@ -75,8 +75,8 @@ class Server:
         self.metrics = Metrics(engine)
         runtime.telemetry.register_metrics(self.metrics)
         self._proxies = TrustedProxies(settings.trusted_proxies)
-        lock = TurnLock(database, run_reader, max_queued=settings.max_queued, timeout_s=settings.run_seconds)
-        resolver = HistoryResolver(database, run_reader, lock, history_limits=settings.history_limits, now=utc_now)
+        turn_lock = TurnLock(database, run_reader, max_queued=settings.max_queued, timeout_s=settings.run_seconds)
+        resolver = HistoryResolver(database, run_reader, turn_lock, history_limits=settings.history_limits, now=utc_now)
         self.thread_runner = ThreadRunner(registry, settings, engine, run_reader, resolver, runtime.run_queue)
         limits, queue = self.rate_limits, runtime.run_queue
         self.calls = CallHandler(
@@ -98,11 +98,11 @@ class Server:
             routes=self._routes,
             default=lambda: registry.default,
             version=VERSION,
-            since=int(time.time()),
+            started_at=int(time.time()),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. All in one coroutine: thousands of requests may be open."""
+        """Serve an ASGI connection. All in one coroutine, to save memory: thousands of requests may be open."""
         if scope["type"] != "http":
             await self._handle_other(scope, receive, send)
             return
@@ -114,10 +114,10 @@ class Server:
             resolved = resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
             route = resolved.route
             check_request(exchange, self.settings)  # After routing, which knows the format of errors; before 404.
-            need = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
+            required = required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
             exchange.authenticator = self.authenticator
-            exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._authenticate(exchange, route)
-            require_scope(need, caller)
+            exchange.caller = caller = ANONYMOUS if required == "nothing" else await self._authenticate(exchange, route)
+            require_scope(required, caller)
             self.rate_limits.count_request(caller)
             if route is None:
                 raise (unnormalized_path(exchange.path) if resolved.is_unnormalized else path_not_found(resolved.path))
@@ -138,7 +138,7 @@ class Server:
                 case "api":
                     await self._handle_api(exchange, resolved.path)
                 case "server" | "page" | "traces":
-                    await exchange.respond(await self._document(exchange, route, resolved.path))
+                    await exchange.respond(await self._document_response(exchange, route, resolved.path))
         except PalaverError as error:
             await exchange.respond(self.error_response(error, route, exchange))
         except ClientDisconnected:
@@ -155,7 +155,7 @@ class Server:
 
     def _authenticate(self, exchange: Exchange, route: RouteMatch | None) -> Awaitable[Caller]:
         if route is not None and route.endpoint.kind == "service":
-            return self.services.caller(exchange, route)  # The key may be in the body.
+            return self.services.resolve_caller(exchange, route)  # The key may be in the body.
         return self.authenticator.resolve(exchange)
 
     async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,7 +169,7 @@ class Server:
 
     # Kinds of endpoints
 
-    def _document(self, exchange: Exchange, route: RouteMatch, path: str) -> Awaitable[HttpResponse]:
+    def _document_response(self, exchange: Exchange, route: RouteMatch, path: str) -> Awaitable[HttpResponse]:
         if route.endpoint.kind == "page":
             return self.pages.response(exchange, route, path)
         if route.endpoint.kind == "traces":
@@ -194,7 +194,7 @@ class Server:
         api, scope = await self.rest_api.get(), exchange.scope
         scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.authenticator
         scope["path"] = path  # Without the prefix of a proxy.
-        await api(scope, exchange.receive, _record_status(exchange))
+        await api(scope, exchange.receive, _recording_send(exchange))
 
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in workflow_paths(workflow).items()}
@@ -257,8 +257,8 @@ class Server:
         )
 
 
-def _record_status(exchange: Exchange) -> Send:
-    """A `send` for the REST API that records the status and adds X-Request-Id."""
+def _recording_send(exchange: Exchange) -> Send:
+    """Return a `send` for the REST API that records the status and adds X-Request-Id."""
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":

@@ -39,12 +39,12 @@ class Credential(NamedTuple):
     text: str
 
 
-def read_credential(head: RequestHeaders, cookie: str) -> Credential | None:
+def read_credential(headers: RequestHeaders, cookie: str) -> Credential | None:
     """Return the credential in the headers, valid or not. Credentials in a URL are ignored.
 
     Raises ConflictingFields for two different ones.
     """
-    raw = head.raw
+    raw = headers.raw
     credentials: list[Credential] = []
     if (authorization := raw.get(b"authorization")) is not None:
         scheme, _, key = authorization.partition(b" ")
@@ -67,19 +67,19 @@ def _cookie_value(cookies: bytes, name: bytes) -> str | None:
     values = [value for cookie, _, value in pairs if cookie == name]
     if not values:
         return None
-    return _decode_text(values[0]) if len(values) == 1 else ""  # We never set it twice: accept neither.
+    return _decode_text(values[0]) if len(values) == 1 else ""  # The server never sets it twice: accept neither.
 
 
 # Cookies
 
 
 def cookie_name(settings: Settings) -> str:
-    """The name of the session cookie. Browsers accept `__Host-` only over https, for this host and all paths."""
+    """Return the name of the session cookie. Browsers accept `__Host-` only over https, for this host and all paths."""
     return "palaver" if settings.is_loopback else "__Host-palaver"
 
 
 def session_cookie(settings: Settings, value: str, *, seconds: int, scheme: str = "http") -> str:
-    """The Set-Cookie header of a session; with 0 seconds, the one that deletes it."""
+    """Return the Set-Cookie header of a session; with 0 seconds, the one that deletes it."""
     secure = "" if settings.is_loopback and scheme != "https" else "; Secure"
     return f"{cookie_name(settings)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
 
@@ -88,13 +88,13 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 CACHE_TTL_S = 2.0
-"""How far a process may lag behind changes made by others."""
+"""For how long a process may not see the changes of others."""
 MAX_CACHE_ENTRIES = 4096
 
 
 class _CacheEntry(NamedTuple, Generic[V]):
     value: V | None
-    until: float
+    expires_at: float
 
 
 class TTLCache(Generic[K, V]):
@@ -117,7 +117,7 @@ class TTLCache(Generic[K, V]):
     async def get(self, name: K) -> V | None:
         """Return the value; concurrent misses of a name load it once."""
         entry = self._entries.get(name)
-        if entry is not None and self._monotonic() < entry.until:
+        if entry is not None and self._monotonic() < entry.expires_at:
             return entry.value
         task = self._loading.get(name)
         if task is None:
@@ -126,18 +126,18 @@ class TTLCache(Generic[K, V]):
         return await asyncio.shield(task)  # A caller that is cancelled must not cancel the load for the others.
 
     async def refresh(self, names: Collection[K]) -> None:
-        """Load the missing and expired ones of `names`, together."""
+        """Load those of `names` that are missing or expired, together."""
         now = self._monotonic()
-        old = [name for name in names if (entry := self._entries.get(name)) is None or now >= entry.until]
-        if old:
-            await self._load_many(old)
+        stale = [name for name in names if (entry := self._entries.get(name)) is None or now >= entry.expires_at]
+        if stale:
+            await self._load_many(stale)
 
     def contains(self, name: K) -> bool:
         """Whether there is a value, even an expired one."""
         return name in self._entries
 
     def peek(self, name: K) -> V | None:
-        """The last value, even if it has expired."""
+        """Return the last value, even if it has expired."""
         entry = self._entries.get(name)
         return None if entry is None else entry.value
 
@@ -160,13 +160,13 @@ class TTLCache(Generic[K, V]):
                 del self._loading[name]
 
     async def _load_many(self, names: Collection[K]) -> Mapping[K, V]:
-        dropped = self._invalidations
+        invalidations_before = self._invalidations
         values = await self._load(names)
-        if dropped == self._invalidations:
-            until = self._monotonic() + CACHE_TTL_S
+        if invalidations_before == self._invalidations:
+            expires_at = self._monotonic() + CACHE_TTL_S
             for name in names:
                 self._entries.pop(name, None)  # Reinserted at the end: the first is always the oldest.
-                self._entries[name] = _CacheEntry(values.get(name), until)
+                self._entries[name] = _CacheEntry(values.get(name), expires_at)
             while len(self._entries) > self._max_entries:
                 del self._entries[next(iter(self._entries))]
         return values
@@ -182,7 +182,7 @@ SESSION_LIFETIME = timedelta(hours=12)
 _USE_WRITE_INTERVAL = timedelta(minutes=1)
 _WATCH_INTERVAL_S = 2.0
 _NEVER = datetime.min.replace(tzinfo=UTC)
-_MAX_NOTED_KEYS = 4096
+_MAX_TRACKED_KEYS = 4096
 log = logging.getLogger("palaver.server")
 
 
@@ -254,7 +254,7 @@ class Authenticator:
         return self._has_keys
 
     async def caller_of_key(self, text: str) -> Caller | None:
-        """The caller of a valid key, or None."""
+        """Return the caller of a valid key, or None."""
         parsed = api_keys.parse_key(text)
         if parsed is None:
             return None
@@ -264,7 +264,7 @@ class Authenticator:
         now = self.now()
         if key is None or not is_match or not key.is_valid(now):
             return None
-        self._note_use(key, now)
+        self._record_use(key, now)
         return Caller(key.project, key.scopes, key.id, "key")
 
     async def _caller_of_cookie(self, text: str) -> Caller | None:
@@ -276,30 +276,30 @@ class Authenticator:
         key, now = await self._keys.get(session.key), self.now()
         if key is None or now >= session.expires_at or not key.is_valid(now):
             return None
-        self._note_use(key, now)
+        self._record_use(key, now)
         return Caller(session.project, session.scopes, session.key, "session", session.hash)
 
     # Sessions
 
     async def create_session(self, caller: Caller) -> tuple[str, LoginSession]:
-        """Create a session for a key: the token, which is not stored, and the stored session."""
+        """Create a session for a key. Return its token, which is not stored, and the stored session."""
         assert caller.key is not None
-        value, now = api_keys.generate_token(secrets.randbits), self.now()
+        token, now = api_keys.generate_token(secrets.randbits), self.now()
         key = await self._keys.get(caller.key)
-        ends = now + SESSION_LIFETIME
+        expires_at = now + SESSION_LIFETIME
         if key is not None and key.expires_at is not None:
-            ends = min(ends, key.expires_at)
+            expires_at = min(expires_at, key.expires_at)
         session = LoginSession(
-            hash=api_keys.hash_secret(value),
+            hash=api_keys.hash_secret(token),
             project=caller.project,
             key=caller.key,
             scopes=caller.scopes,
             created_at=now,
-            expires_at=ends,
+            expires_at=expires_at,
         )
         await self._database.write(stored_keys.insert_session, session)
         self._sessions.invalidate(session.hash)
-        return value, session
+        return token, session
 
     async def end_session(self, caller: Caller) -> None:
         if caller.session is not None:
@@ -307,14 +307,14 @@ class Authenticator:
             self._sessions.invalidate(caller.session)
 
     async def expires_at(self, caller: Caller) -> datetime | None:
-        """When the caller's credential expires, if it does."""
+        """Return when the caller's credential expires, if it does."""
         if caller.session is not None:
             session = await self._sessions.get(caller.session)
             return session.expires_at if session else None
         key = await self._keys.get(caller.key) if caller.key else None
         return key.expires_at if key else None
 
-    # Changes
+    # Invalidation and revocation
 
     def invalidate(self, *keys: str) -> None:
         """Forget keys that were created, changed or revoked, here or in another process."""
@@ -323,12 +323,12 @@ class Authenticator:
         self._any_key.invalidate("")
 
     def invalidate_all(self) -> None:
-        """Forget all: notifications may have been missed."""
+        """Forget everything: notifications may have been missed."""
         for cache in (self._any_key, self._keys, self._sessions):
             cache.invalidate_all()
 
     async def find_revoked(self, callers: Iterable[Caller]) -> set[Caller]:
-        """Return the callers whose credential is not valid any more; without a database, by the last known rows.
+        """Return the callers whose credential is not valid any more; if the database is down, by the cached rows.
 
         Called every two seconds for all open streams, with one or two queries in all.
         """
@@ -350,13 +350,13 @@ class Authenticator:
         return key is None or not key.is_valid(now)
 
     @contextmanager
-    def watch(self, caller: Caller, end: Callable[[], object]) -> Generator[None]:
-        """Call `end` if the caller's credential becomes invalid within the block."""
+    def watch(self, caller: Caller, on_revoked: Callable[[], object]) -> Generator[None]:
+        """Call `on_revoked` if the caller's credential becomes invalid within the block."""
         if caller.key is None:
             yield
             return
         token = object()
-        self._watches[token] = caller, end
+        self._watches[token] = caller, on_revoked
         if self._watcher is None or self._watcher.done():
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
         try:
@@ -368,9 +368,9 @@ class Authenticator:
         while self._watches:
             await asyncio.sleep(_WATCH_INTERVAL_S)
             revoked = await self.find_revoked({caller for caller, _ in self._watches.values()})
-            for caller, end in list(self._watches.values()):
+            for caller, on_revoked in list(self._watches.values()):
                 if caller in revoked:
-                    end()
+                    on_revoked()
 
     async def close(self) -> None:
         """Wait for pending writes."""
@@ -380,13 +380,13 @@ class Authenticator:
 
     # The database
 
-    def _note_use(self, key: ApiKey, now: datetime) -> None:
+    def _record_use(self, key: ApiKey, now: datetime) -> None:
         """Record the use of a key, at most once a minute, in the background."""
         if now - max(key.last_used_at or _NEVER, self._use_written_at.get(key.id, _NEVER)) < _USE_WRITE_INTERVAL:
             return
         self._use_written_at.pop(key.id, None)
         self._use_written_at[key.id] = now
-        if len(self._use_written_at) > _MAX_NOTED_KEYS:
+        if len(self._use_written_at) > _MAX_TRACKED_KEYS:
             del self._use_written_at[next(iter(self._use_written_at))]
         task = asyncio.get_running_loop().create_task(self._write_use(key, now))
         self._use_writes.add(task)
@@ -410,10 +410,10 @@ class Authenticator:
 
 
 def steady_clock(wall: Callable[[], datetime], monotonic: Callable[[], float]) -> Callable[[], datetime]:
-    """A clock that never goes back: setting the wall clock back must not revive an expired key."""
-    start, since = wall(), monotonic()
+    """Return a clock that never goes back: setting the wall clock back must not revive an expired key."""
+    wall_start, monotonic_start = wall(), monotonic()
 
     def now() -> datetime:
-        return max(wall(), start + timedelta(seconds=monotonic() - since))
+        return max(wall(), wall_start + timedelta(seconds=monotonic() - monotonic_start))
 
     return now

@@ -34,8 +34,9 @@ from palaver.storage.database import Database
 from palaver.storage.runs import RunRow
 from palaver.storage.threads import repository as threads
 
-_THREAD, _ANSWER, _VARIANT, _KEY = "x-palaver-thread", "x-palaver-answer", "x-palaver-variant", idempotency.HEADER
-_NAMES = frozenset(name.encode() for name in (_THREAD, _ANSWER, _VARIANT, _KEY))
+_THREAD, _ANSWER, _VARIANT = "x-palaver-thread", "x-palaver-answer", "x-palaver-variant"
+_CALL_HEADERS = (_THREAD, _ANSWER, _VARIANT, idempotency.HEADER)
+_ENCODED_CALL_HEADERS = frozenset(name.encode() for name in _CALL_HEADERS)
 
 
 class CallHeaders(NamedTuple):
@@ -47,7 +48,7 @@ class CallHeaders(NamedTuple):
     key: str | None = None
 
     def encode_content(self) -> Sequence[bytes]:
-        """The headers that change what the call does; empty if there are none."""
+        """Encode the headers that change what the call does; empty if there are none."""
         headers = (self.thread, self.answer, self.variant)
         return [(value or "").encode() for value in headers] if any(headers) else ()
 
@@ -56,9 +57,9 @@ NO_CALL_HEADERS = CallHeaders()
 
 
 def read_call_headers(headers: RequestHeaders) -> CallHeaders:
-    if headers.raw.keys().isdisjoint(_NAMES):
+    if headers.raw.keys().isdisjoint(_ENCODED_CALL_HEADERS):
         return NO_CALL_HEADERS  # The common case, without decoding.
-    call_headers = CallHeaders(*(headers.get(name) for name in (_THREAD, _ANSWER, _VARIANT, _KEY)))
+    call_headers = CallHeaders(*(headers.get(name) for name in _CALL_HEADERS))
     if (call_headers.thread is None) != (call_headers.answer is None):
         raise ConflictingFields(f"{_THREAD} and {_ANSWER} belong together: the thread, and the message to answer.")
     if call_headers.key is not None:
@@ -67,7 +68,7 @@ def read_call_headers(headers: RequestHeaders) -> CallHeaders:
 
 
 _CallContext = AbstractAsyncContextManager[ResolvedCall]
-"""A call, while it holds the conversation that it continues."""
+"""Resolves a call, and holds the conversation that it continues."""
 
 
 class CallHandler:
@@ -142,10 +143,10 @@ class CallHandler:
                 else:
                     await self.interrupt_session(caller.project, call.workflow, call.session)
             if has_files(call.messages):
-                unresolved = await self._with_files(
-                    exchange, request, unresolved, is_copy=call_headers.thread is not None
+                unresolved = await self._resolve_files(
+                    exchange, request, unresolved, is_in_thread=call_headers.thread is not None
                 )
-            context = self._continued_call(caller, route, unresolved, call_headers)
+            context = self._call_context(caller, route, unresolved, call_headers)
             if call.background:
                 await self._answer_in_background(exchange, adapter, context or nullcontext(unresolved))
                 return
@@ -159,7 +160,7 @@ class CallHandler:
         except PalaverError as error:
             if unresolved is not None and unresolved.earlier_run is None:
                 await self._idempotency.release(unresolved)
-            await exchange.respond(_error_answer(adapter, error, stream, endpoint))
+            await exchange.respond(_encode_error(adapter, error, stream, endpoint))
 
     def _open(self, stream: RunStream, unresolved: ResolvedCall) -> None:
         stream.open(self._engine, self._registry.workflow(unresolved.call.workflow), unresolved)
@@ -169,7 +170,7 @@ class CallHandler:
             stream.protocol_request = resolved.protocol_request
             self._open(stream, resolved)
             if resolved.origin.thread is not None:
-                stream.cancels_on_disconnect = False  # The thread keeps the answer even if this client leaves.
+                stream.cancels_on_disconnect = False  # The thread keeps the answer even if this client disconnects.
             if resolved.origin.thread is not None or resolved.claim is not None:
                 await self._run_reader.flush()  # A request that finds it locked must find the run that holds it.
 
@@ -181,36 +182,36 @@ class CallHandler:
             origin = replace(resolved.origin, reading=protocol_request)
             workflow = self._registry.workflow(resolved.call.workflow)
             self._queue.start()  # Servers without lifespan events don't start it.
-            first = await self._queue.enqueue(workflow, resolved.call, origin, resolved.run_id)
-        exchange.run_id = first.run_id
-        head = adapter.response_head(first, protocol_request)
+            started = await self._queue.enqueue(workflow, resolved.call, origin, resolved.run_id)
+        exchange.run_id = started.run_id
+        head = adapter.response_head(started, protocol_request)
         if head is None:
-            await exchange.respond(background.encode_queued(first, protocol_request))
+            await exchange.respond(background.encode_queued(started, protocol_request))
             return
-        opening, encode = background.queued_stream(first, protocol_request)
-        batches = self._run_reader.follow(caller.project, first.run_id)
+        opening, encode = background.queued_stream(started, protocol_request)
+        batches = self._run_reader.follow(caller.project, started.run_id)
         with self._rate_limits.streams.slot(caller):
             stall = self._settings.stream_stall
             await replay_events(exchange, head, encode, batches, stall=stall, opening=opening)
 
     # Files and conversations
 
-    async def _with_files(
-        self, exchange: Exchange, request: HttpRequest, unresolved: ResolvedCall, *, is_copy: bool
+    async def _resolve_files(
+        self, exchange: Exchange, request: HttpRequest, unresolved: ResolvedCall, *, is_in_thread: bool
     ) -> ResolvedCall:
         """Look up the files of a call. Raises NotFound; in a thread, only files of new messages are required."""
         host, root_path = exchange.headers["host"], self._settings.root_path
         messages = file_references.resolve_file_urls(unresolved.call.messages, host=host, root_path=root_path)
-        if not is_copy and file_ids(messages):
+        if not is_in_thread and file_ids(messages):
             messages = await self._database.read(
                 file_references.require_files, unresolved.origin.project, messages, request.body
             )
         return unresolved._replace(call=replace(unresolved.call, messages=messages))
 
-    def _continued_call(
+    def _call_context(
         self, caller: Caller, route: RouteMatch, unresolved: ResolvedCall, call_headers: CallHeaders
     ) -> _CallContext | None:
-        """The call with the conversation that it continues; None for a call without one, as most are."""
+        """Return the context that resolves a call; None for a call that continues nothing, as most do."""
         return (
             self._responses_context(caller, route, unresolved)
             if call_headers is NO_CALL_HEADERS
@@ -264,17 +265,17 @@ class CallHandler:
             if (run := await self.find_active_run(project, workflow, session)) is not None:
                 await self._run_reader.cancel(project, run)
             return
-        alive = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
-        for run in alive:
+        active = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
+        for run in active:
             run.cancel()
-        for run in alive:
+        for run in active:
             await run.wait_recorded()
         if self._database.kind == "postgresql":
             for row in await self._database.read(runs.list_active_in_session, project, workflow, session):
                 await self._run_reader.cancel(project, row.id)
 
     async def find_active_run(self, project: str, workflow: str, session: str) -> str | None:
-        """The newest run of a session that is still alive, in any process."""
+        """Return the newest active run of a session, in any process."""
         if session.startswith(conversation_history.THREAD_ID_PREFIX):
             row = await self._database.read(_active_run, project, session)
             return row.id if row is not None and row.workflow == workflow else None
@@ -301,13 +302,13 @@ class CallHandler:
 
 
 def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
-    """The run that holds the lock of a thread, in any protocol."""
+    """Return the active run that holds the lock of a thread, in any protocol."""
     thread_row = threads.get_thread(db, project, thread)
     row = runs.get_run(db, project, thread_row.run) if thread_row is not None and thread_row.run is not None else None
     return row if row is not None and row.is_alive else None
 
 
-def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> HttpResponse:
+def _encode_error(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> HttpResponse:
     protocol_request = stream.protocol_request if stream is not None else None
     return with_error_headers(
         adapter.encode_error(error, protocol_request, status=error_status(error, endpoint.status_column)), error

@@ -29,7 +29,7 @@ log = logging.getLogger("palaver.server")
 _T = TypeVar("_T")
 
 POLL_INTERVAL_S, SLOW_POLL_INTERVAL_S = 2.0, 30.0
-"""The second where other processes notify us of changes."""
+"""The second one where other processes notify this one of changes."""
 _MAX_CONCURRENT_REFRESHES = 8
 
 
@@ -64,14 +64,14 @@ class ConnectionSync:
         self._wakeup = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, *, stored: bool) -> None:
-        """Serve stored connections (if `stored`), and refresh descriptions that this process has not requested yet."""
+    async def start(self, *, serves_stored: bool) -> None:
+        """Serve stored connections (if `serves_stored`), and refresh descriptions not yet requested by this process."""
         loop = asyncio.get_running_loop()
-        if stored:
+        if serves_stored:
             await self.sync()
             if not self._is_only_process:
                 self._tasks.append(loop.create_task(self._sync_loop()))
-        stale = [one for one in self._registry if isinstance(one, RemoteWorkflow) and self._needs_refresh(one)]
+        stale = [flow for flow in self._registry if isinstance(flow, RemoteWorkflow) and self._needs_refresh(flow)]
         if stale:
             self._tasks.append(loop.create_task(self._refresh_all(stale)))
 
@@ -86,23 +86,23 @@ class ConnectionSync:
         self._wakeup.set()
 
     def connection_config(self, url: str, options: connections.ConnectionOptions) -> ConnectionConfig:
-        """The definition of a connection made over HTTP; requests to it are checked against SSRF."""
+        """Build the definition of a connection made over HTTP; requests to it are guarded against SSRF."""
         from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: few servers have connections.
 
-        rules = UrlPolicy(allow_private=self._settings.allow_private_urls)
+        policy = UrlPolicy(allow_private=self._settings.allow_private_urls)
         return ConnectionConfig(
             url=url,
             is_chat=options.is_chat,
             dialect=cast("Any", options.dialect),  # An unknown one raises when called.
             model=options.model,
             timeout=options.timeout_seconds,
-            transport=lambda: GuardedTransport(rules),
+            transport=lambda: GuardedTransport(policy),
         )
 
-    async def apply_change(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Run `work`, which changes the table, and serve the result."""
+    async def apply_change(self, change: Callable[[], Awaitable[_T]]) -> _T:
+        """Run `change`, which changes the table, and serve the result."""
         async with self._lock:
-            result = await work()
+            result = await change()
             await self._sync()
             return result
 
@@ -112,21 +112,21 @@ class ConnectionSync:
             await self._sync()
 
     def list_synced(self) -> list[SyncedConnection]:
-        """All connections of this process, by name."""
+        """Return all connections of this process, sorted by name."""
         return [self._synced[name] for name in sorted(self._synced)]
 
     async def refresh(self, workflow: RemoteWorkflow) -> None:
         """Ask a service for its description again, and store it."""
-        before = workflow.checked_at
+        previous_check = workflow.checked_at
         await workflow.refresh()
-        if workflow.checked_at != before:
+        if workflow.checked_at != previous_check:
             await self._store_description(workflow)
 
     # The table
 
     async def _sync(self) -> None:
         versions = await self._database.read(connections.list_connection_versions, DEFAULT_PROJECT)
-        if versions == [one.version for one in self.list_synced()]:
+        if versions == [synced.version for synced in self.list_synced()]:
             return
         rows = await self._database.read(connections.list_connections, DEFAULT_PROJECT)
         for name in self._synced.keys() - {row.name for row in rows}:
@@ -151,10 +151,11 @@ class ConnectionSync:
         return SyncedConnection(row.version, workflow)
 
     def _update(self, current: SyncedConnection, row: StoredConnection) -> SyncedConnection:
-        service, at = _stored_service(row), row.checked_at
-        if current.workflow is not None and service is not None and at is not None and at != current.version.checked_at:
-            current.workflow.set_service(service, at)
-        return SyncedConnection(row.version, current.workflow, current.problem)
+        workflow, service, checked_at = current.workflow, _stored_service(row), row.checked_at
+        is_new = checked_at != current.version.checked_at
+        if workflow is not None and service is not None and checked_at is not None and is_new:
+            workflow.set_service(service, checked_at)
+        return SyncedConnection(row.version, workflow, current.problem)
 
     def _reject(self, row: StoredConnection, problem: str) -> SyncedConnection:
         log.warning("The connection %s is not served: %s", row.name, problem)
@@ -168,9 +169,10 @@ class ConnectionSync:
         synced, service = self._synced.get(workflow.description.name), workflow.service
         if synced is None or synced.workflow is not workflow or service is None or not workflow.reachable:
             return
-        at = workflow.checked_at or self._now()
+        checked_at = workflow.checked_at or self._now()
+        write = self._database.write
         await self.apply_change(
-            lambda: self._database.write(connections.update_evidence, DEFAULT_PROJECT, synced.version, service, at=at)
+            lambda: write(connections.update_evidence, DEFAULT_PROJECT, synced.version, service, at=checked_at)
         )
 
     # Background refresh
@@ -182,12 +184,11 @@ class ConnectionSync:
         semaphore = asyncio.Semaphore(_MAX_CONCURRENT_REFRESHES)
 
         async def refresh(workflow: RemoteWorkflow) -> None:
-            before = msgspec.json.encode(workflow.service)
+            previous_service = msgspec.json.encode(workflow.service)
             async with semaphore:
                 await workflow.refresh()
-            if (
-                msgspec.json.encode(workflow.service) != before
-            ):  # Every process asks; the first to see a change stores it.
+            # Every process asks; the first to see a change stores it.
+            if msgspec.json.encode(workflow.service) != previous_service:
                 await self._store_description(workflow)
 
         await asyncio.gather(*(self._log_errors(partial(refresh, workflow)) for workflow in workflows))
@@ -212,7 +213,7 @@ class ConnectionSync:
 
 
 def _stored_service(row: StoredConnection) -> RemoteService | None:
-    """The stored description; None if it cannot be read, so that it is requested again."""
+    """Decode the stored description; None if it cannot be decoded, so that it is requested again."""
     try:
         service = msgspec.convert(row.evidence, RemoteService)
     except msgspec.ValidationError:

@@ -247,7 +247,7 @@ class HistoryResolver:
         """Resolve a call that is answered in a thread. Open the run inside the block, as with `responses`."""
         call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, run = origin.project, unresolved.run_id or new_run_id()
-        async with self._turn_lock.held(project, thread.id, run, policy):
+        async with self._turn_lock.hold(project, thread.id, run, policy):
             turn = await self._database.read(_plan_turn, plan, project, thread.id)
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.new_messages), session=thread.id)
@@ -333,7 +333,7 @@ class HistoryResolver:
         stored_thread = await self._database.read(threads.get_thread, project, thread)
         if stored_thread is None or stored_thread.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
-        async with self._turn_lock.held(project, thread, run, workflow.options.turns):
+        async with self._turn_lock.hold(project, thread, run, workflow.options.turns):
             stored = await self._database.read(_branch_messages, project, thread)
             first_new = call.preface + len(stored)
             call, protocol_request = continue_history(call, protocol_request, stored)

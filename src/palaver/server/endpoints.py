@@ -1,7 +1,7 @@
 """Endpoints that run no workflow: health, readiness, version, status, metrics, models, inspect.
 
-GET /status (contract: job-chat, 1.1) calls the function that a workflow declares with `@chat(health=…)`. It gets two
-seconds, runs once at a time, in a thread if it is sync, and its result is cached.
+GET /status calls the function that a workflow declares with `@chat(health=…)`. It gets two seconds, runs once at a
+time, in a thread if it is sync, and its result is cached.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class LazyApi:
         return self._loading
 
     async def get(self) -> Any:
-        """The Litestar application, once it is loaded."""
+        """Return the Litestar application, once it is loaded."""
         if self._app is None:
             await asyncio.shield(self.start_loading())
         return self._app
@@ -107,14 +107,14 @@ _JSON = (("content-type", "application/json"),)
 
 
 class ServedWorkflows(NamedTuple):
-    """What these endpoints describe."""
+    """The workflows that these endpoints describe."""
 
     find: WorkflowLookup
     descriptions: Callable[[], Sequence[Description]]
     routes: Callable[[str], Mapping[str, str]]
     default: Callable[[], str | None]
     version: str
-    since: int
+    started_at: int
     """When the server started, in Unix seconds."""
 
 
@@ -127,25 +127,25 @@ def inspect_workflow(request: HttpRequest, served: ServedWorkflows) -> HttpRespo
 def list_models(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """List all chats; below `/{w}`, that one."""
     descriptions = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
-    return models_response(descriptions, served.since)
+    return models_response(descriptions, served.started_at)
 
 
 def get_model(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     if request.workflow is not None:
         served.find(request.workflow)
-    return model_response(served.find(request.parameters["model"]), served.since)
+    return model_response(served.find(request.parameters["model"]), served.started_at)
 
 
 def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
-    """GET /agent/info, for MLflow's clients."""
-    served_as = served.default() if request.workflow is None else served.find(request.workflow).name
-    document = {"name": served_as or "palaver", "use_case": "agent", "agent_api": "responses"}
+    """Answer GET /agent/info, which MLflow's clients call."""
+    name = served.default() if request.workflow is None else served.find(request.workflow).name
+    document = {"name": name or "palaver", "use_case": "agent", "agent_api": "responses"}
     return HttpResponse(status=200, headers=_JSON, body=json.encode(document))
 
 
 WORKING, NOT_WORKING = "working", "not working"
 CHECK_TIMEOUT_S = 2.0
-"""After this a check counts as failed; a later result is used for the next request."""
+"""After this time a check counts as failed; if it still returns, the next request gets its result."""
 STATUS_CACHE_S = 5.0
 _MAX_CONCURRENT_CHECKS = 8
 _MAX_STATUS_CHARS = 80
@@ -156,8 +156,8 @@ ComponentStatus = Mapping[str, str]
 
 
 class _CachedStatus(NamedTuple):
-    words: ComponentStatus
-    at: float
+    status: ComponentStatus
+    checked_at: float
 
 
 class HealthChecks:
@@ -172,9 +172,9 @@ class HealthChecks:
         self._cached: dict[str, _CachedStatus] = {}
 
     async def document(self) -> dict[str, str]:
-        """The status of each component."""
-        served = sorted(self._registry, key=lambda workflow: workflow.description.name)
-        results = await asyncio.gather(self._check_database(), *map(self._check, served))
+        """Return the status of each component."""
+        workflows = sorted(self._registry, key=lambda workflow: workflow.description.name)
+        results = await asyncio.gather(self._check_database(), *map(self._check, workflows))
         document: dict[str, str] = {}
         for status in results:  # A workflow cannot override the database's status.
             document = {**status, **document}
@@ -198,8 +198,8 @@ class HealthChecks:
         if check is None:
             return {}
         cached = self._cached.get(name)
-        if cached is not None and time.monotonic() - cached.at < STATUS_CACHE_S:
-            return cached.words
+        if cached is not None and time.monotonic() - cached.checked_at < STATUS_CACHE_S:
+            return cached.status
         task = self._running.get(name)
         if task is None:  # A check that hangs is not called twice.
             task = self._running[name] = asyncio.create_task(self._run_check(name, check))
@@ -219,10 +219,9 @@ class HealthChecks:
         return status
 
     async def _call_check(self, check: Callable[[], Any]) -> object:
-        result: object
         if inspect.iscoroutinefunction(underlying_callable(check)):
             return await check()
-        result = await self._in_thread(check)
+        result: object = await self._in_thread(check)
         return await cast("Any", result) if inspect.isawaitable(result) else result
 
     async def _in_thread(self, check: Callable[[], Any]) -> object:
@@ -249,7 +248,7 @@ class HealthChecks:
 
 
 def _component_status(name: str, result: object) -> ComponentStatus:
-    """The result of a check: a boolean or a text, or a mapping of these."""
+    """Return the status from the result of a check: a boolean or a text, or a mapping of these."""
     if isinstance(result, Mapping):
         components = list(cast("Mapping[object, object]", result).items())[:_MAX_COMPONENTS]
         return {printable(str(component), _MAX_STATUS_CHARS): _status_text(value) for component, value in components}

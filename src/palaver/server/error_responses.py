@@ -1,16 +1,12 @@
 """The table from error codes to HTTP statuses, the only one (docs/errors.md), and headers of error responses."""
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from palaver.core import json
 from palaver.core.events import Event, RunFailed
 from palaver.errors import Failure, PalaverError, RateLimited, RequestError, StaleBase, TooLarge, Unauthorized
 from palaver.protocols.agenta.request import JSON
 from palaver.protocols.base import HttpResponse
-
-if TYPE_CHECKING:
-    pass
-
 
 StatusColumn = Literal["a", "b"]
 """\"a\" is for /api, /inspect, /invoke, /run and /test, \"b\" for all other protocols, whose SDKs expect 400."""
@@ -90,7 +86,7 @@ _TOO_LARGE_STATUSES = {"body": 413, "string": 413, "url": 414, "headers": 431}
 
 
 def error_status(error: PalaverError, column: StatusColumn = "a") -> int:
-    """The status of an error before a run started."""
+    """Return the status of an error before a run started."""
     if isinstance(error, TooLarge):
         return _TOO_LARGE_STATUSES.get(error.part, 413)
     if isinstance(error, StaleBase) and error.by == "etag":
@@ -101,7 +97,7 @@ def error_status(error: PalaverError, column: StatusColumn = "a") -> int:
 
 
 def api_error_status(error: PalaverError) -> int:
-    """The same under /api, where an invalid value in the body is 422, and one in the query 400."""
+    """Return the status of an error under /api, where an invalid value in the body is 422, and one in the query 400."""
     pointer = error.pointer if isinstance(error, RequestError) else None
     if error.code == "invalid_value" and pointer is not None and not pointer.startswith("?"):
         return 422
@@ -109,7 +105,7 @@ def api_error_status(error: PalaverError) -> int:
 
 
 def final_status(last: Event, column: StatusColumn = "a") -> int:
-    """The status of a run that ended with this event; 200 for a cancelled one."""
+    """Return the status of a run that ended with this event; 200 for a cancelled one."""
     if not isinstance(last, RunFailed):
         return 200
     if last.status is not None:
@@ -125,7 +121,7 @@ def _code_status(code: str, column: StatusColumn) -> int:
 
 
 def error_headers(error: PalaverError) -> tuple[tuple[str, str], ...]:
-    """`WWW-Authenticate` and `Retry-After`, where they apply."""
+    """Return `WWW-Authenticate` or `Retry-After`, where they apply."""
     if isinstance(error, Unauthorized):
         return (("www-authenticate", "Bearer"),)
     if isinstance(error, RateLimited):
@@ -133,14 +129,14 @@ def error_headers(error: PalaverError) -> tuple[tuple[str, str], ...]:
     return (("retry-after", "1"),) if error.code in RETRYABLE_CODES else ()
 
 
-def add_headers(answer: HttpResponse, *more: tuple[str, str]) -> HttpResponse:
-    headers = (*answer.headers, *more)
-    return HttpResponse(status=answer.status, headers=headers, body=answer.body, keep_alive=answer.keep_alive)
+def add_headers(response: HttpResponse, *added: tuple[str, str]) -> HttpResponse:
+    headers = (*response.headers, *added)
+    return HttpResponse(status=response.status, headers=headers, body=response.body, keep_alive=response.keep_alive)
 
 
-def with_error_headers(answer: HttpResponse, error: PalaverError) -> HttpResponse:
+def with_error_headers(response: HttpResponse, error: PalaverError) -> HttpResponse:
     headers = error_headers(error)
-    return add_headers(answer, *headers) if headers else answer
+    return add_headers(response, *headers) if headers else response
 
 
 def json_response(status: int, document: Any) -> HttpResponse:

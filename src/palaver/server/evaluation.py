@@ -1,4 +1,4 @@
-"""The parts of evaluation that a process uses. The evaluation packages are imported on first use."""
+"""Create the evaluation workers, planner and context of a process. Slow packages are imported on first use."""
 
 import os
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 def create_runner(
     engine: Engine, database: Database, registry: Registry, settings: Settings, redaction: RedactionPolicy, process: str
 ) -> EvaluationWorker:
-    """The runner of evaluations. It uses half of the thread pool, so that requests get the rest.
+    """Create the worker that runs evaluations, on half of the thread pool: the other half is for requests.
 
-    A process without background runs runs no evaluations.
+    A process with `background_runs = 0` runs no evaluations.
     """
 
-    def make() -> "SliceRunner":
+    def make_runner() -> "SliceRunner":
         from palaver.evaluation.registry import EvaluatorRegistry
 
         evaluators = EvaluatorRegistry(registry.evaluators, served=registry.names)
@@ -42,7 +42,7 @@ def create_runner(
         database,
         process=process,
         names=registry.names,
-        make_runner=make,
+        make_runner=make_runner,
         max_cells=max(1, settings.threads // 2) if settings.background_runs else 0,
         now=utc_now,
     )
@@ -103,7 +103,7 @@ def create_evaluator_context(
     env: Mapping[str, str] = os.environ,
     allow_private: bool | None = None,
 ) -> "NetworkContext":
-    """What evaluators can reach. Without an engine, workflows can be named as judges but not called."""
+    """Create the context of evaluators. Without an engine, workflows can be named as judges but not called."""
     from palaver.evaluation.network_context import NetworkConfig, NetworkContext
 
     config = NetworkConfig(
@@ -120,8 +120,7 @@ def create_evaluator_context(
 def create_live_scorer(
     engine: Engine, database: Database, registry: Registry, settings: Settings, process: str
 ) -> LiveEvaluationWorker:
-
-    def make() -> "LiveScorer":
+    def make_scorer() -> "LiveScorer":
         from palaver.evaluation.live.scorer import LiveScorer
         from palaver.evaluation.registry import EvaluatorRegistry
 
@@ -129,5 +128,5 @@ def create_live_scorer(
         return LiveScorer(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
 
     return LiveEvaluationWorker(
-        database, process=process, make_scorer=make, draining=lambda: engine.is_draining, now=utc_now
+        database, process=process, make_scorer=make_scorer, draining=lambda: engine.is_draining, now=utc_now
     )

@@ -10,7 +10,7 @@ from palaver.storage.database import Database
 
 
 def check_exposure(settings: Settings, *, has_key: bool) -> None:
-    """Refuse to listen on a public address without a key."""
+    """Raise SettingsError for a public address without a key."""
     if not settings.is_loopback and not has_key:
         raise SettingsError(
             f"Others can reach {settings.host}, and there is no key to tell who they are:"
@@ -19,6 +19,6 @@ def check_exposure(settings: Settings, *, has_key: bool) -> None:
 
 
 def require_key_if_exposed(settings: Settings, database: Database) -> None:
-    """Refuse to listen on a public address without a key."""
+    """Raise SettingsError for a public address if the database has no valid key."""
     if not settings.is_loopback:
         check_exposure(settings, has_key=asyncio.run(database.read(stored_keys.has_valid_key, utc_now())))

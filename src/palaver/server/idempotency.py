@@ -1,4 +1,4 @@
-"""Idempotency-Key: a POST that is sent again does nothing, and gets the response of the first one.
+"""Idempotency-Key: a POST that is sent again has no effect, and gets the response of the first one.
 
 Calls claim the key under the id of their run, so that a repeated call can read that run. All other requests store
 their response with what they write, in one transaction (`server/api/conventions.py`).
@@ -28,7 +28,7 @@ from palaver.storage.runs import RunRow
 
 HEADER = "idempotency-key"
 REPLAYED_HEADER = ("idempotency-replayed", "true")
-"""Marks a response that was given before."""
+"""Marks the response to a repeated request."""
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 _MAX_ROUTE_CHARS = 200
 _RUN_START_TIMEOUT_S = 10.0
@@ -41,7 +41,7 @@ def validate_key(key: str) -> None:
 
 
 def create_claim(caller: Caller, key: str, route: str, digest: bytes, now: datetime) -> IdempotentRequest:
-    """The claim of a request. `route` is its method and path, `digest` a SHA-256 of what it sends."""
+    """Create the claim of a request. `route` is its method and path, `digest` a SHA-256 of what it sends."""
     return IdempotentRequest(
         project=caller.project,
         owner=caller.key or "",
@@ -53,7 +53,7 @@ def create_claim(caller: Caller, key: str, route: str, digest: bytes, now: datet
 
 
 async def wait_for_run(run_reader: RunReader, project: str, run: str) -> RunRow:
-    """The run that claimed a key. It may be about to start, in any process: wait until it is there."""
+    """Return the run that claimed a key. It may be about to start, in any process: wait until it is stored."""
 
     async def find() -> RunRow | None:
         try:
@@ -81,14 +81,14 @@ class IdempotentCalls:
     ) -> ResolvedCall:
         """Claim the key for a new run id; `earlier_run` is the run of an earlier request with the same `content`."""
         digest = hashlib.sha256()
-        for piece in (exchange.scope["query_string"], *content):
-            digest.update(len(piece).to_bytes(8))
-            digest.update(piece)
+        for part in (exchange.scope["query_string"], *content):
+            digest.update(len(part).to_bytes(8))
+            digest.update(part)
         route = f"{exchange.method} {exchange.path}"
         claim = create_claim(exchange.caller, key, route, digest.digest(), utc_now())
         run = new_run_id()
-        before = await self._database.write(claims.claim_for_run, claim, run)
-        return unresolved._replace(run_id=run, claim=claim, earlier_run=None if before is None else before.run)
+        earlier = await self._database.write(claims.claim_for_run, claim, run)
+        return unresolved._replace(run_id=run, claim=claim, earlier_run=None if earlier is None else earlier.run)
 
     async def release(self, unresolved: ResolvedCall) -> None:
         """Release the claim of a run that was not started, so that a retry can start it."""
@@ -96,7 +96,7 @@ class IdempotentCalls:
             await self._database.write(claims.release_claim, unresolved.claim, unresolved.run_id)
 
     async def replay(self, exchange: Exchange, adapter: Adapter, column: StatusColumn, repeated: ResolvedCall) -> None:
-        """Respond with the run of an earlier request, as far as it has come."""
+        """Respond with the run of an earlier request; if it is still active, follow it to its end."""
         project, run, protocol_request = exchange.caller.project, repeated.earlier_run, repeated.protocol_request
         assert run is not None
         row = await wait_for_run(self._run_reader, project, run)
@@ -110,8 +110,8 @@ class IdempotentCalls:
                 return
             async for _ in batches:
                 pass
-        log = await self._run_reader.read_log(project, run)
-        if not log:
+        events = await self._run_reader.read_log(project, run)
+        if not events:
             raise RunNotFound(f"What the run {run!r} said was not kept.")
-        response = adapter.encode_response(log, protocol_request, status=final_status(log[-1], column))
+        response = adapter.encode_response(events, protocol_request, status=final_status(events[-1], column))
         await exchange.respond(add_headers(response, REPLAYED_HEADER))

@@ -16,18 +16,18 @@ async def with_keep_alive(
     stop = loop.create_future() if until is None else until
     async with aclosing(chunks):
         while not stop.done():
-            read = loop.create_task(_next_chunk(chunks))
+            read_task = loop.create_task(_next_chunk(chunks))
             try:
-                while not read.done() and not stop.done():
+                while not read_task.done() and not stop.done():
                     done, _ = await asyncio.wait(
-                        [read, stop], timeout=KEEP_ALIVE_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
+                        [read_task, stop], timeout=KEEP_ALIVE_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
                     )
                     if not done:
                         yield keep_alive
             finally:
-                read.cancel()  # Does nothing if it is done.
-                await asyncio.wait([read])  # A running generator cannot be closed.
-            chunk = None if read.cancelled() else read.result()
+                read_task.cancel()  # Does nothing if it is done.
+                await asyncio.wait([read_task])  # A running generator cannot be closed.
+            chunk = None if read_task.cancelled() else read_task.result()
             if chunk is None:
                 return
             yield chunk

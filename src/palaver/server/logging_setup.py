@@ -29,20 +29,20 @@ AccessRecord = tuple[float, str, str, str, int, float, str | None]
 """End time, request id, method, path, status, duration in seconds, run id."""
 
 
-def log_access(entry: AccessRecord) -> None:
-    handler = _only_handler()
+def log_access(access: AccessRecord) -> None:
+    handler = _sole_handler()
     if handler is not None:
-        handler.add_access(entry)
+        handler.add_access(access)
     else:
-        line = _access_line(entry)
+        line = _access_line(access)
         record = logging.LogRecord(access_logger.name, logging.INFO, __file__, 0, line.message, None, None)
         fields = ("request_id", "method", "path", "status", "milliseconds", "run_id")
         record.fields = {name: value for name in fields if (value := getattr(line, name)) is not UNSET}
         access_logger.handle(record)
 
 
-def _only_handler() -> "LogHandler | None":
-    """Our handler, if access records would go nowhere else."""
+def _sole_handler() -> "LogHandler | None":
+    """Return our handler, if access records go nowhere else."""
     if access_logger.handlers or access_logger.filters or not access_logger.propagate:
         return None
     parent = access_logger.parent
@@ -69,18 +69,18 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self._pending.append(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._write()
+        self._write_pending()
         super().emit(record)
 
     def flush(self) -> None:
         self.acquire()
         try:
-            self._write()
+            self._write_pending()
         finally:
             self.release()
         super().flush()
 
-    def _write(self) -> None:
+    def _write_pending(self) -> None:
         pending, self._pending = self._pending, []
         if pending:
             lines = [_access_line(record, self._worker) for record in pending]
@@ -109,10 +109,10 @@ def _access_line(record: AccessRecord, worker: int | None = None) -> _AccessLine
     at, request_id, method, path, status, seconds, run_id = record
     milliseconds = round(seconds * 1000, 1)
     if "plv_" in path:
-        path = secret_mask.mask_secrets(path)  # Someone may put a key into a path.
+        path = secret_mask.mask_secrets(path)  # A client may have put a key into the path.
     message = f"{method} {path}  {status}  {milliseconds} ms"
     run: str | UnsetType = UNSET if run_id is None else run_id
-    prefix: int | UnsetType = UNSET if worker is None else worker
+    worker_number: int | UnsetType = UNSET if worker is None else worker
     return _AccessLine(
         _format_time(at),
         "info",
@@ -124,7 +124,7 @@ def _access_line(record: AccessRecord, worker: int | None = None) -> _AccessLine
         status,
         milliseconds,
         run,
-        prefix,
+        worker_number,
     )
 
 
@@ -172,11 +172,11 @@ class TextFormatter(logging.Formatter):
 
     def __init__(self, worker: int | None = None) -> None:
         super().__init__()
-        self._whose = _worker_prefix(worker)
+        self._prefix = _worker_prefix(worker)
 
     def format(self, record: logging.LogRecord) -> str:
         line = (
-            f"{_format_clock(int(record.created))}  {self._whose}{printable(_mask_secrets(record.getMessage()), 500)}"
+            f"{_format_clock(int(record.created))}  {self._prefix}{printable(_mask_secrets(record.getMessage()), 500)}"
         )
         if record.exc_info:
             trace = printable_lines(_mask_secrets(self.formatException(record.exc_info)))
@@ -200,9 +200,9 @@ def _mask_secrets(text: str) -> str:
 
 
 def _environment_secrets() -> set[str]:
-    """Values of environment variables with names of secrets, which libraries put into exceptions."""
-    ends = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-    return {value for name, value in os.environ.items() if name.upper().endswith(ends)}
+    """Return the values of variables that are named like secrets: libraries put them into exceptions."""
+    suffixes = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+    return {value for name, value in os.environ.items() if name.upper().endswith(suffixes)}
 
 
 def _format_time(seconds: float) -> str:
@@ -221,7 +221,7 @@ def _format_clock(seconds: int) -> str:
 
 
 def configure_logging(*, verbose: bool = False, worker: int | None = None) -> None:
-    """Log to standard error, with the number of the worker."""
+    """Log to standard error; lines of a worker contain its number."""
     root = logging.getLogger("palaver")
     root.handlers = [LogHandler(as_json=not sys.stderr.isatty(), worker=worker)]
     root.setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -23,8 +23,8 @@ class Metrics:
     def __init__(self, engine: Engine) -> None:
         registry = self._registry = CollectorRegistry()
         self._requests: dict[tuple[str, int], int] = {}
-        self._buckets = [0] * (len(_BUCKETS))
-        self._seconds = 0.0
+        self._buckets = [0] * len(_BUCKETS)
+        self._total_seconds = 0.0
         self._counters: list[tuple[str, str, Callable[[], int]]] = []
         registry.register(self)
         alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
@@ -36,7 +36,7 @@ class Metrics:
         key = route, status
         self._requests[key] = self._requests.get(key, 0) + 1
         self._buckets[bisect_left(_BUCKETS, seconds)] += 1
-        self._seconds += seconds
+        self._total_seconds += seconds
 
     def add_counter(self, name: str, description: str, count: Callable[[], int]) -> None:
         """Add a counter whose value another object holds."""
@@ -45,15 +45,15 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Called by the Prometheus registry."""
         requests = CounterMetricFamily("palaver_requests", "Requests answered.", labels=["route", "status"])
-        for (route, status), number in self._requests.items():
-            requests.add_metric([route, str(status)], number)
+        for (route, status), request_count in self._requests.items():
+            requests.add_metric([route, str(status)], request_count)
         yield requests
         for name, description, count in self._counters:
             yield CounterMetricFamily(name, description, value=count())
-        sums = [(_bucket_label(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
-        seconds = HistogramMetricFamily("palaver_request_seconds", "Time until the answer was complete.")
-        seconds.add_metric([], sums, self._seconds)
-        yield seconds
+        cumulative = [(_bucket_label(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
+        durations = HistogramMetricFamily("palaver_request_seconds", "Time until the answer was complete.")
+        durations.add_metric([], cumulative, self._total_seconds)
+        yield durations
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

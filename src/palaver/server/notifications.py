@@ -1,6 +1,6 @@
 """Notifications from other processes, and change notices to open pages and other processes.
 
-A notice only says that something changed: the page queries it. Notices may be lost, and repeated changes are
+A notice only says that something changed: the page then queries it. Notices may be lost, and repeated changes are
 throttled, but the last one is always sent.
 """
 
@@ -26,14 +26,14 @@ from palaver.storage.notifications import ALL_PROJECTS, Change, ChangeKind, Noti
 log = logging.getLogger("palaver.server")
 
 REPEAT_INTERVAL_S = 0.25
-"""Minimum time between two notices of the same object,"""
+"""Minimum time between two notices of the same object."""
 SLOW_REPEAT_INTERVAL_S = 1.0
-"""and of kinds that change all the time."""
+"""The same for kinds that change all the time."""
 _SLOW_KINDS = frozenset[ChangeKind]({"spans", "rule"})
 _BATCH_INTERVAL_S = 0.1
 """Notices to other processes are sent together: each is a transaction."""
 _MAX_RUNS_PER_PROJECT = 32
-"""Runs of a project with notices in one interval; pages also get notices of their threads."""
+"""Maximum number of runs of a project with notices in one interval; pages also get notices of their threads."""
 _KINDS = frozenset(get_args(ChangeKind))
 
 ChangeListener = Callable[[Change], None]
@@ -50,10 +50,10 @@ class ChangeFeed:
         self._tabs: dict[str, set[ChangeListener]] = {}
         self._recent: dict[_Key, Change | None] = {}
         """Objects of recent notices, each with the notice to send after the interval."""
-        self._runs: dict[str, int] = {}
+        self._recent_run_counts: dict[str, int] = {}
         self._outgoing: dict[_Key, Change] = {}
-        self._slow: dict[_Key, Change | None] = {}
-        """The same for other processes, of slow kinds."""
+        self._recently_sent: dict[_Key, Change | None] = {}
+        """The same for notices of slow kinds to other processes."""
         self._send_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -96,14 +96,14 @@ class ChangeFeed:
 
     async def stop(self) -> None:
         """Send pending notices to other processes."""
-        pending, self._slow = self._slow, {}
+        pending, self._recently_sent = self._recently_sent, {}
         for change in pending.values():
             if change is not None:
                 self._notify_processes(change)
         if self._send_task is not None:
             await asyncio.wait([self._send_task])
 
-    # This process
+    # Notices to pages
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
         merged: dict[_Key, Change] = {}
@@ -116,7 +116,7 @@ class ChangeFeed:
                 self._notify_processes(change)
 
     def _notify_tabs(self, change: Change) -> None:
-        """Send at once, or after the interval since the last notice of the same object."""
+        """Send a notice at once, or when the interval since the last one of the same object has passed."""
         if change.project != ALL_PROJECTS and change.project not in self._tabs:
             return
         key = _change_key(change)
@@ -124,16 +124,16 @@ class ChangeFeed:
             _merge(self._recent, change)
             return
         if change.kind == "run":
-            count = self._runs.get(change.project, 0)
+            count = self._recent_run_counts.get(change.project, 0)
             if count >= _MAX_RUNS_PER_PROJECT:
                 return
-            self._runs[change.project] = count + 1
+            self._recent_run_counts[change.project] = count + 1
         self._deliver(key, change)
 
     def _deliver(self, key: _Key, change: Change) -> None:
         self._recent[key] = None
-        pause = SLOW_REPEAT_INTERVAL_S if change.kind in _SLOW_KINDS else REPEAT_INTERVAL_S
-        asyncio.get_running_loop().call_later(pause, self._on_interval_end, key)
+        interval = SLOW_REPEAT_INTERVAL_S if change.kind in _SLOW_KINDS else REPEAT_INTERVAL_S
+        asyncio.get_running_loop().call_later(interval, self._on_interval_end, key)
         projects = list(self._tabs) if change.project == ALL_PROJECTS else [change.project]
         for project in projects:
             for listener in list(self._tabs.get(project, ())):
@@ -144,26 +144,26 @@ class ChangeFeed:
         if change is not None:
             self._deliver(key, change)
         elif key[1] == "run":
-            self._runs[key[0]] -= 1
-            if not self._runs[key[0]]:
-                del self._runs[key[0]]
+            self._recent_run_counts[key[0]] -= 1
+            if not self._recent_run_counts[key[0]]:
+                del self._recent_run_counts[key[0]]
 
-    # Other processes
+    # Notices to other processes
 
     def _notify_processes(self, change: Change) -> None:
         key = _change_key(change)
-        if key in self._slow:
-            self._slow[key] = change
+        if key in self._recently_sent:
+            self._recently_sent[key] = change
             return
         if change.kind in _SLOW_KINDS:
-            self._slow[key] = None
+            self._recently_sent[key] = None
             asyncio.get_running_loop().call_later(SLOW_REPEAT_INTERVAL_S, self._on_slow_interval_end, key)
         _merge(self._outgoing, change)
         if self._send_task is None:
             self._send_task = asyncio.get_running_loop().create_task(self._send_batches())
 
     def _on_slow_interval_end(self, key: _Key) -> None:
-        change = self._slow.pop(key, None)
+        change = self._recently_sent.pop(key, None)
         if change is not None:
             self._notify_processes(change)
 
@@ -185,9 +185,9 @@ def _change_key(change: Change) -> _Key:
 
 def _merge(pending: MutableMapping[_Key, Change] | MutableMapping[_Key, Change | None], change: Change) -> None:
     """Replace the pending change of an object; keep its run if the new one has none."""
-    before = pending.get(_change_key(change))
-    if before is not None and change.run is None:
-        change = change._replace(run=before.run)
+    previous = pending.get(_change_key(change))
+    if previous is not None and change.run is None:
+        change = change._replace(run=previous.run)
     pending[_change_key(change)] = change
 
 
@@ -202,7 +202,7 @@ class NotificationRouter:
         run_queue: RunQueue,
         authenticator: Authenticator,
         connection_sync: ConnectionSync,
-        changes: ChangeFeed,
+        change_feed: ChangeFeed,
         evaluation_worker: EvaluationWorker,
     ) -> None:
         self._engine = engine
@@ -211,7 +211,7 @@ class NotificationRouter:
         self._run_queue = run_queue
         self._authenticator = authenticator
         self._connection_sync = connection_sync
-        self._change_feed = changes
+        self._change_feed = change_feed
         self._evaluation_worker = evaluation_worker
         self._reply_tasks: set[asyncio.Task[None]] = set()
 
@@ -220,9 +220,9 @@ class NotificationRouter:
             case "grew":
                 self._run_reader.waiters.wake(notice.names)
             case "followed":
-                self._follow(notice)
+                self._reply_to_follower(notice)
             case "cancel":
-                self._follow(notice)  # The process that cancels it waits for its end.
+                self._reply_to_follower(notice)  # The process that cancels it waits for its end.
                 self._evaluation_worker.check_stopped()
             case "waiting":
                 self._run_queue.wake()
@@ -247,7 +247,7 @@ class NotificationRouter:
         """Wait for pending replies."""
         await asyncio.gather(*self._reply_tasks)
 
-    def _follow(self, notice: Notification) -> None:
+    def _reply_to_follower(self, notice: Notification) -> None:
         if any(self._engine.find(name) is not None for name in notice.names):
             task = asyncio.get_running_loop().create_task(self._reply(notice))
             self._reply_tasks.add(task)

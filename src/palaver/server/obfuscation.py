@@ -1,26 +1,22 @@
 """Pad the frames of streams, so that packet sizes reveal no words (OpenAI's `obfuscation` field)."""
 
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from palaver.core.events import Event, ReasoningDelta, RunStarted, TextDelta, ToolDelta
 from palaver.protocols.base import Adapter, EventEncoder
 from palaver.protocols.chat_completions import adapter as chat_completions
 from palaver.protocols.responses import adapter as responses
 
-if TYPE_CHECKING:
-    pass
-
-
 _PADDING_STEP_BYTES = 64
-"""Padded frames are a multiple of this."""
+"""The size of a padded frame is a multiple of this."""
 _PADDING_FIELD = b',"obfuscation":"'
 _PADDING_END = b'"}\n\n'
 _PADDING_OVERHEAD_BYTES = len(_PADDING_FIELD) + 1  # With the closing quote.
 
 
 def padded_adapters() -> dict[str, Adapter]:
-    """Adapters that pad their deltas, by protocol: OpenAI's two have a field for it, `obfuscation`.
+    """Return adapters that pad their deltas, by protocol: OpenAI's two have a field for it, `obfuscation`.
 
     An observer of encrypted packets then learns no words from their sizes.
     """
@@ -47,8 +43,8 @@ def pad_deltas(encoder: EventEncoder) -> EventEncoder:
     def encode(event: Event) -> bytes:
         body = encoder(event)
         if isinstance(event, TextDelta | ReasoningDelta | ToolDelta) and body.endswith(b"}\n\n"):
-            missing = -(len(body) + _PADDING_OVERHEAD_BYTES) % _PADDING_STEP_BYTES
-            return b"".join((body[:-3], _PADDING_FIELD, b"0" * missing, _PADDING_END))
+            padding_bytes = -(len(body) + _PADDING_OVERHEAD_BYTES) % _PADDING_STEP_BYTES
+            return b"".join((body[:-3], _PADDING_FIELD, b"0" * padding_bytes, _PADDING_END))
         return body
 
     return encode

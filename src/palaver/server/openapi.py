@@ -8,29 +8,29 @@ from palaver.core.descriptions import Description
 _JSON: dict[str, Any] = {"application/json": {}}
 _STREAM: dict[str, Any] = {"text/event-stream": {}}
 _ERROR: dict[str, Any] = {"description": "An error: its code and a line that says what to do.", "content": _JSON}
-_ANSWERS: dict[str, Any] = {"200": {"description": "The answer.", "content": _JSON}, "4XX": _ERROR, "5XX": _ERROR}
+_RESULTS: dict[str, Any] = {"200": {"description": "The answer.", "content": _JSON}, "4XX": _ERROR, "5XX": _ERROR}
 
 _INPUTS: dict[str, Any] = {"custom_inputs": {"type": "object"}, "parameters": {"type": "object"}}
 _TEXT_OR_ITEMS: dict[str, Any] = {"type": ["string", "array"]}
 _MESSAGES: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 
 
-def _body(**properties: Any) -> dict[str, Any]:
+def _object_schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
 _FLAG = {"type": "boolean"}
-_RESPONSES = _body(input=_TEXT_OR_ITEMS, model={"type": "string"}, stream=_FLAG, **_INPUTS)
+_RESPONSES_BODY = _object_schema(input=_TEXT_OR_ITEMS, model={"type": "string"}, stream=_FLAG, **_INPUTS)
 _PROTOCOL_OPERATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "v1/responses": ("OpenAI Responses", _RESPONSES),
-    "invocations": ("OpenAI Responses, as MLflow's clients want it", _RESPONSES),
+    "v1/responses": ("OpenAI Responses", _RESPONSES_BODY),
+    "invocations": ("OpenAI Responses, as MLflow's clients want it", _RESPONSES_BODY),
     "v1/chat/completions": (
         "Chat Completions",
-        _body(messages=_MESSAGES, model={"type": "string"}, stream=_FLAG, **_INPUTS),
+        _object_schema(messages=_MESSAGES, model={"type": "string"}, stream=_FLAG, **_INPUTS),
     ),
-    "api/chat": ("the AI SDK's UI message stream", _body(id={"type": "string"}, messages=_MESSAGES)),
+    "api/chat": ("the AI SDK's UI message stream", _object_schema(id={"type": "string"}, messages=_MESSAGES)),
 }
-"""Operations of every workflow in the protocols of others, which document the details."""
+"""Operations of every workflow in the protocols of other projects, which document the details."""
 _SERVICE_FIELDS: dict[str, Any] = {
     "api_key": {"type": ["string", "null"]},
     "stream": {"type": ["boolean", "null"]},
@@ -49,13 +49,13 @@ _CHAT_SERVICE_FIELDS: dict[str, Any] = {
 def openapi_document(
     descriptions: Iterable[Description], default: str | None, api: Any, version: str
 ) -> dict[str, Any]:
-    """The whole document. Each operation has `is_chat`; only chats have `messages` in the body of /run."""
+    """Build the whole document. Each operation has `is_chat`; only chats have `messages` in the body of /run."""
     document: dict[str, Any] = api.openapi_schema.to_schema()
     paths: dict[str, Any] = dict(document.get("paths", {}))
     components: dict[str, Any] = dict(document.get("components", {}))
     schemas = components["schemas"] = dict(components.get("schemas", {}))
     for description in descriptions:
-        bodies = _Bodies(description)
+        bodies = _RequestBodies(description)
         schemas |= bodies.definitions
         for prefix in [f"/{description.name}", *([""] if description.name == default else [])]:
             paths |= _operations(description, bodies, prefix)
@@ -64,26 +64,27 @@ def openapi_document(
     return {**document, "openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
 
-class _Bodies:
+class _RequestBodies:
     """The request bodies of a workflow. Definitions of its schemas go to the document's components."""
 
     def __init__(self, description: Description) -> None:
         self.definitions: dict[str, Any] = {}
-        inputs = self._moved(description.name, description.schemas.inputs)
-        parameters = self._moved(description.name, description.schemas.parameters)
+        inputs = self._relocate(description.name, description.schemas.inputs)
+        parameters = self._relocate(description.name, description.schemas.parameters)
         properties: dict[str, Any] = dict(inputs.get("properties", {}))
         data = {"type": "object", "properties": {"inputs": inputs, "parameters": parameters}}
-        flat: dict[str, Any] = {"inputs": inputs, "ag_config": parameters}
+        run_fields: dict[str, Any] = {"inputs": inputs, "ag_config": parameters}
         if description.is_chat:
             history = properties.pop("messages", {"type": "array", "items": {"type": "object"}})
             required = [name for name in inputs.get("required", []) if name != "messages"]
-            flat = {"messages": history, **flat, "inputs": {**inputs, "properties": properties, "required": required}}
-        self.run = {"type": "object", "properties": flat}
-        self.invoke = {"type": "object", "properties": {**flat, "parameters": parameters, "data": data}}
+            chat_inputs = {**inputs, "properties": properties, "required": required}
+            run_fields = {"messages": history, **run_fields, "inputs": chat_inputs}
+        self.run = {"type": "object", "properties": run_fields}
+        self.invoke = {"type": "object", "properties": {**run_fields, "parameters": parameters, "data": data}}
         extra_fields = _CHAT_SERVICE_FIELDS if description.is_chat else {}
         self.service = {"type": "object", "properties": {**_SERVICE_FIELDS, **extra_fields, **properties}}
 
-    def _moved(self, workflow: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _relocate(self, workflow: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         for name, definition in schema.get("$defs", {}).items():
             self.definitions[f"{workflow}.{name}"] = _relocate_references(definition, workflow)
         return _relocate_references(
@@ -97,18 +98,18 @@ def _relocate_references(schema: Any, workflow: str) -> Any:
         return [_relocate_references(item, workflow) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    moved = {key: _relocate_references(value, workflow) for key, value in cast("dict[str, Any]", schema).items()}
-    reference = moved.get("$ref")
+    relocated = {key: _relocate_references(value, workflow) for key, value in cast("dict[str, Any]", schema).items()}
+    reference = relocated.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        moved["$ref"] = f"#/components/schemas/{workflow}.{reference.removeprefix('#/$defs/')}"
-    return moved
+        relocated["$ref"] = f"#/components/schemas/{workflow}.{reference.removeprefix('#/$defs/')}"
+    return relocated
 
 
-def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[str, Any]:
+def _operations(description: Description, bodies: _RequestBodies, prefix: str) -> dict[str, Any]:
     tag = prefix.strip("/") or "default"
 
     def operation(name: str, summary: str, body: dict[str, Any] | None, *, flags: bool = True) -> dict[str, Any]:
-        operation_object: dict[str, Any] = {"operationId": f"{tag}_{name}", "summary": summary, "responses": _ANSWERS}
+        operation_object: dict[str, Any] = {"operationId": f"{tag}_{name}", "summary": summary, "responses": _RESULTS}
         if description.description:
             operation_object["description"] = description.description
         if body is not None:
@@ -130,15 +131,15 @@ def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[
 
 
 def _service_operations(description: Description, payload: dict[str, Any]) -> dict[str, Any]:
-    """Operations of a workflow as a service, always at the root."""
+    """Return the operations of a workflow as a service, always at the root."""
     name = description.name
 
-    def operation(what: str, summary: str, body: dict[str, Any] | None, content: dict[str, Any]) -> dict[str, Any]:
-        answers = {**_ANSWERS, "200": {"description": "The answer.", "content": content}}
+    def operation(suffix: str, summary: str, body: dict[str, Any] | None, content: dict[str, Any]) -> dict[str, Any]:
+        responses = {**_RESULTS, "200": {"description": "The answer.", "content": content}}
         operation_object: dict[str, Any] = {
-            "operationId": f"services_{name}{what}",
+            "operationId": f"services_{name}{suffix}",
             "summary": summary,
-            "responses": answers,
+            "responses": responses,
         }
         if body is not None:
             operation_object["requestBody"] = {"content": {"application/json": {"schema": body}}}

@@ -1,7 +1,7 @@
 """Export the spans of our own runs to an OTLP endpoint: a collector, or another server like this one.
 
-In the background: pending spans are bounded, and dropped and counted beyond that. Failed requests are retried. Spans
-that were sent to us are not exported, so nothing loops, even if the endpoint is this server.
+Spans are sent in the background. Those beyond the limit of pending bytes are dropped and counted. Failed requests are
+retried. Spans that were received over OTLP are not exported, so nothing loops, even if the endpoint is this server.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class OtlpEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configured_endpoint(settings: Settings) -> OtlpEndpoint | None:
-    """The configured endpoint, if any. Raises SettingsError, which never contains a header's value."""
+    """Return the configured endpoint, if any. Raises SettingsError, which never contains a header's value."""
     if not settings.otlp_endpoint:
         return None
     return OtlpEndpoint(
@@ -71,7 +71,7 @@ def parse_headers(text: str) -> dict[str, str]:
 
 
 def _endpoint_url(text: str) -> str:
-    """The URL to send to; without a path, OTLP's default path."""
+    """Return the URL to send to, with OTLP's default path if it has none."""
     import httpx
 
     try:
@@ -88,9 +88,9 @@ log = logging.getLogger("palaver.traces")
 SpanSink = Callable[[Sequence["Span"]], None]
 
 MAX_PENDING_BYTES = 16 * 1024 * 1024
-"""Approximate size of pending spans."""
+"""Maximum size of pending spans, approximately."""
 _REQUEST_TIMEOUT_S = 10.0
-_MAX_ANSWER_BYTES = 64 * 1024
+_MAX_RESPONSE_BYTES = 64 * 1024
 _BATCH_SPANS = 100
 """Spans per request."""
 _SPAN_OVERHEAD_BYTES = 512
@@ -105,9 +105,9 @@ class ExportTiming(msgspec.Struct, frozen=True, kw_only=True):
     batch_delay_s: float = 1.0
     """How long to collect spans for a request."""
     first_retry_s: float = 1.0
-    """Delay before the first retry; it doubles for each further one,"""
+    """Delay before the first retry; it doubles for each further one."""
     max_retry_s: float = 30.0
-    """up to this."""
+    """Maximum delay between retries."""
     give_up_s: float = 300.0
     """How long to retry a request before dropping it."""
     close_timeout_s: float = 5.0
@@ -144,12 +144,12 @@ class OtlpExporter:
         self._pending_bytes = 0
         self._batch_ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._http: httpx.AsyncClient | None = None
+        self._client: httpx.AsyncClient | None = None
         self._is_failing = False
         self._is_closing = False
         self.sent = 0
         self.dropped = 0
-        """Spans that were not sent, or rejected."""
+        """Number of spans that were not sent, or rejected."""
 
     def put(self, spans: Sequence["Span"]) -> None:
         """Queue spans; drop spans beyond the limit."""
@@ -174,18 +174,18 @@ class OtlpExporter:
         self._is_closing = True
         self._batch_ready.set()
         if self._task is not None:
-            _, late = await asyncio.wait([self._task], timeout=self._timing.close_timeout_s)
-            for task in late:
+            _, unfinished = await asyncio.wait([self._task], timeout=self._timing.close_timeout_s)
+            for task in unfinished:
                 task.cancel()
                 await asyncio.wait([task])
         if self._pending:
             self._drop(len(self._pending), "the server has stopped")
             self._pending.clear()
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
 
-    # Work
+    # Sending
 
     async def _run(self, endpoint: OtlpEndpoint) -> None:
         try:
@@ -204,10 +204,10 @@ class OtlpExporter:
         size, unsent = sum(map(_span_bytes, batch)), len(batch)
         try:
             requests = await asyncio.to_thread(_encode_requests, batch, self._redact, endpoint.wire_format)
-            lost = len(batch) - sum(request.spans for request in requests)
-            if lost:
-                self._drop(lost, "they could not be written")
-            unsent -= lost
+            lost_count = len(batch) - sum(request.spans for request in requests)
+            if lost_count:
+                self._drop(lost_count, "they could not be written")
+            unsent -= lost_count
             for request in requests:
                 await self._deliver(request, endpoint)
                 unsent -= request.spans
@@ -222,7 +222,7 @@ class OtlpExporter:
 
     async def _deliver(self, request: "EncodedRequest", endpoint: OtlpEndpoint) -> None:
         """Send a request, with retries."""
-        pause, until = self._timing.first_retry_s, time.monotonic() + self._timing.give_up_s
+        delay, deadline = self._timing.first_retry_s, time.monotonic() + self._timing.give_up_s
         while True:
             failure = await self._send(request, endpoint)
             if failure is None:
@@ -231,33 +231,33 @@ class OtlpExporter:
                 self._drop(request.spans, failure.reason)
                 return
             self._log_failure(failure.reason)
-            wait = max(failure.retry_after_s, pause * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
-            if time.monotonic() + wait > until:
+            wait = max(failure.retry_after_s, delay * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
+            if time.monotonic() + wait > deadline:
                 self._drop(request.spans, failure.reason)
                 return
             await asyncio.sleep(wait)
-            pause = min(2 * pause, self._timing.max_retry_s)
+            delay = min(2 * delay, self._timing.max_retry_s)
 
     async def _send(self, request: "EncodedRequest", endpoint: OtlpEndpoint) -> _ExportFailure | None:
         import httpx
 
         from palaver.traces.otlp import MEDIA_TYPES, rejected_span_count
 
-        http = self._http = self._http or client(headers=endpoint.headers, timeout=_REQUEST_TIMEOUT_S)
+        http = self._client = self._client or client(headers=endpoint.headers, timeout=_REQUEST_TIMEOUT_S)
         headers = {"content-type": MEDIA_TYPES[endpoint.wire_format], "content-encoding": "gzip"}
         body = b""
         try:
             async with http.stream("POST", endpoint.url, content=request.body, headers=headers) as response:
                 with suppress(PalaverError):  # Too long, or compressed; the status counts.
-                    body = await read_limited(response, _MAX_ANSWER_BYTES)
+                    body = await read_limited(response, _MAX_RESPONSE_BYTES)
         except httpx.HTTPError as error:
             return _ExportFailure(f"it cannot be reached ({type(error).__name__})", is_temporary=True)
         status = response.status_code
         if 200 <= status < 300:
             self._on_accepted(request, rejected_span_count(body, endpoint.wire_format))
             return None
-        after = _parse_retry_after(response.headers.get("retry-after", ""))
-        return _ExportFailure(f"it answered {status}", is_temporary=status in _RETRYABLE_STATUSES, retry_after_s=after)
+        delay = _parse_retry_after(response.headers.get("retry-after", ""))
+        return _ExportFailure(f"it answered {status}", is_temporary=status in _RETRYABLE_STATUSES, retry_after_s=delay)
 
     def _on_accepted(self, request: "EncodedRequest", rejected: int) -> None:
         rejected = min(rejected, request.spans)
@@ -279,11 +279,11 @@ class OtlpExporter:
             log.warning("Spans are not, or not all, sent on to the OTLP endpoint: %s.", printable(reason))
 
 
-def combine_sinks(store: SpanSink, sender: OtlpExporter) -> SpanSink:
-    """A sink that stores spans and exports them, if there is an endpoint."""
-    if sender.endpoint is None:
+def combine_sinks(store: SpanSink, exporter: OtlpExporter) -> SpanSink:
+    """Return a sink that stores spans and, if there is an endpoint, exports them."""
+    if exporter.endpoint is None:
         return store
-    put = sender.put
+    put = exporter.put
 
     def sink(spans: Sequence["Span"]) -> None:
         store(spans)
@@ -293,7 +293,7 @@ def combine_sinks(store: SpanSink, sender: OtlpExporter) -> SpanSink:
 
 
 def _encode_requests(
-    spans: Sequence["Span"], redact: Callable[["Span"], "Span"], form: "WireFormat"
+    spans: Sequence["Span"], redact: Callable[["Span"], "Span"], wire_format: "WireFormat"
 ) -> "list[EncodedRequest]":
     """Encode requests, in a thread. Spans that cannot be redacted or encoded are left out."""
     from palaver.traces.otlp import EncodedRequest, encode_requests
@@ -304,11 +304,11 @@ def _encode_requests(
             redacted.append(redact(span))
         except Exception:  # Keep the others.
             log.exception("A span could not be sent on")
-    return [EncodedRequest(gzip.compress(body, 1), count) for body, count in encode_requests(redacted, form)]
+    return [EncodedRequest(gzip.compress(body, 1), count) for body, count in encode_requests(redacted, wire_format)]
 
 
 def _parse_retry_after(retry_after: str) -> float:
-    """Seconds of a Retry-After header, which may be a date."""
+    """Return the seconds of a Retry-After header, which may be a date."""
     if retry_after.isdecimal():
         return float(retry_after[:9])
     try:
@@ -318,5 +318,5 @@ def _parse_retry_after(retry_after: str) -> float:
 
 
 def _span_bytes(span: "Span") -> int:
-    """Approximate size; called on the event loop, so it only adds up lengths."""
+    """Return the approximate size; called on the event loop, so it only adds up lengths."""
     return _SPAN_OVERHEAD_BYTES + sum(len(value) for value in span.attributes.values() if isinstance(value, str))

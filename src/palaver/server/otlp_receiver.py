@@ -1,7 +1,7 @@
 """POST /v1/traces: the OTLP receiver. Responses are in the encoding of the request.
 
-200 means that the spans are stored. A temporary failure is 503, after which exporters retry; spans that can never be
-stored are reported in a 200 (partial success), so that they don't.
+200 means that the spans are stored. A temporary failure is 503, after which exporters retry. Spans that can never be
+stored are reported in a 200 (partial success), so that exporters don't retry.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _RPC_CODES: Mapping[int, int] = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 429: 8, 500: 13, 503: 14}
 """google.rpc.Code by HTTP status."""
 _INVALID_ARGUMENT = 3
-"""All other statuses."""
+"""The code for all other statuses."""
 
 
 class OtlpReceiver:
@@ -45,7 +45,7 @@ class OtlpReceiver:
         from palaver.traces.otlp.decompression import RequestLimits
 
         media_type = exchange.headers.get("content-type", "")
-        form = parse_media_type(media_type)
+        wire_format = parse_media_type(media_type)
         self._writer.check_capacity()
         settings = self._settings
         limits = RequestLimits(
@@ -65,11 +65,11 @@ class OtlpReceiver:
             ingested = await self._writer.run_in_thread(self._decoder.decode, trace_request, limits)
         del trace_request, body  # Free the memory while the spans wait to be written.
         try:
-            unwritten = await self._writer.write(ingested.rows)
+            unwritten_count = await self._writer.write(ingested.rows)
         except DiskFull as error:
             raise Overloaded(error.message) from None  # Exporters retry after a 503 only.
-        rejected = [*ingested.rejected, *(RejectedSpan(0, "a span could not be kept") for _ in range(unwritten))]
-        return _otlp_answer(200, encode_response(rejected, form), form)
+        rejected = [*ingested.rejected, *(RejectedSpan(0, "a span could not be kept") for _ in range(unwritten_count))]
+        return _otlp_response(200, encode_response(rejected, wire_format), wire_format)
 
     async def close(self) -> None:
         """Write pending spans, and stop the threads and processes."""
@@ -80,28 +80,29 @@ class OtlpReceiver:
 
 def preload_decoder() -> None:
     """Import the decoder, called in a thread at start, so that the first request is fast."""
-    _intake()
+    _load_ingest()
 
 
 @cache
-def _intake() -> ModuleType:
+def _load_ingest() -> ModuleType:
     from palaver.traces import ingest
 
     return ingest
 
 
 def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> HttpResponse:
-    """An error as a google.rpc.Status, in the encoding of the request, else JSON."""
+    """Encode an error as a google.rpc.Status, in the encoding of the request if it has a valid one, else JSON."""
     from palaver.traces.otlp import encode_error, parse_media_type
 
     try:
-        form = parse_media_type(exchange.headers.get("content-type", ""))
+        wire_format = parse_media_type(exchange.headers.get("content-type", ""))
     except UnsupportedMediaType:
-        form = "json"
-    return _otlp_answer(status, encode_error(error.message, form, _RPC_CODES.get(status, _INVALID_ARGUMENT)), form)
+        wire_format = "json"
+    body = encode_error(error.message, wire_format, _RPC_CODES.get(status, _INVALID_ARGUMENT))
+    return _otlp_response(status, body, wire_format)
 
 
-def _otlp_answer(status: int, body: bytes, form: "WireFormat") -> HttpResponse:
+def _otlp_response(status: int, body: bytes, wire_format: "WireFormat") -> HttpResponse:
     from palaver.traces.otlp import MEDIA_TYPES
 
-    return HttpResponse(status=status, headers=(("content-type", MEDIA_TYPES[form]),), body=body)
+    return HttpResponse(status=status, headers=(("content-type", MEDIA_TYPES[wire_format]),), body=body)

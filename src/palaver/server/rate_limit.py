@@ -60,20 +60,20 @@ class HasKey(Protocol):
 
 
 class ConcurrencyLimit:
-    """How many runs, streams or sockets a key has open."""
+    """Limits how many runs, streams or sockets a key has open."""
 
-    def __init__(self, what: str, limit: int) -> None:
+    def __init__(self, noun: str, limit: int) -> None:
         self.max_open = limit
-        self._what = what
+        self._noun = noun
         self._open: dict[str, int] = {}
 
     def acquire(self, owner: HasKey) -> None:
-        """Count one more. Raises RateLimited."""
+        """Count one more of the owner. Raises RateLimited."""
         if owner.key is None or not self.max_open:
             return
         count = self._open.get(owner.key, 0)
         if count >= self.max_open:
-            raise RateLimited(f"This key may have {self.max_open} {self._what} at once: wait for one of them to end.")
+            raise RateLimited(f"This key may have {self.max_open} {self._noun} at once: wait for one of them to end.")
         self._open[owner.key] = count + 1
 
     def release(self, owner: HasKey) -> None:
@@ -99,23 +99,23 @@ class ConcurrencyLimit:
 
 
 class SlidingWindow:
-    """At most `most` events in any 60 seconds, by name; 0 means unlimited."""
+    """At most `limit` events in any 60 seconds, by name; 0 means unlimited."""
 
     def __init__(
         self, limit: int, *, monotonic: Callable[[], float] = time.monotonic, max_names: int = MAX_TRACKED_NAMES
     ) -> None:
         self.max_events = limit
         self._monotonic = monotonic
-        self._names = max_names
+        self._max_names = max_names
         self._rings: dict[str, _TimeRing] = {}
 
     def count(self, name: str) -> int:
-        """Count one more and return 0; over the limit, the whole seconds until the next is allowed."""
+        """Count an event and return 0; over the limit, return the whole seconds until the next is allowed."""
         if not self.max_events:
             return 0
         ring = self._rings.pop(name, None) or _TimeRing(self.max_events)
-        self._rings[name] = ring  # At the end: the least recent come first.
-        if len(self._rings) > self._names:
+        self._rings[name] = ring  # At the end: the least recent names come first.
+        if len(self._rings) > self._max_names:
             del self._rings[next(iter(self._rings))]
         return math.ceil(ring.add(self._monotonic()))
 
@@ -126,37 +126,38 @@ class SlidingWindow:
 
 
 class _TimeRing:
-    """The times of the last `most` events, eight bytes each; it grows with use."""
+    """The times of the last `limit` events, eight bytes each; it grows with use."""
 
-    __slots__ = ("_first", "_most", "_times")
+    __slots__ = ("_limit", "_oldest", "_times")
 
     def __init__(self, limit: int) -> None:
-        self._most = limit
+        self._limit = limit
         self._times = array("d")
-        self._first = 0  # Index of the oldest, once the ring is full.
+        self._oldest = 0  # Index of the oldest time, once the ring is full.
 
     def add(self, now: float) -> float:
-        if len(self._times) < self._most:
+        """Add an event and return 0; if the window is full, return the seconds until there is room."""
+        if len(self._times) < self._limit:
             self._times.append(now)
             return 0
-        wait = self._times[self._first] + WINDOW_S - now
-        if wait > 0:
-            return wait
-        self._times[self._first] = now
-        self._first = (self._first + 1) % self._most
+        wait_s = self._times[self._oldest] + WINDOW_S - now
+        if wait_s > 0:
+            return wait_s
+        self._times[self._oldest] = now
+        self._oldest = (self._oldest + 1) % self._limit
         return 0
 
     def remove_last(self) -> None:
-        if len(self._times) < self._most:
+        if len(self._times) < self._limit:
             if self._times:
                 self._times.pop()
             return
-        self._first = (self._first - 1) % self._most
-        self._times[self._first] = -math.inf
+        self._oldest = (self._oldest - 1) % self._limit
+        self._times[self._oldest] = -math.inf
 
 
 def _network(address: str) -> str:
-    """The address; of IPv6 its /64 network, all of which one client may have."""
+    """Return the address; of IPv6 the /64 network, all of which may belong to one client."""
     try:
         parsed = ip_address(address)
     except ValueError:

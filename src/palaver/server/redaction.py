@@ -30,11 +30,11 @@ class RedactionPolicy:
         self._prices = settings.prices
         self._rules: Sequence[Rule] = _parse_rules(settings.redact)
         self._workflow_rules: Mapping[str, Sequence[Rule]] = {
-            one.description.name: _parse_rules(one.options.redact, one.description.name)
-            for one in registry
-            if one.options.redact
+            workflow.description.name: _parse_rules(workflow.options.redact, workflow.description.name)
+            for workflow in registry
+            if workflow.options.redact
         }
-        self._key = b""
+        self._hash_key = b""
         self._server_redactors: ProjectRedactors | None = None
         self._redactors: dict[tuple[str, str, RuleScope], Redactor] = {}
 
@@ -44,12 +44,12 @@ class RedactionPolicy:
         if any(rule.action == "hash" for rule in rules):
             from palaver.storage import api_keys
 
-            self._key = await database.write(api_keys.get_or_create_secret, _HASH_KEY_NAME, now())
+            self._hash_key = await database.write(api_keys.get_or_create_secret, _HASH_KEY_NAME, now())
             self._server_redactors = None
             self._redactors.clear()
 
     def preload(self) -> None:
-        """Import the redaction modules."""
+        """Import the redaction modules, which is slow."""
         self.server_redactors.for_project("")
 
     # Traces
@@ -69,10 +69,10 @@ class RedactionPolicy:
     def server_config(self) -> "RedactionConfig":
         from palaver.traces.redaction.redactor import RedactionConfig
 
-        return RedactionConfig(rules=self._rules, prices=self._prices, key=self._key)
+        return RedactionConfig(rules=self._rules, prices=self._prices, key=self._hash_key)
 
     def workflow_span_redactor(self, project: str, workflow: str) -> "Callable[[Span], Span] | None":
-        """The redaction of a workflow's own rules for spans, if it has any."""
+        """Return the function that applies a workflow's own rules to spans, if it has any."""
         rules = self._workflow_rules.get(workflow)
         if rules is None or not any("traces" in rule.scope for rule in rules):
             return None
@@ -86,14 +86,14 @@ class RedactionPolicy:
         return any("runs" in rule.scope for rules in (self._rules, *self._workflow_rules.values()) for rule in rules)
 
     def run_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
-        """The redactor for a run, if any rule applies."""
+        """Return the redactor for a run, if any rule applies."""
         rules = [*self._workflow_rules.get(workflow or "", ()), *self._rules]
         if not any("runs" in rule.scope for rule in rules):
             return None
         from palaver.traces.redaction.redactor import RunRedactor
 
-        author = "" if workflow not in self._workflow_rules else workflow or ""
-        return RunRedactor(self._redactor(project, author, "runs", rules))
+        rules_owner = "" if workflow not in self._workflow_rules else workflow or ""
+        return RunRedactor(self._redactor(project, rules_owner, "runs", rules))
 
     def messages(self, project: str, workflow: str | None, messages: Sequence[Message]) -> Sequence[Message]:
         redactor = self.run_redactor(project, workflow)
@@ -110,27 +110,27 @@ class RedactionPolicy:
     # Test sets
 
     def case_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
-        """The redactor for test cases created from traces, if any rule applies."""
+        """Return the redactor for test cases created from traces, if any rule applies."""
         rules = [*self._workflow_rules.get(workflow or "", ()), *self._rules]
         if not any("testsets" in rule.scope for rule in rules):
             return None
         from palaver.traces.redaction.redactor import RunRedactor
 
-        author = "" if workflow not in self._workflow_rules else workflow or ""
-        return RunRedactor(self._redactor(project, author, "testsets", rules))
+        rules_owner = "" if workflow not in self._workflow_rules else workflow or ""
+        return RunRedactor(self._redactor(project, rules_owner, "testsets", rules))
 
     def _workflow_redactor(self, project: str, workflow: str) -> "Redactor":
         return self._redactor(project, workflow, "traces", self._workflow_rules[workflow])
 
     def _redactor(self, project: str, workflow: str, scope: "RuleScope", rules: "Sequence[Rule]") -> "Redactor":
-        key = (project if self._key else "", workflow, scope)  # Only hashes depend on the project.
+        key = (project if self._hash_key else "", workflow, scope)  # Only hashes depend on the project.
         redactor = self._redactors.get(key)
         if redactor is None:
             from palaver.traces.redaction import Redactor
             from palaver.traces.redaction.redactor import project_key, usable_rules
 
             redactor = self._redactors[key] = Redactor(
-                usable_rules(rules, self._key), project_key(project, self._key), scope
+                usable_rules(rules, self._hash_key), project_key(project, self._hash_key), scope
             )
         return redactor
 

@@ -29,7 +29,7 @@ async def replay_events(
     stall: float,
     opening: bytes = b"",
 ) -> None:
-    """Send the frames of `batches` until the last, a disconnect, or `stall` seconds without progress.
+    """Send the frames of `batches` until the last one, a disconnect, or `stall` seconds without progress.
 
     If the caller's credential becomes invalid, the stream ends with an error; the run continues.
     """
@@ -37,12 +37,12 @@ async def replay_events(
     credential_ended: asyncio.Future[None] = loop.create_future()
     sender = loop.create_task(_send_events(exchange, head, opening, encode, batches, stall, credential_ended))
 
-    def end_credential() -> None:
+    def on_revoked() -> None:
         if not credential_ended.done():
             credential_ended.set_result(None)
         loop.call_later(_CREDENTIAL_GRACE_S, sender.cancel)
 
-    await run_until_disconnect(exchange, sender, on_revoked=end_credential)
+    await run_until_disconnect(exchange, sender, on_revoked=on_revoked)
 
 
 async def _send_events(
@@ -57,17 +57,17 @@ async def _send_events(
     await exchange.start_response(head.status, head.headers)
     await exchange.send_chunk(opening, stall)
     open_items = OpenItems()
-    frames = _frames(batches, encode, open_items)
+    frames = _encode_batches(batches, encode, open_items)
     async with aclosing(with_keep_alive(frames, head.keep_alive, until=credential_ended)) as chunks:
         async for body in chunks:
             await exchange.send_chunk(body, stall)
-    last = b""
+    last_frames = b""
     if credential_ended.done() and not open_items.is_ended:
-        last = escape_line_separators(b"".join(map(encode, rejection_events(open_items, CREDENTIAL_ENDED))))
-    await exchange.send_chunk(last, stall, more=False)
+        last_frames = escape_line_separators(b"".join(map(encode, rejection_events(open_items, CREDENTIAL_ENDED))))
+    await exchange.send_chunk(last_frames, stall, more_body=False)
 
 
-async def _frames(
+async def _encode_batches(
     batches: AsyncGenerator[Sequence[Event]], encode: EventEncoder, open_items: OpenItems
 ) -> AsyncGenerator[bytes]:
     """Encode batches lazily, so that `open_items` has seen exactly the events that were sent."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from palaver.server.uvicorn_protocols import SocketWriter
 
 
-_Pairs = Sequence[tuple[bytes, bytes]]
+_HeaderPairs = Sequence[tuple[bytes, bytes]]
 
 
 class RequestHeaders(Mapping[str, str]):
@@ -26,7 +26,7 @@ class RequestHeaders(Mapping[str, str]):
 
     __slots__ = ("has_repeats", "raw")
 
-    def __init__(self, headers: _Pairs) -> None:
+    def __init__(self, headers: _HeaderPairs) -> None:
         self.raw: dict[bytes, bytes] = dict(headers)  # ASGI gives the names in lower case.
         self.has_repeats = len(self.raw) != len(headers)
         if self.has_repeats:
@@ -53,7 +53,7 @@ NO_HEADERS = RequestHeaders([])
 """Replaces the headers of an open stream, to free their memory."""
 
 
-def _join_repeated(headers: _Pairs) -> dict[bytes, bytes]:
+def _join_repeated(headers: _HeaderPairs) -> dict[bytes, bytes]:
     joined: dict[bytes, bytes] = {}
     for name, value in headers:
         joined[name] = joined[name] + b", " + value if name in joined else value
@@ -72,7 +72,7 @@ _NO_EXTENSIONS: dict[str, Any] = {}
 
 
 class ClientDisconnected(Exception):
-    """The client left before its body was complete."""
+    """The client disconnected before its body was complete."""
 
 
 class Exchange:
@@ -123,16 +123,16 @@ class Exchange:
 
     @property
     def query(self) -> dict[str, str]:
-        """Query parameters; of a repeated one the last."""
+        """Query parameters; of a repeated one, the last value."""
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100))
 
     async def body(self, settings: Settings) -> bytes:
         """Read the whole body. Raises TooLarge as soon as it exceeds `max_body`."""
         if self.cached_body is not None:
-            taken, self.cached_body = self.cached_body, None
-            return taken
-        declared = self.headers.raw.get(b"content-length", b"0")
-        if declared.isdigit() and int(declared) > settings.max_body:
+            body, self.cached_body = self.cached_body, None
+            return body
+        declared_length = self.headers.raw.get(b"content-length", b"0")
+        if declared_length.isdigit() and int(declared_length) > settings.max_body:
             raise _too_large(settings)
         body = self.writer.take_body() if self.writer is not None else None
         if body is not None:
@@ -162,24 +162,24 @@ class Exchange:
 
     async def start_response(self, status: int, headers: Headers) -> None:
         self.status = status
-        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        encoded.append((b"x-request-id", self.id.encode()))
-        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
+        encoded_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        encoded_headers.append((b"x-request-id", self.id.encode()))
+        await self.send({"type": "http.response.start", "status": status, "headers": encoded_headers})
 
-    async def send_chunk(self, body: bytes, stall: float, *, more: bool = True) -> None:
+    async def send_chunk(self, body: bytes, stall: float, *, more_body: bool = True) -> None:
         """Send a part of the body. Raises TimeoutError, and aborts, if the client reads nothing for `stall` seconds."""
-        if not body and more:
+        if not body and more_body:
             return
         try:
             async with asyncio.timeout(stall):
-                await self.send({"type": "http.response.body", "body": body, "more_body": more})
+                await self.send({"type": "http.response.body", "body": body, "more_body": more_body})
         except TimeoutError:
             if self.writer is not None:
                 self.writer.abort()
             raise
 
     def respond_now(self, response: HttpResponse) -> Awaitable[None] | None:
-        """Write a whole response to the socket; where that is not possible, return what to await."""
+        """Write a complete response to the socket; where that is not possible, return an awaitable that sends it."""
         if self.writer is not None:
             headers = (*response.headers, ("x-request-id", self.id))
             if self.writer.write_response(response.status, headers, response.body):

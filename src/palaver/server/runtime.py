@@ -1,4 +1,4 @@
-"""What a process needs to run workflows, wired once: for the server, `palaver worker` and commands.
+"""Everything that a process needs to run workflows: in the server, in `palaver worker` and in commands.
 
 `WorkflowRuntime` is the engine with what records, traces and redacts its runs. `ProcessRuntime` adds the loops of a
 server or worker: heartbeat, background runs, evaluations, retention, and notifications from other processes.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """Spans: of our own runs, which are stored and exported, and of other programs, received over OTLP."""
+    """Handles spans: those of our own runs are stored and exported, those of other programs received over OTLP."""
 
     def __init__(self, settings: Settings, database: Database, redaction: RedactionPolicy) -> None:
         redact = redaction.redact_span
@@ -50,8 +50,8 @@ class Telemetry:
         self.exporter = OtlpExporter(configured_endpoint(settings), redact=redact)
         sink = combine_sinks(self.writer.enqueue, self.exporter)
         self.tracer = RunTracer(sink, content=settings.trace_content, redact=redaction.workflow_span_redactor)
-        reader = RequestDecoder(redact, redaction.server_config, cores=settings.workers + 1)
-        self.receiver = OtlpReceiver(self.writer, reader, settings, now=utc_now)
+        decoder = RequestDecoder(redact, redaction.server_config, cores=settings.workers + 1)
+        self.receiver = OtlpReceiver(self.writer, decoder, settings, now=utc_now)
 
     def register_metrics(self, metrics: Metrics) -> None:
         """Add our counters to /metrics."""
@@ -103,7 +103,7 @@ class WorkflowRuntime:
     def create_heartbeat(
         self, kind: ProcessKind, on_dead: Callable[[Sequence[str]], Awaitable[None]] | None = None
     ) -> Heartbeat:
-        """The heartbeat of this process; `on_dead` is called with the ids of processes that died."""
+        """Create the heartbeat of this process; `on_dead` is called with the ids of processes that died."""
         return Heartbeat(
             self.process,
             self.database,
@@ -151,7 +151,7 @@ async def evaluation_runtime(
 
 
 class ProcessRuntime(WorkflowRuntime):
-    """All that a server or a worker runs besides answering requests. Owns the database."""
+    """Everything that a server or a worker runs besides answering requests. Owns the database."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class ProcessRuntime(WorkflowRuntime):
     ) -> None:
         super().__init__(registry, settings, database or LazyDatabase(settings.db or MEMORY_URL), admission=admission)
         database, engine = self.database, self.engine
-        self._only_server = only_server  # Of its database: then the runs of all other processes are dead.
+        self._only_server = only_server  # Of its database: the runs of all other processes are dead.
         self.evaluation_worker = create_runner(engine, database, registry, settings, self.redaction, self.process)
         self.live_worker = create_live_scorer(engine, database, registry, settings, self.process)
         self.heartbeat = self.create_heartbeat(kind, self.evaluation_worker.release_slices_of)
@@ -196,14 +196,14 @@ class ProcessRuntime(WorkflowRuntime):
         )
         self.is_started = False
         self._is_listening = False
-        self._starting = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
         self._stack = AsyncExitStack()
         for close in (self.database.close, self.flush, self.authenticator.close, self.notifications.stop):
             self._stack.push_async_callback(close)
 
     async def start(self) -> None:
         """Start all loops, once. If one of them fails to start, those already started are stopped."""
-        async with self._starting:
+        async with self._start_lock:
             if self.is_started:
                 return
             async with AsyncExitStack() as stack:
@@ -212,21 +212,20 @@ class ProcessRuntime(WorkflowRuntime):
             self.is_started = True
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        is_shared = not isinstance(self.database, LazyDatabase) or bool(
-            self.settings.db
-        )  # Else only this process can use it.
+        # Otherwise only this process can use the database.
+        is_shared = not isinstance(self.database, LazyDatabase) or bool(self.settings.db)
         await self.redaction.load_hash_key(self.database, utc_now)
         if is_shared:
             stack.push_async_callback(self.heartbeat.stop)
             await self.heartbeat.start(only_server=self._only_server)
-            if not self._is_listening:  # It cannot be undone, and a start that failed may be tried again.
+            if not self._is_listening:  # Once only: it cannot be undone, and a failed start may be retried.
                 await self.database.listen(self.notifications.dispatch)
                 self._is_listening = True
             stack.push_async_callback(self.change_feed.stop)
             if self.change_feed.notifies_others:
                 await self.change_feed.start()
         stack.push_async_callback(self.connection_sync.stop)
-        await self.connection_sync.start(stored=is_shared)
+        await self.connection_sync.start(serves_stored=is_shared)
         stack.push_async_callback(self.run_queue.stop)
         if is_shared:
             self.run_queue.start()
@@ -243,7 +242,7 @@ class ProcessRuntime(WorkflowRuntime):
 
 
 async def run_worker(runtime: ProcessRuntime, *, started: Callable[[], None] = lambda: None) -> None:
-    """Run background work until a signal. The first lets runs end within `shutdown_seconds`, a second ends them."""
+    """Run background work until a signal. The first one lets runs end within `shutdown_seconds`, a second ends them."""
     loop, signals = asyncio.get_running_loop(), asyncio.Semaphore(0)
     engine = runtime.engine
     with _on_stop_signal(signals.release):
@@ -251,14 +250,14 @@ async def run_worker(runtime: ProcessRuntime, *, started: Callable[[], None] = l
             await runtime.start()
             started()
             await signals.acquire()
-            draining = loop.create_task(engine.drain(runtime.settings.shutdown_seconds))
-            second = loop.create_task(signals.acquire())
-            await asyncio.wait([draining, second], return_when=asyncio.FIRST_COMPLETED)
-            second.cancel()
-            if not draining.done():
-                draining.cancel()
+            drain_task = loop.create_task(engine.drain(runtime.settings.shutdown_seconds))
+            second_signal = loop.create_task(signals.acquire())
+            await asyncio.wait([drain_task, second_signal], return_when=asyncio.FIRST_COMPLETED)
+            second_signal.cancel()
+            if not drain_task.done():
+                drain_task.cancel()
                 await engine.drain(0)
-            await asyncio.gather(draining, return_exceptions=True)
+            await asyncio.gather(drain_task, return_exceptions=True)
         finally:
             await runtime.stop()
 
@@ -271,9 +270,9 @@ def _on_stop_signal(callback: Callable[[], None]) -> Generator[None]:
     def handle(_number: int, _frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(callback)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous_handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

@@ -25,7 +25,7 @@ class ScopeRule(NamedTuple):
 _ORDINARY = ScopeRule("read", "invoke", "invoke")
 _ADMIN = ScopeRule("admin", "admin", "admin")
 _READ_ONLY = ScopeRule("read", "read", "admin")
-"""Data that comes in by other routes: a POST here is a query or an export."""
+"""Data that is written by other routes: a POST here is a query or an export."""
 
 API_RULES: Mapping[str, ScopeRule] = {
     "about": _ORDINARY,
@@ -74,7 +74,7 @@ SERVER_RULES: Mapping[str, Requirement] = {
 def required_scope(route: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
     """Return the requirement of a request. `path` has no proxy prefix. An unknown path needs a credential, too.
 
-    `web`: the built page is public, as it loads all data over the API. The plain page lists workflows.
+    `web`: whether the page is built. It is public then, as it loads all data over the API; the plain one has workflows.
     """
     if route is None:
         return "credential"
@@ -94,20 +94,20 @@ def required_scope(route: RouteMatch | None, method: str, path: str, *, web: boo
 
 
 def _api_requirement(method: str, path: str) -> Requirement:
-    section, _, rest = path.strip("/").removeprefix("api").strip("/").partition("/")
+    section, _, subpath = path.strip("/").removeprefix("api").strip("/").partition("/")
     rule = API_RULES.get(section, _ADMIN)
-    if (section, rest.rpartition("/")[2]) in _MUTATING_READS:
+    if (section, subpath.rpartition("/")[2]) in _MUTATING_READS:
         return rule.on_change
-    if method in ("GET", "HEAD") or (method == "POST" and rest.rpartition("/")[2] == "query"):
+    if method in ("GET", "HEAD") or (method == "POST" and subpath.rpartition("/")[2] == "query"):
         return rule.on_read
-    if method != "POST" or (rest and rule.on_post == "nothing"):  # Only the section's own path is public.
+    if method != "POST" or (subpath and rule.on_post == "nothing"):  # Only the section's own path is public.
         return rule.on_change
     return rule.on_post
 
 
-def require_scope(need: Requirement, caller: Caller) -> None:
+def require_scope(requirement: Requirement, caller: Caller) -> None:
     """Raise MissingScope if the caller lacks the scope."""
-    match need:
+    match requirement:
         case "nothing" | "credential":
             return
         case scope:

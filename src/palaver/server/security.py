@@ -1,4 +1,4 @@
-"""Checks before a request is routed: Host, Origin, media type, sizes, trusted proxies (security contract, section 1).
+"""Checks before a request is routed: Host, Origin, media type, sizes, trusted proxies.
 
 A page in the developer's browser can send requests to loopback, and can make its own host name resolve there. It must
 not be able to read, run or change anything: hence the checks of Host and Origin, and bodies that no form can post.
@@ -25,16 +25,16 @@ ORIGINAL_HOST = "palaver.host"
 """Scope key of the Host as sent, where a proxy forwarded another. Allowed hosts are checked against this one."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
-_WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
+_ADDRESS_WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
 _FORWARDED_FOR, _FORWARDED_PROTO, _FORWARDED_HOST = b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"
 _Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:
-    """The addresses and networks whose `X-Forwarded-For`, `-Proto` and `-Host` are believed. Anyone can send those."""
+    """The proxies whose `X-Forwarded-For`, `-Proto` and `-Host` are trusted: any client can send these headers."""
 
     def __init__(self, addresses: Iterable[str]) -> None:
-        self._networks = [_parse_network(one) for one in addresses]
+        self._networks = [_parse_network(address) for address in addresses]
 
     def resolve(self, scope: Scope) -> Scope:
         """Return the scope as a trusted proxy saw it; of any other client unchanged."""
@@ -44,7 +44,7 @@ class TrustedProxies:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name, []).extend(value.split(b","))
-        resolved = {**scope, "client": (self._client(headers, client[0]), 0)}
+        resolved = {**scope, "client": (self._client_address(headers, client[0]), 0)}
         if (scheme := _last_value(headers, _FORWARDED_PROTO).lower()) in (b"http", b"https"):
             secure, insecure = ("wss", "ws") if scope["type"] == "websocket" else ("https", "http")
             resolved["scheme"] = secure if scheme == b"https" else insecure
@@ -56,8 +56,8 @@ class TrustedProxies:
             resolved[ORIGINAL_HOST] = hosts[0]
         return resolved
 
-    def _client(self, headers: Mapping[bytes, list[bytes]], peer: str) -> str:
-        """The last address that is not a trusted proxy: anyone may have written those before it."""
+    def _client_address(self, headers: Mapping[bytes, list[bytes]], peer: str) -> str:
+        """Return the last address that is not a trusted proxy: any client may have written those before it."""
         client = peer
         for text in reversed(headers.get(_FORWARDED_FOR, [])):
             address = _parse_address(text.decode("latin-1").strip())
@@ -81,7 +81,7 @@ def _parse_network(text: str) -> IPv4Network | IPv6Network:
 
 def _parse_address(text: str) -> _Address | None:
     """Parse an address with or without a port; an IPv4-mapped IPv6 address becomes IPv4."""
-    if match := _WITH_PORT.fullmatch(text):
+    if match := _ADDRESS_WITH_PORT.fullmatch(text):
         text = match[1] or match[2]
     try:
         address = ip_address(text)
@@ -100,8 +100,8 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 def check_request(exchange: Exchange, settings: Settings) -> None:
     """Raise for a request that must not be routed."""
     _check_size(exchange, settings)
-    raw = exchange.headers.raw
-    host = raw.get(b"host")
+    raw_headers = exchange.headers.raw
+    host = raw_headers.get(b"host")
     if host is None or (exchange.headers.has_repeats and _count_header(exchange, b"host") != 1):
         raise InvalidValue("A request must have exactly one Host header.")
     if settings.is_loopback:
@@ -109,7 +109,7 @@ def check_request(exchange: Exchange, settings: Settings) -> None:
         host = exchange.scope.get(ORIGINAL_HOST) or host  # DNS rebinding: a page can send any other header.
         if not _is_allowed_host(host, server[1] if server else None, settings.allowed_hosts):
             raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
-    if exchange.method not in ("GET", "HEAD") and (b"origin" in raw or b"sec-fetch-site" in raw):
+    if exchange.method not in ("GET", "HEAD") and (b"origin" in raw_headers or b"sec-fetch-site" in raw_headers):
         check_origin(exchange, settings)
 
 
@@ -137,10 +137,10 @@ def check_origin(exchange: Exchange, settings: Settings) -> None:
 
 def check_json(exchange: Exchange) -> None:
     """Raise UnsupportedMediaType for a body that is not declared as JSON; an empty one needs no type."""
-    raw = exchange.headers.raw.get(b"content-type", b"")
-    if raw == b"application/json":
+    content_type = exchange.headers.raw.get(b"content-type", b"")
+    if content_type == b"application/json":
         return
-    declared = raw.decode("latin-1").partition(";")[0].strip().lower()
+    declared = content_type.decode("latin-1").partition(";")[0].strip().lower()
     if declared == "application/json" or (declared.startswith("application/") and declared.endswith("+json")):
         return
     length = exchange.headers.get("content-length")
@@ -150,8 +150,8 @@ def check_json(exchange: Exchange) -> None:
 
 
 def _check_size(exchange: Exchange, settings: Settings) -> None:
-    url = len(exchange.scope.get("raw_path") or b"") + len(exchange.scope["query_string"])
-    if url > settings.max_url:
+    url_bytes = len(exchange.scope.get("raw_path") or b"") + len(exchange.scope["query_string"])
+    if url_bytes > settings.max_url:
         raise TooLarge(f"The URL is longer than {settings.max_url} bytes.", part="url")
     headers = exchange.scope["headers"]
     if len(headers) > 100 or sum(map(len, chain.from_iterable(headers))) > settings.max_headers:

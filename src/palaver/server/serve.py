@@ -64,10 +64,10 @@ def run_server(
     parent: socket.socket | None = None,
 ) -> None:
     """Serve until a signal or the end of the parent. The first signal lets runs end, a second ends them at once."""
-    _UvicornServer(_config(server), server, started, parent).run(sockets=[listening])
+    _UvicornServer(_uvicorn_config(server), server, started, parent).run(sockets=[listening])
 
 
-def _config(server: Server) -> uvicorn.Config:
+def _uvicorn_config(server: Server) -> uvicorn.Config:
     settings = server.settings
     return uvicorn.Config(
         server,
@@ -88,36 +88,36 @@ def _config(server: Server) -> uvicorn.Config:
 
 
 class _UvicornServer(uvicorn.Server):
-    """uvicorn with our shutdown."""
+    """uvicorn, with a shutdown that lets runs end, and stops with the parent process."""
 
     def __init__(
         self, config: uvicorn.Config, server: Server, started: Callable[[], None], parent: socket.socket | None
     ) -> None:
         super().__init__(config)
         self._server = server
-        self._tell_started = started
+        self._on_started = started
         self._parent = parent
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # What is loaded by now stays: no need to traverse it at each collection,
-        gc.set_threshold(*_GC_THRESHOLDS)  # nor to collect every 700 objects with thousands of open streams.
-        self._tell_started()
+        gc.freeze()  # What is loaded by now stays: collections need not traverse it.
+        gc.set_threshold(*_GC_THRESHOLDS)  # With thousands of open streams, every 700 objects is too often.
+        self._on_started()
         if self._parent is not None:
-            asyncio.get_running_loop().add_reader(self._parent, self._left_alone)
+            asyncio.get_running_loop().add_reader(self._parent, self._on_parent_ended)
 
-    def _left_alone(self) -> None:
-        """Stop: the socket of the parent is only readable once it has ended."""
+    def _on_parent_ended(self) -> None:
+        """Stop the server: the socket of the parent becomes readable only when the parent has ended."""
         assert self._parent is not None
         asyncio.get_running_loop().remove_reader(self._parent)
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         seconds = 0 if self.force_exit else self._server.settings.shutdown_seconds
-        draining = asyncio.create_task(self._server.engine.drain(seconds))
+        drain_task = asyncio.create_task(self._server.engine.drain(seconds))
         await super().shutdown(sockets)
-        await draining if not self.force_exit else draining.cancel()
+        await drain_task if not self.force_exit else drain_task.cancel()
         await self._server.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature

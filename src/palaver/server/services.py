@@ -1,4 +1,4 @@
-"""/services: every workflow as a service, over HTTP and WebSocket (contract: job-chat, 1).
+"""/services: every workflow as a service, over HTTP and WebSocket.
 
 Calls are handled as in any protocol, but the key may be in the body, where the clients of services write it.
 
@@ -74,8 +74,8 @@ class ServiceEndpoints:
         self._health = health
         self._version = version
 
-    async def caller(self, exchange: Exchange, route: RouteMatch) -> Caller:
-        """The caller, by its headers or by the key in the body. The body is read within its limit."""
+    async def resolve_caller(self, exchange: Exchange, route: RouteMatch) -> Caller:
+        """Return the caller, by the headers or by the key in the body. The body is read within its limit."""
         if (
             exchange.method != "POST"
             or route.name not in routing.SERVICE_ROUTES
@@ -86,12 +86,12 @@ class ServiceEndpoints:
         caller = None if credential is None else await self._authenticator.resolve(exchange)
         security.check_json(exchange)
         exchange.cached_body = await exchange.body(self._settings)
-        text = find_palaver_key(exchange.cached_body, self._settings.json_limits)
-        if text is None:
+        key_text = find_palaver_key(exchange.cached_body, self._settings.json_limits)
+        if key_text is None:
             return caller or await self._authenticator.resolve(exchange)
-        if credential is not None and (credential.kind, credential.text) != ("key", text):
+        if credential is not None and (credential.kind, credential.text) != ("key", key_text):
             raise ConflictingFields("This request has two different credentials: send one.")
-        caller = await self._authenticator.caller_of_key(text)
+        caller = await self._authenticator.caller_of_key(key_text)
         if caller is None:
             raise Unauthorized("This api_key is not, or no longer, good: send another, or leave it out.")
         return caller
@@ -127,11 +127,11 @@ class ServiceEndpoints:
         name = route.workflow
         assert name is not None
         if name in BUILT_IN_SERVICES and name not in self._registry:
-            await exchange.respond(await self._built_in(exchange, route, name))
+            await exchange.respond(await self._call_built_in(exchange, route, name))
         else:
             await self._calls.handle(exchange, route)
 
-    async def _built_in(self, exchange: Exchange, route: RouteMatch, name: str) -> HttpResponse:
+    async def _call_built_in(self, exchange: Exchange, route: RouteMatch, name: str) -> HttpResponse:
         stream = route.name == STREAM_ROUTE
         if name == "status":
             return document_response(await self._health.document(), stream=stream)
@@ -164,7 +164,7 @@ def is_service_socket(settings: Settings, scope: Scope) -> bool:
 
 
 def max_message_bytes(settings: Settings) -> int:
-    """The limit of a message: the payload of a `start` may be as large as a body."""
+    """Return the size limit of a message: the payload of a `start` may be as large as a body."""
     return max(settings.max_body + KIB, settings.ws_max)
 
 
@@ -216,7 +216,7 @@ class ServiceSocket:
         self._path = routing.strip_prefix(sockets.settings.root_path, scope["path"]).rstrip("/") + "/stream"
         self._call: _ServiceCall | None = None
         self._task: asyncio.Task[None] | None = None
-        self._has_accepted_call = self._is_leaving = False
+        self._has_accepted_call = self._is_shutting_down = False
         # Messages have no headers: all calls belong to the trace of the handshake.
         traces = [value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"]
         self._trace_headers = {"traceparent": traces[0]} if traces else {}
@@ -224,7 +224,7 @@ class ServiceSocket:
         self._connection: Any = extensions.get(CONNECTION_EXTENSION)
 
     async def serve(self) -> None:
-        """Serve until either side closes it. That counts as a disconnect for its call."""
+        """Serve until either side closes the socket. Its call sees that as a disconnect."""
         await self._send({"type": "websocket.accept", "headers": _ACCEPT_HEADERS})
         if self._connection is not None:
             self._connection.on_shutdown = self._on_shutdown
@@ -240,7 +240,7 @@ class ServiceSocket:
             if self._connection is not None:
                 self._connection.on_shutdown = None
             if self._call is not None:
-                self._call.left.set()
+                self._call.ended.set()
             if self._task is not None:
                 await asyncio.wait([self._task])
 
@@ -262,7 +262,7 @@ class ServiceSocket:
             return
         if self._call is not None:
             raise StillRunning("A call runs on this socket: cancel it, or wait until it is complete.")
-        if self._is_leaving:
+        if self._is_shutting_down:
             raise ShuttingDown("The server is stopping: call again in a moment.")
         payload = with_api_key(message.payload, self._key) if self._key else message.payload
         request = SocketRequest(0, "POST", self._path, {**_JSON, **self._trace_headers})
@@ -277,8 +277,8 @@ class ServiceSocket:
             log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
         self._has_accepted_call = self._has_accepted_call or call.status not in _REJECTED_STATUSES
         self._call = None  # Before the last message: the client may start the next call at once.
-        await self.send(call.last or complete_message(json.encode(call.unended)))
-        if self._is_leaving:
+        await self.send(call.last_message or complete_message(json.encode(call.interruption)))
+        if self._is_shutting_down:
             await self._close(_SERVICE_RESTART, "the server stops")
 
     async def send(self, message: str) -> None:
@@ -290,18 +290,18 @@ class ServiceSocket:
             if self._connection is not None:
                 self._connection.abort()
         except (OSError, RuntimeError):
-            pass  # Disconnected: receive() will tell.
+            pass  # Disconnected: receive() returns that.
 
-    def stop(self, run: str) -> bool:
-        """Cancel a run, even if its workflow continues after a disconnect. False if it has not started."""
-        alive = self._sockets.engine.find(run)
-        if alive is not None:
-            alive.cancel()
-        return alive is not None
+    def cancel_run(self, run_id: str) -> bool:
+        """Cancel a run, even if its workflow continues after a disconnect. Return False if it is not active."""
+        run = self._sockets.engine.find(run_id)
+        if run is not None:
+            run.cancel()
+        return run is not None
 
     def _on_shutdown(self) -> None:
-        """The server stops: the call may end, no other starts."""
-        self._is_leaving = True
+        """Let the call end and start no other: the server stops."""
+        self._is_shutting_down = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._close(_SERVICE_RESTART, "the server stops"))
 
@@ -314,10 +314,10 @@ class _ServiceCall:
     """The `receive` and `send` of a call."""
 
     def __init__(self, socket: ServiceSocket, payload: bytes) -> None:
-        self.left = asyncio.Event()
+        self.ended = asyncio.Event()
         self.status = 0
-        self.last: str | None = None
-        self.unended: dict[str, Any] = {
+        self.last_message: str | None = None
+        self.interruption: dict[str, Any] = {
             "code": 500,
             "type": response.INTERNAL,
             "message": "The answer broke off.",
@@ -325,40 +325,40 @@ class _ServiceCall:
         """The error to send if the response ends early."""
         self._socket = socket
         self._payload: bytes | None = payload
-        self._run = ""
-        self._frames: SocketMessageEncoder | None = None
+        self._run_id = ""
+        self._encoder: SocketMessageEncoder | None = None
         self._body = b""
 
     async def receive(self) -> MutableMapping[str, Any]:
         if self._payload is not None:
             body, self._payload = self._payload, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await self.left.wait()
+        await self.ended.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             headers = dict(message["headers"])
-            self.status, self._run = message["status"], headers.get(b"x-request-id", b"").decode()
+            self.status, self._run_id = message["status"], headers.get(b"x-request-id", b"").decode()
             if headers.get(b"content-type") == b"text/event-stream":
-                self._frames = SocketMessageEncoder()
+                self._encoder = SocketMessageEncoder()
             return
         body: bytes = message.get("body", b"")
-        if self._frames is not None:
-            messages = self._frames.feed(body)
-            if self._frames.ended and self.last is None:
-                self.last = messages.pop()
+        if self._encoder is not None:
+            messages = self._encoder.feed(body)
+            if self._encoder.ended and self.last_message is None:
+                self.last_message = messages.pop()
             for text in messages:
                 await self._socket.send(text)
         else:
             self._body += body
         if not message.get("more_body", False):
-            if self._frames is None:
-                self.last = complete_message(self._body)
-            self.left.set()
+            if self._encoder is None:
+                self.last_message = complete_message(self._body)
+            self.ended.set()
 
     def cancel(self) -> None:
-        """Cancel the call; before its run has started, answer for it."""
-        if not self._socket.stop(self._run):
-            self.unended = response.CANCELLED
-            self.left.set()
+        """Cancel the call; if its run has not started, end the call here."""
+        if not self._socket.cancel_run(self._run_id):
+            self.interruption = response.CANCELLED
+            self.ended.set()

@@ -14,7 +14,7 @@ from palaver.core import history_validation, json
 from palaver.core.runs import RecordMode, RetentionPolicy, RunLimits
 from palaver.discovery.config import ConnectionSettings
 from palaver.errors import SettingsError
-from palaver.evaluation.providers import config as providing
+from palaver.evaluation.providers import config as provider_config
 from palaver.evaluation.providers.config import Provider
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.traces.prices import Price
@@ -180,9 +180,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def span_retention(self) -> RetentionPolicy:
-        project_days = {name: one.trace_retention_days for name, one in self.projects.items()}
-        days = {name: number for name, number in project_days.items() if number is not None}
-        return RetentionPolicy(days=self.trace_retention_days, days_by_project=days, bytes=self.trace_max_bytes)
+        days_by_name = {name: project.trace_retention_days for name, project in self.projects.items()}
+        project_days = {name: days for name, days in days_by_name.items() if days is not None}
+        return RetentionPolicy(days=self.trace_retention_days, days_by_project=project_days, bytes=self.trace_max_bytes)
 
     @property
     def testset_limits(self) -> TestsetLimits:
@@ -229,7 +229,7 @@ def _is_loopback(host: str) -> bool:
 def read_settings(
     *, flags: Mapping[str, Any] | None = None, env: Mapping[str, str], folder: Path
 ) -> tuple[Settings, dict[str, Source]]:
-    """The settings, and where each came from. A flag that is None was not given."""
+    """Return the settings, and where each came from. A flag that is None was not passed."""
     file = _read_file(folder / "palaver.toml")
     values: dict[str, Any] = {}
     sources: dict[str, Source] = {}
@@ -245,8 +245,8 @@ def read_settings(
         else:
             sources[field.name] = "default"
     settings = Settings(**values)
-    _check_rules(settings)
-    providing.check_providers(settings.providers)
+    _check_redaction_rules(settings)
+    provider_config.check_providers(settings.providers)
     if not 0 <= settings.port <= 65535:
         raise SettingsError(f"Setting port: {settings.port} is none. Ports go to 65535, and 0 picks a free one.")
     if settings.workers < 1:
@@ -257,7 +257,7 @@ def read_settings(
 
 
 def unknown_names(folder: Path) -> dict[str, str]:
-    """Unknown names in palaver.toml, each with a hint."""
+    """Return the unknown names in palaver.toml, each with a hint."""
     unknown = [
         name
         for name in _read_file(folder / "palaver.toml")
@@ -267,24 +267,24 @@ def unknown_names(folder: Path) -> dict[str, str]:
 
 
 def closest_names(name: str) -> list[str]:
-    """The setting with the most similar name, if any."""
+    """Return the most similar name of a setting, if any is similar."""
     from difflib import get_close_matches  # Imported only when needed.
 
     return get_close_matches(name.lower().replace("-", "_"), SETTING_NAMES, 1, 0.75)
 
 
-def _check_rules(settings: Settings) -> None:
+def _check_redaction_rules(settings: Settings) -> None:
     if settings.redact:
         from palaver.traces.redaction import parse_rules  # A slow import, and few servers have rules.
 
         parse_rules(settings.redact)
 
 
-def _convert(value: Any, kind: Any, name: str) -> Any:
-    if kind == tuple[str, ...] and isinstance(value, str):
+def _convert(value: Any, target_type: Any, name: str) -> Any:
+    if target_type == tuple[str, ...] and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
-        return msgspec.convert(value, kind, strict=False)
+        return msgspec.convert(value, target_type, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"Setting {name}: {error}.") from None
 

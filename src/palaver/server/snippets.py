@@ -13,7 +13,7 @@ Client = Literal["curl", "openai-python", "openai-node", "ai-sdk", "langchain"]
 Language = Literal["bash", "python", "javascript"]
 
 _EXAMPLE_TEXT = "Hello!"
-_NONE: Mapping[str, Any] = {}
+_NO_DEFINITIONS: Mapping[str, Any] = {}
 _MAX_DEPTH, _MAX_FIELDS = 3, 20
 """Limits of an example: the schema of a remote service may be very large."""
 
@@ -106,12 +106,12 @@ def _ai_sdk(context: _SnippetContext) -> str:
         "const stream = await transport.sendMessages({ chatId: 'chat-1', messages, trigger: 'submit-message' });\n\n"
         "let answer;\n"
         "for await (const message of readUIMessageStream({ stream })) answer = message;\n"
-        f"{_TEXT if context.is_chat else _VALUE}"
+        f"{_PRINT_TEXT if context.is_chat else _PRINT_OUTPUT}"
     )
 
 
-_TEXT = "console.log(answer.parts.filter((part) => part.type === 'text').map((part) => part.text).join(''));\n"
-_VALUE = (
+_PRINT_TEXT = "console.log(answer.parts.filter((part) => part.type === 'text').map((part) => part.text).join(''));\n"
+_PRINT_OUTPUT = (
     "const output = answer.parts.find(({ type }) => type === 'text' || type === 'data-output');\n"
     "console.log(output.text ?? JSON.stringify(output.data));\n"
 )
@@ -134,7 +134,7 @@ def _imports(context: _SnippetContext) -> str:
 
 
 def _extra_body(context: _SnippetContext) -> list[str]:
-    return [f"extra_body={_python({'custom_inputs': context.inputs})}"] if context.inputs else []
+    return [f"extra_body={_python_literal({'custom_inputs': context.inputs})}"] if context.inputs else []
 
 
 _CLIENTS: tuple[tuple[Client, Language, Callable[[_SnippetContext], str]], ...] = (
@@ -151,15 +151,15 @@ def _json(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def _python(value: Any) -> str:
+def _python_literal(value: Any) -> str:
     match value:
         case None | bool():
             return str(value)
         case dict():
             pairs = cast("dict[str, Any]", value).items()
-            return f"{{{', '.join(f'{_json(key)}: {_python(item)}' for key, item in pairs)}}}"
+            return f"{{{', '.join(f'{_json(key)}: {_python_literal(item)}' for key, item in pairs)}}}"
         case list():
-            return f"[{', '.join(_python(item) for item in cast('list[Any]', value))}]"
+            return f"[{', '.join(_python_literal(item) for item in cast('list[Any]', value))}]"
         case _:
             return _json(value)
 
@@ -195,8 +195,8 @@ def _example_value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
             return first
         case {"$ref": str(reference)}:
             definitions = root.get("$defs")
-            by_name = cast("Mapping[str, Any]", definitions) if isinstance(definitions, Mapping) else _NONE
-            return _example_value(by_name.get(reference.removeprefix("#/$defs/")), root, depth + 1)
+            schemas = cast("Mapping[str, Any]", definitions) if isinstance(definitions, Mapping) else _NO_DEFINITIONS
+            return _example_value(schemas.get(reference.removeprefix("#/$defs/")), root, depth + 1)
         case {"anyOf": [first, *_]} | {"oneOf": [first, *_]} | {"type": [first, *_]}:
             return _example_value({"type": first} if isinstance(first, str) else first, root, depth + 1)
         case {"type": "integer" | "number"}:

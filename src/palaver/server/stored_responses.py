@@ -64,7 +64,7 @@ from palaver.storage.threads.repository import NewThread, Thread, ThreadChanges,
 
 
 class StoredResponses:
-    """The handlers. Each returns the response, or None if it has sent a stream itself."""
+    """Handlers of the routes. Each returns the response, or None if it has sent a stream itself."""
 
     def __init__(
         self, settings: Settings, database: Database, run_reader: RunReader, *, now: Callable[[], datetime]
@@ -78,14 +78,14 @@ class StoredResponses:
 
     async def response(self, exchange: Exchange, request: HttpRequest) -> HttpResponse | None:
         """GET and DELETE /responses/{id}."""
-        project, name = exchange.caller.project, request.parameters["id"]
+        project, response_id = exchange.caller.project, request.parameters["id"]
         query = parse_query(request) if request.method != "DELETE" else None
-        stored = await self._get_stored(project, name, request.workflow)
+        stored = await self._get_stored(project, response_id, request.workflow)
         if query is None:
             return await self._delete(project, stored)
         if not query.stream:
-            return _response_answer(stored, await self._run_reader.read_log_of(stored.row))
-        protocol_request, started = _decode_reading(stored), _run_started(stored)
+            return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
+        protocol_request, started = _decode_request(stored), _started_event(stored)
         batches = self._run_reader.follow(project, stored.row.id)
         encode = resumed_encoder(protocol_request, query.after)
         encode = pad_deltas(encode) if self._settings.obfuscate else encode
@@ -96,32 +96,32 @@ class StoredResponses:
 
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /responses/{id}/cancel. Can be repeated."""
-        project, name = exchange.caller.project, request.parameters["id"]
-        stored = await self._get_stored(project, name, request.workflow)
+        project, response_id = exchange.caller.project, request.parameters["id"]
+        stored = await self._get_stored(project, response_id, request.workflow)
         if stored.row.is_alive:
             await self._run_reader.cancel(project, stored.row.id)
-            stored = await self._get_stored(project, name, request.workflow)
+            stored = await self._get_stored(project, response_id, request.workflow)
         if stored.row.status != "cancelled":
-            raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
-        return _response_answer(stored, await self._run_reader.read_log_of(stored.row))
+            raise NotCancellable(f"The response {response_id!r} has ended and cannot be cancelled any more.")
+        return _encode_response(stored, await self._run_reader.read_log_of(stored.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET /responses/{id}/input_items."""
         query = parse_page_query(request)
-        project, name = exchange.caller.project, request.parameters["id"]
-        stored = await self._get_stored(project, name, request.workflow)
+        project, response_id = exchange.caller.project, request.parameters["id"]
+        stored = await self._get_stored(project, response_id, request.workflow)
         messages = await self._database.read(run_log.messages_seen_by, project, stored)
         if messages is None:
-            raise ResponseNotFound(name)  # A previous response was deleted.
-        return page_response(message_items(messages, name), query)
+            raise ResponseNotFound(response_id)  # A previous response was deleted.
+        return page_response(message_items(messages, response_id), query)
 
-    async def _get_stored(self, project: str, name: str, workflow: str | None) -> StoredRun:
+    async def _get_stored(self, project: str, response_id: str, workflow: str | None) -> StoredRun:
         try:
-            stored = await self._run_reader.get_run(project, run_of_response(name))
+            stored = await self._run_reader.get_run(project, run_of_response(response_id))
         except RunNotFound:
-            raise ResponseNotFound(name) from None
+            raise ResponseNotFound(response_id) from None
         if not stored.row.stored or workflow not in (None, stored.row.workflow):
-            raise ResponseNotFound(name)
+            raise ResponseNotFound(response_id)
         return stored
 
     async def _delete(self, project: str, stored: StoredRun) -> HttpResponse:
@@ -134,53 +134,55 @@ class StoredResponses:
 
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /conversations."""
-        content = await self._with_files(exchange, request, parse_create(request))
+        content = await self._resolve_files(exchange, request, parse_create(request))
         validate_history(content.messages, system="keep", limits=self._settings.history_limits)  # As in _append_items.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=content.metadata
         )
         created = await self._database.write(threads.create_thread, exchange.caller.project, thread, content.messages)
-        return _conversation_answer(created)
+        return _encode_conversation(created)
 
     async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET, POST and DELETE /conversations/{id}."""
-        project, name = exchange.caller.project, request.parameters["id"]
+        project, thread_id = exchange.caller.project, request.parameters["id"]
         metadata = parse_metadata_update(request) if request.method == "POST" else None
-        stored = await self._thread(project, request)
+        stored = await self._require_thread(project, request)
         if metadata is not None:
-            stored = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
+            changes = ThreadChanges(metadata=metadata)
+            stored = await self._database.write(threads.update_thread, project, thread_id, changes)
         if request.method == "DELETE":
-            await self._database.write(threads.delete_thread, project, name)
-            return deleted_conversation_response(name)
-        return _conversation_answer(stored)
+            await self._database.write(threads.delete_thread, project, thread_id)
+            return deleted_conversation_response(thread_id)
+        return _encode_conversation(stored)
 
     async def items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and POST /conversations/{id}/items."""
-        project, name = exchange.caller.project, request.parameters["id"]
+        project, thread_id = exchange.caller.project, request.parameters["id"]
         content: ConversationInput | None = None
         if request.method == "POST":
-            content = await self._with_files(exchange, request, parse_added_items(request))
+            content = await self._resolve_files(exchange, request, parse_added_items(request))
         query = parse_page_query(request) if content is None else None
-        await self._thread(project, request)
+        await self._require_thread(project, request)
         if content is None:
-            branch = await self._database.read(threads.get_branch, project, name)
+            branch = await self._database.read(threads.get_branch, project, thread_id)
             assert query is not None
-            return page_response(_branch_items(branch, name), query)
-        created, branch = await self._database.write(_append_items, project, name, content.messages, self._now())
-        new = {node.id for node in created}
-        return all_items_response([item for item in _branch_items(branch, name) if branch[item.message].id in new])
+            return page_response(_branch_items(branch, thread_id), query)
+        created, branch = await self._database.write(_append_items, project, thread_id, content.messages, self._now())
+        created_ids = {node.id for node in created}
+        items = _branch_items(branch, thread_id)
+        return all_items_response([item for item in items if branch[item.message].id in created_ids])
 
     async def item(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and DELETE /conversations/{id}/items/{item}."""
-        project, name, item_id = exchange.caller.project, request.parameters["id"], request.parameters["item"]
-        await self._thread(project, request)
+        project, thread_id, item_id = exchange.caller.project, request.parameters["id"], request.parameters["item"]
+        await self._require_thread(project, request)
         if request.method != "DELETE":
-            branch = await self._database.read(threads.get_branch, project, name)
-            return item_response(find_item(_branch_items(branch, name), item_id))
-        await self._database.write(_remove_item, project, name, item_id, self._now())
-        return _conversation_answer(await self._thread(project, request))
+            branch = await self._database.read(threads.get_branch, project, thread_id)
+            return item_response(find_item(_branch_items(branch, thread_id), item_id))
+        await self._database.write(_remove_item, project, thread_id, item_id, self._now())
+        return _encode_conversation(await self._require_thread(project, request))
 
-    async def _with_files(
+    async def _resolve_files(
         self, exchange: Exchange, request: HttpRequest, content: ConversationInput
     ) -> ConversationInput:
         """Look up the files of new messages. Raises NotFound for a missing one."""
@@ -193,29 +195,29 @@ class StoredResponses:
         )
         return content._replace(messages=messages)
 
-    async def _thread(self, project: str, request: HttpRequest) -> Thread:
-        name = request.parameters["id"]
-        stored = await self._database.read(threads.get_thread, project, name)
+    async def _require_thread(self, project: str, request: HttpRequest) -> Thread:
+        thread_id = request.parameters["id"]
+        stored = await self._database.read(threads.get_thread, project, thread_id)
         if stored is None or (request.workflow is not None and stored.workflow not in (None, request.workflow)):
-            raise ConversationNotFound(name)
+            raise ConversationNotFound(thread_id)
         return stored
 
 
-def _response_answer(stored: StoredRun, log: Sequence[Event]) -> HttpResponse:
-    running = "queued" if stored.row.status == "queued" else "in_progress"
-    return stored_response(log, _decode_reading(stored), started=_run_started(stored), status_if_running=running)
+def _encode_response(stored: StoredRun, log: Sequence[Event]) -> HttpResponse:
+    status = "queued" if stored.row.status == "queued" else "in_progress"
+    return stored_response(log, _decode_request(stored), started=_started_event(stored), status_if_running=status)
 
 
-def _decode_reading(stored: StoredRun) -> ResponsesRequest:
+def _decode_request(stored: StoredRun) -> ResponsesRequest:
     return msgspec.convert(stored.reading, ResponsesRequest)
 
 
-def _run_started(stored: StoredRun) -> RunStarted:
+def _started_event(stored: StoredRun) -> RunStarted:
     row = stored.row
     return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
 
 
-def _conversation_answer(thread: Thread) -> HttpResponse:
+def _encode_conversation(thread: Thread) -> HttpResponse:
     return conversation_response(thread.id, thread.created_at, _text_metadata(thread.metadata))
 
 
@@ -234,9 +236,9 @@ def _append_items(
     if lock_thread_row(db, project, thread).run is not None:  # Its answer would end up on another branch.
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
-    fresh = tuple(history_merge.new_messages(stored, messages).values())
-    validate_history((*stored, *fresh), system="keep")  # Raises for a result without its call.
-    created = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
+    new = tuple(history_merge.new_messages(stored, messages).values())
+    validate_history((*stored, *new), system="keep")  # Raises for a result without its call.
+    created = threads.append_messages(db, project, thread, "head", new, origin="client", at=at)
     return created, threads.get_branch(db, project, thread)
 
 
@@ -250,17 +252,17 @@ def _remove_item(db: Connection, project: str, thread: str, item_id: str, at: da
     item = find_item(items, item_id)
     for removed in (item, *_call_outputs(items, item)):
         node = branch[removed.message]
-        rest_message = without_item(node.message, removed)
-        if rest_message is None:
+        remaining_message = without_item(node.message, removed)
+        if remaining_message is None:
             threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:
-            run_log.replace_message(db, project, thread, node, rest_message)
+            run_log.replace_message(db, project, thread, node, remaining_message)
 
 
 def _call_outputs(items: Sequence[StoredItem], call: StoredItem) -> list[StoredItem]:
-    """The result of a tool call, if any; after its result, the id of a call may be used again."""
+    """Return the result of a tool call, if any; after its result, the id of a call may be used again."""
     if call.item["type"] != "function_call":
         return []
     following_items = items[items.index(call) + 1 :]
-    same = next((item for item in following_items if item.item.get("call_id") == call.item["call_id"]), None)
-    return [same] if same is not None and same.item["type"] == "function_call_output" else []
+    result = next((item for item in following_items if item.item.get("call_id") == call.item["call_id"]), None)
+    return [result] if result is not None and result.item["type"] == "function_call_output" else []

@@ -83,9 +83,8 @@ class RunStream:
         self._adapter = adapter
         self.protocol_request = protocol_request
         self._column: StatusColumn = column
-        self.cancels_on_disconnect = (
-            cancels_on_disconnect  # Cancel the run on disconnect, unless the workflow says otherwise.
-        )
+        # Whether to cancel the run on disconnect, unless the workflow says otherwise.
+        self.cancels_on_disconnect = cancels_on_disconnect
         self._on_detached = on_detached  # Called with a run that continues without its client.
         self._encode: EventEncoder = _no_frames  # Until serve() knows that this is a stream.
         self._head: HttpResponse | None = None
@@ -122,7 +121,7 @@ class RunStream:
             await run.drive(producer)  # In this task: another would cost as much as a short response.
             self._writer.unwatch(self._on_disconnect)
             return
-        run.start(producer)  # In its own task: every event passes through the whole stack of awaits.
+        run.start(producer)  # In its own task: in this one, every event would pass through the whole stack of awaits.
         del producer
         if self._writer is None:
             await self._exchange.receive()  # Returns on disconnect, or when the response is complete.
@@ -147,35 +146,35 @@ class RunStream:
     def send_events(self, events: Sequence[Event]) -> Awaitable[None] | None:
         """Send events. The hot path: once the stream is open, bytes go to the socket without an await."""
         if not self._is_open:
-            return self._open_with(events)
+            return self._send_first(events)
         encode = self._encode
         body = encode(events[0]) if len(events) == 1 else b"".join(map(encode, events))
         if not body.isascii():
             body = escape_line_separators(body)
-        self._send_count += 1  # As _send_body(), inlined.
-        finished = self.run.is_finished
-        if not body and not finished:
+        self._send_count += 1  # _send_body(), inlined.
+        is_finished = self.run.is_finished
+        if not body and not is_finished:
             return None
-        if not finished and self._writer is not None and self._writer.write_chunk(body):
+        if not is_finished and self._writer is not None and self._writer.write_chunk(body):
             return None
-        return self._send({"type": "http.response.body", "body": body, "more_body": not finished})
+        return self._send({"type": "http.response.body", "body": body, "more_body": not is_finished})
 
     def _send_body(self, body: bytes) -> Awaitable[None]:
         self._send_count += 1
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.is_finished})
 
-    def _open_with(self, events: Sequence[Event]) -> Awaitable[None] | None:
+    def _send_first(self, events: Sequence[Event]) -> Awaitable[None] | None:
         if self._is_disconnected:
             return None
         run = self.run
         if self._head is None:
-            return self._respond_whole(run) if run.is_finished else None
+            return self._respond_complete(run) if run.is_finished else None
         body = b"".join(map(self._encode, events))
         if run.is_finished and isinstance(events[-1], RunFailed):
-            return self._respond_whole(run)
-        return self._start_with(self._head, body) if body else None
+            return self._respond_complete(run)
+        return self._start_and_send(self._head, body) if body else None
 
-    async def _start_with(self, head: HttpResponse, body: bytes) -> None:
+    async def _start_and_send(self, head: HttpResponse, body: bytes) -> None:
         await self._start(head)
         await self._send_body(escape_line_separators(body))
 
@@ -186,7 +185,7 @@ class RunStream:
         self._send_count += 1
         await self._exchange.start_response(head.status, head.headers)
 
-    def _respond_whole(self, run: Run) -> Awaitable[None] | None:
+    def _respond_complete(self, run: Run) -> Awaitable[None] | None:
         self._send_count += 1
         status = final_status(run.log[-1], self._column)
         return self._exchange.respond_now(self._adapter.encode_response(run.log, self.protocol_request, status=status))
@@ -201,7 +200,7 @@ class RunStream:
     # Called by StreamMonitor
 
     def tick(self, stall: float) -> None:
-        """Once a second: open a silent stream, send a keep-alive, abort a connection that reads nothing."""
+        """Open a silent stream, send a keep-alive, or abort a connection that reads nothing. Called once a second."""
         if self._send_count != self._sends_at_tick:
             self._sends_at_tick, self._idle_ticks = self._send_count, 0
             return
@@ -241,16 +240,16 @@ class StreamMonitor:
             self._task = asyncio.get_running_loop().create_task(self._tick_loop())
 
     async def _tick_loop(self) -> None:
-        beats = 0
+        ticks = 0
         while self.streams:
             await asyncio.sleep(self._interval)
             for stream in list(self.streams):
-                if stream.run.is_over:  # Its code may still run.
+                if stream.run.is_over:  # The code of the workflow may still run.
                     self.streams.discard(stream)
                 else:
                     stream.tick(self._stall / self._interval)
-            beats += 1
-            if self._authenticator is not None and beats % 2 == 0:
+            ticks += 1
+            if self._authenticator is not None and ticks % 2 == 0:
                 await self._reject_revoked(self._authenticator)
 
     async def _reject_revoked(self, authenticator: Authenticator) -> None:

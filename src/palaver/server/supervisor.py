@@ -1,7 +1,7 @@
 """Parent processes: several workers on one socket, and --reload.
 
 Each worker is a new process that imports the workflows itself and shares only the socket, so that a workflow that
-crashes its process affects no other. A socket pair between each worker and the parent tells each that the other ended.
+crashes its process affects no other. A socket pair between each worker and the parent tells one that the other ended.
 """
 
 import logging
@@ -41,7 +41,7 @@ def check_worker_count(settings: Settings, url: str) -> None:
 
 
 class InheritedSockets(NamedTuple):
-    """What a worker inherits from its parent."""
+    """The number and the sockets that a worker inherits from its parent."""
 
     number: int
     is_announcer: bool
@@ -52,10 +52,10 @@ class InheritedSockets(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse the argument of --inherit: two numbers and two file descriptors."""
-        number, is_announcer, *files = map(int, text.split(":"))
-        for file in files:
-            os.set_inheritable(file, False)  # A subprocess of a workflow must not hold the port.
-        listening, parent_socket = (socket.socket(fileno=file) for file in files)
+        number, is_announcer, *descriptors = map(int, text.split(":"))
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # A subprocess of a workflow must not hold the port.
+        listening, parent_socket = (socket.socket(fileno=descriptor) for descriptor in descriptors)
         listening.setblocking(False)
         parent_socket.setblocking(False)
         return cls(number, bool(is_announcer), listening, parent_socket)
@@ -85,7 +85,7 @@ class _WorkerProcess:
         return self._is_ready
 
     def forward_stops(self, stops: int) -> None:
-        """Pass on signals to stop; the second one ends it at once."""
+        """Pass on signals to stop; a second one makes the worker end at once."""
         for _ in range(stops - self.forwarded_stops):
             self.process.send_signal(signal.SIGTERM)
         self.forwarded_stops = stops
@@ -108,23 +108,23 @@ class WorkerSupervisor:
     ) -> None:
         self._command = command
         self._listening = listening
-        self._seconds = seconds
+        self._stop_timeout_s = seconds
         self._monotonic = monotonic
         self._workers: dict[int, _WorkerProcess] = {}
         self._start_at = dict.fromkeys(range(2, count + 1), 0.0)
         """When to start each missing worker."""
-        self._pauses: dict[int, float] = {}
-        self._stops = 0
+        self._restart_delays: dict[int, float] = {}
+        self._stop_count = 0
         self._has_served = False
 
     def run(self) -> int:
         """Serve until a signal, and return 0; if the first worker cannot start, return its exit code."""
-        with self._signals():
+        with self._count_stop_signals():
             try:
                 self._start(1)
-                while not self._stops:
+                while not self._stop_count:
                     time.sleep(_POLL_INTERVAL_S)
-                    for worker in self._ended():
+                    for worker in self._ended_workers():
                         if not self._has_served and not worker.is_ready:
                             return worker.process.returncode  # It printed why; all others would fail too.
                         self._replace(worker)
@@ -138,12 +138,12 @@ class WorkerSupervisor:
     def _start(self, number: int) -> None:
         our_end, their_end = socket.socketpair()
         our_end.setblocking(False)
-        files = (self._listening.fileno(), their_end.fileno())
+        descriptors = (self._listening.fileno(), their_end.fileno())
         is_announcer = not self._workers and not self._has_served
-        argument = f"{number}:{is_announcer:d}:{files[0]}:{files[1]}"
+        argument = f"{number}:{is_announcer:d}:{descriptors[0]}:{descriptors[1]}"
         with their_end:
             # In its own process group: the parent gets Ctrl+C and passes it on.
-            process = subprocess.Popen([*self._command, "--inherit", argument], pass_fds=files, process_group=0)
+            process = subprocess.Popen([*self._command, "--inherit", argument], pass_fds=descriptors, process_group=0)
         self._workers[number] = _WorkerProcess(number, process, our_end, self._monotonic())
 
     def _start_due(self) -> None:
@@ -152,7 +152,7 @@ class WorkerSupervisor:
             del self._start_at[number]
             self._start(number)
 
-    def _ended(self) -> list[_WorkerProcess]:
+    def _ended_workers(self) -> list[_WorkerProcess]:
         return [worker for worker in self._workers.values() if worker.process.poll() is not None]
 
     def _replace(self, worker: _WorkerProcess) -> None:
@@ -164,19 +164,19 @@ class WorkerSupervisor:
         )
         worker.close()
         del self._workers[worker.number]
-        now, before = self._monotonic(), self._pauses.get(worker.number, _RESTART_DELAYS_S[0] / 2)
-        pause = min(before * 2, _RESTART_DELAYS_S[1]) if now - worker.started_at < _EARLY_EXIT_S else 0.0
-        self._pauses[worker.number] = max(pause, _RESTART_DELAYS_S[0] / 2)
-        self._start_at[worker.number] = now + pause
+        now, previous_delay = self._monotonic(), self._restart_delays.get(worker.number, _RESTART_DELAYS_S[0] / 2)
+        delay = min(previous_delay * 2, _RESTART_DELAYS_S[1]) if now - worker.started_at < _EARLY_EXIT_S else 0.0
+        self._restart_delays[worker.number] = max(delay, _RESTART_DELAYS_S[0] / 2)
+        self._start_at[worker.number] = now + delay
 
     def _stop(self) -> None:
         """Stop all workers; kill the ones that don't end in time."""
-        self._stops = max(self._stops, 1)
-        until = self._monotonic() + self._seconds
-        while len(self._ended()) < len(self._workers):
+        self._stop_count = max(self._stop_count, 1)
+        deadline = self._monotonic() + self._stop_timeout_s
+        while len(self._ended_workers()) < len(self._workers):
             for worker in self._workers.values():
-                worker.forward_stops(self._stops)
-            if self._monotonic() > until:
+                worker.forward_stops(self._stop_count)
+            if self._monotonic() > deadline:
                 for worker in self._workers.values():
                     worker.process.kill()
             time.sleep(_POLL_INTERVAL_S)
@@ -185,15 +185,15 @@ class WorkerSupervisor:
         self._workers.clear()
 
     @contextmanager
-    def _signals(self) -> Generator[None]:
-        def stop(_sign: int, _frame: FrameType | None) -> None:
-            self._stops += 1
+    def _count_stop_signals(self) -> Generator[None]:
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            self._stop_count += 1
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous_handlers = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
 
 
@@ -208,21 +208,21 @@ _IGNORED_FOLDERS = frozenset({".venv", "venv", "node_modules", "__pycache__", ".
 def run_with_reload(command: Sequence[str], folders: Iterable[Path]) -> int:
     """Run the command until interrupted; restart it when a Python file below the folders changes."""
     roots = sorted({folder.resolve() for folder in folders})
-    before_times = _modification_times(roots)
+    known_times = _modification_times(roots)
     child = subprocess.Popen(command)
     for number in (signal.SIGINT, signal.SIGTERM):  # A shell's background jobs ignore SIGINT.
         signal.signal(number, signal.default_int_handler)
     try:
         while True:
             time.sleep(_RELOAD_POLL_INTERVAL_S)
-            now = _modification_times(roots)
-            if now == before_times:
+            times = _modification_times(roots)
+            if times == known_times:
                 continue
             changed = sorted(
-                str(path.name) for path in now.keys() | before_times.keys() if now.get(path) != before_times.get(path)
+                str(path.name) for path in times.keys() | known_times.keys() if times.get(path) != known_times.get(path)
             )
             sys.stderr.write(f"{', '.join(changed[:3])} changed: starting again\n")
-            before_times = now
+            known_times = times
             _stop_child(child)
             child = subprocess.Popen(command)
     except KeyboardInterrupt:
@@ -241,12 +241,12 @@ def _stop_child(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _modification_times(roots: Iterable[Path]) -> dict[Path, float]:
-    stamps: dict[Path, float] = {}
+    times: dict[Path, float] = {}
     for root in roots:
         for path in root.rglob("*.py"):
             if _IGNORED_FOLDERS.isdisjoint(path.relative_to(root).parts):
                 try:
-                    stamps[path] = path.stat().st_mtime
+                    times[path] = path.stat().st_mtime
                 except OSError:
                     continue  # Deleted meanwhile.
-    return stamps
+    return times

@@ -32,7 +32,7 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadRunner:
-    """Starts runs for the REST API (POST /api/threads/{id}/turns), detached from the request."""
+    """Starts runs that continue without the request that started them."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class ThreadRunner:
         self.run_queue = queue
 
     async def start_turn(
-        self, caller: Caller, thread: str, plan: TurnPlan, options: TurnOptions, run_id: str | None = None
+        self, caller: Caller, thread_id: str, plan: TurnPlan, options: TurnOptions, run_id: str | None = None
     ) -> ResolvedCall:
         """Append messages to a thread and start the run that answers; both are stored when this returns."""
-        conversation = await self._resolver.get_thread(caller.project, thread, None)
-        workflow = self._registry.workflow(conversation.workflow)
+        thread = await self._resolver.get_thread(caller.project, thread_id, None)
+        workflow = self._registry.workflow(thread.workflow)
         if self.engine.active_count >= self._settings.max_streams_total:
             raise Overloaded("This server answers as many calls as it can: try again in a moment.")
         call = Call(
@@ -67,10 +67,8 @@ class ThreadRunner:
         )
         origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=options.background)
         unresolved = ResolvedCall(call, None, origin, run_id)
-        unresolved = await self._resolver.apply_variant(
-            caller.project, workflow, unresolved, options.variant, conversation
-        )
-        return await self._start_run(conversation, workflow, unresolved, plan)
+        unresolved = await self._resolver.apply_variant(caller.project, workflow, unresolved, options.variant, thread)
+        return await self._start_run(thread, workflow, unresolved, plan)
 
     async def _start_run(
         self, thread: Thread, workflow: Workflow, unresolved: ResolvedCall, plan: TurnPlan

@@ -30,7 +30,7 @@ class TurnLock:
         self._queued_count: dict[tuple[str, str], int] = {}
 
     @asynccontextmanager
-    async def held(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
+    async def hold(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
         """Lock the thread for a run. The end of the run releases it; so does an exception in the block."""
         await self._acquire(project, thread, run, policy)
         try:
@@ -54,9 +54,9 @@ class TurnLock:
         try:
             async with asyncio.timeout(self._timeout_s):
                 while not await self._database.write(threads.claim_thread, project, thread, run):
-                    row = await self._database.read(threads.require_thread, project, thread)
-                    if row.run is not None:
-                        await self._cancel(project, row.run)
+                    locked_thread = await self._database.read(threads.require_thread, project, thread)
+                    if locked_thread.run is not None:
+                        await self._cancel(project, locked_thread.run)
         except TimeoutError:
             raise ConversationLocked(f"The turn before this one in {thread!r} does not end.") from None
 

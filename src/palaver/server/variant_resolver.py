@@ -38,7 +38,7 @@ async def resolve_variant(database: Database, project: str, workflow: Workflow, 
 
 
 def merge_parameters(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The variant's parameters, overridden by the call's, key by key."""
+    """Return the variant's parameters, overridden by the call's, key by key."""
     return {**resolved.parameters, **parameters}
 
 

@@ -37,7 +37,7 @@ _HEADERS: Headers = (
     ("cross-origin-opener-policy", "same-origin"),
 )
 _VERSION_HEADER = ("x-api-version", VERSION)
-_IMMUTABLE = ("cache-control", "public, max-age=31536000, immutable")
+_CACHE_FOREVER = ("cache-control", "public, max-age=31536000, immutable")
 _CONTENT_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".gif": "image/gif",
@@ -54,12 +54,12 @@ _CONTENT_TYPES = {
     ".woff2": "font/woff2",
 }
 _ENCODINGS = {"br": ".br", "gzip": ".gz"}
-"""Best first, with the suffix of compressed files."""
+"""Content encodings, best first, with the suffix of their files."""
 
 
 class _Asset(NamedTuple):
     path: Path
-    kind: str
+    content_type: str
     encodings: tuple[str, ...]
 
 
@@ -72,7 +72,7 @@ class WebPages:
         self._root_path = root_path
         self._built_at: int | None = None
         self._document: bytes | None = None
-        self._files: dict[str, _Asset] = {}
+        self._assets: dict[str, _Asset] = {}
         self._load()
 
     def _load(self) -> None:
@@ -85,7 +85,7 @@ class WebPages:
             self._document = index.read_bytes().replace(ROOT_PLACEHOLDER, self._root_path.encode())
         except OSError:
             return
-        self._built_at, self._files = built_at, dict(_find_assets(self._folder / "assets"))
+        self._built_at, self._assets = built_at, dict(_find_assets(self._folder / "assets"))
 
     @property
     def are_built(self) -> bool:
@@ -93,48 +93,48 @@ class WebPages:
 
     async def response(self, exchange: Exchange, route: RouteMatch, path: str) -> HttpResponse:
         if route.name == "asset":
-            return await self._file(route.parameters["file"], exchange.headers)
+            return await self._asset_response(route.parameters["file"], exchange.headers)
         if self._document is not None:
             self._load()  # It may be rebuilt during development.
-            return add_headers(_document_answer(self._document), _VERSION_HEADER)
+            return add_headers(_document_response(self._document), _VERSION_HEADER)
         if path.strip("/"):
             raise path_not_found(path)
 
         page = plain_home_page(self._registry, exchange.headers["host"], self._root_path)
         return add_headers(page, _VERSION_HEADER)
 
-    async def _file(self, name: str, request_headers: Mapping[str, str]) -> HttpResponse:
-        """An asset in the best encoding that the browser accepts, or 304."""
-        asset = self._files.get(name)
+    async def _asset_response(self, name: str, request_headers: Mapping[str, str]) -> HttpResponse:
+        """Return an asset in the best encoding that the browser accepts, or 304."""
+        asset = self._assets.get(name)
         if asset is None:
             raise path_not_found(f"/assets/{name}")
         encoding = _choose_encoding(asset.encodings, request_headers.get("accept-encoding", ""))
         path = asset.path.with_name(asset.path.name + _ENCODINGS[encoding]) if encoding else asset.path
         try:
-            body, tag = await asyncio.to_thread(_read_asset, path)
-        except OSError:  # It was rebuilt.
+            body, etag = await asyncio.to_thread(_read_asset, path)
+        except OSError:  # The page was rebuilt.
             raise path_not_found(f"/assets/{name}") from None
         headers = (
-            ("etag", tag),
-            _IMMUTABLE,
+            ("etag", etag),
+            _CACHE_FOREVER,
             ("content-security-policy", _CONTENT_SECURITY_POLICY.format("")),
             *_HEADERS,
         )
         if asset.encodings:
             headers = (*headers, ("vary", "accept-encoding"))
-        if tag in request_headers.get("if-none-match", ""):
+        if etag in request_headers.get("if-none-match", ""):
             return HttpResponse(status=304, headers=headers)
         if encoding:
             headers = (*headers, ("content-encoding", encoding))
-        return HttpResponse(status=200, headers=(("content-type", asset.kind), *headers), body=body)
+        return HttpResponse(status=200, headers=(("content-type", asset.content_type), *headers), body=body)
 
 
-def _document_answer(body: bytes) -> HttpResponse:
-    """The document, which browsers revalidate each time."""
+def _document_response(body: bytes) -> HttpResponse:
+    """Return the document, which browsers revalidate each time."""
     nonce = ""
     if NONCE_PLACEHOLDER in body:
-        value = secrets.token_urlsafe(16)
-        body, nonce = body.replace(NONCE_PLACEHOLDER, value.encode()), f" 'nonce-{value}'"
+        token = secrets.token_urlsafe(16)
+        body, nonce = body.replace(NONCE_PLACEHOLDER, token.encode()), f" 'nonce-{token}'"
     headers = (
         ("content-type", "text/html; charset=utf-8"),
         ("cache-control", "no-cache"),
@@ -149,9 +149,9 @@ def _find_assets(folder: Path) -> Iterator[tuple[str, _Asset]]:
     for path in files:
         if path.suffix in _ENCODINGS.values() and path.with_suffix("") in files:
             continue
-        encodings = tuple(name for name, end in _ENCODINGS.items() if path.with_name(path.name + end) in files)
-        kind = _CONTENT_TYPES.get(path.suffix, "application/octet-stream")
-        yield path.relative_to(folder).as_posix(), _Asset(path, kind, encodings)
+        encodings = tuple(name for name, suffix in _ENCODINGS.items() if path.with_name(path.name + suffix) in files)
+        content_type = _CONTENT_TYPES.get(path.suffix, "application/octet-stream")
+        yield path.relative_to(folder).as_posix(), _Asset(path, content_type, encodings)
 
 
 def _read_asset(path: Path) -> tuple[bytes, str]:
@@ -160,7 +160,7 @@ def _read_asset(path: Path) -> tuple[bytes, str]:
 
 
 def _choose_encoding(available: tuple[str, ...], accepted: str) -> str:
-    """The best encoding that the browser accepts, or an empty string."""
+    """Return the best encoding that the browser accepts, or an empty string."""
     accepts: dict[str, bool] = {}
     for item in accepted.lower().split(","):
         name, _, weight = item.partition(";")
@@ -183,7 +183,7 @@ _STYLE = (
 
 
 def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpResponse:
-    """A page with all workflows and a curl command for each."""
+    """Return a page with all workflows and a curl command for each."""
     base = f"http://{host}{root_path}"
     sections = "".join(_section(description, base) for description in registry.descriptions())
     empty = "<p>No workflow is served. Start with <code>palaver serve app.py</code>.</p>"
@@ -207,13 +207,12 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpRespon
 def _section(description: Description, base: str) -> str:
     kind = "<span>chat</span>" if description.is_chat else "<span class=no>workflow</span>"
     description_html = f"<p>{escape(description.description)}</p>" if description.description else ""
-    line = curl_command(description, base)
-    return f"<h2>{escape(description.name)} {kind}</h2>{description_html}<pre>{escape(line)}</pre>"
+    command = curl_command(description, base)
+    return f"<h2>{escape(description.name)} {kind}</h2>{description_html}<pre>{escape(command)}</pre>"
 
 
 def _hash_style(style: str) -> str:
     import base64
-    import hashlib
 
     return base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
 
