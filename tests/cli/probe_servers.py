@@ -17,7 +17,7 @@ import uvicorn
 from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.serve import _config
+from palaver.server.serve import _uvicorn_config
 from palaver.server.settings import Settings
 from palaver.storage import api_keys
 from palaver.storage.database import MEMORY_URL, Database, open_database
@@ -28,7 +28,7 @@ class _ThreadedServer(uvicorn.Server):
     """A uvicorn server configured as in `palaver serve`, which closes the `Server` and its database on shutdown."""
 
     def __init__(self, server: Server) -> None:
-        super().__init__(_config(server))
+        super().__init__(_uvicorn_config(server))
         self._palaver_server = server
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

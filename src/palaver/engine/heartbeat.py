@@ -28,7 +28,7 @@ log = logging.getLogger("palaver.run")
 HEARTBEAT_INTERVAL_S = 5.0
 DEAD_AFTER_BEATS = 5
 """Missed heartbeats after which a process counts as dead."""
-_UNREAD_AFTER_BEATS = 3
+_STALE_AFTER_BEATS = 3
 """After as many heartbeats without reading the database, the silence of other processes means nothing."""
 CANCEL_POLL_S, NOTIFIED_CANCEL_POLL_S = 0.25, 2.0
 """Seconds between checks for cancel requests; longer where notifications arrive."""
@@ -106,7 +106,7 @@ class Heartbeat:
         await self._database.write(background_runs.record_heartbeat, self._process, self._now())
         others = [process for process in await self._list_processes() if process.id != self._process.id]
         now = self._monotonic()
-        if now - self._last_read_at > _UNREAD_AFTER_BEATS * self._interval:
+        if now - self._last_read_at > _STALE_AFTER_BEATS * self._interval:
             self._heartbeats = {}  # The database was unreachable, or this process was suspended.
             self._recovery.forget_claims()
         self._last_read_at = now

@@ -464,7 +464,7 @@ class Run:
         """Cancel the task, again if its code ignores it; after the last try, end the run without it."""
         if not self._is_producing:
             return
-        is_busy = self._sending or not self.log  # Only the workflow's code is cancelled, not sending or starting.
+        is_busy = bool(self._sending) or not self.log  # Only the workflow's code is cancelled, not sending or starting.
         if tries == 0 and not is_busy:
             assert self._requested_end is not None
             log.warning("The workflow %s goes on although its run was stopped (run %s).", self.name, self.id)

@@ -74,7 +74,7 @@ SERVER_RULES: Mapping[str, Requirement] = {
 def required_scope(route: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
     """Return the requirement of a request. `path` has no proxy prefix. An unknown path needs a credential, too.
 
-    `web`: whether the page is built. It is public then, as it loads all data over the API; the plain one has workflows.
+    `web`: whether the page is built. Then it is public, as its data comes over the API. The plain page lists workflows.
     """
     if route is None:
         return "credential"
