@@ -64,12 +64,12 @@ def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) ->
     """Return the last events of a run whose end could not be recorded, with a failure as terminal event."""
     is_expected = isinstance(error, PalaverError)
     log.error("The end of run %s could not be kept: %s", run.id, error, exc_info=None if is_expected else error)
-    *before, terminal = last
+    *earlier_events, terminal = last
     code = DiskFull.code if isinstance(error, DiskFull) else Overloaded.code
     failure = RunFailed(
         seq=terminal.seq, code=code, message="The run ended, but its end could not be kept: try again later."
     )
-    return [*before, msgspec.structs.replace(failure, at=getattr(terminal, "at", None))]
+    return [*earlier_events, msgspec.structs.replace(failure, at=getattr(terminal, "at", None))]
 
 
 def _unwrap_group(error: BaseException) -> BaseException:

@@ -67,8 +67,8 @@ class RetentionTask:
         """Delete expired days, then the oldest days over the size limit; create upcoming partitions."""
         if self._database.kind == "postgresql":
             await self._database.write(span_days.create_upcoming_partitions, today)
-        for before, project in await self._database.read(span_retention.list_expired, self._spans, today):
-            await self._delete_all(span_retention.delete_before, before, project)
+        for cutoff, project in await self._database.read(span_retention.list_expired, self._spans, today):
+            await self._delete_all(span_retention.delete_before, cutoff, project)
         if self._spans.bytes:
             first_day = await self._database.read(span_days.first_day_within, self._spans.bytes)
             if first_day is not None:

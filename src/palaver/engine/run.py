@@ -1,6 +1,6 @@
 """One run: the task that drives a workflow, its event log and its readers.
 
-The stages between workflow and reader (reply grammar, event grammar, encoders) are synchronous state machines. The
+The stages between workflow and reader (reply reader, event grammar, encoders) are synchronous state machines. The
 consumer that started the run is called from the run's own task, so that the workflow proceeds at its pace; other
 readers follow the log and are never waited for.
 """
@@ -41,7 +41,7 @@ awaited, so the run proceeds at its pace. It never raises: on an error it stops 
 _DEFERRED = (RunStarted(),)
 """Marks that the run's task is sending a batch whose position is in `_unsent_from`."""
 _YIELD_EVERY = 500  # Values after which a workflow that never awaits yields to the event loop.
-_CANCEL_RETRY_S = 1.0  # Until code that ignores its cancellation is cancelled again.
+_CANCEL_RETRY_S = 1.0  # Delay until code that ignores its cancellation is cancelled again.
 _CANCEL_TRIES = 3  # After these the run ends without waiting for the code.
 
 _helper_tasks: set[asyncio.Task[None]] = set()  # Shared by all runs: the event loop holds tasks only weakly.
@@ -365,7 +365,7 @@ class Run:
             await sending
 
     async def _process_value(self, value: object) -> None:
-        """Process a value other than plain text of a chat: an iterable of values, or one for the reply grammar."""
+        """Process a value other than plain text of a chat: an iterable of values, or one for the reply reader."""
         nested_values = iterate_output(value, self.context)
         if nested_values is not None:
             async with aclosing(nested_values) as values:

@@ -238,7 +238,7 @@ class Server:
                 return
 
     async def close(self) -> None:
-        """Stop the runtime and close the database. No run may be alive."""
+        """Stop the runtime and close the database. No run may be active."""
         await self.runtime.stop()
 
     def _load_api(self, sources: Mapping[str, Source]) -> Any:
@@ -278,8 +278,8 @@ def app(
 ) -> Server:
     """An ASGI application that serves these workflows: `application = app(tutor, headline)`.
 
-    Settings by keyword, as in palaver.toml (`max_body=…`). Mounted in another application, say under which host others
-    call it: `allowed_hosts=("api.example.org",)`. Evaluators of your own are given by name: `evaluators=[polite]`.
+    Pass settings by keyword, as in palaver.toml (`max_body=…`). If you mount it in another application, name the hosts
+    under which clients call it: `allowed_hosts=("api.example.org",)`. Pass your own evaluators: `evaluators=[polite]`.
     """
     config = Settings(default=default, **settings)
     connections = declared_workflows(config.connections, os.environ)

@@ -88,7 +88,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 CACHE_TTL_S = 2.0
-"""For how long a process may not see the changes of others."""
+"""How long a process may use values that another process has changed."""
 MAX_CACHE_ENTRIES = 4096
 
 

@@ -29,7 +29,7 @@ log = logging.getLogger("palaver.server")
 _T = TypeVar("_T")
 
 POLL_INTERVAL_S, SLOW_POLL_INTERVAL_S = 2.0, 30.0
-"""The second one where other processes notify this one of changes."""
+"""Seconds between reads of the table; longer where notifications arrive."""
 _MAX_CONCURRENT_REFRESHES = 8
 
 

@@ -86,15 +86,15 @@ def plan_regenerate(message_id: str) -> TurnPlan:
     return plan
 
 
-def plan_answer(message_id: str, sent: Sequence[Message]) -> TurnPlan:
-    """Answer a stored message. Raises HistoryConflict if the last user message of `sent` differs from it."""
+def plan_answer(message_id: str, sent_messages: Sequence[Message]) -> TurnPlan:
+    """Answer a stored message. Raises HistoryConflict if the last user message of `sent_messages` differs from it."""
 
     def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
         message_tree.check_parent(db, project, thread, message_id)
         stored = _messages_up_to(db, project, thread, message_id)
         workflow = threads.require_thread(db, project, thread).workflow
         # Redacted, as it would have been stored.
-        question = _last_user_text(redaction.redact_messages(db, project, workflow, sent))
+        question = _last_user_text(redaction.redact_messages(db, project, workflow, sent_messages))
         if question is not None and question != _last_user_text(stored):
             raise HistoryConflict("The last message of the body is not what the thread's message says.")
         return ThreadTurn(message_id, stored)
@@ -102,7 +102,7 @@ def plan_answer(message_id: str, sent: Sequence[Message]) -> TurnPlan:
     return plan
 
 
-def plan_ui_chat(sent: Sequence[Message], ui_request: UIRequest) -> TurnPlan:
+def plan_ui_chat(sent_messages: Sequence[Message], ui_request: UIRequest) -> TurnPlan:
     """Plan the turn of an AI SDK client. It sends its whole history each time; only new messages are used."""
 
     def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
@@ -110,12 +110,12 @@ def plan_ui_chat(sent: Sequence[Message], ui_request: UIRequest) -> TurnPlan:
         target = message_tree.get_node(db, project, thread, ui_request.about) if ui_request.about is not None else None
         if ui_request.regenerates:
             return _turn_after(db, project, thread, _without_answer(_branch_to(db, project, thread, target) or branch))
-        recent = _messages_after_last_answer(sent)
+        recent = _messages_after_last_answer(sent_messages)
         if target is not None and target.message.role == "user":
             return ThreadTurn(target.parent, _messages_up_to(db, project, thread, target.parent), tuple(recent[-1:]))
         known_ids = {node.message.metadata.get("client_id") for node in branch}
         stored = tuple(node.message for node in branch)
-        PendingApprovals(stored).check(_from_last_answer(sent))  # Including the message that asked for approval.
+        PendingApprovals(stored).check(_from_last_answer(sent_messages))  # With the message that asked for approval.
         unknown = [message for message in recent if message.id not in known_ids or not message.id]
         unstored = new_messages(stored, unknown)
         return ThreadTurn(branch[-1].id if branch else None, stored, tuple(unstored.values()))
@@ -189,7 +189,7 @@ class ResolvedCall(NamedTuple):
 
 
 class HistoryResolver:
-    """Resolves what calls continue."""
+    """Resolves the history and the variant of calls."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class HistoryResolver:
             turn = await self._database.read(_plan_turn, plan, project, thread.id)
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.new_messages), session=thread.id)
-            # Raise for a call that the workflow rejects before anything is stored.
+            # Before anything is stored, raise for a call that the workflow rejects.
             validate_history(call.messages, system=workflow.options.system, limits=self._history_limits)
             workflow.bind(call)
             added_nodes: Sequence[Node] = ()

@@ -125,7 +125,7 @@ def inspect_workflow(request: HttpRequest, served: ServedWorkflows) -> HttpRespo
 
 
 def list_models(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
-    """List all chats; below `/{w}`, that one."""
+    """List all chats; below `/{w}`, only that workflow."""
     descriptions = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
     return models_response(descriptions, served.started_at)
 

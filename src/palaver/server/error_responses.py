@@ -129,8 +129,8 @@ def error_headers(error: PalaverError) -> tuple[tuple[str, str], ...]:
     return (("retry-after", "1"),) if error.code in RETRYABLE_CODES else ()
 
 
-def add_headers(response: HttpResponse, *added: tuple[str, str]) -> HttpResponse:
-    headers = (*response.headers, *added)
+def add_headers(response: HttpResponse, *extra_headers: tuple[str, str]) -> HttpResponse:
+    headers = (*response.headers, *extra_headers)
     return HttpResponse(status=response.status, headers=headers, body=response.body, keep_alive=response.keep_alive)
 
 

@@ -27,10 +27,10 @@ class Metrics:
         self._total_seconds = 0.0
         self._counters: list[tuple[str, str, Callable[[], int]]] = []
         registry.register(self)
-        alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
-        alive.set_function(lambda: engine.active_count)
-        busy = Gauge("palaver_threads_busy", "Threads that sync workflows hold.", registry=registry)
-        busy.set_function(lambda: engine.thread_pool.busy)
+        active_runs = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
+        active_runs.set_function(lambda: engine.active_count)
+        busy_threads = Gauge("palaver_threads_busy", "Threads that sync workflows hold.", registry=registry)
+        busy_threads.set_function(lambda: engine.thread_pool.busy)
 
     def count(self, route: str, status: int, seconds: float) -> None:
         key = route, status

@@ -57,7 +57,7 @@ class ChangeFeed:
         self._send_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Watch the writes of this process: from the first page on; with other processes, from the start."""
+        """Watch the writes of this process. Called for the first page; if there are other processes, at the start."""
         if not self._is_watching:
             self._is_watching = True
             try:

@@ -17,7 +17,7 @@ from palaver.server.settings import Settings
 
 WINDOW_S = 60.0
 MAX_FAILED_LOGINS = 10
-"""Per minute and address."""
+"""Maximum number of failed logins per minute and address."""
 _UNCOUNTED = nullcontext()
 """For callers without a key: cheaper than a generator per call."""
 MAX_TRACKED_NAMES = 4096

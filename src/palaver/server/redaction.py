@@ -49,7 +49,7 @@ class RedactionPolicy:
             self._redactors.clear()
 
     def preload(self) -> None:
-        """Import the redaction modules, which is slow."""
+        """Import the redaction modules, so that the first run does not wait for them."""
         self.server_redactors.for_project("")
 
     # Traces

@@ -40,7 +40,7 @@ API_RULES: Mapping[str, ScopeRule] = {
     "files": _ORDINARY,
     "keys": _ADMIN,
     "online": _ORDINARY,
-    "projects": _ADMIN,  # Of the project `default`, which the routes check.
+    "projects": _ADMIN,  # Only for keys of the project `default`, which the routes check.
     "reviews": _ORDINARY,
     "runs": _ORDINARY,
     "session": ScopeRule("credential", "nothing", "credential"),

@@ -236,9 +236,9 @@ def _append_items(
     if lock_thread_row(db, project, thread).run is not None:  # Its answer would end up on another branch.
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
-    new = tuple(history_merge.new_messages(stored, messages).values())
-    validate_history((*stored, *new), system="keep")  # Raises for a result without its call.
-    created = threads.append_messages(db, project, thread, "head", new, origin="client", at=at)
+    new_messages = tuple(history_merge.new_messages(stored, messages).values())
+    validate_history((*stored, *new_messages), system="keep")  # Raises for a result without its call.
+    created = threads.append_messages(db, project, thread, "head", new_messages, origin="client", at=at)
     return created, threads.get_branch(db, project, thread)
 
 

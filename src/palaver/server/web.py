@@ -205,10 +205,10 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpRespon
 
 
 def _section(description: Description, base: str) -> str:
-    kind = "<span>chat</span>" if description.is_chat else "<span class=no>workflow</span>"
+    badge = "<span>chat</span>" if description.is_chat else "<span class=no>workflow</span>"
     description_html = f"<p>{escape(description.description)}</p>" if description.description else ""
     command = curl_command(description, base)
-    return f"<h2>{escape(description.name)} {kind}</h2>{description_html}<pre>{escape(command)}</pre>"
+    return f"<h2>{escape(description.name)} {badge}</h2>{description_html}<pre>{escape(command)}</pre>"
 
 
 def _hash_style(style: str) -> str:
