@@ -427,11 +427,11 @@ async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again
     database = await database_with(folder)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
     await following.start(10)
-    following._after = 1000
+    following._last_position = 1000
 
     await following.poll()
-    assert following._after == 5
-    assert len(following._printed) == 1
+    assert following._last_position == 5
+    assert len(following._printed_traces) == 1
     await database.close()
 
 

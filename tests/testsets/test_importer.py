@@ -49,7 +49,7 @@ async def pieces(body: bytes, size: int = 997) -> AsyncIterator[bytes]:
 
 def importing(database: Database, body: bytes, into: ImportTarget, new: Callable[[], bytes], **more: Any) -> Any:
     return import_file(
-        database, P, into, files.open_reader("jsonl"), more.pop("chunks", pieces(body)), now=lambda: NOW, new=new
+        database, P, into, files.open_reader("jsonl"), more.pop("chunks", pieces(body)), now=lambda: NOW, new_id=new
     )
 
 

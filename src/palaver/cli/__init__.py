@@ -2,10 +2,10 @@
 
 Modules:
 
-    main               the group of commands, and how errors are shown
+    main               the group of commands, and error output
     options            options that several commands have
     database           the database that --db selects
-    workflow_lookup    the workflow that a NAME, TARGET or URL means
+    workflow_lookup    the workflow that a NAME, TARGET or URL refers to
     input_files        reading of files: JSON, JSONL, progress bars
     output             JSON, counts, transcripts and spans for terminals
     backup             palaver backup

@@ -37,22 +37,22 @@ class ServiceReply(NamedTuple):
 
 def is_service_call(name: str, payload: object) -> bool:
     """Whether a service is called rather than /invoke: by the path of a URL, or by the keys of the payload."""
-    steps = urlsplit(name).path.strip("/").split("/") if is_url(name) else []
-    if steps[-1:] == ["invoke"]:
+    segments = urlsplit(name).path.strip("/").split("/") if is_url(name) else []
+    if segments[-1:] == ["invoke"]:
         return False
-    return "services" in steps or not (isinstance(payload, dict) and any(key in payload for key in _INVOKE_KEYS))
+    return "services" in segments or not (isinstance(payload, dict) and any(key in payload for key in _INVOKE_KEYS))
 
 
 def service_url(url: str) -> str:
     """Return the URL of a service, given that of the service or its workflow."""
     parts = urlsplit(url)
-    steps = parts.path.strip("/").removesuffix("/stream").split("/")
-    root = steps[:-2] if steps[-2:-1] == ["services"] else steps[:-1]
-    return parts._replace(path="/".join(["", *root, "services", steps[-1]]), query="", fragment="").geturl()
+    segments = parts.path.strip("/").removesuffix("/stream").split("/")
+    root = segments[:-2] if segments[-2:-1] == ["services"] else segments[:-1]
+    return parts._replace(path="/".join(["", *root, "services", segments[-1]]), query="", fragment="").geturl()
 
 
 async def call_service(
-    opened: "AbstractAsyncContextManager[httpx.AsyncClient]",
+    client: "AbstractAsyncContextManager[httpx.AsyncClient]",
     path: str,
     payload: bytes,
     *,
@@ -63,7 +63,7 @@ async def call_service(
 
     path = path if on_text is None else f"{path}/stream"
     try:
-        async with opened as http, http.stream("POST", path, content=payload, headers=_HEADERS) as response:
+        async with client as http, http.stream("POST", path, content=payload, headers=_HEADERS) as response:
             if on_text is None or response.status_code >= 400:
                 return _parse_reply(response.status_code, await response.aread())
             return await _follow_stream(response.aiter_bytes(), on_text)
@@ -82,18 +82,18 @@ def _parse_reply(status: int, body: bytes) -> ServiceReply:
 
 
 async def _follow_stream(body: AsyncIterator[bytes], on_text: Callable[[str], None]) -> ServiceReply:
-    lines, name, has_text = LineDecoder(max_bytes=_MAX_LINE_BYTES), "", False
+    lines, event_name, has_text = LineDecoder(max_bytes=_MAX_LINE_BYTES), "", False
     async for chunk in body:
         for line in lines.feed(chunk):
             field, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if field == b"event":
-                name = value.decode("utf-8", "replace")
+                event_name = value.decode("utf-8", "replace")
             elif field != b"data":
                 continue
-            elif name in ("complete", "error"):
-                return ServiceReply(value, is_error=name == "error")
-            elif text := _event_text(name, value, has_text):
+            elif event_name in ("complete", "error"):
+                return ServiceReply(value, is_error=event_name == "error")
+            elif text := _event_text(event_name, value, has_text):
                 has_text = True
                 on_text(text)
     raise UpstreamFailed("The stream broke off before its end.")
@@ -143,8 +143,8 @@ def command(name: str, payload: BinaryIO, output: Path | None, to_stdout: bool, 
     parsed = json.decode(body)  # Reject a payload that is not JSON here, not on the server.
     if is_service_call(name, parsed):
         return asyncio.run(_print_service_reply(name, url, body, stream, output))
-    with _open_output(output) as reply:
-        asyncio.run(_call(name, url, body, stream, reply))
+    with _open_output(output) as output_file:
+        asyncio.run(_call(name, url, body, stream, output_file))
     return 0
 
 
@@ -153,17 +153,17 @@ def _open_output(output: Path | None) -> IO[Any]:
 
 
 async def _print_service_reply(name: str, url: str | None, body: bytes, stream: bool, output: Path | None) -> int:
-    opened, path = _client(name, url, service=True)
+    client, path = _open_client(name, url, is_service=True)
     printer = _StreamPrinter()
     try:
-        answer = await call_service(opened, path, body, on_text=printer.print if stream else None)
+        service_reply = await call_service(client, path, body, on_text=printer.print if stream else None)
     finally:
         printer.end()
-    if answer.is_error:
-        click.echo(printable_json(answer.document.decode()), err=True)
+    if service_reply.is_error:
+        click.echo(printable_json(service_reply.document.decode()), err=True)
         return 1
-    with _open_output(output) as reply:
-        reply.write((_terminal_filter() if reply.isatty() else bytes)(answer.document) + b"\n")
+    with _open_output(output) as output_file:
+        output_file.write((_terminal_filter() if output_file.isatty() else bytes)(service_reply.document) + b"\n")
     return 0
 
 
@@ -171,70 +171,70 @@ class _StreamPrinter:
     """Prints the text of a service on standard error, and ends a line that was started."""
 
     def __init__(self) -> None:
-        self._is_inside = False
-        self._is_shown = sys.stderr.isatty()
+        self._has_open_line = False
+        self._is_terminal = sys.stderr.isatty()
 
     def print(self, text: str) -> None:
-        click.echo(printable_lines(text) if self._is_shown else text, nl=False, err=True)
-        self._is_inside = not text.endswith("\n")
+        click.echo(printable_lines(text) if self._is_terminal else text, nl=False, err=True)
+        self._has_open_line = not text.endswith("\n")
 
     def end(self) -> None:
-        if self._is_inside:
+        if self._has_open_line:
             self.print("\n")
 
 
-async def _call(name: str, url: str | None, body: bytes, stream: bool, reply: IO[Any]) -> None:
+async def _call(name: str, url: str | None, body: bytes, stream: bool, output_file: IO[Any]) -> None:
     import httpx
 
-    opened, path = _client(name, url, service=False)
+    client, path = _open_client(name, url, is_service=False)
     headers = {"content-type": "application/json", "accept": "application/x-ndjson" if stream else "application/json"}
     try:
-        async with opened as http, http.stream("POST", path, content=body, headers=headers) as response:
+        async with client as http, http.stream("POST", path, content=body, headers=headers) as response:
             if response.status_code >= 400:
                 raise _response_error(response.status_code, await response.aread())
-            convert = _terminal_filter() if reply.isatty() else bytes
+            convert = _terminal_filter() if output_file.isatty() else bytes
             async for chunk in response.aiter_bytes():
-                reply.write(convert(chunk))
-                reply.flush()
+                output_file.write(convert(chunk))
+                output_file.flush()
             if not stream:
-                reply.write(b"\n")
+                output_file.write(b"\n")
     except httpx.HTTPError as error:
         raise UpstreamFailed(f"{path} could not be reached: {printable(str(error))}") from None
 
 
 def _terminal_filter() -> Callable[[bytes], bytes]:
-    """Return a filter that makes output safe for a terminal; files get it unchanged."""
+    """Return a filter that makes output safe for a terminal. It is not applied to files."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     return lambda piece: printable_lines(decode(piece)).encode()
 
 
-def _client(
-    name: str, url: str | None, *, service: bool
+def _open_client(
+    name: str, url: str | None, *, is_service: bool
 ) -> "tuple[AbstractAsyncContextManager[httpx.AsyncClient], str]":
     """Return a client and URL: of a server, or of the workflow run in this process."""
     if is_url(name):
         base = name.rstrip("/")
         invoke_url = base if base.endswith("/invoke") else f"{base}/invoke"
-        return outbound(timeout=_TIMEOUT_S), service_url(base) if service else invoke_url
+        return outbound(timeout=_TIMEOUT_S), service_url(base) if is_service else invoke_url
     if not is_target(name) and (url is not None or is_listening(LOCAL_SERVER_URL)):
-        return outbound(timeout=_TIMEOUT_S), (url or LOCAL_SERVER_URL).rstrip("/") + _path(name, service=service)
+        return outbound(timeout=_TIMEOUT_S), (url or LOCAL_SERVER_URL).rstrip("/") + _path(name, is_service=is_service)
     from palaver.testing import client
 
     workflow = find_workflow(name)
-    return client(workflow), _path(workflow.description.name, service=service)
+    return client(workflow), _path(workflow.description.name, is_service=is_service)
 
 
-def _path(workflow: str, *, service: bool) -> str:
-    return f"/services/{workflow}" if service else f"/{workflow}/invoke"
+def _path(workflow: str, *, is_service: bool) -> str:
+    return f"/services/{workflow}" if is_service else f"/{workflow}/invoke"
 
 
 def _response_error(status: int, body: bytes) -> PalaverError:
-    body_value: Any = json.parse_or_text(body.decode("utf-8", "replace"))
-    match body_value:
+    document: Any = json.parse_or_text(body.decode("utf-8", "replace"))
+    match document:
         case {"status": {"message": str(message), "type": "workflow_not_found"}}:
             return TargetNotFound(message)
-        case {"status": {"message": str(message), **rest}}:
-            return UpstreamFailed("; ".join(_error_details(rest.get("errors"))) or message)
+        case {"status": {"message": str(message), **status_fields}}:
+            return UpstreamFailed("; ".join(_error_details(status_fields.get("errors"))) or message)
         case _:
             return UpstreamFailed(f"The server answered {status}.")
 

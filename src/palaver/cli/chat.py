@@ -38,7 +38,7 @@ from palaver.errors import NotAWorkflow, PalaverError
 from palaver.outbound import printable, printable_lines
 from palaver.workflows.workflow import Workflow
 
-_PROMPT = "\001\033[1;36m\002you ›\001\033[0m\002 "  # readline must know which characters have no width.
+_PROMPT = "\001\033[1;36m\002you ›\001\033[0m\002 "  # \001 and \002 tell readline which characters have no width.
 
 
 class ChatScreen:
@@ -48,15 +48,15 @@ class ChatScreen:
         self._name = name
         self._is_interactive = sys.stdin.isatty()
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self._at_start = True
-        self._ends_line = False  # Whether the last text ended its line.
+        self._is_at_line_start = True
+        self._ends_line = False  # Whether the last text ended with a line break.
         self._calls: dict[str, ToolStarted] = {}
 
     def welcome(self, description: Description) -> None:
         """Print the workflow and how to leave."""
         if self._is_interactive:
-            about = f" · {printable(description.description)}" if description.description else ""
-            self._console.print(Styled.assemble((self._name, "bold magenta"), (about, "dim")))
+            summary = f" · {printable(description.description)}" if description.description else ""
+            self._console.print(Styled.assemble((self._name, "bold magenta"), (summary, "dim")))
             self._console.print(Styled("/help shows the commands, /quit leaves", "dim"))
 
     def ask(self) -> str | None:
@@ -77,7 +77,7 @@ class ChatScreen:
     @contextmanager
     def input_history(self, file: Path | None) -> Generator[None]:
         """Load and save the input history, in a file that only its owner can read."""
-        if file is None or find_spec("readline") is None:  # Not on Windows.
+        if file is None or find_spec("readline") is None:  # Windows has no readline.
             yield
             return
         import readline
@@ -95,9 +95,9 @@ class ChatScreen:
 
     async def show_events(self, events: Sequence[Event]) -> None:
         for event in events:
-            self._show(event)
+            self._print_run_event(event)
 
-    def _show(self, event: Event) -> None:
+    def _print_run_event(self, event: Event) -> None:
         match event:
             case TextDelta(delta=delta):
                 self._start_answer()
@@ -153,18 +153,18 @@ class ChatScreen:
             self.note("Nothing has been said yet.")
 
     def _start_answer(self) -> None:
-        if self._at_start and self._is_interactive:
+        if self._is_at_line_start and self._is_interactive:
             self._console.print(Styled(f"{self._name} › ", "bold magenta"), end="")
-        self._at_start = False
+        self._is_at_line_start = False
 
     def _write(self, text: str, style: str = "") -> None:
         self._console.print(Styled(printable_lines(text), style), end="")
         self._ends_line = text.endswith("\n")
 
     def _end_line(self) -> None:
-        if not self._at_start and not self._ends_line:
+        if not self._is_at_line_start and not self._ends_line:
             self._console.print()
-        self._at_start = True
+        self._is_at_line_start = True
 
     def _print_event(self, text: str, style: str) -> None:
         self._end_line()
@@ -225,20 +225,20 @@ class ChatSession:
     def run(self) -> None:
         self._screen.welcome(self._workflow.description)
         with asyncio.Runner() as runner, self._screen.input_history(_history_file()):
-            engine = runner.run(_new_engine())
+            engine = runner.run(_create_engine())
             while (line := self._screen.ask()) is not None:
                 if not line.strip():
                     continue
                 if line.startswith("/"):
-                    line = self._command(line.strip())
+                    line = self._run_command(line.strip())
                     if line is None:
                         return
                     if not line:
                         continue
                 with suppress(KeyboardInterrupt):  # The run was cancelled; the conversation continues.
-                    runner.run(self._turn(engine, line))
+                    runner.run(self._run_turn(engine, line))
 
-    def _command(self, line: str) -> str | None:
+    def _run_command(self, line: str) -> str | None:
         """Run a slash command. Returns a question to ask, "" for none, or None to leave."""
         match line:
             case "/quit" | "/exit" | "/q":
@@ -257,7 +257,7 @@ class ChatSession:
                 self._screen.note(HELP_TEXT)
         return ""
 
-    async def _turn(self, engine: Engine, line: str) -> None:
+    async def _run_turn(self, engine: Engine, line: str) -> None:
         self._last_question = line
         question = Message.user(line)
         call = Call(
@@ -273,16 +273,16 @@ class ChatSession:
             self._screen.error(error.message)
             return
         await _wait_or_cancel(run)
-        last = run.log[-1]
-        if isinstance(last, RunFailed):
-            self._screen.error(last.message)  # Failed turns are not added to the history.
+        last_event = run.log[-1]
+        if isinstance(last_event, RunFailed):
+            self._screen.error(last_event.message)  # Failed turns are not added to the history.
             return
         reply = fold(run.log)
         self._screen.end(reply)
         self._messages += [question, *reply.messages]
 
 
-async def _new_engine() -> Engine:
+async def _create_engine() -> Engine:
     return Engine()
 
 
@@ -297,8 +297,8 @@ async def _wait_or_cancel(run: Run) -> None:
 def _parse_pairs(items: Iterable[str]) -> dict[str, Any]:
     pairs: dict[str, Any] = {}
     for pair in items:
-        key, sign, value = pair.partition("=")
-        if not sign:
+        key, equals, value = pair.partition("=")
+        if not equals:
             raise click.UsageError(f"{pair!r} is not KEY=VALUE.")
         pairs[key] = json.parse_or_text(value)
     return pairs

@@ -26,7 +26,7 @@ PROMPT = "Say hello in one short sentence."
 
 Kind = Literal["stream", "whole", "refusal"]
 
-# Endings of URLs, and the protocol of each. `/responses` without `/v1` is MLflow's.
+# The protocol by the end of a URL. `/responses` without `/v1` is MLflow's.
 _PATH_ENDINGS: Mapping[str, Protocol] = {
     "/v1/responses": "responses",
     "/responses": "invocations",
@@ -35,13 +35,13 @@ _PATH_ENDINGS: Mapping[str, Protocol] = {
     "/chat/completions": "chat-completions",
     "/api/chat": "ui-stream",
 }
-_SERVICE = re.compile(r"(?P<url>(?P<root>.*)/services/[^/]+)(/stream)?")
+_SERVICE_PATH = re.compile(r"(?P<url>(?P<root>.*)/services/[^/]+)(/stream)?")
 
 
 class ProbeUrls(Struct, frozen=True):
     endpoints: Mapping[Protocol, str]
     models: str
-    """Where its models are listed, if they are."""
+    """The URL of the list of models, which may not exist."""
 
 
 class Probe(Struct, frozen=True, kw_only=True):
@@ -53,36 +53,36 @@ class Probe(Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
     headers: Mapping[str, str] = {}
     path_suffix: str = ""
-    """Appended to the URL: a service streams elsewhere."""
+    """Appended to the URL: a service streams at another path."""
 
 
 def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
     """Return the endpoints below a base URL, with or without `/v1`; the URL of an endpoint is used unchanged."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
-    service = _SERVICE.fullmatch(path)
+    service = _SERVICE_PATH.fullmatch(path)
     ending = next((ending for ending in _PATH_ENDINGS if path.endswith(ending)), None)
     root = path.removesuffix(ending or "").removesuffix("/v1")
 
-    def at(path: str) -> str:
+    def with_path(path: str) -> str:
         return parts._replace(path=path, query="", fragment="").geturl()
 
     if service is not None and protocol in (None, "services"):
-        return ProbeUrls({"services": at(service["url"])}, at(f"{service['root']}/v1/models"))
+        return ProbeUrls({"services": with_path(service["url"])}, with_path(f"{service['root']}/v1/models"))
     defaults: dict[Protocol, str] = {
-        "responses": at(f"{root}/v1/responses"),
-        "invocations": at(f"{root}/invocations"),
-        "chat-completions": at(f"{root}/v1/chat/completions"),
-        "ui-stream": at(f"{root}/api/chat"),
+        "responses": with_path(f"{root}/v1/responses"),
+        "invocations": with_path(f"{root}/invocations"),
+        "chat-completions": with_path(f"{root}/v1/chat/completions"),
+        "ui-stream": with_path(f"{root}/api/chat"),
     }
-    above, _, name = root.rpartition("/")
+    parent, _, name = root.rpartition("/")
     if name:  # The services of a server are at its root. The default workflow has no name here.
-        defaults["services"] = at(f"{above}/services/{name}")
+        defaults["services"] = with_path(f"{parent}/services/{name}")
     if ending is not None:
-        endpoints: dict[Protocol, str] = {protocol or _PATH_ENDINGS[ending]: at(path)}
+        endpoints: dict[Protocol, str] = {protocol or _PATH_ENDINGS[ending]: with_path(path)}
     else:
         endpoints = {name: endpoint for name, endpoint in defaults.items() if protocol in (None, name)}
-    return ProbeUrls(endpoints, at(f"{root}/v1/models"))
+    return ProbeUrls(endpoints, with_path(f"{root}/v1/models"))
 
 
 def build_probes(
@@ -128,11 +128,11 @@ def build_probes(
 
 
 _MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-_NOT_SERVED = (404, 405, 410, 501)
-_CREDENTIALS_WANTED = (401, 403)
+_NOT_SERVED_STATUSES = (404, 405, 410, 501)
+_CREDENTIALS_REQUIRED_STATUSES = (401, 403)
 _MODELS_TIMEOUT_S = 5.0
 _TABLE_COLUMNS = 160
-"""Of the table without a terminal: wide enough for a line per check."""
+"""Width of the table if the output is not a terminal: enough for one line per check."""
 
 
 class _GradeOptions(NamedTuple):
@@ -164,7 +164,7 @@ class _GradedCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Response(NamedTuple):
-    """What came back; `fault` says why there is not all of it."""
+    """A response. `fault` says why it is incomplete, if it is."""
 
     status: int
     headers: dict[str, str]
@@ -241,22 +241,22 @@ async def _grade_server(
 ) -> list[_GradedCheck]:
     try:
         check_url(url)
-        endpoints = probe_urls(url, protocol)
-        if not endpoints.endpoints:
+        urls = probe_urls(url, protocol)
+        if not urls.endpoints:
             raise click.UsageError("A service has a name: give its URL, as …/services/NAME.")
         async with outbound(headers=headers, timeout=options.seconds) as http:
-            model = options.model or await _only_model(http, endpoints)
+            model = options.model or await _find_only_model(http, urls)
             checks: list[_GradedCheck] = []
-            for endpoint_protocol, endpoint in endpoints.endpoints.items():
+            for endpoint_protocol, endpoint in urls.endpoints.items():
                 checks += await _grade_endpoint(http, endpoint_protocol, endpoint, options._replace(model=model))
             return checks
     except PalaverError as error:  # An unusable URL or header, or an unreachable server.
         raise click.ClickException(printable(error.message, 500)) from None
 
 
-async def _only_model(http: "httpx.AsyncClient", endpoints: ProbeUrls) -> str | None:
-    """Return the model if the server lists exactly one."""
-    response = await _send(http, "GET", endpoints.models, None, {}, _MODELS_TIMEOUT_S)
+async def _find_only_model(http: "httpx.AsyncClient", urls: ProbeUrls) -> str | None:
+    """Return the model if the server lists exactly one, else None."""
+    response = await _send(http, "GET", urls.models, None, {}, _MODELS_TIMEOUT_S)
     match json.parse_or_text(response.body.decode("utf-8", "replace")) if response.status == 200 else None:
         case {"data": [{"id": str(name)}]}:
             return name
@@ -268,24 +268,24 @@ async def _grade_endpoint(
     http: "httpx.AsyncClient", protocol: Protocol, endpoint: str, options: _GradeOptions
 ) -> list[_GradedCheck]:
     checks: list[_GradedCheck] = []
-    streamed: bytes | None = None
+    stream_body: bytes | None = None
     for probe in build_probes(protocol, prompt=options.prompt, model=options.model, ui_version=options.ui_version):
         url = endpoint + probe.path_suffix
         response = await _send(http, "POST", url, json.encode(probe.body), probe.headers, options.seconds)
-        if not checks and response.status in (*_NOT_SERVED, *_CREDENTIALS_WANTED):
+        if not checks and response.status in (*_NOT_SERVED_STATUSES, *_CREDENTIALS_REQUIRED_STATUSES):
             note, refused = (
                 f"{response.status}: {_error_message(response.body)}",
-                response.status in _CREDENTIALS_WANTED,
+                response.status in _CREDENTIALS_REQUIRED_STATUSES,
             )
             return [_GradedCheck(protocol=protocol, check=probe.name, url=url, report=None, note=note, refused=refused)]
-        report = _grade_response(probe, response, streamed, options)
-        if probe.kind == "stream" and streamed is None:
-            streamed = response.body
+        report = _grade_response(probe, response, stream_body, options)
+        if probe.kind == "stream" and stream_body is None:
+            stream_body = response.body
         checks.append(_GradedCheck(protocol=protocol, check=probe.name, url=url, report=report))
     return checks
 
 
-def _grade_response(probe: Probe, response: _Response, streamed: bytes | None, options: _GradeOptions) -> Report:
+def _grade_response(probe: Probe, response: _Response, stream_body: bytes | None, options: _GradeOptions) -> Report:
     protocol, strict = probe.protocol, options.strict
     if response.fault:
         return grade_unanswered(response.fault, protocol, strict=strict)
@@ -296,7 +296,7 @@ def _grade_response(probe: Probe, response: _Response, streamed: bytes | None, o
             f"the answer is {response.status}: {_error_message(response.body)}", protocol, strict=strict
         )
     if probe.kind == "whole":
-        return grade_body(response.body, protocol, stream=streamed, body_from="another-run", strict=strict)
+        return grade_body(response.body, protocol, stream=stream_body, body_from="another-run", strict=strict)
     return grade(response.body, protocol, headers=response.headers, ui_version=options.ui_version, strict=strict)
 
 
@@ -310,22 +310,22 @@ async def _send(
         **({"content-type": "application/json"} if body is not None else {}),
         **headers,
     }
-    status, head = 0, dict[str, str]()
+    status, response_headers = 0, dict[str, str]()
     try:
         async with (
             asyncio.timeout(seconds),
             http.stream(method, url, content=body, headers=request_headers) as response,
         ):
-            status, head = response.status_code, dict(response.headers)
-            return _Response(status, head, await read_limited(response, _MAX_RESPONSE_BYTES))
+            status, response_headers = response.status_code, dict(response.headers)
+            return _Response(status, response_headers, await read_limited(response, _MAX_RESPONSE_BYTES))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise UpstreamFailed(f"{url} cannot be reached: {printable(str(error))}") from None
     except (TimeoutError, httpx.TimeoutException):
-        return _Response(status, head, b"", f"there was no whole answer within {seconds:g} s")
+        return _Response(status, response_headers, b"", f"there was no whole answer within {seconds:g} s")
     except UpstreamFailed as error:
-        return _Response(status, head, b"", error.message.rstrip("."))
+        return _Response(status, response_headers, b"", error.message.rstrip("."))
     except httpx.HTTPError as error:
-        return _Response(status, head, b"", f"the connection broke: {printable(str(error))}")
+        return _Response(status, response_headers, b"", f"the connection broke: {printable(str(error))}")
 
 
 def _error_message(body: bytes) -> str:
@@ -339,7 +339,7 @@ def _error_message(body: bytes) -> str:
             return "no message"
 
 
-# Output. Text of the server is made printable here only.
+# Output. Only here is text of the server made printable.
 
 
 def _print_table(checks: Sequence[_GradedCheck]) -> None:
@@ -375,16 +375,16 @@ def _first_violation(check: _GradedCheck) -> Violation | None:
 
 
 def _detail_lines(check: _GradedCheck) -> list[str]:
-    """Return each broken rule once, with the first frame that broke it."""
+    """Describe each broken rule once, with the first frame that broke it."""
     lines: list[str] = []
     by_rule: dict[str, list[Violation]] = {}
     for violation in check.report.violations if check.report is not None else ():
         by_rule.setdefault(violation.rule, []).append(violation)
     for rule, violations in by_rule.items():
         first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-        at = "" if first.frame_index is None else f", frame {first.frame_index} (line {first.line})"
+        place = "" if first.frame_index is None else f", frame {first.frame_index} (line {first.line})"
         lines += [
-            f"{check.protocol}, {check.check}{at}: {rule} {first.severity}{more}: {printable(first.why, 300)}",
+            f"{check.protocol}, {check.check}{place}: {rule} {first.severity}{more}: {printable(first.why, 300)}",
             f"    rule: {RULES[rule].text}",
         ]
         if first.frame:
@@ -401,7 +401,7 @@ def _print_json(checks: Sequence[_GradedCheck], options: _GradeOptions) -> None:
             "result": check.result,
             "note": printable(check.note, 300),
             "frames": check.report.frames if check.report is not None else 0,
-            "broken": [_violation_json(one) for one in check.report.violations] if check.report is not None else [],
+            "broken": [_violation_json(item) for item in check.report.violations] if check.report is not None else [],
         }
         for check in checks
     ]

@@ -39,15 +39,15 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
       palaver demo --fresh --port 9000 --no-browser
     """
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
-    opening = _open_nothing if no_browser else _open_browser
+    open_page = _ignore_url if no_browser else _open_browser
     if settings.db and fresh:
         raise SettingsError("--fresh forgets the demo's own database, but db names another: leave one of them out.")
     if settings.db:  # The user's own database: no sample data is added.
-        serve(_sample_workflows(), settings, sources=sources, or_next=True, started=opening)
+        serve(_sample_workflows(), settings, sources=sources, use_next_port=True, on_started=open_page)
         return
-    toured = settings.tour or sources["tour"] == "default"  # Unless it is turned off.
-    settings = msgspec.structs.replace(settings, db=_demo_database(fresh=fresh), tour=toured)
-    serve(_sample_workflows(), settings, sources=sources, or_next=True, started=_fill_then_open(opening))
+    shows_tour = settings.tour or sources["tour"] == "default"  # On unless the user turned it off.
+    settings = msgspec.structs.replace(settings, db=_demo_database(fresh=fresh), tour=shows_tour)
+    serve(_sample_workflows(), settings, sources=sources, use_next_port=True, on_started=_fill_then_open(open_page))
 
 
 def _sample_workflows() -> list[Workflow]:
@@ -73,12 +73,12 @@ def _fill_then_open(open_page: Callable[[str], None]) -> Callable[[str], None]:
     """Return a callback that fills the demo once it serves, and then opens the page."""
     tasks: set[asyncio.Task[None]] = set()  # The loop holds weak references only.
 
-    def started(url: str) -> None:
+    def on_started(url: str) -> None:
         task = asyncio.get_running_loop().create_task(_fill(url, open_page))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    return started
+    return on_started
 
 
 async def _fill(url: str, open_page: Callable[[str], None]) -> None:
@@ -121,7 +121,7 @@ def _drop_record(_record: logging.LogRecord) -> bool:
     return False
 
 
-def _open_nothing(url: str) -> None:
+def _ignore_url(url: str) -> None:
     pass
 
 

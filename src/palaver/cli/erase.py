@@ -46,7 +46,7 @@ def command(user: str | None, session: str | None, project: str, yes: bool, as_j
 
 
 async def _erase(
-    db: str | None, project: str, user: str | None, session: str | None, yes: bool
+    db: str | None, project: str, user: str | None, session: str | None, confirmed: bool
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     from palaver.engine.engine import utc_now
     from palaver.storage import erasure
@@ -55,7 +55,7 @@ async def _erase(
     assert value is not None
     async with use_database(db) as database:
         counts = await database.read(erasure.count_labelled_data, project, label, value)
-        copies = await database.read(erasure.find_copied_rows, project, label, value)  # Before rows are gone.
-        while yes and await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
+        copies = await database.read(erasure.find_copied_rows, project, label, value)  # Before the erasure.
+        while confirmed and await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
             pass
     return msgspec.structs.asdict(counts), copies

@@ -17,9 +17,9 @@ from palaver.errors import TooDeep
 from palaver.outbound import printable, printable_json
 
 _EXCERPT_CHARS = 60
-"""Of a message, on the line of a record."""
+"""Maximum length of the excerpt on the line of a record."""
 _MAX_REASONS = 3
-"""On the line of a record."""
+"""Maximum number of reasons on the line of a record."""
 
 
 class _ExtractOptions(NamedTuple):
@@ -54,25 +54,25 @@ def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> in
     """
     options = _ExtractOptions(prefer, strict, as_json)
     counts: Counter[str] = Counter()
-    by_lines = True
+    is_jsonl = True
     with open_input(file) as stream, read_progress(stream) as (input_stream, print_line):
         for record in read_records(input_stream, file):
-            by_lines = record.line is not None
+            is_jsonl = record.line is not None
             report = _report_record(record, options)
             counts[report.result] += 1
             if report.text:
                 print_line(report.text)
             if report.stderr:
                 print_line(report.stderr, err=True)
-    if by_lines:
-        echo(_summary(counts), err=True)
+    if is_jsonl:
+        echo(_format_summary(counts), err=True)
     return 0 if counts["found"] and not counts["bad"] else 1
 
 
-def _summary(counts: Counter[str]) -> str:
+def _format_summary(counts: Counter[str]) -> str:
     total, found, bad = counts.total(), counts["found"], counts["bad"]
-    start = f"{total:,} record{'s' * (total != 1)}: {found:,} conversation{'s' * (found != 1)}"
-    return f"{start}, {counts['without']:,} without" + (f", {bad:,} that could not be read" if bad else "")
+    found_text = f"{total:,} record{'s' * (total != 1)}: {found:,} conversation{'s' * (found != 1)}"
+    return f"{found_text}, {counts['without']:,} without" + (f", {bad:,} that could not be read" if bad else "")
 
 
 # Reports
@@ -81,7 +81,7 @@ def _summary(counts: Counter[str]) -> str:
 def _report_record(record: JsonRecord, options: _ExtractOptions) -> _RecordReport:
     if record.fault is None:
         try:
-            return _report_strict(record, options) if options.strict else _report_wide(record, options)
+            return _report_strict(record, options) if options.strict else _report_conversation(record, options)
         except RecursionError:  # The decoder accepts deeper values than the encoder.
             record = record._replace(fault="is nested too deep to be printed")
     if record.line is None:
@@ -93,23 +93,23 @@ def _report_record(record: JsonRecord, options: _ExtractOptions) -> _RecordRepor
     return _RecordReport("bad", f"line {record.line} {record.fault}")
 
 
-def _report_wide(record: JsonRecord, options: _ExtractOptions) -> _RecordReport:
+def _report_conversation(record: JsonRecord, options: _ExtractOptions) -> _RecordReport:
     conversation = read_conversation(record.value, options.prefer)
     explanations = explain_absence(record.value, options.prefer) if conversation is None else ()
     if options.as_json:
-        answer = {"conversation": conversation, "preview": preview(record.value, options.prefer)}
-        text: str | bytes = _encode_result(record, answer, explanations)
+        document = {"conversation": conversation, "preview": preview(record.value, options.prefer)}
+        text: str | bytes = _encode_result(record, document, explanations)
     elif record.line is None:
         text = "\n".join(
-            (_heading(conversation), "", *render_transcript(conversation.messages))
+            (_format_heading(conversation), "", *render_transcript(conversation.messages))
             if conversation
-            else _explain(explanations)
+            else _format_reasons(explanations)
         )
     else:
         summary = (
-            f"{_heading(conversation)}{_excerpt(conversation)}"
+            f"{_format_heading(conversation)}{_format_excerpt(conversation)}"
             if conversation
-            else f"no conversation: {_brief_reasons(explanations)}"
+            else f"no conversation: {_format_brief_reasons(explanations)}"
         )
         text = f"line {record.line}: {summary}"
     return _RecordReport("found" if conversation else "without", text)
@@ -125,47 +125,47 @@ def _report_strict(record: JsonRecord, options: _ExtractOptions) -> _RecordRepor
         return _RecordReport(
             result,
             _encode_json(messages),
-            "" if messages is not None else f"line {record.line}: {_brief_reasons(explanations)}",
+            "" if messages is not None else f"line {record.line}: {_format_brief_reasons(explanations)}",
         )
-    stderr = "\n".join([*_explain(explanations), *_wider_hint(record.value, options)]) if messages is None else ""
+    stderr = "\n".join([*_format_reasons(explanations), *_wide_hint(record.value, options)]) if messages is None else ""
     if options.as_json:
         return _RecordReport(result, _encode_json(messages), stderr)
     return _RecordReport(result, _encode_json(messages, indent=2) if messages is not None else "", stderr)
 
 
-def _wider_hint(value: Any, options: _ExtractOptions) -> list[str]:
+def _wide_hint(value: Any, options: _ExtractOptions) -> list[str]:
     conversation = read_conversation(value, options.prefer)
-    return [f"Without --strict there is one: {_heading(conversation)}"] if conversation is not None else []
+    return [f"Without --strict there is one: {_format_heading(conversation)}"] if conversation is not None else []
 
 
 # Formatting
 
 
-def _heading(conversation: Conversation) -> str:
+def _format_heading(conversation: Conversation) -> str:
     count = len(conversation.messages)
     side = f"{conversation.side}  " if conversation.side else ""
     path = conversation.path or "(the whole value)"
     return f"{path}  {conversation.dialect}  {side}{format_count(count, 'message')}"
 
 
-def _excerpt(conversation: Conversation) -> str:
+def _format_excerpt(conversation: Conversation) -> str:
     """Return an excerpt of the last user message, else of the first message with text."""
-    users = [message for message in conversation.messages if message.role == "user"]
-    for message in (*reversed(users), *conversation.messages):
+    user_messages = [message for message in conversation.messages if message.role == "user"]
+    for message in (*reversed(user_messages), *conversation.messages):
         text = excerpts.message_line(message, 2 * _EXCERPT_CHARS)
         if text:
             return f"  {message.role}: {printable(text, _EXCERPT_CHARS)}"
     return ""
 
 
-def _explain(explanations: Sequence[Reason]) -> list[str]:
+def _format_reasons(explanations: Sequence[Reason]) -> list[str]:
     return ["No conversation was found.", *(f"  {printable(str(reason), 500)}" for reason in explanations)]
 
 
-def _brief_reasons(explanations: Sequence[Reason]) -> str:
+def _format_brief_reasons(explanations: Sequence[Reason]) -> str:
     text = "; ".join(printable(str(reason)) for reason in explanations[:_MAX_REASONS])
-    more = len(explanations) - _MAX_REASONS
-    return f"{text}; and {more} more" if more > 0 else text
+    omitted_count = len(explanations) - _MAX_REASONS
+    return f"{text}; and {omitted_count} more" if omitted_count > 0 else text
 
 
 def _encode_result(record: JsonRecord, result: dict[str, Any], explanations: Sequence[Reason]) -> bytes:
@@ -175,7 +175,7 @@ def _encode_result(record: JsonRecord, result: dict[str, Any], explanations: Seq
 
 
 def _encode_json(value: Any, indent: int = -1) -> bytes:
-    """Encode JSON without characters that steer a terminal."""
+    """Encode JSON without terminal control characters."""
     text = json.encode(value)
     if indent > 0:
         text = msgspec.json.format(text, indent=indent)

@@ -25,7 +25,7 @@ _JSONL_SUFFIXES = (".jsonl", ".ndjson")
 _BOM = b"\xef\xbb\xbf"  # Written by some editors.
 _OBJECT_LINE = re.compile(rb"^\{.*\}\s*$")
 _PEEKED_LINES = 10
-"""Lines of a broken file that are tried, to tell JSONL from a document."""
+"""Number of lines of a broken file that are parsed to tell JSONL from a document."""
 
 Line = tuple[int, bytes]
 
@@ -34,7 +34,7 @@ class JsonRecord(NamedTuple):
     """A value, or why it could not be read."""
 
     line: int | None
-    """From 1; None for a whole document."""
+    """The line number, from 1; None for a whole document."""
     value: Any = None
     fault: str | None = None
 
@@ -65,23 +65,23 @@ def read_records(stream: BinaryIO, name: str) -> Iterator[JsonRecord]:
     """
     lines = _number_lines(stream)
     if name.endswith(_JSONL_SUFFIXES):
-        yield from map(_parse_line, _nonblank(lines))
+        yield from map(_parse_line, _drop_blank_lines(lines))
         return
-    head = list(_until_second_nonblank(lines))
-    nonblank = list(_nonblank(head))
-    if not nonblank:
+    first_lines = list(_take_until_second_nonblank(lines))
+    nonblank_lines = list(_drop_blank_lines(first_lines))
+    if not nonblank_lines:
         raise InvalidJson(f"{_display_name(name)} is empty: there is no JSON in it.")
-    if len(nonblank) > 1 and _parse_line(nonblank[0]).fault is None:
-        yield from map(_parse_line, _nonblank(chain(head, lines)))
+    if len(nonblank_lines) > 1 and _parse_line(nonblank_lines[0]).fault is None:
+        yield from map(_parse_line, _drop_blank_lines(chain(first_lines, lines)))
         return
-    body = b"".join([text for _, text in head]) + stream.read()
+    body = b"".join([text for _, text in first_lines]) + stream.read()
     try:
-        parsed = iter((JsonRecord(None, _parse_json(body)),))
+        records = iter((JsonRecord(None, _parse_json(body)),))
     except PalaverError as error:
         if not _looks_like_jsonl(body):
             raise type(error)(f"{_display_name(name)} {error.message}.") from None
-        parsed = map(_parse_line, _nonblank(enumerate(body.split(b"\n"), 1)))
-    yield from parsed
+        records = map(_parse_line, _drop_blank_lines(enumerate(body.split(b"\n"), 1)))
+    yield from records
 
 
 def _display_name(name: str) -> str:
@@ -93,11 +93,11 @@ def _number_lines(stream: BinaryIO) -> Iterator[Line]:
         yield number, text.removeprefix(_BOM) if number == 1 else text
 
 
-def _nonblank(lines: Iterable[Line]) -> Iterator[Line]:
+def _drop_blank_lines(lines: Iterable[Line]) -> Iterator[Line]:
     return (line for line in lines if not line[1].isspace() and line[1])
 
 
-def _until_second_nonblank(lines: Iterator[Line]) -> Iterator[Line]:
+def _take_until_second_nonblank(lines: Iterator[Line]) -> Iterator[Line]:
     count = 0
     for line in lines:
         yield line
@@ -135,9 +135,9 @@ def _parse_json(text: bytes) -> Any:
 
 
 _MIN_BAR_BYTES = 1_000_000
-"""Smaller files get no bar."""
+"""Minimum size of files that get a progress bar."""
 _PRINT_INTERVAL_S = 0.1
-"""Between two prints above the bar."""
+"""Seconds between two prints above the bar."""
 
 
 class Printer(Protocol):
@@ -149,7 +149,7 @@ class Printer(Protocol):
 @contextmanager
 def read_progress(stream: BinaryIO) -> Generator[tuple[BinaryIO, Printer]]:
     """Yield the file, with a bar if it is large and standard error is a terminal, and a function to print with."""
-    size = _file_bytes(stream)
+    size = _file_size(stream)
     if size < _MIN_BAR_BYTES or not sys.stderr.isatty():
         yield stream, echo
         return
@@ -164,7 +164,7 @@ def read_progress(stream: BinaryIO) -> Generator[tuple[BinaryIO, Printer]]:
     printer.flush()
 
 
-def _file_bytes(stream: BinaryIO) -> int:
+def _file_size(stream: BinaryIO) -> int:
     """Return the size of a regular file; 0 for a pipe."""
     try:
         info = os.fstat(stream.fileno())
@@ -178,19 +178,19 @@ class _BufferedPrinter:
 
     def __init__(self, bar: "Progress") -> None:
         self._console = bar.console
-        self._is_shared = sys.stdout.isatty()
+        self._is_stdout_terminal = sys.stdout.isatty()
         self._lines: list[tuple[str | bytes, bool]] = []
-        self._since = 0.0
+        self._buffering_since = 0.0
 
     def print(self, text: str | bytes, *, err: bool = False) -> None:
         """Print now or with the next lines."""
-        if not err and not self._is_shared:
+        if not err and not self._is_stdout_terminal:
             echo(text)
             return
         if not self._lines:
-            self._since = time.monotonic()
+            self._buffering_since = time.monotonic()
         self._lines.append((text, err))
-        if time.monotonic() - self._since > _PRINT_INTERVAL_S:
+        if time.monotonic() - self._buffering_since > _PRINT_INTERVAL_S:
             from rich.text import Text
 
             lines = (text if isinstance(text, str) else text.decode() for text, _ in self._lines)

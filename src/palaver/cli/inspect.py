@@ -35,23 +35,23 @@ def command(target: str, as_json: bool) -> int:
         documents = [inspect_document(workflow.description, routes={}, version=_version()) for workflow in workflows]
         click.echo(format_json(documents[0] if len(documents) == 1 else documents))
         return 0
-    for number, workflow in enumerate(workflows):
-        click.echo("\n" * bool(number) + printable_lines(_describe(workflow)))
+    for index, workflow in enumerate(workflows):
+        click.echo("\n" * bool(index) + printable_lines(_describe_workflow(workflow)))
     return 0
 
 
 def _inspect_url(url: str, as_json: bool) -> int:
     from palaver.discovery.probe import discover
 
-    evidence = asyncio.run(discover(url))
+    discovery = asyncio.run(discover(url))
     if as_json:
-        click.echo(format_json(public_report(evidence)))
+        click.echo(format_json(public_report(discovery)))
     else:
-        click.echo(_describe_evidence(evidence))
-    return 0 if evidence.evidence != "none" and not evidence.refused else 1
+        click.echo(_describe_discovery(discovery))
+    return 0 if discovery.evidence != "none" and not discovery.refused else 1
 
 
-def _describe(workflow: Workflow) -> str:
+def _describe_workflow(workflow: Workflow) -> str:
     description = workflow.description
     lines = [f"{description.name}  {_kind(description)}  {workflow.place}"]
     if description.description:
@@ -68,10 +68,10 @@ def _schema_lines(title: str, schema: Any) -> list[str]:
     width = max((len(name) for name in properties), default=0)
     lines: list[str] = []
     for name, field in properties.items():
-        kind = "messages" if field.get("x-ag-type-ref") == "messages" else _type_name(field)
-        note = ", required" if name in required else f" = {msgspec.json.encode(field.get('default')).decode()}"
+        type_name = "messages" if field.get("x-ag-type-ref") == "messages" else _type_name(field)
+        default_note = ", required" if name in required else f" = {msgspec.json.encode(field.get('default')).decode()}"
         description = f"  {field['description']}" if "description" in field else ""
-        lines.append(f"  {title if not lines else '':<10}  {name:<{width}}  {kind}{note}{description}")
+        lines.append(f"  {title if not lines else '':<10}  {name:<{width}}  {type_name}{default_note}{description}")
     if schema.get("additionalProperties"):
         lines.append(f"  {title if not lines else '':<10}  and any other")
     return lines
@@ -97,23 +97,23 @@ def _kind(description: Description) -> str:
     return "chat" if description.is_chat else "workflow"
 
 
-def _describe_evidence(evidence: Discovery) -> str:
-    lines = [printable(evidence.url)]
-    if evidence.refused:
+def _describe_discovery(discovery: Discovery) -> str:
+    lines = [printable(discovery.url)]
+    if discovery.refused:
         lines.append("  It wants credentials, so nothing could be found out.")
-    elif evidence.is_chat is None:
+    elif discovery.is_chat is None:
         lines.append("  Nothing at this URL says what it is.")
     else:
         lines.append(
-            f"  {'a chat' if evidence.is_chat else 'not a chat'}: {evidence.confidence} by {evidence.evidence}"
+            f"  {'a chat' if discovery.is_chat else 'not a chat'}: {discovery.confidence} by {discovery.evidence}"
         )
-    if evidence.call:
-        lines.append(f"  call      {printable(evidence.call)}  (dialect {evidence.dialect})")
-    for attempt in evidence.tried:
+    if discovery.call:
+        lines.append(f"  call      {printable(discovery.call)}  (dialect {discovery.dialect})")
+    for attempt in discovery.tried:
         status = attempt.status if attempt.status is not None else "-"
         request = printable(attempt.request or "the documents above")
         lines.append(f"  {attempt.step:<16}  {request:<22}  {status:<4}  {printable(attempt.found)}")
-    lines += [f"  warning: {printable(warning)}" for warning in evidence.warnings]
+    lines += [f"  warning: {printable(warning)}" for warning in discovery.warnings]
     return "\n".join(lines)
 
 

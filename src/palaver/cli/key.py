@@ -70,7 +70,7 @@ def create(
             "expires_at": api_keys.parse_expiry(expires, now=now) if expires is not None else None,
         }
     except RequestError as error:
-        raise SettingsError(error.message) from None  # A usage error here, not a request error.
+        raise SettingsError(error.message) from None  # The command line is wrong, not a request.
     key, secret = asyncio.run(_create(db, options, now))
     click.echo(format_json(_key_json(key) | {"secret": secret}) if as_json else secret)
 
@@ -82,12 +82,12 @@ async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tu
 
     key, secret = stored_keys.new_api_key(**options, now=now)
 
-    def make(connection: "Connection") -> None:
+    def insert(connection: "Connection") -> None:
         projects.insert_project(connection, Project(name=key.project, created_at=now))
         stored_keys.insert_key(connection, key)
 
     async with use_database(db) as database:
-        await database.write(make)
+        await database.write(insert)
     return key, secret
 
 
@@ -107,7 +107,7 @@ def list_keys(project: str | None, as_json: bool, db: str | None) -> None:
     if as_json:
         click.echo(format_json([_key_json(key) for key in keys]))
     else:
-        _print(keys)
+        _print_table(keys)
 
 
 async def _load_keys(db: str | None, project: str | None) -> "list[ApiKey]":
@@ -164,7 +164,7 @@ def _key_json(key: "ApiKey") -> dict[str, Any]:
     }
 
 
-def _print(keys: "Sequence[ApiKey]") -> None:
+def _print_table(keys: "Sequence[ApiKey]") -> None:
     if not keys:
         click.echo("No keys.")
         return
@@ -174,8 +174,8 @@ def _print(keys: "Sequence[ApiKey]") -> None:
             api_keys.format_key_id(key.id),
             key.project,
             ",".join(api_keys.minimal_scopes(key.scopes)),
-            _state(key),
-            _last_used(key),
+            _format_state(key),
+            _format_last_used(key),
             key.name,
         )
         for key in keys
@@ -186,7 +186,7 @@ def _print(keys: "Sequence[ApiKey]") -> None:
         click.echo(f"{line}  {printable(name)}")
 
 
-def _state(key: "ApiKey") -> str:
+def _format_state(key: "ApiKey") -> str:
     if key.revoked_at is not None:
         return f"revoked {key.revoked_at:%Y-%m-%d}"
     if key.expires_at is None:
@@ -195,5 +195,5 @@ def _state(key: "ApiKey") -> str:
     return f"{state} {key.expires_at:%Y-%m-%d %H:%M}"
 
 
-def _last_used(key: "ApiKey") -> str:
+def _format_last_used(key: "ApiKey") -> str:
     return f"{key.last_used_at:%Y-%m-%d}" if key.last_used_at else "never"

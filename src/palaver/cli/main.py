@@ -1,4 +1,4 @@
-"""`palaver`: the group of commands, and the one place where errors become a line and an exit code."""
+"""`palaver`: the group of commands, and the only place where errors are printed and become exit codes."""
 
 import sys
 from importlib import import_module
@@ -32,8 +32,8 @@ COMMANDS = {
     "doctor": "Check this installation and its settings; or, with --attack, whether a server holds.",
 }
 """Help texts by command. A command is `command` in the module of its name, and is imported only when it runs."""
-_PACKAGES = frozenset(("doctor", "eval", "trace"))
-"""Commands that are packages: these have their `command` in a module of that name."""
+_COMMAND_PACKAGES = frozenset(("doctor", "eval", "trace"))
+"""Commands that are packages, with `command` in a module of that name."""
 
 
 class _Commands(click.Group):
@@ -43,7 +43,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = f"{cmd_name}.command" if cmd_name in _PACKAGES else cmd_name
+        module = f"{cmd_name}.command" if cmd_name in _COMMAND_PACKAGES else cmd_name
         return import_module(f"palaver.cli.{module}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -68,8 +68,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit: 0 for success, 1 for a failure, 2 for wrong usage."""
     try:
         result: Any = cli.main(args=arguments, prog_name="palaver", standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:

@@ -38,7 +38,7 @@ def command(db: str | None, dry_run: bool, as_json: bool) -> None:
     url = database_url(db)
     path = sqlite_path(url)
     report = _migrate_server(url, dry_run) if path is None else _migrate_file(path, dry_run)
-    click.echo(msgspec.json.encode(report).decode() if as_json else printable(_summary(report, dry_run), 2000))
+    click.echo(msgspec.json.encode(report).decode() if as_json else printable(_format_summary(report, dry_run), 2000))
 
 
 def _migrate_file(path: Path, dry_run: bool) -> _MigrationReport:
@@ -93,7 +93,7 @@ def _open_once(url: str) -> None:
     asyncio.run(open_configured_database(url).close())
 
 
-def _summary(report: _MigrationReport, dry_run: bool) -> str:
+def _format_summary(report: _MigrationReport, dry_run: bool) -> str:
     if report.before == report.to:
         return f"{report.database} is up to date (form {report.to})."
     if report.before is None:

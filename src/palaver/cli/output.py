@@ -1,4 +1,4 @@
-"""Terminal output: JSON, counts, transcripts. Untrusted text can't steer the terminal."""
+"""Terminal output: JSON, counts, transcripts. Control characters of untrusted text are escaped."""
 
 import shutil
 import sys
@@ -25,12 +25,12 @@ _COLOURS = {"user": "cyan", "assistant": "magenta", "tool": "green"}
 
 def render_transcript(messages: Sequence[Message]) -> Iterator[str]:
     """Yield all lines of a conversation: roles, texts, calls, results and files."""
-    calls = {call.call_id: call.name for message in messages for call in message.tool_calls}
+    call_names = {call.call_id: call.name for message in messages for call in message.tool_calls}
     for message in messages:
         name = f" ({one_line(message.name)})" if message.name else ""
         yield click.style(message.role, fg=_COLOURS.get(message.role), bold=True) + name
         for part in message.parts:
-            for line in _part_lines(part, calls):
+            for line in _part_lines(part, call_names):
                 yield f"{_INDENT}{line}" if line else ""
 
 
@@ -39,30 +39,30 @@ def one_line(text: str) -> str:
     return printable(text, len(text))
 
 
-def _part_lines(part: Part, calls: dict[str, str]) -> list[str]:
+def _part_lines(part: Part, call_names: dict[str, str]) -> list[str]:
     match part:
         case Text(text=text):
-            return _lines(text)
+            return _printable_lines(text)
         case Reasoning(text=text):
-            return _labelled("reasoning", text or "(encrypted)")
+            return _labelled_lines("reasoning", text or "(encrypted)")
         case Refusal(text=text):
-            return _labelled("refusal", text)
+            return _labelled_lines("refusal", text)
         case ToolCall(name=name, arguments=arguments):
-            return _lines(f"{name}({arguments})", first="call ")
+            return _printable_lines(f"{name}({arguments})", prefix="call ")
         case ToolResult(call_id=call_id, output=output, is_error=is_error):
-            return _labelled(
-                f"{'error' if is_error else 'result'} of {calls.get(call_id) or call_id or 'a call'}", output
+            return _labelled_lines(
+                f"{'error' if is_error else 'result'} of {call_names.get(call_id) or call_id or 'a call'}", output
             )
         case File():
-            return _labelled("file", _file_summary(part))
+            return _labelled_lines("file", _file_summary(part))
         case Data(name=name, value=value):
-            return _labelled(f"data {name}", value)
+            return _labelled_lines(f"data {name}", value)
         case _:
             assert_never(part)
 
 
-def _labelled(label: str, value: object) -> list[str]:
-    return _lines(value if isinstance(value, str) else json.encode(value).decode(), first=f"{label}: ")
+def _labelled_lines(label: str, value: object) -> list[str]:
+    return _printable_lines(value if isinstance(value, str) else json.encode(value).decode(), prefix=f"{label}: ")
 
 
 def _file_summary(part: File) -> str:
@@ -73,15 +73,15 @@ def _file_summary(part: File) -> str:
     return " ".join(filter(None, (part.media_type, part.filename, url, part.file_id, size)))
 
 
-def _lines(text: str, first: str = "") -> list[str]:
-    """Split a text into printable lines, keeping tabs; `first` precedes the first line and indents the others."""
-    lines = (first + text.replace("\r\n", "\n")).split("\n")
+def _printable_lines(text: str, prefix: str = "") -> list[str]:
+    """Split a text into printable lines, keeping tabs; with a `prefix` of the first line, the others are indented."""
+    lines = (prefix + text.replace("\r\n", "\n")).split("\n")
     cleaned = ["\t".join(map(one_line, line.split("\t"))) for line in lines]
-    return [cleaned[0], *(f"{_INDENT}{line}" if first and line else line for line in cleaned[1:])]
+    return [cleaned[0], *(f"{_INDENT}{line}" if prefix and line else line for line in cleaned[1:])]
 
 
 def echo(text: str | bytes, *, err: bool = False) -> None:
-    """Print text, escaping what the terminal's encoding lacks; bytes are written unchanged."""
+    """Print text, escaping characters that the terminal's encoding lacks; bytes are written unchanged."""
     if isinstance(text, str):
         encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
         text = text.encode(encoding, "backslashreplace").decode(encoding)
@@ -89,7 +89,7 @@ def echo(text: str | bytes, *, err: bool = False) -> None:
 
 
 def format_json(value: Any) -> str:
-    """Return indented JSON without characters that steer a terminal."""
+    """Return indented JSON without terminal control characters."""
     return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
@@ -114,9 +114,9 @@ def open_output(output: str | None, to_stdout: Callable[[bytes], object]) -> Gen
 STATUS_COLOURS = {"error": "red", "cancelled": "yellow", "incomplete": "yellow"}
 _NAME_CHARS = 26
 _PREVIEW_CHARS = 40
-"""Of a preview without a terminal; else what room it has."""
+"""Length of a preview if the output is not a terminal; else the previews fill the line."""
 _PREFIX_CHARS = 9 + 12 + _NAME_CHARS + 2 + 10 + 14
-"""Of a line before the previews."""
+"""Length of a line before the previews."""
 
 
 def format_span_row(row: "SpanListItem") -> str:

@@ -67,9 +67,9 @@ def export_review(review: str, output: str | None, project: str, db: str | None)
       palaver review export rv_01k… > answers.jsonl
     """
     with open_output(output, sys.stdout.buffer.write) as write:
-        lines = asyncio.run(_export(db, project, review, write))
+        answer_count = asyncio.run(_export(db, project, review, write))
     if output not in (None, "-"):
-        click.echo(f"{output}: {format_count(lines, 'answer')}.", err=True)
+        click.echo(f"{output}: {format_count(answer_count, 'answer')}.", err=True)
 
 
 async def _load_reviews(db: str | None, project: str, run: str | None) -> "list[Review]":
@@ -88,7 +88,7 @@ async def _export(db: str | None, project: str, review: str, write: Callable[[by
     from palaver.storage.evaluations import reviews
     from palaver.storage.pagination import Window
 
-    lines = 0
+    line_count = 0
     async with use_database(db) as database:
         review_row = await database.read(reviews.get_review, project, review)
         after: str | None = None
@@ -99,14 +99,14 @@ async def _export(db: str | None, project: str, review: str, write: Callable[[by
             for item in page.data:
                 for line in _answer_lines(review_row, item, answers[item.place]):
                     write(line + b"\n")
-                    lines += 1
+                    line_count += 1
             after = page.next
             if after is None:
-                return lines
+                return line_count
 
 
 def _answer_lines(review: "Review", item: "ReviewItem", answers: "list[ReviewAnswer]") -> Iterator[bytes]:
-    last = {answer.reviewer: answer.number for answer in answers}
+    last_numbers = {answer.reviewer: answer.number for answer in answers}
     for answer in answers:
         fields: dict[str, Any] = {
             "review": review.id,
@@ -117,7 +117,7 @@ def _answer_lines(review: "Review", item: "ReviewItem", answers: "list[ReviewAns
             "reviewer": answer.reviewer,
             "answers": answer.answers,
             "comment": answer.comment,
-            "counts": last[answer.reviewer] == answer.number,
+            "counts": last_numbers[answer.reviewer] == answer.number,
             "created_at": answer.created_at,
         }
         yield msgspec.json.encode(fields)

@@ -51,13 +51,13 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
         from palaver.server.supervisor import run_with_reload
 
         arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
-        return run_with_reload([sys.executable, "-m", "palaver.cli", *arguments], _folders(targets))
+        return run_with_reload([sys.executable, "-m", "palaver.cli", *arguments], _watched_folders(targets))
     if inherit is None:
         print_unknown_settings(Path.cwd())
     if settings.workers > 1 and inherit is None:
         return _run_workers(settings)
     if inherit is None:
-        serve(_load(targets), settings, sources=sources, evaluators=load_evaluators(targets))
+        serve(_load_with_hints(targets), settings, sources=sources, evaluators=load_evaluators(targets))
     else:
         _run_as_worker(targets, settings, sources, inherit)
     return 0
@@ -77,16 +77,16 @@ def _run_workers(settings: Settings) -> int:
     supervisor.check_worker_count(settings, settings.db)
     logging_setup.configure_logging(verbose=settings.debug)
     command = [sys.executable, "-m", "palaver.cli", *sys.argv[1:]]
-    with open_socket(settings) as listening:
+    with open_socket(settings) as listener:
         seconds = settings.shutdown_seconds + 30
-        return supervisor.WorkerSupervisor(command, listening, settings.workers, seconds=seconds).run()
+        return supervisor.WorkerSupervisor(command, listener, settings.workers, seconds=seconds).run()
 
 
 def _run_as_worker(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
     from palaver.server.supervisor import InheritedSockets
 
     inherited = InheritedSockets.parse(inherit)
-    workflows = _load(targets) if inherited.is_announcer else _load_silently(targets)
+    workflows = _load_with_hints(targets) if inherited.is_announcer else _load_silently(targets)
     serve(workflows, settings, sources=sources, inherited=inherited, evaluators=load_evaluators(targets))
 
 
@@ -95,8 +95,8 @@ def serve(
     settings: Settings,
     *,
     sources: Mapping[str, Source],
-    or_next: bool = False,
-    started: Any = None,
+    use_next_port: bool = False,
+    on_started: Any = None,
     inherited: "InheritedSockets | None" = None,
     evaluators: Sequence[DeclaredEvaluator] = (),
 ) -> None:
@@ -116,9 +116,9 @@ def serve(
                 _announce(registry, settings, inherited.listening.getsockname()[1])
             run_server(server, inherited.listening, started=inherited.report_ready, parent=inherited.parent_socket)
             return
-        listening = open_socket(settings, or_next=or_next)
-        url = _announce(registry, settings, listening.getsockname()[1])
-        run_server(server, listening, started=(lambda: started(url)) if started else lambda: None)
+        listener = open_socket(settings, or_next=use_next_port)
+        url = _announce(registry, settings, listener.getsockname()[1])
+        run_server(server, listener, started=(lambda: on_started(url)) if on_started else lambda: None)
 
 
 def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> str:
@@ -128,22 +128,22 @@ def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> s
     for workflow in workflows:
         kind = "chat" if workflow.description.is_chat else "remote" if _is_undiscovered(workflow) else "workflow"
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
-    shared = f" with {settings.workers} workers" if settings.workers > 1 else ""
-    click.echo(f"Serving at {url}{shared}  (Ctrl+C stops)", err=True)
+    workers_text = f" with {settings.workers} workers" if settings.workers > 1 else ""
+    click.echo(f"Serving at {url}{workers_text}  (Ctrl+C stops)", err=True)
     return url
 
 
 def _is_undiscovered(workflow: Workflow) -> bool:
-    """Whether it is a remote service that has not been discovered yet."""
+    """Whether the workflow is a remote service that has not been discovered yet."""
     return workflow.description.remote and getattr(workflow, "service", None) is None
 
 
-def _load(targets: tuple[str, ...]) -> list[Workflow]:
+def _load_with_hints(targets: tuple[str, ...]) -> list[Workflow]:
     """Load the workflows; hints are printed as lines, not as Python warnings."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always", TakesMessages)
         workflows = load(targets)
-    for warning in caught:
+    for warning in caught_warnings:
         if issubclass(warning.category, TakesMessages):
             click.echo(f"hint: {warning.message}", err=True)
         else:
@@ -157,6 +157,6 @@ def _load_silently(targets: tuple[str, ...]) -> list[Workflow]:
         return load(targets)
 
 
-def _folders(targets: tuple[str, ...]) -> list[Path]:
+def _watched_folders(targets: tuple[str, ...]) -> list[Path]:
     paths = [Path(target.partition(":")[0]) for target in targets]
     return [path if path.is_dir() else path.parent if path.is_file() else Path.cwd() for path in paths]

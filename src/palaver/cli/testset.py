@@ -43,27 +43,25 @@ def require_testset(db: "Connection", project: str, name: str) -> "TestSet":
 
 
 def require_revision(db: "Connection", project: str, name: str, reference: str) -> "tuple[TestSet, Revision]":
-    from palaver.storage.testsets import repository as testset_revisions
+    from palaver.storage.testsets import repository as testsets
 
     testset = require_testset(db, project, name)
-    return testset, testset_revisions.get_revision(db, project, testset.id, reference, testset.head)
+    return testset, testsets.get_revision(db, project, testset.id, reference, testset.head)
+
+
+_FORMAT_CHOICE = click.Choice(("jsonl", "json", "csv", "parquet"))
 
 
 @click.command(name="export")
 @click.argument("name")
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
 @click.option("--revision", default="head", show_default=True, help="A number, or a digest.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("jsonl", "json", "csv", "parquet")),
-    help="(jsonl, or by the name of the file)",
-)
+@click.option("--format", "format_name", type=_FORMAT_CHOICE, help="(jsonl, or by the name of the file)")
 @click.option("--ids", is_flag=True, help="Write rows' ids beside their data, so that an import finds them again.")
 @project_option("test sets")
 @db_option
 def export_testset(
-    name: str, output: str | None, revision: str, form: str | None, ids: bool, project: str, db: str | None
+    name: str, output: str | None, revision: str, format_name: str | None, ids: bool, project: str, db: str | None
 ) -> None:
     """Write the rows of NAME's newest revision, or of another one.
 
@@ -73,16 +71,16 @@ def export_testset(
       palaver testset export refunds --revision 3 --format csv > refunds.csv
       palaver testset export refunds --ids -o refunds.csv
     """
-    format_ = _output_format(output, form)
+    file_format = _output_format(output, format_name)
     with open_output(output, sys.stdout.buffer.write) as write:
-        rows = asyncio.run(_export(db, project, name, revision, format_, write, ids=ids))
+        rows = asyncio.run(_export(db, project, name, revision, file_format, write, ids=ids))
     if output not in (None, "-"):
         click.echo(f"{output}: {format_count(rows, 'row')}.", err=True)
 
 
-def _output_format(output: str | None, form: str | None) -> "Format":
-    if form is not None or output is None or output == "-":
-        return cast("Format", form or "jsonl")
+def _output_format(output: str | None, format_name: str | None) -> "Format":
+    if format_name is not None or output is None or output == "-":
+        return cast("Format", format_name or "jsonl")
     from palaver.testsets.files.base import format_of
 
     try:
@@ -96,7 +94,7 @@ async def _export(
     project: str,
     name: str,
     revision: str,
-    form: "Format",
+    file_format: "Format",
     write: Callable[[bytes], object],
     *,
     ids: bool,
@@ -105,7 +103,7 @@ async def _export(
 
     async with use_database(db) as database:
         _, revision_row = await database.read(require_revision, project, name, revision)
-        async for chunk in export_revision(database, project, revision_row, form, ids=ids):
+        async for chunk in export_revision(database, project, revision_row, file_format, ids=ids):
             write(chunk)
     return revision_row.rows
 
@@ -123,12 +121,14 @@ _now = partial(datetime.now, UTC)
 @click.option("--key", metavar="COLUMN", help="Of an upsert: what rows are known by; __id__ for their ids.")
 @click.option("--types", type=click.Choice(("auto", "text")), default="auto", help="CSV: all cells as text, or not.")
 @click.option("--delimiter", metavar="CHARACTER", help="CSV: what stands between cells. (the most frequent one)")
-@click.option("--format", "form", type=click.Choice(("jsonl", "json", "csv", "parquet")), help="(by the file's ending)")
+@click.option("--format", "format_name", type=_FORMAT_CHOICE, help="(by the file's ending)")
 @click.option("--message", default="", help="What the revision is about.")
 @project_option("test sets")
 @json_option
 @db_option
-def import_testset(file: str, project: str, as_json: bool, db: str | None, form: str | None, **options: Any) -> None:
+def import_testset(
+    file: str, project: str, as_json: bool, db: str | None, format_name: str | None, **options: Any
+) -> None:
     """Make a test set of FILE, which is JSON Lines, JSON, CSV or Parquet, or - for standard input.
 
     Nothing is kept unless all of it can be. A set of that name that is there already is left alone unless --mode says
@@ -141,16 +141,16 @@ def import_testset(file: str, project: str, as_json: bool, db: str | None, form:
       palaver testset import more.csv --name refunds --mode upsert --key id
     """
     name: str = options.pop("name") or Path(file).stem
-    format_ = _input_format(file, form)
+    file_format = _input_format(file, format_name)
     if file == "-":
-        result = asyncio.run(_import(sys.stdin.buffer, db, project, name, format_, **options))
+        result = asyncio.run(_import(sys.stdin.buffer, db, project, name, file_format, **options))
     else:
         try:
             stream = Path(file).open("rb")  # noqa: SIM115 - closed below
         except OSError as error:
             raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
         with stream, read_progress(stream) as (watched_stream, _):
-            result = asyncio.run(_import(watched_stream, db, project, name, format_, **options))
+            result = asyncio.run(_import(watched_stream, db, project, name, file_format, **options))
     if as_json:
         click.echo(format_json(result))
         return
@@ -163,9 +163,9 @@ def import_testset(file: str, project: str, as_json: bool, db: str | None, form:
         click.echo(f"{format_count(report['wrapped'], 'value')} that were no objects became rows.", err=True)
 
 
-def _input_format(file: str, form: str | None) -> "Format":
-    if form is not None:
-        return cast("Format", form)
+def _input_format(file: str, format_name: str | None) -> "Format":
+    if format_name is not None:
+        return cast("Format", format_name)
     if file == "-":
         raise SettingsError("What standard input holds, nobody can see: give --format jsonl, json, csv or parquet.")
     from palaver.testsets.files.base import format_of
@@ -181,7 +181,7 @@ async def _import(
     db: str | None,
     project: str,
     name: str,
-    form: "Format",
+    file_format: "Format",
     *,
     mode: "ImportMode | None",
     key: str | None,
@@ -192,17 +192,17 @@ async def _import(
     from palaver.testsets import files
     from palaver.testsets.importer import ImportTarget, import_file
 
-    reader = files.open_reader(form, types=types, delimiter=delimiter)
+    reader = files.open_reader(file_format, types=types, delimiter=delimiter)
     async with use_database(db) as database:
         testset_id = await _find_testset(database, project, name, mode)
-        into = ImportTarget(
+        target = ImportTarget(
             testset=testset_id or new_id("ts"), is_new=testset_id is None, mode=mode or "append", key=key
         )
-        async with import_file(database, project, into, reader, _read_chunks_async(stream), now=_now) as imported_rows:
-            revision = await database.write(_commit, project, name, into, imported_rows, message)
-    report = {**msgspec.structs.asdict(imported_rows.counts), "wrapped": imported_rows.wrapped}
+        async with import_file(database, project, target, reader, _read_chunks_async(stream), now=_now) as imported:
+            revision = await database.write(_commit, project, name, target, imported, message)
+    report = {**msgspec.structs.asdict(imported.counts), "wrapped": imported.wrapped}
     return {
-        "testset": into.testset,
+        "testset": target.testset,
         "name": name,
         "revision": revision.number,
         "digest": revision.digest,
@@ -222,18 +222,18 @@ async def _find_testset(database: "Database", project: str, name: str, mode: "Im
 
 
 def _commit(
-    db: "Connection", project: str, name: str, into: "ImportTarget", imported_rows: "ImportedFile", message: str
+    db: "Connection", project: str, name: str, target: "ImportTarget", imported: "ImportedFile", message: str
 ) -> "Revision":
     from palaver.storage.testsets.repository import TestSet
     from palaver.testsets import commits
     from palaver.testsets.commits import CommitInfo
 
-    at = _now()
-    info = CommitInfo(message=message, at=at)
-    if into.is_new:
-        testset = TestSet(id=into.testset, name=name, created_at=at, updated_at=at)
-        return commits.create_testset(db, project, testset, imported_rows.prepared, info)
-    return commits.commit(db, project, into.testset, imported_rows.prepared, info)[0]
+    now = _now()
+    info = CommitInfo(message=message, at=now)
+    if target.is_new:
+        testset = TestSet(id=target.testset, name=name, created_at=now, updated_at=now)
+        return commits.create_testset(db, project, testset, imported.prepared, info)
+    return commits.commit(db, project, target.testset, imported.prepared, info)[0]
 
 
 async def _read_chunks_async(stream: BinaryIO) -> AsyncIterator[bytes]:
@@ -283,7 +283,7 @@ def _convert_file(
     types: "CellTypes",
     delimiter: str | None,
 ) -> tuple[int, int, int]:
-    """Read the file twice, as a header needs the columns first. OUT appears once it is complete."""
+    """Read the file twice, as a header needs the columns first. `target` appears once it is complete."""
     from palaver.testsets.files import read_file, write_file
     from palaver.testsets.limits import DEFAULT_LIMITS
 
@@ -293,22 +293,22 @@ def _convert_file(
 
     columns: dict[str, None] = {}
     meta: set[str] = set()
-    first = read_rows()
-    for row in first:
+    first_pass = read_rows()
+    for row in first_pass:
         columns |= dict.fromkeys(row.data)
         meta |= (row.meta or {}).keys()
         DEFAULT_LIMITS.check_columns(len(columns))
-    header = [name for name in first.report.columns or () if name in columns]
+    header = [name for name in first_pass.report.columns or () if name in columns]
     pieces = write_file(read_rows(), list(dict.fromkeys((*header, *columns))), target_format, meta=sorted(meta))
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as out:
+        with temporary.open("wb") as output:
             for piece in pieces:
-                out.write(piece)
+                output.write(piece)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    return first.report.rows, len(columns), first.report.wrapped
+    return first_pass.report.rows, len(columns), first_pass.report.wrapped
 
 
 def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
@@ -317,7 +317,7 @@ def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 _MAX_CELL_CHARS = 60
-"""Of a printed cell."""
+"""Maximum length of a printed cell."""
 
 
 @click.command(name="list")
@@ -386,8 +386,8 @@ def show_testset(name: str, revision: str, limit: int, project: str, as_json: bo
         click.echo(
             f"  {printable(column['name'])}: {column['kind']}{chat_hint}, in {format_count(column['present'], 'row')}"
         )
-    for older in history:
-        click.echo(f"  {older.number}  {older.created_at:%Y-%m-%d %H:%M}  {printable(older.message)}".rstrip())
+    for listed in history:
+        click.echo(f"  {listed.number}  {listed.created_at:%Y-%m-%d %H:%M}  {printable(listed.message)}".rstrip())
     for row in rows:
         click.echo(f"{row.id}  {'  '.join(f'{printable(k)}={_format_cell(v)}' for k, v in row.data.items())}")
 
@@ -396,13 +396,13 @@ async def _load_testset(
     db: str | None, project: str, name: str, revision: str, limit: int
 ) -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
     from palaver.storage.pagination import Window
-    from palaver.storage.testsets import repository as testset_revisions
+    from palaver.storage.testsets import repository as testsets
     from palaver.testsets import row_pages
     from palaver.testsets.row_pages import RowFilter
 
     def load(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
         testset, revision_row = require_revision(connection, project, name, revision)
-        history = testset_revisions.list_revisions(connection, project, testset.id, Window(10)).data
+        history = testsets.list_revisions(connection, project, testset.id, Window(10)).data
         rows = row_pages.list_rows(connection, project, revision_row, RowFilter(), Window(limit)).data if limit else []
         return testset, revision_row, history, rows
 
@@ -415,7 +415,7 @@ def _format_cell(value: Any) -> str:
 
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
-_MAX_SIDE_CHARS = 200
+_MAX_DIFF_CHARS = 200
 _DIFF_PAGE_ROWS = 200
 
 
@@ -456,8 +456,8 @@ async def _load_diff(db: str | None, project: str, name: str, before: str, after
     from palaver.testsets import diff
 
     def load(connection: "Connection", cursor: str | None) -> "Difference":
-        sides = [require_revision(connection, project, name, reference)[1] for reference in (before, after)]
-        return diff.diff_revisions(connection, project, sides[0], sides[1], Window(_DIFF_PAGE_ROWS, cursor))
+        revisions = [require_revision(connection, project, name, reference)[1] for reference in (before, after)]
+        return diff.diff_revisions(connection, project, revisions[0], revisions[1], Window(_DIFF_PAGE_ROWS, cursor))
 
     pages: list[Difference] = []
     async with use_database(db) as database:
@@ -470,15 +470,15 @@ async def _load_diff(db: str | None, project: str, name: str, before: str, after
 
 
 def _print_changed_row(row: "ChangedRow") -> None:
-    moved = ", moved" if row.moved and row.change != "moved" else ""
-    click.echo(f"{_SIGNS[row.change]} {row.id} {row.change}{moved}")
+    moved_note = ", moved" if row.moved and row.change != "moved" else ""
+    click.echo(f"{_SIGNS[row.change]} {row.id} {row.change}{moved_note}")
     if row.change == "changed":
         for cell in row.cells:
-            click.echo(f"    {printable(cell.column)}: {_format_side(cell.old)} -> {_format_side(cell.new)}")
+            click.echo(f"    {printable(cell.column)}: {_format_diff_cell(cell.old)} -> {_format_diff_cell(cell.new)}")
 
 
-def _format_side(value: Any) -> str:
-    return "(absent)" if value is msgspec.UNSET else printable(msgspec.json.encode(value).decode(), _MAX_SIDE_CHARS)
+def _format_diff_cell(value: Any) -> str:
+    return "(absent)" if value is msgspec.UNSET else printable(msgspec.json.encode(value).decode(), _MAX_DIFF_CHARS)
 
 
 @click.group()

@@ -81,9 +81,9 @@ def list_threads(
         click.echo("No threads.")
     for row in rows:
         thread = row.thread
-        about = printable(row.match.text if row.match else thread.title or "(nothing said yet)", _TITLE_CHARS)
-        at = f"{thread.updated_at:%Y-%m-%d %H:%M}"
-        click.echo(f"{thread.id}  {at}  {thread.messages:>5}  {thread.workflow or '-':<14}  {about}")
+        summary = printable(row.match.text if row.match else thread.title or "(nothing said yet)", _TITLE_CHARS)
+        updated = f"{thread.updated_at:%Y-%m-%d %H:%M}"
+        click.echo(f"{thread.id}  {updated}  {thread.messages:>5}  {thread.workflow or '-':<14}  {summary}")
 
 
 async def _load_threads(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[ThreadListItem]":
@@ -111,7 +111,7 @@ def show_thread(thread: str, at: str, as_json: bool, project: str, db: str | Non
     stored, branch = asyncio.run(_load_branch(db, project, thread, at))
     if as_json:
         click.echo(
-            format_json({"thread": msgspec.to_builtins(stored), "messages": [msgspec.to_builtins(n) for n in branch]})
+            format_json({"thread": msgspec.to_builtins(stored), "messages": list(map(msgspec.to_builtins, branch))})
         )
         return
     click.echo(click.style(one_line(stored.title or stored.id), bold=True))
@@ -162,7 +162,7 @@ def export_threads(
     form = form or ("html" if output is not None and output.endswith((".html", ".htm")) else "jsonl")
     if form == "html" and thread is None:
         raise click.UsageError("A page shows one thread: name it.")
-    with open_output(output, _print) as write:
+    with open_output(output, _write_to_stdout) as write:
         asyncio.run(_export(db, project, thread, filters, form, branches, write))
 
 
@@ -180,8 +180,8 @@ async def _export(
 
     async with use_database(db) as database:
         if thread is None:
-            async for name in _thread_ids(database, project, ThreadFilters(**filters)):
-                write(await database.read(export_thread, project, name, form, branches))
+            async for thread_id in _iterate_thread_ids(database, project, ThreadFilters(**filters)):
+                write(await database.read(export_thread, project, thread_id, form, branches))
         elif form == "html":
             from palaver.server.api.html_export import read_thread_page
 
@@ -190,7 +190,7 @@ async def _export(
             write(await database.read(export_thread, project, thread, form, branches))
 
 
-async def _thread_ids(database: "Database", project: str, filters: "ThreadFilters") -> AsyncIterator[str]:
+async def _iterate_thread_ids(database: "Database", project: str, filters: "ThreadFilters") -> AsyncIterator[str]:
     from palaver.storage.pagination import Window
     from palaver.storage.threads import repository as threads
 
@@ -232,13 +232,13 @@ def import_threads(file: str, as_json: bool, project: str, db: str | None) -> in
 def _parse_thread(record: JsonRecord) -> "ThreadFile":
     from palaver.storage.threads import import_export as thread_files
 
-    where = f"Line {record.line}: " if record.line is not None else ""
+    location = f"Line {record.line}: " if record.line is not None else ""
     if record.fault is not None:
-        raise InvalidValue(f"{where}it {record.fault}.")
+        raise InvalidValue(f"{location}it {record.fault}.")
     try:
         return thread_files.parse_thread_file(record.value)
     except RequestError as error:
-        raise InvalidValue(f"{where}{error.message}") from None
+        raise InvalidValue(f"{location}{error.message}") from None
 
 
 async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> list[str]:
@@ -256,5 +256,5 @@ async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> li
 # Output
 
 
-def _print(text: bytes) -> None:
+def _write_to_stdout(text: bytes) -> None:
     sys.stdout.buffer.write(printable_json(text.decode()).encode() if text.startswith(b"{") else text)

@@ -95,14 +95,14 @@ def diff_variants(before: str, after: str, project: str, as_json: bool, db: str 
       palaver variant diff tutor@short:2 tutor@short:3
     """
     references = [_parse_reference(before), _parse_reference(after)]
-    differences = asyncio.run(_load_changes(db, project, references))
+    changes = asyncio.run(_load_changes(db, project, references))
     if as_json:
-        click.echo(format_json({"changes": differences}))
+        click.echo(format_json({"changes": changes}))
         return
-    for change in differences:
-        sides = [_format_value(change.before), _format_value(change.after)]
-        click.echo(f"{printable(change.path, 200)}: {' -> '.join(sides)}")
-    if not differences:
+    for change in changes:
+        values = [_format_value(change.before), _format_value(change.after)]
+        click.echo(f"{printable(change.path, 200)}: {' -> '.join(values)}")
+    if not changes:
         click.echo("They set the same.")
 
 
@@ -110,7 +110,7 @@ def _parse_reference(text: str) -> VariantReference:
     try:
         reference = parse_reference(text)
     except RequestError as error:
-        raise SettingsError(error.message) from None  # A usage error here, not a request error.
+        raise SettingsError(error.message) from None  # The command line is wrong, not a request.
     if reference.workflow is None:
         raise SettingsError(f"Whose variant is {text!r}? Name its workflow too: tutor@{text}.")
     return reference
@@ -120,14 +120,14 @@ async def _load_changes(db: str | None, project: str, references: Sequence[Varia
     from palaver.storage import variants
 
     def load_both(connection: "Connection") -> list[Any]:
-        sides: list[Any] = []
+        parameters: list[Any] = []
         for reference in references:
             variant = variants.find_variant(connection, project, reference.workflow or "", reference.name)
             if variant is None:
                 raise NotFound(f"There is no variant {str(reference)!r}.")
             number = reference.version or variant.head
-            sides.append(variants.get_version(connection, project, variant.id, number).parameters)
-        return sides
+            parameters.append(variants.get_version(connection, project, variant.id, number).parameters)
+        return parameters
 
     async with use_database(db) as database:
         before, after = await database.read(load_both)
@@ -193,8 +193,8 @@ def import_variants(
         for fault in faults:
             click.echo(f"{fault['file']}: {printable(fault['message'], 500)}", err=True)
         text = ", ".join(f"{count} {word}" for word, count in counts.items())
-        tail = " (nothing was written)" if dry_run or faults else ""
-        click.echo(f"{text}{tail}")
+        note = " (nothing was written)" if dry_run or faults else ""
+        click.echo(f"{text}{note}")
     return 1 if faults else 0
 
 

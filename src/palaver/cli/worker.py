@@ -49,7 +49,7 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_pr
 
 @contextmanager
 def hold_worker_lock(url: str) -> Generator[None]:
-    """Hold a shared lock on a SQLite file, as any number of workers may."""
+    """Hold a shared lock on a SQLite file during the block. Any number of workers may hold it."""
     path = None if url == MEMORY_URL else sqlite_path(url)
     if path is None:
         yield

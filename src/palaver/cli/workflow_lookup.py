@@ -1,7 +1,4 @@
-"""Find the workflow that is meant:
-
-a URL, a target (file, folder, module:name), or a name, served locally or installed.
-"""
+"""Find a workflow by URL, by target (file, folder, module:name), or by name, served locally or installed."""
 
 import socket
 from pathlib import Path
@@ -35,11 +32,11 @@ def find_workflow(text: str, *, url: str | None = None) -> Workflow:
         return workflows[0]
     if url is not None:
         return connect(f"{url.rstrip('/')}/{text}", name=text)
-    served = _on_local_server(text)
-    return served or load_installed(text)
+    local_workflow = _find_on_local_server(text)
+    return local_workflow or load_installed(text)
 
 
-def _on_local_server(name: str) -> Workflow | None:
+def _find_on_local_server(name: str) -> Workflow | None:
     """Return a workflow of the server on the default port, if one runs and has it."""
     if not is_listening(LOCAL_SERVER_URL):
         return None

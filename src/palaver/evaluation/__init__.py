@@ -2,7 +2,7 @@
 
     agenta              translate Agenta's evaluators
     case                the case that evaluators score
-    context             what evaluators may use besides the case; spending on models
+    context             the interface of what evaluators may use; spending on models
     embeddings          cached embeddings, and local models
     evaluator           the @evaluator decorator, and parameters of evaluators
     evaluators          the built-in evaluators
@@ -21,5 +21,5 @@
     score               scores, and what evaluators may return
     target              the part of a case that an evaluator looks at
 
-Which of them may import which is in pyproject.toml, "The layers of evaluation".
+Which of them may import which is defined in pyproject.toml, "The layers of evaluation".
 """

@@ -1,4 +1,4 @@
-"""Translate Agenta's evaluators and their settings into ours.
+"""Translate Agenta's evaluators and their settings into Palaver's.
 
 Settings without a counterpart are listed in the notes. Code is stored as text and never run. A tree of matchers becomes
 a `combine`.
@@ -26,30 +26,26 @@ def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
     for matcher in cast("list[Any]", matchers) if isinstance(matchers, list) else []:
         if not isinstance(matcher, dict):
             continue
-        node_matcher = cast("dict[str, Any]", matcher)
-        part = (
-            _nested_combine(node_matcher, notes)
-            if node_matcher.get("matchers")
-            else _leaf_evaluator(node_matcher, notes)
-        )
+        child = cast("dict[str, Any]", matcher)
+        part = _nested_combine(child, notes) if child.get("matchers") else _leaf_evaluator(child, notes)
         if part is not None:
-            weight = node_matcher.get("weight", 1)
+            weight = child.get("weight", 1)
             if isinstance(weight, int | float) and weight > 0:
                 parts.append(part if weight == 1 else {**part, "weight": weight})
             else:
                 notes.append("A matcher of no weight was left out.")
     if (score := node.get("score", "weighted")) != "weighted":
         notes.append(f"The score is the weighted mean here, not {score!r}.")
-    passes = _PASS_MODES.get(str(node.get("success", "threshold")), "all")
-    parameters: dict[str, Any] = {"of": parts, "pass": passes}
-    if passes == "weighted":
+    mode = _PASS_MODES.get(str(node.get("success", "threshold")), "all")
+    parameters: dict[str, Any] = {"of": parts, "pass": mode}
+    if mode == "weighted":
         parameters["threshold"] = node.get("threshold", 1.0)
     return parameters, notes
 
 
 def _nested_combine(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    parameters, more = combine_parameters(node)
-    notes += more
+    parameters, nested_notes = combine_parameters(node)
+    notes += nested_notes
     return {"key": "combine", "parameters": parameters}
 
 
@@ -77,7 +73,7 @@ def _leaf_evaluator(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]
 
 
 def _matcher_evaluator(kind: str, node: Mapping[str, Any], literal: Any, parameters: dict[str, Any]) -> str | None:
-    """The evaluator for one matcher; adds what it looks for to `parameters`.
+    """Return the evaluator for one matcher; add what it looks for to `parameters`.
 
     `literal` is a reference that is not a column.
     """
@@ -106,33 +102,33 @@ def _matcher_evaluator(kind: str, node: Mapping[str, Any], literal: Any, paramet
             return None
 
 
-def _regex_matcher(pattern: str, how: Mapping[str, Any], parameters: dict[str, Any]) -> str:
+def _regex_matcher(pattern: str, options: Mapping[str, Any], parameters: dict[str, Any]) -> str:
     if parameters.pop("case_sensitive", True) is False:
         parameters["flags"] = "i"
-    parameters.update(pattern=pattern, **how)
+    parameters.update(pattern=pattern, **options)
     return "regex"
 
 
-def _similarity_matcher(how: str, parameters: dict[str, Any]) -> str | None:
-    if how == "cosine":
+def _similarity_matcher(method: str, parameters: dict[str, Any]) -> str | None:
+    if method == "cosine":
         parameters["model"] = "text-embedding-3-small"
-    return _SIMILARITY_EVALUATORS.get(how)
+    return _SIMILARITY_EVALUATORS.get(method)
 
 
 def _contains_matcher(node: Mapping[str, Any], literal: Any, parameters: dict[str, Any]) -> str:
     references = node.get("references")
     if isinstance(references, list):
-        parameters["substrings"] = [str(one) for one in cast("list[Any]", references)]
+        parameters["substrings"] = [str(reference) for reference in cast("list[Any]", references)]
         return "contains_any" if node.get("contains") == "any" else "contains_all"
     if literal is not None:
         parameters["substring"] = literal
     return "contains"
 
 
-def _diff_matcher(how: str, parameters: dict[str, Any]) -> None:
-    if how == "schema":
+def _diff_matcher(mode: str, parameters: dict[str, Any]) -> None:
+    if mode == "schema":
         parameters["compare"] = "types"
-    elif how == "strict":
+    elif mode == "strict":
         parameters["extra"] = "count"
     else:
         parameters["extra"] = "ignore"
@@ -141,15 +137,15 @@ def _diff_matcher(how: str, parameters: dict[str, Any]) -> None:
 
 
 def _target_path(path: str) -> str | None:
-    """`$.outputs` is the text, `$.outputs.a` a path in the value."""
-    rest = path.removeprefix("$").removeprefix(".")
-    if rest == "outputs":
+    """Translate a path: `$.outputs` is the text, `$.outputs.a` a path in the value. None for other paths."""
+    relative = path.removeprefix("$").removeprefix(".")
+    if relative == "outputs":
         return "text"
-    return f"value{rest.removeprefix('outputs')}" if rest.startswith(("outputs.", "outputs[")) else None
+    return f"value{relative.removeprefix('outputs')}" if relative.startswith(("outputs.", "outputs[")) else None
 
 
 def _reference_column(reference: Any) -> str | None:
-    """`$.inputs.answer` is a column of the row; other references are literals."""
+    """Return the column that a reference such as `$.inputs.answer` names; None for literals."""
     if not isinstance(reference, str):
         return None
     match = re.fullmatch(r"\$\.(?:inputs|testcase(?:\.data)?)\.(.+)", reference)
@@ -176,9 +172,9 @@ class ImportedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
 def import_evaluators(document: Any) -> list[ImportedEvaluator]:
     """Translate a document: one evaluator, a list, or an object that holds the list."""
     documents = _evaluator_documents(document)
-    if not documents or not all(isinstance(one, dict) for one in documents):
+    if not documents or not all(isinstance(item, dict) for item in documents):
         raise InvalidBody("There is no evaluator of Agenta's in it: give one, or a list under `evaluators`.")
-    return [_import_evaluator(cast("dict[str, Any]", one), index) for index, one in enumerate(documents)]
+    return [_import_evaluator(cast("dict[str, Any]", item), index) for index, item in enumerate(documents)]
 
 
 def _evaluator_documents(document: Any) -> Sequence[Any]:
@@ -187,32 +183,32 @@ def _evaluator_documents(document: Any) -> Sequence[Any]:
             return documents
         case {"evaluators": [*documents]} | {"evaluator_configs": [*documents]} | {"data": [*documents]}:
             return documents
-        case {"evaluator": {"data": _} | {"evaluator_key": _} as one}:
-            return [one]
+        case {"evaluator": {"data": _} | {"evaluator_key": _} as evaluator}:
+            return [evaluator]
         case {"evaluator_key": str()} | {"data": {"uri": str()}} | {"key": str()}:
             return [document]
         case _:
             return ()
 
 
-def _import_evaluator(one: dict[str, Any], index: int) -> ImportedEvaluator:
-    data = _as_object(one.get("data"))
-    source = _agenta_key(one, data)
-    settings = _read_settings(one, data)
-    given_name = one.get("name") or one.get("slug")
-    name = given_name if isinstance(given_name, str) else source or f"evaluator {index + 1}"
+def _import_evaluator(item: dict[str, Any], index: int) -> ImportedEvaluator:
+    data = _as_object(item.get("data"))
+    source = _agenta_key(item, data)
+    settings = _read_settings(item, data)
+    configured_name = item.get("name") or item.get("slug")
+    name = configured_name if isinstance(configured_name, str) else source or f"evaluator {index + 1}"
     if source in ("auto_custom_code_run", "code"):
         text = settings.get("code") or _as_object(data.get("script")).get("content")
         note = "Code is never taken over: it is kept as text, and does not run. Write it as an evaluator of your own."
         code = text if isinstance(text, str) else None
         return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,), text=code)
-    key, read, known = _EVALUATOR_TABLE.get(source, ("", None, frozenset[str]()))
-    if read is None:
+    key, map_settings, known = _EVALUATOR_TABLE.get(source, ("", None, frozenset[str]()))
+    if map_settings is None:
         note = f"There is no counterpart of {source!r} here." if source else "It does not say which evaluator it is."
         return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,))
-    parameters, notes = read({**settings, **_document_extras(data)})
+    parameters, notes = map_settings({**settings, **_document_extras(data)})
     if isinstance(column := settings.get("correct_answer_key"), str) and column and key in _EVALUATORS_WITH_EXPECTED:
-        # A column name, not a path.
+        # Agenta's value is a column name, not a path.
         parameters["expected_from"] = column.removeprefix("testcase.")
     unmapped = settings.keys() - known - _COMMON_SETTINGS - {"correct_answer_key"}
     notes += [f"The setting {setting!r} has no counterpart." for setting in sorted(unmapped)]
@@ -222,16 +218,16 @@ def _import_evaluator(one: dict[str, Any], index: int) -> ImportedEvaluator:
     return ImportedEvaluator(name=name, source=source, evaluator=wanted, notes=tuple(notes))
 
 
-def _agenta_key(one: dict[str, Any], data: AgentaSettings) -> str:
-    uri = data.get("uri") or one.get("uri")
+def _agenta_key(item: dict[str, Any], data: AgentaSettings) -> str:
+    uri = data.get("uri") or item.get("uri")
     if isinstance(uri, str) and uri.count(":") >= 2:
         return uri.split(":")[2]  # agenta:builtin:auto_exact_match:v0
-    key = one.get("evaluator_key") or one.get("key") or uri
+    key = item.get("evaluator_key") or item.get("key") or uri
     return key if isinstance(key, str) else ""
 
 
-def _read_settings(one: dict[str, Any], data: AgentaSettings) -> AgentaSettings:
-    sources = (one.get("settings_values"), data.get("parameters"), data.get("configuration"), one.get("parameters"))
+def _read_settings(item: dict[str, Any], data: AgentaSettings) -> AgentaSettings:
+    sources = (item.get("settings_values"), data.get("parameters"), data.get("configuration"), item.get("parameters"))
     return next((_as_object(source) for source in sources if source), _as_object(None))
 
 
@@ -245,15 +241,16 @@ def _document_extras(data: AgentaSettings) -> dict[str, Any]:
 # Settings of each evaluator
 
 
-def _same_names(*names: str) -> Callable[[AgentaSettings], MappedParameters]:
+def _copier(*names: str) -> Callable[[AgentaSettings], MappedParameters]:
+    """Return a function that takes over the settings of these names, and the common ones."""
 
-    def read(settings: AgentaSettings) -> MappedParameters:
+    def copy_settings(settings: AgentaSettings) -> MappedParameters:
         parameters = {name: settings[name] for name in (*names, "threshold") if settings.get(name) is not None}
         if settings.get("case_sensitive") is False:
             parameters["case_sensitive"] = False
         return parameters, []
 
-    return read
+    return copy_settings
 
 
 def _regex_parameters(settings: AgentaSettings) -> MappedParameters:
@@ -265,12 +262,12 @@ def _regex_parameters(settings: AgentaSettings) -> MappedParameters:
     return parameters, []
 
 
-def _field_parameters(settings: AgentaSettings) -> MappedParameters:
+def _json_field_parameters(settings: AgentaSettings) -> MappedParameters:
     return {"path": settings.get("json_field", "")}, []
 
 
 def _json_diff_parameters(settings: AgentaSettings) -> MappedParameters:
-    parameters = _same_names()(settings)[0]
+    parameters = _copier()(settings)[0]
     if settings.get("compare_schema_only"):
         parameters["compare"] = "types"
     if not settings.get("predict_keys"):
@@ -281,7 +278,7 @@ def _json_diff_parameters(settings: AgentaSettings) -> MappedParameters:
 
 
 def _similarity_parameters(settings: AgentaSettings) -> MappedParameters:
-    parameters = _same_names()(settings)[0]
+    parameters = _copier()(settings)[0]
     if (threshold := settings.get("similarity_threshold")) is not None:
         parameters["threshold"] = threshold
     return parameters, ["It is measured in another way here (rapidfuzz): scores are close, not equal."]
@@ -289,7 +286,7 @@ def _similarity_parameters(settings: AgentaSettings) -> MappedParameters:
 
 def _semantic_parameters(settings: AgentaSettings) -> MappedParameters:
     model = settings.get("embedding_model") or "text-embedding-3-small"
-    return {**_same_names()(settings)[0], "model": model}, [f"It asks the model {model!r}: a provider must be set up."]
+    return {**_copier()(settings)[0], "model": model}, [f"It asks the model {model!r}: a provider must be set up."]
 
 
 _SLOT = re.compile(r"\{\{\s*(.*?)\s*\}\}")
@@ -310,20 +307,20 @@ def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
             texts.append(content)
         elif content is not None:
             notes.append("A message of the prompt is not text, and was left out.")
-    answer = settings.get("correct_answer_key")
+    answer_column = settings.get("correct_answer_key")
 
-    def slot(match: re.Match[str]) -> str:
+    def translate_slot(match: re.Match[str]) -> str:
         name = match[1]
         if name in _SLOT_NAMES:
             return f"{{{{{_SLOT_NAMES[name]}}}}}"
-        if name == answer:
+        if name == answer_column:
             return "{{expected}}"
         path = name.removeprefix("$.")
         if path.startswith("trace"):
             notes.append(f"The slot {name!r} of the prompt has no counterpart.")
         return f"{{{{{path if path.startswith('inputs.') else f'inputs.{path}'}}}}}"
 
-    prompt = _SLOT.sub(slot, "\n\n".join(texts))
+    prompt = _SLOT.sub(translate_slot, "\n\n".join(texts))
     parameters: dict[str, Any] = {"judge": settings.get("model") or "gpt-4o-mini", "prompt": prompt}
     if isinstance(schema := _as_object(settings.get("json_schema")).get("schema"), dict):
         parameters["schema"] = cast("Any", schema)
@@ -343,10 +340,10 @@ def _human_parameters(settings: AgentaSettings) -> MappedParameters:
     questions: list[dict[str, Any]] = []
     schema = _as_object(settings.get("__outputs__"))
     required = schema.get("required")
-    needed = cast("list[Any]", required) if isinstance(required, list) else []
+    required_keys = cast("list[Any]", required) if isinstance(required, list) else []
     for key, value in _as_object(schema.get("properties")).items():
         answer_schema = _as_object(value)
-        question: dict[str, Any] = {"key": key, **_make_question(answer_schema), "required": key in needed}
+        question: dict[str, Any] = {"key": key, **_make_question(answer_schema), "required": key in required_keys}
         questions.append(question)
     return ({"questions": questions}, []) if questions else ({}, ["It says nothing of what people are asked."])
 
@@ -361,8 +358,8 @@ def _make_question(answer_schema: AgentaSettings) -> dict[str, Any]:
         }
     match answer_schema.get("type"):
         case "number" | "integer":
-            ends = (answer_schema.get("minimum"), answer_schema.get("maximum"))
-            return {"type": "score", "range": list(ends)} if None not in ends else {"type": "score"}
+            bounds = (answer_schema.get("minimum"), answer_schema.get("maximum"))
+            return {"type": "score", "range": list(bounds)} if None not in bounds else {"type": "score"}
         case "string":
             return {"type": "text"}
         case _:
@@ -374,7 +371,7 @@ def _as_object(value: Any) -> dict[str, Any]:
 
 
 _COMMON_SETTINGS = frozenset({"version", "requires_llm_api_keys", "response_type", "case_sensitive", "threshold"})
-"""Settings without a meaning here, or handled for all evaluators."""
+"""Settings that Palaver ignores, or that are handled for all evaluators."""
 _EVALUATORS_WITH_EXPECTED = frozenset(
     "exact_match json_field_match json_multi_field_match json_diff levenshtein similarity semantic_similarity".split()
 )
@@ -385,22 +382,22 @@ _JUDGE_ENTRY = (
 )
 _WEBHOOK_ENTRY = ("webhook", _webhook_parameters, frozenset({"webhook_url", "url"}))
 _EVALUATOR_TABLE: Mapping[str, tuple[str, Callable[[AgentaSettings], MappedParameters] | None, frozenset[str]]] = {
-    "auto_exact_match": ("exact_match", _same_names(), frozenset()),
+    "auto_exact_match": ("exact_match", _copier(), frozenset()),
     "auto_regex_test": ("regex", _regex_parameters, frozenset({"regex_pattern", "regex_should_match"})),
-    "auto_starts_with": ("starts_with", _same_names("prefix"), frozenset({"prefix"})),
-    "auto_ends_with": ("ends_with", _same_names("suffix"), frozenset({"suffix"})),
-    "auto_contains": ("contains", _same_names("substring"), frozenset({"substring"})),
-    "auto_contains_any": ("contains_any", _same_names("substrings"), frozenset({"substrings"})),
-    "auto_contains_all": ("contains_all", _same_names("substrings"), frozenset({"substrings"})),
-    "auto_contains_json": ("contains_json", _same_names(), frozenset()),
-    "field_match_test": ("json_field_match", _field_parameters, frozenset({"json_field"})),
-    "json_multi_field_match": ("json_multi_field_match", _same_names("fields"), frozenset({"fields"})),
+    "auto_starts_with": ("starts_with", _copier("prefix"), frozenset({"prefix"})),
+    "auto_ends_with": ("ends_with", _copier("suffix"), frozenset({"suffix"})),
+    "auto_contains": ("contains", _copier("substring"), frozenset({"substring"})),
+    "auto_contains_any": ("contains_any", _copier("substrings"), frozenset({"substrings"})),
+    "auto_contains_all": ("contains_all", _copier("substrings"), frozenset({"substrings"})),
+    "auto_contains_json": ("contains_json", _copier(), frozenset()),
+    "field_match_test": ("json_field_match", _json_field_parameters, frozenset({"json_field"})),
+    "json_multi_field_match": ("json_multi_field_match", _copier("fields"), frozenset({"fields"})),
     "auto_json_diff": (
         "json_diff",
         _json_diff_parameters,
         frozenset({"compare_schema_only", "predict_keys", "case_insensitive_keys"}),
     ),
-    "auto_levenshtein_distance": ("levenshtein", _same_names(), frozenset()),
+    "auto_levenshtein_distance": ("levenshtein", _copier(), frozenset()),
     "auto_similarity_match": ("similarity", _similarity_parameters, frozenset({"similarity_threshold"})),
     "auto_semantic_similarity": ("semantic_similarity", _semantic_parameters, frozenset({"embedding_model"})),
     "auto_ai_critique": _JUDGE_ENTRY,

@@ -1,4 +1,4 @@
-"""The case that evaluators score, and its construction from replies (contract B3).
+"""The case that evaluators score, and its construction from replies.
 
 UNSET means absent: no expected answer, no value of a chat, no result of a call; null is a value. Whether the workflow
 is a chat decides which fields are set: nothing is converted to text implicitly.
@@ -70,7 +70,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     first_output: float | None = None
     finish: str = "stop"
     expect: Any = None
-    """The `expect` of the script's turn (A5)."""
+    """The `expect` of the script's turn."""
     reached: bool = True
     """False for turns after a script stopped: they count as failed, `not_reached`."""
     verdict: TurnVerdict | None = None
@@ -136,9 +136,9 @@ def make_case(  # noqa: PLR0913 - a case has as many fields, all by keyword
     script: Script | None = None,
 ) -> Case:
     """Combine turns into a case. Text, value and finish are taken from the last turn that was reached."""
-    numbered = _number_calls(turns)
-    last = next((turn for turn in reversed(numbered) if turn.reached), Turn())
-    usages = [turn.usage for turn in numbered if turn.usage is not None]
+    numbered_turns = _number_calls(turns)
+    last = next((turn for turn in reversed(numbered_turns) if turn.reached), Turn())
+    usages = [turn.usage for turn in numbered_turns if turn.usage is not None]
     return Case(
         id=id,
         row_id=row_id,
@@ -148,16 +148,16 @@ def make_case(  # noqa: PLR0913 - a case has as many fields, all by keyword
         inputs=dict(inputs or {}),
         expected=expected,
         history=tuple(history),
-        messages=tuple(message for turn in numbered for message in turn.messages),
+        messages=tuple(message for turn in numbered_turns for message in turn.messages),
         text=last.text,
         notes=last.notes,
-        tool_calls=tuple(call for turn in numbered for call in turn.tool_calls),
+        tool_calls=tuple(call for turn in numbered_turns for call in turn.tool_calls),
         value=last.value,
-        turns=numbered,
+        turns=numbered_turns,
         events=tuple(events) if events is not None else None,
         usage=reduce(add, usages) if usages else None,
-        latency=sum(turn.latency for turn in numbered),
-        first_output=next((turn.first_output for turn in numbered), None),
+        latency=sum(turn.latency for turn in numbered_turns),
+        first_output=next((turn.first_output for turn in numbered_turns), None),
         finish=last.finish,
         trace_id=trace_id,
         flags=flags,
@@ -174,7 +174,7 @@ def make_turn(
     first_output: float | None = None,
     expect: Any = None,
 ) -> Turn:
-    """The turn for one reply. Several calls of one turn, with tool results between them, come as one reply."""
+    """Make the turn of one reply. Several calls of one turn, with tool results between them, come as one reply."""
     messages = tuple(reply.messages)
     text, notes = reply_text(messages) if is_chat else (reply.value if isinstance(reply.value, str) else "", NO_NOTES)
     return Turn(
@@ -193,7 +193,7 @@ def make_turn(
 
 
 def reply_text(messages: Sequence[Message]) -> tuple[str, frozenset[str]]:
-    """The text of the last assistant message, and a note if it is empty."""
+    """Return the text of the last assistant message, and a note if it is empty."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     text = last.text if last is not None else ""
     if text.strip():
@@ -206,7 +206,7 @@ def reply_text(messages: Sequence[Message]) -> tuple[str, frozenset[str]]:
 
 
 def read_tool_calls(messages: Sequence[Message]) -> tuple[CaseToolCall, ...]:
-    """The calls of all assistant messages, each with its result. Results of a repeated id are assigned in order."""
+    """Return the calls of all assistant messages with their results. Results of a repeated id are assigned in order."""
     calls: list[CaseToolCall] = []
     for message in messages:
         for part in message.parts:
@@ -233,7 +233,7 @@ def last_user_message(history: Sequence[Message]) -> Message | None:
 
 
 def case_of_turn(case: Case, number: int) -> Case:
-    """One turn as a separate case; its history is everything before it."""
+    """Return one turn as a separate case; its history is everything before it."""
     turn = case.turns[number]
     before: list[Message] = list(case.history) if len(case.turns) > 1 else []
     for earlier in case.turns[:number] if len(case.turns) > 1 else ():
@@ -257,7 +257,7 @@ def case_of_turn(case: Case, number: int) -> Case:
 
 
 def _number_calls(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    numbered: list[Turn] = []
+    numbered_turns: list[Turn] = []
     index = 0
     for number, turn in enumerate(turns):
         calls = [
@@ -265,8 +265,8 @@ def _number_calls(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             for offset, call in enumerate(turn.tool_calls)
         ]
         index += len(calls)
-        numbered.append(msgspec.structs.replace(turn, tool_calls=tuple(calls)) if calls else turn)
-    return tuple(numbered)
+        numbered_turns.append(msgspec.structs.replace(turn, tool_calls=tuple(calls)) if calls else turn)
+    return tuple(numbered_turns)
 
 
 def _add_result(calls: list[CaseToolCall], result: ToolResult) -> None:
@@ -277,7 +277,7 @@ def _add_result(calls: list[CaseToolCall], result: ToolResult) -> None:
 
 
 def _calls_in_value(value: Any) -> tuple[CaseToolCall, ...]:
-    """Calls in the value of a workflow: messages, or a list of Chat Completions calls."""
+    """Return the calls in the value of a workflow: messages, or a list of Chat Completions calls."""
     if not isinstance(value, list | dict):
         return ()
     messages = read_messages(value)
@@ -293,9 +293,9 @@ def _calls_in_value(value: Any) -> tuple[CaseToolCall, ...]:
 
 def _read_chat_completions_call(item: Any) -> ToolCall | None:
     match item:
-        case {"function": {"name": str(name), **rest}, **outer} if outer.get("type", "function") == "function":
-            raw: Any = rest.get("arguments", "")
+        case {"function": {"name": str(name), **function}, **fields} if fields.get("type", "function") == "function":
+            raw: Any = function.get("arguments", "")
             arguments = raw if isinstance(raw, str) else json.encode(raw).decode()
-            return ToolCall(call_id=str(outer.get("id", "")), name=name, arguments=arguments)
+            return ToolCall(call_id=str(fields.get("id", "")), name=name, arguments=arguments)
         case _:
             return None

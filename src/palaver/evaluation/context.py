@@ -1,4 +1,4 @@
-"""What evaluators may use besides the case: other evaluators, judges, webhooks, embeddings, threads.
+"""The interface of what evaluators may use besides the case: other evaluators, judges, webhooks, embeddings, threads.
 
 Spending on models is tracked here as well, separately from the workflow's: the code that calls a model records it, and
 the caller of the evaluator reads the sum, without passing it through the functions in between.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EvaluatorContext(Protocol):
-    """Passed to parameters of this type. Whatever is unavailable raises ScoringError."""
+    """Passed to parameters of this type. Methods raise ScoringError for anything that is unavailable."""
 
     @property
     def executor(self) -> Executor | None:
@@ -27,11 +27,11 @@ class EvaluatorContext(Protocol):
         ...
 
     def evaluator(self, key: str) -> "Evaluator":
-        """Another evaluator by its key. InvalidValue lists the known ones."""
+        """Return another evaluator by its key. Raises InvalidValue, which lists the known ones."""
         ...
 
     def for_project(self, project: str, key: str | None) -> "EvaluatorContext":
-        """The same context on behalf of a project and an API key."""
+        """Return the same context, acting for a project and an API key."""
         ...
 
     def check_judge(self, judge: str, pointer: str) -> None:
@@ -57,7 +57,7 @@ class EvaluatorContext(Protocol):
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]: ...
 
 
-_current_spending: ContextVar["Spending | None"] = ContextVar("spent", default=None)
+_current_spending: ContextVar["Spending | None"] = ContextVar("spending", default=None)
 
 
 class Spending:

@@ -36,27 +36,27 @@ class EmbeddingCache:
         self._size = 0
 
     async def get_or_embed(self, texts: Sequence[str], model: str, embed: Embed) -> list[Sequence[float]]:
-        """The vectors of the texts; `embed` computes missing ones."""
-        names = [_cache_key(text, model) for text in texts]
-        vectors = {name: vector for name in names if (vector := self._get(name)) is not None}
-        missing = {name: text for name, text in zip(names, texts, strict=True) if name not in vectors}
+        """Return the vectors of the texts; `embed` computes those that are not cached."""
+        keys = [_cache_key(text, model) for text in texts]
+        vectors = {key: vector for key in keys if (vector := self._get(key)) is not None}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
         if missing:
             new_vectors = await embed(list(missing.values()))
-            for name, vector in zip(missing, new_vectors, strict=True):
-                vectors[name] = array("f", vector)
-                self._put(name, vectors[name])
-        return [vectors[name] for name in names]
+            for key, vector in zip(missing, new_vectors, strict=True):
+                vectors[key] = array("f", vector)
+                self._put(key, vectors[key])
+        return [vectors[key] for key in keys]
 
-    def _get(self, name: bytes) -> "array[float] | None":
-        vector = self._vectors.get(name)
+    def _get(self, key: bytes) -> "array[float] | None":
+        vector = self._vectors.get(key)
         if vector is not None:
-            self._vectors.move_to_end(name)
+            self._vectors.move_to_end(key)
         return vector
 
-    def _put(self, name: bytes, vector: "array[float]") -> None:
-        if (old := self._vectors.pop(name, None)) is not None:
+    def _put(self, key: bytes, vector: "array[float]") -> None:
+        if (old := self._vectors.pop(key, None)) is not None:
             self._size -= len(old)
-        self._vectors[name] = vector
+        self._vectors[key] = vector
         self._size += len(vector)
         while self._size > self._max_numbers:
             _, oldest = self._vectors.popitem(last=False)
@@ -84,7 +84,7 @@ def embed_locally(model: str, folder: Path, texts: Sequence[str]) -> list[list[f
     if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
         raise ScoringError("not_available", f"there is no local model {name[:80]!r}")
     readable = [json.replace_surrogates(text) for text in texts]
-    # Its worker processes pay off only for millions of texts.
+    # model2vec's worker processes pay off only for millions of texts.
     return _load_model(folder / name).encode(readable, use_multiprocessing=False).tolist()
 
 
@@ -96,5 +96,5 @@ def _load_model(folder: Path) -> Any:
         raise ScoringError("not_available", _MISSING_EXTRA) from None
     try:
         return StaticModel.from_pretrained(folder)
-    except Exception as error:  # Errors of three libraries.
+    except Exception as error:  # Any error of the three libraries that load it.
         raise ScoringError("not_available", f"{folder.name} is no model2vec model ({type(error).__name__})") from None

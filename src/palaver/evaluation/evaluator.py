@@ -58,7 +58,7 @@ class TargetParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommonParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of every evaluator. Scores of an author's evaluator, and so the threshold, may have any scale."""
+    """Parameters of every evaluator. The threshold is unbounded: a custom evaluator's scores may have any scale."""
 
     threshold: Annotated[float | None, Meta(description="From which score on it has passed.")] = None
     name: Annotated[
@@ -74,7 +74,7 @@ class ThresholdParameter(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
+_UNKNOWN_FIELD_PATTERN = re.compile(r"Object contains unknown field `(.*?)`")
 
 
 def struct_fields(struct: type[msgspec.Struct]) -> list[ParameterField]:
@@ -82,16 +82,16 @@ def struct_fields(struct: type[msgspec.Struct]) -> list[ParameterField]:
 
 
 def parameter_field(parameter: inspect.Parameter, annotation: Any) -> ParameterField:
-    kind = Any if isinstance(annotation, str) else annotation  # An annotation that cannot be evaluated.
-    return (parameter.name, kind) if parameter.default is parameter.empty else (parameter.name, kind, parameter.default)
+    hint = Any if isinstance(annotation, str) else annotation  # A string could not be evaluated.
+    return (parameter.name, hint) if parameter.default is parameter.empty else (parameter.name, hint, parameter.default)
 
 
 def make_parameters_struct(key: str, fields: Iterable[ParameterField]) -> type[msgspec.Struct]:
-    """A frozen Struct that refuses unknown fields. Raises DeclarationError for types without a schema."""
+    """Make a frozen Struct that refuses unknown fields. Raises DeclarationError for types without a schema."""
     try:
         struct = msgspec.defstruct(
             f"{re.sub('[^A-Za-z0-9]', '', key.title())}Parameters",
-            [_copy_default(field) for field in fields],
+            [_with_default_factory(field) for field in fields],
             frozen=True,
             kw_only=True,
             forbid_unknown_fields=True,
@@ -123,18 +123,18 @@ def read_parameters(struct: type[msgspec.Struct], parameters: Mapping[str, Any])
 
 
 def _parameter_error(text: str, struct: type[msgspec.Struct]) -> InvalidValue:
-    why, _, path = text.partition(" - at `$")
-    if (unknown := _UNKNOWN.fullmatch(why)) and not path.removesuffix("`"):
+    reason, _, path = text.partition(" - at `$")
+    if (unknown := _UNKNOWN_FIELD_PATTERN.fullmatch(reason)) and not path.removesuffix("`"):
         names = ", ".join(struct.__struct_encode_fields__)
         return InvalidValue(
             f"There is no parameter {unknown[1]!r}. Known: {names}.",
             pointer=f"/parameters/{json.escape_pointer(unknown[1])}",
         )
-    described = validation_error(f"{why} - at `$.parameters{path or '`'}")
-    return InvalidValue(described.message, pointer=described.pointer)
+    error = validation_error(f"{reason} - at `$.parameters{path or '`'}")
+    return InvalidValue(error.message, pointer=error.pointer)
 
 
-def _copy_default(field: ParameterField) -> Any:
+def _with_default_factory(field: ParameterField) -> Any:
     if len(field) == 3 and isinstance(field[2], list | dict | set):
         factory: Callable[[], Any] = partial(copy.deepcopy, cast("Any", field[2]))
         return field[0], field[1], msgspec.field(default_factory=factory)
@@ -172,7 +172,7 @@ class BoundEvaluator:
         with track_spending() as spending:
             records = await self._score(case)
         seconds = round(time.perf_counter() - start, 6)
-        timed = [msgspec.structs.replace(one, seconds=seconds) for one in records]
+        timed = [msgspec.structs.replace(record, seconds=seconds) for record in records]
         return (
             timed
             if spending.usage is None and spending.cost is None
@@ -184,10 +184,10 @@ class BoundEvaluator:
             return [skipped_score(self.name, "no_expected: the row has no expected answer")]
         try:
             records = read_result(await self._call_function(case), self.name, self._threshold)
-        except Skip as why:
-            return [skipped_score(self.name, str(why))]
-        except ScoringError as why:
-            return [error_score(self.name, str(why))]
+        except Skip as skip:
+            return [skipped_score(self.name, str(skip))]
+        except ScoringError as error:
+            return [error_score(self.name, str(error))]
         except EvaluationAborted:
             raise
         except asyncio.CancelledError:
@@ -199,7 +199,7 @@ class BoundEvaluator:
             ]  # The evaluator cancelled one of its own tasks.
         except (Exception, SystemExit) as error:
             return [error_score(self.name, f"evaluator_failed: {_describe_error(error)}")]
-        return [self._complete(case, one) for one in records]
+        return [self._complete(case, record) for record in records]
 
     async def _call_function(self, case: Case) -> Any:
         if self._is_async:
@@ -212,27 +212,27 @@ class BoundEvaluator:
             raise error
         return await value if inspect.isawaitable(value) else value
 
-    def _complete(self, case: Case, one: ScoreRecord) -> ScoreRecord:
+    def _complete(self, case: Case, record: ScoreRecord) -> ScoreRecord:
         """Apply a threshold that was set explicitly, and add the note on missing text."""
-        if one.status != "scored":
-            return one
-        if self._overrides_threshold and self._threshold is not None and one.score is not None:
-            one = msgspec.structs.replace(one, passed=one.score >= self._threshold)
+        if record.status != "scored":
+            return record
+        if self._overrides_threshold and self._threshold is not None and record.score is not None:
+            record = msgspec.structs.replace(record, passed=record.score >= self._threshold)
         if self._target is not None and case.notes and self._target.target == "text":
             notes = ", ".join(sorted(case.notes))
-            one = msgspec.structs.replace(one, reason=f"{one.reason}; {notes}" if one.reason else notes)
-        return one
+            record = msgspec.structs.replace(record, reason=f"{record.reason}; {notes}" if record.reason else notes)
+        return record
 
 
-def _add_spending(one: ScoreRecord, spending: Spending) -> ScoreRecord:
+def _add_spending(record: ScoreRecord, spending: Spending) -> ScoreRecord:
     """Add the spending, unless the evaluator reports its own. Of several scores, the first carries it all."""
-    if one.usage is not None or one.cost is not None:
-        return one
-    return msgspec.structs.replace(one, usage=spending.usage, cost=spending.cost)
+    if record.usage is not None or record.cost is not None:
+        return record
+    return msgspec.structs.replace(record, usage=spending.usage, cost=spending.cost)
 
 
 def _call_outcome(call: Callable[[Case], Any], case: Case) -> tuple[Any, BaseException | None]:
-    """Return the result or the exception: a future cannot carry every exception."""
+    """Return the result and None, or None and the exception: a future cannot carry StopIteration, for example."""
     try:
         return call(case), None
     except (Exception, SystemExit) as error:
@@ -249,10 +249,10 @@ def _describe_error(error: BaseException) -> str:
 
 Need = Literal["expected", "chat", "tools", "events", "usage"]
 ParameterCheck = Callable[[Any, EvaluatorContext], None]
-"""Checks the parameters, given as a Struct, before any case is scored. Raises InvalidValue with a pointer."""
+"""Checks the parameters, a Struct, before any case is scored. Raises InvalidValue with a pointer."""
 
 _Function = Callable[..., Any]
-_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _KNOWN_TYPES = {"Case": Case, "Score": Score, "Target": Target, "EvaluatorContext": EvaluatorContext}
 
 
@@ -277,14 +277,14 @@ class Evaluator:
         self._check = check
         self._is_async = inspect.iscoroutinefunction(underlying_callable(function))
         signature = _read_signature(function, key)
-        self._target_names = [name for name, kind in signature.special.items() if kind is Target]
-        self._context_names = [name for name, kind in signature.special.items() if kind is EvaluatorContext]
-        self._own_names = frozenset(field[0] for field in signature.fields)
+        self._target_names = [name for name, type_ in signature.injected.items() if type_ is Target]
+        self._context_names = [name for name, type_ in signature.injected.items() if type_ is EvaluatorContext]
+        self._declared_names = frozenset(field[0] for field in signature.fields)
         self.parameters = make_parameters_struct(
             key, _add_common_fields(signature.fields, threshold, with_target=bool(self._target_names))
         )
         self.schema: dict[str, Any] = parameters_schema(self.parameters)
-        self._threshold = None if "threshold" in self._own_names else threshold
+        self._threshold = None if "threshold" in self._declared_names else threshold
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -310,18 +310,18 @@ class Evaluator:
             target.check()
         if self._check is not None:
             self._check(struct, context)
-        arguments: dict[str, Any] = {key: value for key, value in values.items() if key in self._own_names}
+        arguments: dict[str, Any] = {key: value for key, value in values.items() if key in self._declared_names}
         arguments |= dict.fromkeys(self._target_names, target) | dict.fromkeys(self._context_names, context)
         threshold = values.get("threshold")
-        own_name = values.get("name") if "name" not in self._own_names else None
+        configured_name = values.get("name") if "name" not in self._declared_names else None
         return BoundEvaluator(
-            name=name or own_name or self.key,
+            name=name or configured_name or self.key,
             needs=self.needs,
             call=functools.partial(self.function, **arguments),
             is_async=self._is_async,
             target=target,
             threshold=threshold if isinstance(threshold, float | int) else None,
-            overrides_threshold="threshold" not in self._own_names and threshold != self._threshold,
+            overrides_threshold="threshold" not in self._declared_names and threshold != self._threshold,
             context=context,
         )
 
@@ -350,27 +350,27 @@ def evaluator(
     """Declare a function that scores a case.
 
     It returns a boolean, a number, a label, a Score, a mapping, a list of named Scores, or None to skip. Options:
-    `key`, by default the function's name; `title`, for people; `threshold`, the score from which a case has passed;
-    `needs`, what it cannot do without: any of "expected", "chat", "tools", "events" and "usage"; `check`, which may
-    refuse parameters before any case is scored.
+    `key`, by default the function's name; `title`, the display name; `threshold`, the score from which a case has
+    passed; `needs`, the data that it requires: any of "expected", "chat", "tools", "events" and "usage"; `check`, which
+    may refuse parameters before any case is scored.
     """
 
     def declare(function: _Function) -> Evaluator:
         if not callable(function) or isinstance(function, type):
             raise DeclarationError(f"{function!r} is no evaluator: declare a function that takes a case.")
-        own_key = key if key is not None else callable_name(function)
-        if not _KEY.fullmatch(own_key):
+        evaluator_key = key if key is not None else callable_name(function)
+        if not _KEY_PATTERN.fullmatch(evaluator_key):
             raise DeclarationError(
-                f"An evaluator cannot have the key {own_key!r}: use letters, digits, '_', '-', '.', at most 64."
+                f"An evaluator cannot have the key {evaluator_key!r}: use letters, digits, '_', '-', '.', at most 64."
             )
         if unknown := ", ".join(sorted(set(needs) - set(get_args(Need)))):
             raise DeclarationError(
-                f"{own_key}: an evaluator cannot need {unknown}. Known: {', '.join(get_args(Need))}."
+                f"{evaluator_key}: an evaluator cannot need {unknown}. Known: {', '.join(get_args(Need))}."
             )
         return Evaluator(
             function,
-            key=own_key,
-            title=title or own_key.replace("_", " ").capitalize(),
+            key=evaluator_key,
+            title=title or evaluator_key.replace("_", " ").capitalize(),
             needs=frozenset(needs),
             threshold=threshold,
             check=check,
@@ -384,8 +384,8 @@ def evaluator(
 
 class _Signature(msgspec.Struct, frozen=True):
     fields: tuple[ParameterField, ...]
-    special: Mapping[str, Any]
-    """Parameters of type Target or EvaluatorContext."""
+    injected: Mapping[str, Any]
+    """The type, Target or EvaluatorContext, of each parameter that `bind` fills, by name."""
 
 
 def _read_signature(function: _Function, key: str) -> _Signature:
@@ -395,7 +395,7 @@ def _read_signature(function: _Function, key: str) -> _Signature:
         raise DeclarationError(f"{key} does not say what it takes: wrap it in a function of yours.") from None
     hints = hints_of(unwrap_definition(function), also=_KNOWN_TYPES)
     fields: list[ParameterField] = []
-    special: dict[str, Any] = {}
+    injected: dict[str, Any] = {}
     if not parameters or parameters[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -403,27 +403,27 @@ def _read_signature(function: _Function, key: str) -> _Signature:
     ):
         raise DeclarationError(f"The evaluator {key} takes no case: give it a first parameter, case.")
     for parameter in parameters[1:]:
-        kind = hints.get(parameter.name, Any)
+        annotation = hints.get(parameter.name, Any)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise DeclarationError(f"{key}: {parameter.name} cannot be given by name: remove the / after it.")
-        if strip_annotation(kind) in (Target, EvaluatorContext):
-            special[parameter.name] = strip_annotation(kind)
+        if strip_annotation(annotation) in (Target, EvaluatorContext):
+            injected[parameter.name] = strip_annotation(annotation)
         else:
-            fields.append(parameter_field(parameter, kind))
-    return _Signature(tuple(fields), special)
+            fields.append(parameter_field(parameter, annotation))
+    return _Signature(tuple(fields), injected)
 
 
 def _add_common_fields(
     fields: tuple[ParameterField, ...], threshold: float | None, *, with_target: bool
 ) -> list[ParameterField]:
-    """The function's own parameters first; they take precedence over common ones."""
-    kinds = (TargetParameters, ThresholdParameter, CommonParameters) if with_target else (CommonParameters,)
-    every = {field[0]: field for field in fields}
-    for field in (field for kind in kinds for field in struct_fields(kind)):
-        every.setdefault(field[0], (field[0], field[1], threshold) if field[0] == "threshold" else field)
-    return list(every.values())
+    """Return the function's parameters, followed by the common ones that it does not declare itself."""
+    structs = (TargetParameters, ThresholdParameter, CommonParameters) if with_target else (CommonParameters,)
+    fields_by_name = {field[0]: field for field in fields}
+    for field in (field for struct in structs for field in struct_fields(struct)):
+        fields_by_name.setdefault(field[0], (field[0], field[1], threshold) if field[0] == "threshold" else field)
+    return list(fields_by_name.values())
 
 
 def _first_paragraph(function: Any) -> str:

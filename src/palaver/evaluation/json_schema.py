@@ -21,11 +21,11 @@ PATTERN_TIMEOUT_S: Final = 0.1
 _MAX_ERRORS: Final = 3
 _MAX_SHOWN_LENGTH: Final = 200
 _DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "examples"})
-_REFERENCES: Final = ("$ref", "$dynamicRef")
+_REFERENCE_KEYWORDS: Final = ("$ref", "$dynamicRef")
 
 Schema = Mapping[str, Any] | bool
 
-_steps: ContextVar[int] = ContextVar("steps")
+_remaining_steps: ContextVar[int] = ContextVar("remaining_steps")
 
 
 class _Validator(Protocol):
@@ -51,12 +51,12 @@ def check_schema(schema: object, pointer: str) -> None:
 
 
 def schema_errors(value: Any, schema: Schema) -> list[str]:
-    """The first few errors of a value; empty if it is valid."""
+    """Return the first few errors of a value; empty if it is valid. Raises ScoringError."""
     try:
         validator = _compile_schema(json.encode(json.to_builtins(schema)))
     except (_UnusableSchema, json.NotJson) as error:
         raise ScoringError("invalid_schema", f"The schema cannot be used: {error}.") from None
-    token = _steps.set(MAX_STEPS)
+    token = _remaining_steps.set(MAX_STEPS)
     try:
         return [_describe_error(error) for error in islice(validator.iter_errors(value), _MAX_ERRORS)]
     except RecursionError:
@@ -64,22 +64,22 @@ def schema_errors(value: Any, schema: Schema) -> list[str]:
     except _BudgetExceeded as error:
         raise ScoringError("schema_budget", str(error)) from None
     finally:
-        _steps.reset(token)
+        _remaining_steps.reset(token)
 
 
 class _UnusableSchema(Exception):
-    """A schema that cannot be used."""
+    """Raised for a schema that cannot be used."""
 
 
 class _BudgetExceeded(Exception):
-    """A validation took too many steps or too long."""
+    """Raised if a validation takes too many steps or too long."""
 
 
 def _describe_error(error: Any) -> str:
-    where = "".join(f"/{json.escape_pointer(str(step))}" for step in error.absolute_path)
+    path = "".join(f"/{json.escape_pointer(str(step))}" for step in error.absolute_path)
     message = str(error.message)
     return (
-        f"{where or 'the value'}: {message if len(message) <= _MAX_SHOWN_LENGTH else message[:_MAX_SHOWN_LENGTH] + '…'}"
+        f"{path or 'the value'}: {message if len(message) <= _MAX_SHOWN_LENGTH else message[:_MAX_SHOWN_LENGTH] + '…'}"
     )
 
 
@@ -95,25 +95,25 @@ def _compile_schema(text: bytes) -> _Validator:
         raise _UnusableSchema(_describe_error(error)) from None
     except RecursionError:
         raise _UnusableSchema("it is nested too deep") from None
-    # Unlike the default registry, it fetches nothing.
+    # Unlike the default registry, the empty one fetches nothing.
     root = EMPTY_REGISTRY.resolver_with_root(DRAFT202012.create_resource(schema))
     keywords = list(_keywords(schema))
     for keyword, value in keywords:
-        if keyword in _REFERENCES and isinstance(value, str):
+        if keyword in _REFERENCE_KEYWORDS and isinstance(value, str):
             _check_reference(value, root)
         elif keyword == "pattern" and isinstance(value, str):
             _compile_pattern(value)
         elif keyword == "patternProperties" and isinstance(value, dict):
             for pattern in cast("dict[str, Any]", value):
                 _compile_pattern(pattern)
-    # The library matches these patterns with `re`, which may never end.
+    # With both, jsonschema matches these patterns with `re`, which may never end.
     if {"unevaluatedProperties", "patternProperties"} <= {keyword for keyword, _ in keywords}:
         raise _UnusableSchema("it has both unevaluatedProperties and patternProperties")
     return _bounded_validator()(schema, registry=EMPTY_REGISTRY)
 
 
 def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
-    """Every keyword of the schema and its subschemas, without looking into data."""
+    """Yield every keyword of the schema and its subschemas, without looking into data."""
     pending = [schema]
     while pending:
         part = pending.pop()
@@ -165,9 +165,9 @@ _Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 @lru_cache(maxsize=1)
 def _bounded_validator() -> Any:
-    import jsonschema.validators as its
+    import jsonschema.validators
 
-    library: Any = its  # It has no types.
+    library: Any = jsonschema.validators  # It has no types.
     draft = library.Draft202012Validator
     keywords = {
         **draft.VALIDATORS,
@@ -175,18 +175,18 @@ def _bounded_validator() -> Any:
         "patternProperties": _check_pattern_properties,
         "additionalProperties": _check_additional_properties,
     }
-    return library.extend(draft, {name: _counting_steps(keyword) for name, keyword in keywords.items()})
+    return library.extend(draft, {name: _count_steps(keyword) for name, keyword in keywords.items()})
 
 
-def _counting_steps(keyword: _Keyword) -> _Keyword:
-    def count_step(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        remaining = _steps.get()
+def _count_steps(keyword: _Keyword) -> _Keyword:
+    def counted_keyword(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        remaining = _remaining_steps.get()
         if remaining <= 0:
             raise _BudgetExceeded(f"The check against the schema takes more than {MAX_STEPS} steps.")
-        _steps.set(remaining - 1)
+        _remaining_steps.set(remaining - 1)
         yield from keyword(validator, value, instance, schema) or ()
 
-    return count_step
+    return counted_keyword
 
 
 def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
@@ -197,10 +197,10 @@ def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -
 
 
 def _check_pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any, _schema: Any) -> Iterator[Any]:
-    for pattern, below in patterns.items():
+    for pattern, subschema in patterns.items():
         for key, value in _members(instance):
             if _pattern_matches(pattern, key):
-                yield from validator.descend(value, below, path=key, schema_path=pattern)
+                yield from validator.descend(value, subschema, path=key, schema_path=pattern)
 
 
 def _check_additional_properties(validator: Any, subschema: Any, instance: Any, schema: Any) -> Iterator[Any]:

@@ -42,13 +42,13 @@ def parse_path(path: str) -> PathSteps:
         return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
     body = path.removeprefix("$")
     steps: list[str | int] = []
-    at = 0
-    while at < len(body):
-        step = _STEP.match(body, at)
+    position = 0
+    while position < len(body):
+        step = _STEP.match(body, position)
         # A dot separates names, or follows the dollar sign; it does not start a path.
-        if step is None or (body[at] == "." and at == 0 and body is path):
+        if step is None or (body[position] == "." and position == 0 and body is path):
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
-        if step["name"] is not None and at and body[at] != ".":
+        if step["name"] is not None and position and body[position] != ".":
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
         steps.append(
             step["name"]
@@ -57,12 +57,12 @@ def parse_path(path: str) -> PathSteps:
             if step["index"] is not None
             else step["key"]
         )
-        at = step.end()
+        position = step.end()
     return tuple(steps)
 
 
 def value_at(value: Any, path: str | PathSteps) -> Any:
-    """The value at a path, or UNSET."""
+    """Return the value at a path, or UNSET."""
     for step in parse_path(path) if isinstance(path, str) else path:
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(str(step), UNSET)
@@ -88,7 +88,7 @@ def format_path(path: PathSteps) -> str:
 
 
 def iterate_leaves(value: Any, path: PathSteps = ()) -> Iterator[tuple[PathSteps, Any]]:
-    """Every value without children, with its path, in order. Empty lists and objects are leaves."""
+    """Yield every value without children, with its path, in order. Empty lists and objects are leaves."""
     if isinstance(value, dict) and value:
         for key, inner in cast("dict[str, Any]", value).items():
             yield from iterate_leaves(inner, (*path, key))
@@ -108,12 +108,12 @@ def _list_item(values: Sequence[Any], step: str | int) -> Any:
 
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n`]*)\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
-_OPENING = re.compile(r"[\[{]")
+_OPENING_BRACKET = re.compile(r"[\[{]")
 _BRACKET_OR_QUOTE = re.compile(r'["\[\]{}]')
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_MAX_TRIES = 2_000
+_MAX_OPENING_BRACKETS = 2_000
 _MIN_BUDGET_CHARS = 1_000_000
-"""Characters searched for brackets; for longer texts four times their length."""
+"""Characters that may be examined in search of brackets, or four times the text's length if that is more."""
 
 
 def parse_json(text: str) -> Any:
@@ -124,7 +124,7 @@ def parse_json(text: str) -> Any:
 
 
 def find_json(text: str) -> Any:
-    """The first JSON: the whole text, else a fenced block, else balanced brackets; or UNSET."""
+    """Return the first JSON: the whole text, else a fenced block, else balanced brackets; or UNSET."""
     value = parse_json(text)
     if value is not UNSET:
         return value
@@ -147,7 +147,7 @@ class CodeBlock(msgspec.Struct, frozen=True):
 
 
 def code_blocks(text: str) -> list[CodeBlock]:
-    """All fenced blocks. An unclosed one extends to the end."""
+    """Return all fenced blocks. An unclosed one extends to the end."""
     if "```" not in text and "~~~" not in text:
         return []
     return [
@@ -161,24 +161,24 @@ def code_blocks(text: str) -> list[CodeBlock]:
 
 
 def balanced_json(text: str) -> Iterator[tuple[Any, str]]:
-    """Each outermost object and array, as a value and as source text."""
-    at, tries, budget = 0, 0, max(_MIN_BUDGET_CHARS, 4 * len(text))
-    while tries < _MAX_TRIES and budget > 0 and (opening := _OPENING.search(text, at)):
+    """Yield each outermost object and array, as a value and as source text."""
+    position, tries, budget = 0, 0, max(_MIN_BUDGET_CHARS, 4 * len(text))
+    while tries < _MAX_OPENING_BRACKETS and budget > 0 and (opening := _OPENING_BRACKET.search(text, position)):
         tries += 1
         start = opening.start()
         end, examined = _find_closing(text, start, budget)
         budget -= examined
-        at = start + 1
+        position = start + 1
         if end:
             source = text[start:end]
             value = json.parse_or_text(source)
             if value is not source:
                 yield value, source
-                at = end
+                position = end
 
 
 def is_citation_mark(value: Any, source: str) -> bool:
-    """Whether it is a citation, `[1]` or `[2, 3]`, or an empty box, `[ ]`, rather than intended JSON."""
+    """Whether the JSON is a citation, `[1]` or `[2, 3]`, or an empty box, `[ ]`, rather than intended JSON."""
     if not isinstance(value, list):
         return False
     items = cast("Sequence[Any]", value)
@@ -187,19 +187,19 @@ def is_citation_mark(value: Any, source: str) -> bool:
 
 def _find_closing(text: str, start: int, budget: int) -> tuple[int, int]:
     """Return the end of the bracket at `start`, or 0, and the number of characters examined."""
-    depth, at, last = 0, start, min(len(text), start + budget)
-    while token := _BRACKET_OR_QUOTE.search(text, at, last):
-        at = token.end()
+    depth, position, limit = 0, start, min(len(text), start + budget)
+    while token := _BRACKET_OR_QUOTE.search(text, position, limit):
+        position = token.end()
         match token[0]:
             case '"':
                 string = _STRING.match(text, token.start())
                 if string is None:
                     break
-                at = string.end()
+                position = string.end()
             case "[" | "{":
                 depth += 1
             case _:
                 depth -= 1
                 if depth == 0:
-                    return at, at - start
-    return 0, last - start
+                    return position, position - start
+    return 0, limit - start

@@ -99,7 +99,7 @@ class WorkflowJudge:
             raise ScoringError(
                 "judge_failed", f"{description.name}: {printable(describe_error(answer.error)['message'])}"
             )
-        text = next((one.text for one in reversed(answer.messages) if one.role == "assistant"), "")
+        text = next((message.text for message in reversed(answer.messages) if message.role == "assistant"), "")
         usage = answer.usage
         value = UNSET if description.is_chat else answer.value
         return JudgeAnswer(text=text, value=value, usage=usage, cost=None if usage is None else usage.cost)
@@ -125,7 +125,7 @@ def _judge_inputs(workflow: Workflow, messages: Sequence[Message], schema: Mappi
 
 
 def _prompt_input(workflow: Workflow) -> str | None:
-    """The input for the prompt: `prompt`, or the only input."""
+    """Return the name of the input for the prompt: `prompt`, or the only input."""
     names = _input_names(workflow)
     return _PROMPT_INPUT if _PROMPT_INPUT in names else names[0] if len(names) == 1 else None
 
@@ -144,7 +144,7 @@ class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True):
     prices: Mapping[str, Price] = {}
     models_dir: Path = Path("models")
     env: Mapping[str, str] = {}
-    """Environment with keys and secrets."""
+    """The environment variables, among them keys and secrets."""
     allow_private: bool = False
     """Whether webhooks may be on private addresses."""
 
@@ -172,13 +172,13 @@ class NetworkContext(OfflineContext):
         self._key: str | None = None
 
     def for_project(self, project: str, key: str | None) -> "NetworkContext":
-        """The same context on behalf of a project, to which runs of workflow judges belong."""
+        """Return the same context, acting for a project, to which runs of workflow judges belong."""
         context = copy.copy(self)
         context._project, context._key = project, key
         return context
 
     def check_judge(self, judge: str, pointer: str) -> None:
-        """Raise InvalidValue for an unknown judge, or one without a key."""
+        """Raise InvalidValue for an unknown judge, or one whose provider's key is not set."""
         resolved = self._resolve_judge(judge, pointer)
         if isinstance(resolved, tuple):
             self._provider_key(resolved[0], pointer)
@@ -187,12 +187,12 @@ class NetworkContext(OfflineContext):
 
     async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = DEFAULT_RETRIES) -> Any:
         try:
-            model = self._judge(judge)
+            model = self._judge_model(judge)
         except InvalidValue as error:
             raise ScoringError("not_available", error.message) from None
         return await ask_verdict(model, prompt, schema, retries=retries)
 
-    def _judge(self, judge: str) -> JudgeModel:
+    def _judge_model(self, judge: str) -> JudgeModel:
         resolved = self._resolve_judge(judge, "")
         if isinstance(resolved, tuple):
             return self._provider_model(*resolved)
@@ -270,7 +270,7 @@ class NetworkContext(OfflineContext):
         provider, slash, model = name.partition("/")
         if slash and provider in providers:
             return (provider, model) if model and config.has_model(providers[provider], model) else None
-        return next(((one, name) for one in providers if config.names_model(providers[one], name)), None)
+        return next(((key, name) for key in providers if config.names_model(providers[key], name)), None)
 
     def _provider_model(self, name: str, model: str) -> ProviderModel:
         prices = self._network.prices

@@ -41,7 +41,7 @@ class EvaluatorRegistry:
         return self.get(key) is not None
 
     def get(self, key: str) -> Evaluator | None:
-        """The evaluator with this key; declared ones also as `module:name`."""
+        """Return the evaluator with this key; declared ones also as `module:name`. None if unknown."""
         if key in self._built_in:
             return self._built_in[key]
         if (declared := self._declared.get(key)) is not None:
@@ -51,7 +51,7 @@ class EvaluatorRegistry:
         return self._installed.get(key)
 
     def find(self, key: str) -> Evaluator:
-        """The evaluator with this key. Raises InvalidValue, listing the known ones."""
+        """Return the evaluator with this key. Raises InvalidValue, which lists the known ones."""
         evaluator = self.get(key)
         if evaluator is None:
             keys = [*self._built_in, *(evaluator.key for evaluator in self.declared())]
@@ -59,7 +59,7 @@ class EvaluatorRegistry:
         return evaluator
 
     def declared(self) -> list[Evaluator]:
-        """Evaluators that belong to served workflows, by key."""
+        """Return the evaluators that belong to served workflows, sorted by key."""
         names = set(self._served())
         packages = {_top_package(reference) for name, reference in installed_workflows().items() if name in names}
         installed_items = self._installed.items() if packages else ()
@@ -74,7 +74,7 @@ class EvaluatorRegistry:
 
     @cached_property
     def _installed(self) -> dict[str, Evaluator]:
-        """Loaded when an unknown key is looked up, because every package is searched."""
+        """Evaluators of installed packages, loaded only when an unknown key is looked up: every package is searched."""
         evaluators: list[Any] = list(installed_evaluators())
         return {evaluator.key: evaluator for evaluator in evaluators if evaluator.key not in self._built_in}
 

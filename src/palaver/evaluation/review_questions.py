@@ -43,9 +43,9 @@ def check_questions(questions: Sequence[Question], pointer: str) -> None:
 def check_answers(
     questions: Sequence[Question], answers: Mapping[str, Any], pointer: str = "/answers"
 ) -> dict[str, Any]:
-    """The valid answers, in the order of the questions. Raises InvalidValue for invalid or missing ones."""
-    keys_of_questions = {question.key for question in questions}
-    if unknown := next((key for key in answers if key not in keys_of_questions), None):
+    """Return the valid answers, in the order of the questions. Raises InvalidValue for invalid or missing ones."""
+    known_keys = {question.key for question in questions}
+    if unknown := next((key for key in answers if key not in known_keys), None):
         raise InvalidValue(f"There is no question {unknown[:80]!r} here.", pointer=pointer)
     valid: dict[str, Any] = {}
     for question in questions:
@@ -63,7 +63,7 @@ def check_answers(
 
 
 def _expected_answer(question: Question, value: Any) -> str | None:
-    """Describe a valid answer; None if this one is."""
+    """Describe a valid answer; None if `value` is one."""
     match question.type:
         case "boolean":
             return None if isinstance(value, bool) else "true or false"
@@ -77,5 +77,5 @@ def _expected_answer(question: Question, value: Any) -> str | None:
         case "score":
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
             low, high = question.range or (-math.inf, math.inf)
-            within = "" if question.range is None else f" from {low:g} to {high:g}"
-            return None if is_number and low <= value <= high else f"a number{within}"
+            range_text = "" if question.range is None else f" from {low:g} to {high:g}"
+            return None if is_number and low <= value <= high else f"a number{range_text}"

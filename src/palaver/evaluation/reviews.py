@@ -17,9 +17,8 @@ from palaver.evaluation.plan.plan import Plan
 from palaver.evaluation.plan.request import NAME_PATTERN
 from palaver.evaluation.review_questions import Question, QuestionType
 from palaver.evaluation.score import Score
-from palaver.storage.evaluations import repository as evaluation_ends
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations.results import ResultFilters
 from palaver.storage.evaluations.reviews import EvaluatorVerdict, NewReviewItem, ReviewAnswer, ReviewItem
 from palaver.storage.evaluations.tables import evaluation_results as results
@@ -27,7 +26,7 @@ from palaver.storage.evaluations.tables import evaluation_scores as scores
 from palaver.storage.pagination import Window
 from palaver.storage.schema import storable_text
 from palaver.storage.spans import filters as span_filters
-from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.tables import HEAD, spans
 
@@ -70,13 +69,13 @@ class ReviewSelection(msgspec.Struct, frozen=True):
 
 
 def select_items(db: Connection, project: str, request: WantedItems) -> ReviewSelection:
-    """The items of a review. Raises NotFound for an unknown run or trace, InvalidValue if there are no items."""
+    """Select the items of a review. Raises NotFound for an unknown run or trace, InvalidValue if there are no items."""
     if (request.run is None) == (request.traces is None):
         raise InvalidValue("Say either a run or traces that are to be reviewed.", pointer="/items")
     plan = None
     if request.run is not None:
-        _, stored = evaluations.get_plan(db, project, request.run)
-        plan = msgspec.convert(stored, Plan)
+        _, stored_plan = evaluations.get_plan(db, project, request.run)
+        plan = msgspec.convert(stored_plan, Plan)
         items = _select_results(db, project, request.run, plan, request)
     else:
         items = [NewReviewItem(trace=trace) for trace in _select_traces(db, project, request)]
@@ -90,10 +89,9 @@ def select_items(db: Connection, project: str, request: WantedItems) -> ReviewSe
 
 
 def human_questions(plan: Plan) -> list[Question]:
-    """Questions of the `human` evaluators of a run."""
-    questions = [
-        question for one in plan.evaluators if one.key == "human" for question in evaluator_questions(one.parameters)
-    ]
+    """Return the questions of the `human` evaluators of a run."""
+    evaluators = [evaluator for evaluator in plan.evaluators if evaluator.key == "human"]
+    questions = [question for evaluator in evaluators for question in evaluator_questions(evaluator.parameters)]
     return list({question.key: question for question in questions}.values())
 
 
@@ -107,7 +105,7 @@ def _select_results(db: Connection, project: str, run: str, plan: Plan, request:
     if request.variant is not None and request.variant not in names:
         message = f"There is no variant {request.variant!r} here. It has: {', '.join(names)}."
         raise InvalidValue(message, pointer="/items/variant")
-    which = ResultFilters(
+    result_filters = ResultFilters(
         variant=None if request.variant is None else names.index(request.variant),
         status=filters.status,
         evaluator=filters.evaluator,
@@ -117,8 +115,8 @@ def _select_results(db: Connection, project: str, run: str, plan: Plan, request:
     items: list[NewReviewItem] = []
     after: str | None = None
     while True:
-        page = evaluation_pages.list_results(db, project, run, which, Window(_PAGE_SIZE, after))
-        items += [NewReviewItem(cell=one.cell, seq=one.seq, trace=one.trace_id) for one in page.data]
+        page = evaluation_results.list_results(db, project, run, result_filters, Window(_PAGE_SIZE, after))
+        items += [NewReviewItem(cell=result.cell, seq=result.seq, trace=result.trace_id) for result in page.data]
         after = page.next
         if after is None or (len(items) > MAX_ITEMS and request.sample is None):
             return items
@@ -136,13 +134,13 @@ def _select_traces(db: Connection, project: str, request: WantedItems) -> list[s
         return trace_ids
     trace_filter = span_filters.parse_filter(request.traces, "/items/traces") if request.traces else None
     query = SpanQuery(filter=trace_filter, search=request.search, since=request.since, until=request.until)
-    matching = select(spans.c.trace_id).where(spans.c.head == HEAD, *span_pages.query_clauses(db, project, query))
-    newest = matching.order_by(spans.c.start.desc(), spans.c.span_id)
-    return list(db.scalars(newest if request.sample is not None else newest.limit(MAX_ITEMS + 1)))
+    matching = select(spans.c.trace_id).where(spans.c.head == HEAD, *span_queries.query_clauses(db, project, query))
+    newest_first = matching.order_by(spans.c.start.desc(), spans.c.span_id)
+    return list(db.scalars(newest_first if request.sample is not None else newest_first.limit(MAX_ITEMS + 1)))
 
 
 def _sample_items(items: Sequence[NewReviewItem], count: int, seed: int) -> list[NewReviewItem]:
-    """A random sample in the original order, reproducible by seed."""
+    """Draw a random sample in the original order, reproducible by seed."""
 
     def rank(item: NewReviewItem) -> bytes:
         return blake2b(f"{seed}:{item.trace if item.cell is None else item.cell}".encode(), digest_size=8).digest()
@@ -153,25 +151,25 @@ def _sample_items(items: Sequence[NewReviewItem], count: int, seed: int) -> list
 
 def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     """Cohen's kappa of two raters; None if one of them always gives the same answer."""
-    ours, theirs = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    if len(ours) < 2 or len(theirs) < 2:
+    first_counts, second_counts = Counter(first for first, _ in pairs), Counter(second for _, second in pairs)
+    if len(first_counts) < 2 or len(second_counts) < 2:
         return None
     count = len(pairs)
-    alike = count * sum(one == other for one, other in pairs)  # Both are counts of pairs.
-    by_chance = sum(ours[answer] * theirs[answer] for answer in ours)
-    return (alike - by_chance) / (count * count - by_chance)
+    agreed = count * sum(first == second for first, second in pairs)  # This and `by_chance`: in pairs of pairs.
+    expected_by_chance = sum(first_counts[answer] * second_counts[answer] for answer in first_counts)
+    return (agreed - expected_by_chance) / (count * count - expected_by_chance)
 
 
 def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
-    if len(set(ours)) < 2 or len(set(theirs)) < 2:
+    first, second = [x for x, _ in pairs], [y for _, y in pairs]
+    if len(set(first)) < 2 or len(set(second)) < 2:
         return None
     count = len(pairs)
-    mean_ours, mean_theirs = fsum(ours) / count, fsum(theirs) / count
-    observed = fsum((one - other) ** 2 for one, other in pairs) / count
+    first_mean, second_mean = fsum(first) / count, fsum(second) / count
+    observed = fsum((x - y) ** 2 for x, y in pairs) / count
     # The mean squared difference over all pairs of one answer of each rater.
-    spread = fsum((one - mean_ours) ** 2 for one in ours) + fsum((other - mean_theirs) ** 2 for other in theirs)
-    return 1 - observed / (spread / count + (mean_ours - mean_theirs) ** 2)
+    spread = fsum((x - first_mean) ** 2 for x in first) + fsum((y - second_mean) ** 2 for y in second)
+    return 1 - observed / (spread / count + (first_mean - second_mean) ** 2)
 
 
 class ScoreSlot(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,19 +185,20 @@ class ScoreSlot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_score_slots(plan: Plan, questions: Iterable[Question]) -> list[ScoreSlot]:
-    """The questions that belong to `human` evaluators, by the evaluator's name or by the question's key."""
+    """Find the questions that belong to `human` evaluators, by the evaluator's name or by the question's key."""
     by_key = {question.key: question for question in questions}
     slots: list[ScoreSlot] = []
-    for index, one in enumerate(plan.evaluators):
-        if one.key != "human":
+    for index, evaluator in enumerate(plan.evaluators):
+        if evaluator.key != "human":
             continue
-        keys = [question.key for question in evaluator_questions(one.parameters)]
-        names = {key: f"{one.name}.{key}" if len(keys) > 1 else one.name for key in keys} | {one.name: one.name}
-        threshold = one.parameters.get("threshold")
+        keys = [question.key for question in evaluator_questions(evaluator.parameters)]
+        names = {key: f"{evaluator.name}.{key}" if len(keys) > 1 else evaluator.name for key in keys}
+        names[evaluator.name] = evaluator.name
+        threshold = evaluator.parameters.get("threshold")
         for key, name in names.items():
             if key in by_key and all(slot.name != name or slot.evaluator != index for slot in slots):
                 slot = ScoreSlot(
-                    question=by_key[key], evaluator=index, pending_name=one.name, name=name, threshold=threshold
+                    question=by_key[key], evaluator=index, pending_name=evaluator.name, name=name, threshold=threshold
                 )
                 slots.append(slot)
     return slots
@@ -214,8 +213,8 @@ def score_answers(slot: ScoreSlot, answers: Sequence[Any]) -> Score | None:
     if slot.question.type in ("boolean", "score"):
         mean = fsum(_scale_answer(slot.question, value) for value in answers) / len(answers)
         # A draw has not passed.
-        by_most = mean > 0.5 if slot.question.type == "boolean" else None
-        passed = mean >= slot.threshold if slot.threshold is not None else by_most
+        majority = mean > 0.5 if slot.question.type == "boolean" else None
+        passed = mean >= slot.threshold if slot.threshold is not None else majority
         return Score(passed=passed, score=mean, reason=f"by {count}", details=details)
     if slot.question.type == "choice":
         label = Counter(cast("Sequence[str]", answers)).most_common(1)[0][0]
@@ -224,7 +223,7 @@ def score_answers(slot: ScoreSlot, answers: Sequence[Any]) -> Score | None:
 
 
 def _scale_answer(question: Question, value: Any) -> float:
-    """Scale to 0..1, if the question has a range."""
+    """Scale an answer to 0..1 if the question has a range."""
     if question.range is None:
         return float(value)
     low, high = question.range
@@ -238,7 +237,7 @@ def store_review_score(
     item: ReviewItem,
     slots: Sequence[ScoreSlot],
     answers: Sequence[ReviewAnswer],
-    at: datetime,
+    now: datetime,
 ) -> bool:
     """Store the latest answers of all reviewers as the item's score. False if the result is gone or was replaced."""
     if not slots or item.cell is None:
@@ -247,12 +246,12 @@ def store_review_score(
     key = (results.c.project == project, results.c.evaluation == evaluation, results.c.cell == item.cell)
     if db.scalar(select(results.c.seq).where(*key)) != item.seq:
         return False
-    last = {one.reviewer: one for one in answers}
+    last_answers = {answer.reviewer: answer.answers for answer in answers}
     for slot in slots:
-        values = [one.answers[slot.question.key] for one in last.values() if slot.question.key in one.answers]
+        values = [by_key[slot.question.key] for by_key in last_answers.values() if slot.question.key in by_key]
         if (score := score_answers(slot, values)) is not None:
             _store_score(db, project, evaluation, item.cell, slot, score)
-    evaluation_ends.update_evaluation(db, project, evaluation, at)
+    evaluations.update_evaluation(db, project, evaluation, now)
     return True
 
 
@@ -301,7 +300,7 @@ def measure_agreement(
     answers_by_reviewer: Mapping[str, Mapping[int, Mapping[str, Any]]],
     judges: Mapping[str, Mapping[int, EvaluatorVerdict]],
 ) -> list[Agreement]:
-    """Agreement of each pair of reviewers, and of each reviewer with each judge, for all questions but free text.
+    """Measure the agreement of each pair of reviewers, and of each reviewer with each judge, except on free text.
 
     `answers_by_reviewer` holds answers by reviewer and item; `judges`, verdicts by name and item.
     """
@@ -309,15 +308,15 @@ def measure_agreement(
     for question in questions:
         if question.type == "text":
             continue
-        by = {name: _answers_to(question.key, items) for name, items in sorted(answers_by_reviewer.items())}
-        by = {name: answers for name, answers in by.items() if answers}
-        for one, other in combinations(by, 2):
-            agreements.append(_compare_raters(question, (one, other), "reviewers", by[one], by[other]))
+        by_name = {name: _answers_to(question.key, items) for name, items in sorted(answers_by_reviewer.items())}
+        by_name = {name: answers for name, answers in by_name.items() if answers}
+        for first, second in combinations(by_name, 2):
+            agreements.append(_compare_raters(question, (first, second), "reviewers", by_name[first], by_name[second]))
         for judge, verdicts in judges.items():
-            for name, answers in by.items():
-                theirs = _judge_answers(question, verdicts, answers.values())
-                if theirs:
-                    agreements.append(_compare_raters(question, (name, judge), "judge", answers, theirs))
+            for name, answers in by_name.items():
+                judge_answers = _judge_answers(question, verdicts, answers.values())
+                if judge_answers:
+                    agreements.append(_compare_raters(question, (name, judge), "judge", answers, judge_answers))
     return agreements
 
 
@@ -329,40 +328,40 @@ def _compare_raters(
     question: Question,
     raters: tuple[str, str],
     kind: Literal["reviewers", "judge"],
-    ours: ItemAnswers,
-    theirs: ItemAnswers,
+    first: ItemAnswers,
+    second: ItemAnswers,
 ) -> Agreement:
-    pairs = [(ours[index], theirs[index]) for index in sorted(ours.keys() & theirs.keys())]
-    alike = sum(one == other for one, other in pairs)
-    measure: Callable[[Sequence[Any]], float | None] = weighted_kappa if question.type == "score" else cohen_kappa
+    pairs = [(first[index], second[index]) for index in sorted(first.keys() & second.keys())]
+    equal_count = sum(x == y for x, y in pairs)
+    compute_kappa: Callable[[Sequence[Any]], float | None] = weighted_kappa if question.type == "score" else cohen_kappa
     return Agreement(
         question=question.key,
         type=question.type,
         raters=raters,
         kind=kind,
         n=len(pairs),
-        percent=100 * alike / len(pairs) if pairs else None,
-        kappa=measure(pairs),
+        percent=100 * equal_count / len(pairs) if pairs else None,
+        kappa=compute_kappa(pairs),
     )
 
 
 def _judge_answers(
     question: Question, verdicts: Mapping[int, EvaluatorVerdict], answers: Iterable[Any]
 ) -> dict[int, Any]:
-    """A judge's verdicts as answers: scores in the question's range, rounded if people answered in whole numbers."""
+    """Convert a judge's verdicts to answers: scores in the question's range, rounded if all answers are integers."""
     low, high = question.range or (0.0, 1.0)
     is_whole = all(float(value).is_integer() for value in (low, high, *answers)) if question.type == "score" else False
 
-    def answer(judged: EvaluatorVerdict) -> Any:
+    def convert(verdict: EvaluatorVerdict) -> Any:
         match question.type:
             case "boolean":
-                return judged.passed
+                return verdict.passed
             case "choice":
-                return judged.label
+                return verdict.label
             case _:
-                if judged.score is None:
+                if verdict.score is None:
                     return None
-                score = low + judged.score * (high - low)
+                score = low + verdict.score * (high - low)
                 return float(round(score)) if is_whole else score
 
-    return {index: value for index, judged in verdicts.items() if (value := answer(judged)) is not None}
+    return {index: value for index, verdict in verdicts.items() if (value := convert(verdict)) is not None}

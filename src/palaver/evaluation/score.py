@@ -31,7 +31,7 @@ class Score(msgspec.Struct, frozen=True):
     name: str | None = None
     """Distinguishes several scores of one evaluator."""
     usage: Usage | None = None
-    """Usage of judges and other models."""
+    """Usage of judges and other models that the evaluator called."""
     cost: float | None = None
 
 
@@ -67,20 +67,20 @@ class ScoringError(Exception):
 
 
 class EvaluationAborted(Exception):
-    """This process makes no more calls: the case has no result, and another process may run it."""
+    """Raised when this process makes no more calls: the case has no result, and another process may run it."""
 
 
 class _InvalidReturn(Exception):
-    """The returned value is not a score."""
+    """Raised for a returned value that is not a score."""
 
 
 def skipped_score(evaluator: str, reason: str, *, seconds: float = 0.0) -> ScoreRecord:
-    """A skipped score; the reason begins with a code."""
+    """Make a skipped score; the reason begins with a code."""
     return _record_without_score(evaluator, "skipped", reason, seconds)
 
 
 def error_score(evaluator: str, reason: str, *, seconds: float = 0.0) -> ScoreRecord:
-    """An error score; the reason begins with a code."""
+    """Make an error score; the reason begins with a code."""
     return _record_without_score(evaluator, "error", reason, seconds)
 
 
@@ -88,8 +88,8 @@ def read_result(value: Any, evaluator_name: str, threshold: float | None = None)
     """Convert the returned value of an evaluator to records, one for each score."""
     try:
         return _read_value(value, evaluator_name, threshold)
-    except _InvalidReturn as why:
-        return [error_score(evaluator_name, f"bad_return: {why}")]
+    except _InvalidReturn as error:
+        return [error_score(evaluator_name, f"bad_return: {error}")]
 
 
 def _read_value(value: Any, name: str, threshold: float | None) -> list[ScoreRecord]:
@@ -120,29 +120,29 @@ def _read_value(value: Any, name: str, threshold: float | None) -> list[ScoreRec
 
 def _read_list(name: str, values: Sequence[Any], threshold: float | None) -> list[ScoreRecord]:
     scores = [
-        _score_from_mapping(cast("Mapping[Any, Any]", one)) if isinstance(one, Mapping) else one for one in values
+        _score_from_mapping(cast("Mapping[Any, Any]", item)) if isinstance(item, Mapping) else item for item in values
     ]
     if not scores:
         return [skipped_score(name, "nothing: the evaluator returned an empty list")]
-    if not all(isinstance(one, Score) and one.name for one in scores):
+    if not all(isinstance(score, Score) and score.name for score in scores):
         raise _InvalidReturn("in a list every item must be a Score with a name")
-    names = [cast("Score", one).name for one in scores]
+    names = [cast("Score", score).name for score in scores]
     if len(set(names)) < len(names):
         raise _InvalidReturn("two scores of one list have the same name")
-    return [_record(name, cast("Score", one), threshold) for one in scores]
+    return [_record(name, cast("Score", score), threshold) for score in scores]
 
 
 def _read_mapping(name: str, mapping: Mapping[Any, Any]) -> list[ScoreRecord]:
-    """A mapping of the author's own: kept as details, and its numbers and booleans become scores."""
+    """Read a mapping with the evaluator's own keys: store it as details; its numbers and booleans become scores."""
     all_details = _record(name, Score(details=mapping))
     values = {str(key): _unwrap_numpy(value) for key, value in mapping.items()}
     return [
         all_details,
         *(
-            read
+            record
             for key, value in values.items()
             if isinstance(value, bool | Real | Decimal)
-            for read in read_result(value, f"{name}.{key}")
+            for record in read_result(value, f"{name}.{key}")
         ),
     ]
 
@@ -202,8 +202,8 @@ def _finite_number(value: Any) -> float:
 
 def _unwrap_numpy(value: Any) -> Any:
     """Convert NumPy booleans and numbers to Python's, without importing NumPy."""
-    is_numpys = type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0
-    return value.item() if is_numpys and hasattr(value, "item") else value
+    is_numpy_scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0
+    return value.item() if is_numpy_scalar and hasattr(value, "item") else value
 
 
 def _record_without_score(evaluator: str, status: ScoreStatus, reason: str, seconds: float) -> ScoreRecord:

@@ -1,4 +1,4 @@
-"""The part of a case that an evaluator looks at, and what it is compared with.
+"""The part of a case that an evaluator looks at, and the expected value that it is compared with.
 
 A function with a parameter of type Target gets these parameters in its schema: `target`, `stringify`, `expected_from`,
 `case_sensitive` and `threshold`.
@@ -18,7 +18,7 @@ from palaver.evaluation.score import ScoringError, Skip
 
 _TEXT_TARGETS = ("text", "all_text")
 _TARGET_ROOTS = ("value", "json", "tool_calls", "data", "inputs", "row", "messages", "turns", *_TEXT_TARGETS)
-_SORTED = msgspec.json.Encoder(order="sorted")
+_SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,24 +44,24 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     def text(self, case: Case) -> str:
-        """The text to score. Raises ScoringError needs_text if the value is not text."""
+        """Return the text to score. Raises ScoringError needs_text if the value is not text."""
         if self.target in _TEXT_TARGETS:
             if _has_text(case):
                 return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
             return self._to_text(case.value, "The workflow's value")
         value = self._lookup(case)
         if value is UNSET and json_values.parse_path(self.target)[0] != "value":
-            return ""  # What a chat did not say or call is an empty text, which does not pass.
+            return ""  # Anything that a chat did not say or call is an empty text, which does not pass.
         return self._to_text(value, self.target)
 
     def value(self, case: Case) -> Any:
-        """The JSON to score, searched in text; or UNSET."""
+        """Return the JSON to score, searched in text; or UNSET."""
         raw = self.raw(case)
         is_data = "data_only" in case.notes and self.target in _TEXT_TARGETS
         return json_values.find_json(raw) if isinstance(raw, str) and not is_data else raw
 
     def raw(self, case: Case) -> Any:
-        """The unconverted target: text, a workflow's value, or the value of a chat's data; UNSET if absent."""
+        """Return the unconverted target: text, a workflow's value, or the value of a chat's data; UNSET if absent."""
         if self.target not in _TEXT_TARGETS:
             return self._lookup(case)
         if "data_only" in case.notes:
@@ -71,7 +71,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
 
     def expected(self, case: Case) -> Any:
-        """The expected answer. Raises Skip no_expected."""
+        """Return the expected answer. Raises Skip no_expected."""
         if self.expected_from is None:
             value = case.expected
         elif self.expected_from in case.row:
@@ -84,7 +84,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return value
 
     def expected_text(self, case: Case) -> str:
-        """The expected text: a string, or the text of an expected message."""
+        """Return the expected text: a string, or the text of an expected message."""
         expected = self.expected(case)
         if not isinstance(expected, str) and (messages := read_messages(expected)):
             return last_assistant_text(messages)
@@ -99,24 +99,24 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return value if self.case_sensitive else json_values.map_strings(value, str.casefold)
 
     def value_at(self, path: str, value: Any) -> Any:
-        """The value at a path; UNSET if it is missing or the path is invalid."""
+        """Return the value at a path; UNSET if it is missing or the path is invalid."""
         return _value_at(value, path)
 
     def _lookup(self, case: Case) -> Any:
-        first, *path = json_values.parse_path(self.target)
-        return json_values.value_at(_target_root(case, cast("str", first)), tuple(path))
+        root, *path = json_values.parse_path(self.target)
+        return json_values.value_at(_target_root(case, cast("str", root)), tuple(path))
 
-    def _to_text(self, value: Any, what: str) -> str:
+    def _to_text(self, value: Any, subject: str) -> str:
         if isinstance(value, str):
             return value
         if self.stringify and value is not UNSET:
-            return _SORTED.encode(value).decode()
+            return _SORTED_ENCODER.encode(value).decode()
         kind = "missing" if value is UNSET else f"of kind {json_kind(value)}"
-        raise ScoringError("needs_text", f"{what} is {kind}. Set stringify, or a target that is a string")
+        raise ScoringError("needs_text", f"{subject} is {kind}. Set stringify, or a target that is a string")
 
 
 def answer_json(case: Case) -> Any:
-    """The JSON of an answer: in its text, its data, or a workflow's value; or UNSET."""
+    """Return the JSON of an answer: in its text, its data, or a workflow's value; or UNSET."""
     return Target().value(case)
 
 
@@ -125,8 +125,8 @@ def all_text(case: Case) -> str:
 
 
 def last_assistant_text(messages: list[Message]) -> str:
-    """The text of the last assistant message, else of the last message."""
-    return next((one.text for one in reversed(messages) if one.role == "assistant"), messages[-1].text)
+    """Return the text of the last assistant message, else of the last message."""
+    return next((message.text for message in reversed(messages) if message.role == "assistant"), messages[-1].text)
 
 
 def _has_text(case: Case) -> bool:
@@ -144,7 +144,7 @@ def _target_root(case: Case, name: str) -> Any:
         case "json":
             return answer_json(case)
         case "data":
-            return {part.name: part.value for part in _data_parts(case.messages)}  # The last one of each name.
+            return {part.name: part.value for part in _data_parts(case.messages)}  # The last part of each name.
         case _:
             roots = {"tool_calls": case.tool_calls, "messages": case.messages, "turns": case.turns}
             return msgspec.to_builtins(roots[name])

@@ -8,8 +8,8 @@
     files               file formats: JSON Lines, JSON, CSV, Parquet
     from_traces         rows and scripts made from recorded calls
     importer            import a file: append, replace or upsert
-    limits              how large a set, a row and a file may be
-    revision_builder    pieces and columns of a new revision
+    limits              size limits of sets, rows and files
+    revision_builder    chunks and columns of a new revision
     row_pages           rows of a revision, page by page, and filters for them
     rows                row ids, hashes and canonical JSON
     scripts             conversation scripts and their expectations

@@ -1,4 +1,4 @@
-"""The columns of a test set: the top-level keys of its rows, and the kind of value each holds (contract A1).
+"""The columns of a test set: the top-level keys of its rows, and the kind of value each holds.
 
 Columns are derived from all rows, never declared. Counts can be added to and subtracted from, so a revision that
 changes three rows of a million does not read the others to know its columns.
@@ -16,10 +16,10 @@ from palaver.testsets.scripts import is_script
 
 ColumnKind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
 Tally = dict[str, int]
-"""How many values of each kind a column has. `null` and `looks_like_chat` (among texts) are counted in addition."""
+"""Number of values of each kind in a column. `null` and `looks_like_chat` (among texts) are counted in addition."""
 
 MAX_COLUMNS = 1_000
-_CONTAINERS = frozenset(("chat", "message", "script", "json"))
+_CONTAINER_KINDS = frozenset(("chat", "message", "script", "json"))
 _EXTRA_COUNTS = frozenset(("null", "looks_like_chat"))
 
 
@@ -45,10 +45,10 @@ class ColumnCounts(msgspec.Struct, frozen=True):
 class ColumnCounter:
     """Counts the columns of rows, in the order in which they first appear."""
 
-    def __init__(self, counted: ColumnCounts | None = None, *, max_columns: int = MAX_COLUMNS) -> None:
-        self.rows = counted.rows if counted else 0
+    def __init__(self, counts: ColumnCounts | None = None, *, max_columns: int = MAX_COLUMNS) -> None:
+        self.rows = counts.rows if counts else 0
         self._tallies: dict[str, Tally] = {
-            name: {**tally} for name, tally in (counted.tallies if counted else {}).items()
+            name: {**tally} for name, tally in (counts.tallies if counts else {}).items()
         }
         self._max_columns = max_columns
 
@@ -79,11 +79,11 @@ class ColumnCounter:
         """Add the counts of rows that come after these."""
         self.rows += other.rows
         for name, tally in other._tallies.items():
-            mine = self._tallies.get(name)
-            if mine is None:
-                mine = self._add_column(name)
+            own_tally = self._tallies.get(name)
+            if own_tally is None:
+                own_tally = self._add_column(name)
             for kind, count in tally.items():
-                mine[kind] = mine.get(kind, 0) + count
+                own_tally[kind] = own_tally.get(kind, 0) + count
 
     def counts(self) -> ColumnCounts:
         return ColumnCounts(self.rows, {name: {**tally} for name, tally in self._tallies.items()})
@@ -98,14 +98,14 @@ class ColumnCounter:
 
 
 def count_columns(rows: Iterable[Mapping[str, Any]]) -> list[Column]:
-    columns = ColumnCounter()
+    counter = ColumnCounter()
     for data in rows:
-        columns.add(data)
-    return columns.columns()
+        counter.add(data)
+    return counter.columns()
 
 
 def value_kind(value: object) -> str:
-    """The kind of one value, or `null`, which no column has as its kind."""
+    """Return the kind of one value, or `null`, which no column has as its kind."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -132,7 +132,7 @@ def _make_column(name: str, tally: Tally, rows: int) -> Column:
 def _column_kind(kinds: Sequence[str]) -> ColumnKind:
     if len(kinds) == 1:
         return cast("ColumnKind", kinds[0])
-    return "json" if kinds and _CONTAINERS.issuperset(kinds) else "mixed"
+    return "json" if kinds and _CONTAINER_KINDS.issuperset(kinds) else "mixed"
 
 
 def _looks_like_chat(text: str) -> bool:

@@ -54,9 +54,9 @@ class StagedImport:
         self.claim: ImportClaim
 
     async def __aenter__(self) -> "StagedImport":
-        dead = await self._database.write(imports.claim_dead_import, self._now(), self._testset)
-        if dead is not None:
-            await sweep_import(self._database, dead)
+        dead_import = await self._database.write(imports.claim_dead_import, self._now(), self._testset)
+        if dead_import is not None:
+            await sweep_import(self._database, dead_import)
         self.claim = await self._database.write(imports.begin_import, self._project, self._testset, self._now())
         return self
 
@@ -64,24 +64,24 @@ class StagedImport:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Sweep staged contents that no revision uses."""
-        sweeping = asyncio.ensure_future(sweep_import(self._database, self.claim))
-        await asyncio.shield(sweeping)  # Sweep also when the caller was cancelled.
+        sweep = asyncio.ensure_future(sweep_import(self._database, self.claim))
+        await asyncio.shield(sweep)  # Sweep also when the caller was cancelled.
 
     async def put(self, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any]) -> None:
-        await self._database.write(_put, self.claim, contents, metas, self._now())
+        await self._database.write(_insert_staged, self.claim, contents, metas, self._now())
 
 
-def _put(
-    db: Connection, claim: ImportClaim, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any], at: datetime
+def _insert_staged(
+    db: Connection, claim: ImportClaim, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any], now: datetime
 ) -> None:
-    imports.keep_import_alive(db, claim, at)
+    imports.keep_import_alive(db, claim, now)
     testset_rows.insert_contents(db, claim.project, claim.testset, contents, added=claim.number)
     testset_rows.insert_metas(db, claim.project, claim.testset, metas, added=claim.number)
 
 
 _COLUMNS_POINTER = "/delta/columns"
 NewHashes = Mapping[bytes, bytes]
-"""By the hash of a row's content, its hash after the column changes."""
+"""The hash of a row's content after the column changes, by its hash before."""
 
 
 async def stage_column_changes(
@@ -94,13 +94,13 @@ async def stage_column_changes(
     limits: TestsetLimits,
 ) -> NewHashes:
     entries = await database.read(read_entries, project, testset, base)
-    every = list(dict.fromkeys(hashed for _, hashed in iter_entries(entries)))
+    hashes = list(dict.fromkeys(content_hash for _, content_hash in iter_entries(entries)))
     rehashed: dict[bytes, bytes] = {}
-    for start in range(0, len(every), BATCH_ROWS):
-        stored = await database.read(read_contents, project, testset, every[start : start + BATCH_ROWS])
-        some, new = change_contents(stored.items(), changes, limits)
-        rehashed |= some
-        await staging.put(new, {})
+    for start in range(0, len(hashes), BATCH_ROWS):
+        stored = await database.read(read_contents, project, testset, hashes[start : start + BATCH_ROWS])
+        new_hashes, new_contents = change_contents(stored.items(), changes, limits)
+        rehashed |= new_hashes
+        await staging.put(new_contents, {})
     return rehashed
 
 
@@ -109,16 +109,16 @@ def change_contents(
 ) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
     """Return the new hash by old hash, and the new contents by hash."""
     rehashed: dict[bytes, bytes] = {}
-    new: dict[bytes, bytes] = {}
-    for old, raw in stored:
+    new_contents: dict[bytes, bytes] = {}
+    for old_hash, raw in stored:
         data = change_columns(msgspec.json.decode(raw), changes)
         encoded = json.encode(data)
         limits.check_row(len(encoded), _COLUMNS_POINTER)
         if changes.fill:
             check_scripts(data, _COLUMNS_POINTER)
-        rehashed[old] = row_hash(data)
-        new[rehashed[old]] = encoded
-    return rehashed, new
+        rehashed[old_hash] = row_hash(data)
+        new_contents[rehashed[old_hash]] = encoded
+    return rehashed, new_contents
 
 
 _decode = msgspec.json.Decoder().decode
@@ -146,7 +146,7 @@ class PreparedCommit(msgspec.Struct, frozen=True, kw_only=True):
     staged_by: ImportClaim | None = None
     """The import that has staged further contents."""
     added: Sequence[bytes] = ()
-    """Packed ids of the rows that a delta adds."""
+    """Packed ids of the rows that a delta adds, in its order."""
 
 
 # Prepare
@@ -172,20 +172,20 @@ def prepare_rows(
     """Prepare all rows of the next revision, or of a new set."""
     limits.check_rows(len(submitted))
     claimed = _claimed_ids(submitted)
-    before = b""
+    base_entries = b""
     if testset is not None and base is not None:
         require_base(db, project, testset, base)
-        before = read_entries(db, project, testset, base)
+        base_entries = read_entries(db, project, testset, base)
     contents: dict[bytes, bytes] = {}
     hashes: list[bytes] = []
     for index, row in enumerate(submitted):
-        hashed, contents[hashed] = encode_row(row.data, f"/rows/{index}/data", limits)
-        hashes.append(hashed)
-    same = (pair for pair in testset_rows.iter_entries(before) if pair[1] in contents)
-    ids = RowIdMatcher(same, new_id=new_id, claimed=set(claimed.values()))
+        content_hash, contents[content_hash] = encode_row(row.data, f"/rows/{index}/data", limits)
+        hashes.append(content_hash)
+    unchanged = (pair for pair in testset_rows.iter_entries(base_entries) if pair[1] in contents)
+    ids = RowIdMatcher(unchanged, new_id=new_id, claimed=set(claimed.values()))
     builder = RevisionBuilder(limits)
-    for index, (row, hashed) in enumerate(zip(submitted, hashes, strict=True)):
-        builder.add(claimed[index] if index in claimed else ids.id_for(hashed), hashed, row.data)
+    for index, (row, content_hash) in enumerate(zip(submitted, hashes, strict=True)):
+        builder.add(claimed[index] if index in claimed else ids.id_for(content_hash), content_hash, row.data)
     content = join_chunks(db, project, testset or "", [], builder.finish(), limits)
     return PreparedCommit(base=base, revision=content, contents=contents)
 
@@ -193,8 +193,8 @@ def prepare_rows(
 def check_delta(db: Connection, project: str, testset: str, changes: Delta, *, base: int) -> TestSet:
     """Return the test set; raise unless the delta applies to its newest revision."""
     stored = require_base(db, project, testset, base)
-    before = testset_rows.iter_entries(read_entries(db, project, testset, base))
-    deltas.validate_delta(list(before), changes, [column["name"] for column in stored.columns])
+    base_entries = testset_rows.iter_entries(read_entries(db, project, testset, base))
+    deltas.validate_delta(list(base_entries), changes, [column["name"] for column in stored.columns])
     return stored
 
 
@@ -216,20 +216,20 @@ def prepare_delta(
     hashes to the new ones.
     """
     stored = require_base(db, project, testset, base)
-    before = list(testset_rows.iter_entries(read_entries(db, project, testset, base)))
-    deltas.validate_delta(before, changes, [column["name"] for column in stored.columns])
+    base_entries = list(testset_rows.iter_entries(read_entries(db, project, testset, base)))
+    deltas.validate_delta(base_entries, changes, [column["name"] for column in stored.columns])
     contents = _encode_delta_rows(changes, limits)
     if changes.changes_columns and rehashed is None:
-        every = testset_rows.read_contents(db, project, testset, [hashed for _, hashed in before])
-        rehashed, all_new = change_contents(every.items(), changes.columns, limits)
-        contents |= all_new
-    touched = testset_rows.read_contents(db, project, testset, deltas.touched_hashes(before, changes))
-    decoded = {hashed: _decode(data) for hashed, data in touched.items()}
-    applied = deltas.apply_delta(before, changes, contents=decoded, new_id=new_id, rehashed=rehashed)
-    for hashed, data in applied.contents.items():  # Patched rows were not validated yet.
-        if hashed not in contents:
-            _, contents[hashed] = encode_row(data, "/delta/patch", limits)
-    entries = b"".join(row + hashed for row, hashed in applied.rows)
+        base_contents = testset_rows.read_contents(db, project, testset, [item for _, item in base_entries])
+        rehashed, new_contents = change_contents(base_contents.items(), changes.columns, limits)
+        contents |= new_contents
+    touched = testset_rows.read_contents(db, project, testset, deltas.touched_hashes(base_entries, changes))
+    decoded = {content_hash: _decode(data) for content_hash, data in touched.items()}
+    applied = deltas.apply_delta(base_entries, changes, contents=decoded, new_id=new_id, rehashed=rehashed)
+    for content_hash, data in applied.contents.items():  # Patched rows were not validated yet.
+        if content_hash not in contents:
+            _, contents[content_hash] = encode_row(data, "/delta/patch", limits)
+    entries = b"".join(row + content_hash for row, content_hash in applied.rows)
     content = split_entries(db, project, testset, entries, contents, limits)
     return PreparedCommit(base=base, revision=content, contents=contents, staged_by=staged_by, added=applied.added)
 
@@ -263,7 +263,7 @@ def _encode_delta_rows(changes: Delta, limits: TestsetLimits) -> dict[bytes, byt
 def _claimed_ids(submitted: Sequence[SubmittedRow]) -> dict[int, bytes]:
     """Return the ids that submitted rows have, by position."""
     claimed: dict[int, bytes] = {}
-    seen: set[bytes] = set()
+    packed_ids: set[bytes] = set()
     for index, row in enumerate(submitted):
         if row.id is None:
             continue
@@ -271,9 +271,9 @@ def _claimed_ids(submitted: Sequence[SubmittedRow]) -> dict[int, bytes]:
             packed = pack_row_id(row.id)
         except ValueError as error:
             raise InvalidValue(f"{error}.".capitalize(), pointer=f"/rows/{index}/id") from None
-        if packed in seen:
+        if packed in packed_ids:
             raise InvalidValue(f"The row {row.id} is there twice.", pointer=f"/rows/{index}/id")
-        seen.add(packed)
+        packed_ids.add(packed)
         claimed[index] = packed
     return claimed
 
@@ -291,15 +291,15 @@ def create_testset(
     db: Connection, project: str, testset: TestSet, prepared: PreparedCommit, info: CommitInfo
 ) -> Revision:
     content = prepared.revision
-    new = msgspec.structs.replace(testset, head=1, rows=content.rows, columns=content.columns)
-    testsets.create_testset(db, project, new)
+    new_testset = msgspec.structs.replace(testset, head=1, rows=content.rows, columns=content.columns)
+    testsets.create_testset(db, project, new_testset)
     return _add_revision(db, project, testset.id, 1, prepared, info)
 
 
 def commit(
     db: Connection, project: str, testset: str, prepared: PreparedCommit, info: CommitInfo
 ) -> tuple[Revision, bool]:
-    """Add the next revision. Returns the newest one and False if the rows are the same."""
+    """Add the next revision; return it and True. If the rows are the same, return the newest one and False."""
     stored = testsets.lock_testset(db, project, testset)
     _check_base(stored, prepared.base)
     head = testsets.get_revision(db, project, testset, "head", stored.head)

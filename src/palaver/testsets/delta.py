@@ -1,7 +1,7 @@
-"""Deltas: changes between a revision and the next, applied as a whole or not at all (contract A2).
+"""Deltas: changes between a revision and the next, applied as a whole or not at all.
 
 The order is columns, remove, replace, patch, add. A revision is a list of (id, hash), so contents are needed only for
-rows that change. The steps of a caller:
+rows that change. A caller calls, in this order:
 
     validate_delta(base, delta, columns)   raise for anything that cannot be applied
     touched_hashes(base, delta)            hashes of the contents to load
@@ -65,7 +65,7 @@ class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def changes_columns(self) -> bool:
-        """Whether every row changes."""
+        """Whether columns change, and so every row."""
         return self.columns != ColumnChanges()
 
 
@@ -88,35 +88,35 @@ def validate_delta(
 ) -> None:
     """Raise InvalidValue, naming the row or column, for a delta that cannot be applied."""
     _check_columns(delta.columns, columns, f"{pointer}/columns")
-    known = {row for row, _ in base}
-    changed: dict[bytes, str] = {}
-    for where, text in _changed_rows(delta):
-        packed = _require_row(text, known, f"{pointer}/{where}")
-        if packed in changed:
+    base_ids = {row for row, _ in base}
+    pointers: dict[bytes, str] = {}
+    for change_pointer, text in _changed_rows(delta):
+        packed = _require_row(text, base_ids, f"{pointer}/{change_pointer}")
+        if packed in pointers:
             raise InvalidValue(
-                f"The row {text} is in /{changed[packed]} and in /{where}: one change a row.",
-                pointer=f"{pointer}/{where}",
+                f"The row {text} is in /{pointers[packed]} and in /{change_pointer}: one change a row.",
+                pointer=f"{pointer}/{change_pointer}",
             )
-        changed[packed] = where
+        pointers[packed] = change_pointer
     removed = {pack_row_id(text) for text in delta.remove}
     for index, added in enumerate(delta.add):
         if isinstance(added.after, str):
             after_pointer = f"{pointer}/add/{index}/after"
-            if _require_row(added.after, known, after_pointer) in removed:
+            if _require_row(added.after, base_ids, after_pointer) in removed:
                 raise InvalidValue(
                     f"The row {added.after} is removed: nothing can be put after it.", pointer=after_pointer
                 )
     for index, patched in enumerate(delta.patch):
-        if both := patched.set.keys() & {*patched.unset}:
+        if conflicting := patched.set.keys() & {*patched.unset}:
             raise InvalidValue(
-                f"The column {min(both)!r} is both set and unset.", pointer=f"{pointer}/patch/{index}/unset"
+                f"The column {min(conflicting)!r} is both set and unset.", pointer=f"{pointer}/patch/{index}/unset"
             )
 
 
 def touched_hashes(base: Sequence[RowEntry], delta: Delta) -> list[bytes]:
-    """The hashes of the contents that the delta removes, replaces or patches, without duplicates."""
+    """Return the hashes of the contents that the delta removes, replaces or patches, without duplicates."""
     ids = {pack_row_id(text) for _, text in _changed_rows(delta)}
-    return list(dict.fromkeys(content for row, content in base if row in ids))
+    return list(dict.fromkeys(content_hash for row, content_hash in base if row in ids))
 
 
 def change_columns(data: Mapping[str, Any], columns: ColumnChanges) -> RowData:
@@ -143,30 +143,30 @@ def apply_delta(
     the column changes, or is None without column changes.
     """
     removed = {pack_row_id(text) for text in delta.remove}
-    replaced = {pack_row_id(each.id): each.data for each in delta.replace}
-    patched = {pack_row_id(each.id): each for each in delta.patch}
+    replaced = {pack_row_id(row.id): row.data for row in delta.replace}
+    patched = {pack_row_id(patch.id): patch for patch in delta.patch}
     rows: list[RowEntry] = []
     new_contents: dict[bytes, RowData] = {}
     removed_hashes: list[bytes] = []
     added_hashes: list[bytes] = []
-    for row, content in base:
+    for row, old_hash in base:
         if row in removed:
-            removed_hashes.append(content)
+            removed_hashes.append(old_hash)
             continue
-        new = replaced.get(row)
-        if new is None and row in patched:
-            new = _patch(change_columns(contents[content], delta.columns), patched[row])
-        if new is None:
-            rows.append((row, content if rehashed is None else rehashed[content]))
+        new_data = replaced.get(row)
+        if new_data is None and row in patched:
+            new_data = _patch(change_columns(contents[old_hash], delta.columns), patched[row])
+        if new_data is None:
+            rows.append((row, old_hash if rehashed is None else rehashed[old_hash]))
             continue
-        hashed = row_hash(new)
-        new_contents[hashed] = new
-        rows.append((row, hashed))
-        removed_hashes.append(content)
-        added_hashes.append(hashed)
-    new_rows = [(new_id(), row_hash(each.data)) for each in delta.add]
-    new_contents |= {hashed: each.data for (_, hashed), each in zip(new_rows, delta.add, strict=True)}
-    added_hashes += [hashed for _, hashed in new_rows]
+        new_hash = row_hash(new_data)
+        new_contents[new_hash] = new_data
+        rows.append((row, new_hash))
+        removed_hashes.append(old_hash)
+        added_hashes.append(new_hash)
+    new_rows = [(new_id(), row_hash(added.data)) for added in delta.add]
+    new_contents |= {new_hash: added.data for (_, new_hash), added in zip(new_rows, delta.add, strict=True)}
+    added_hashes += [new_hash for _, new_hash in new_rows]
     return AppliedDelta(
         _insert_rows(rows, delta.add, new_rows),
         new_contents,
@@ -177,18 +177,18 @@ def apply_delta(
 
 
 def _changed_rows(delta: Delta) -> Iterator[tuple[str, str]]:
-    """Each row that the delta changes, with its place in the delta."""
+    """Yield the pointer within the delta, and the id, of each row that the delta changes."""
     yield from ((f"remove/{index}", text) for index, text in enumerate(delta.remove))
-    yield from ((f"replace/{index}/id", each.id) for index, each in enumerate(delta.replace))
-    yield from ((f"patch/{index}/id", each.id) for index, each in enumerate(delta.patch))
+    yield from ((f"replace/{index}/id", row.id) for index, row in enumerate(delta.replace))
+    yield from ((f"patch/{index}/id", row.id) for index, row in enumerate(delta.patch))
 
 
-def _require_row(text: str, known: Collection[bytes], pointer: str) -> bytes:
+def _require_row(text: str, base_ids: Collection[bytes], pointer: str) -> bytes:
     try:
         packed = pack_row_id(text)
     except ValueError:
         packed = b""
-    if packed not in known:
+    if packed not in base_ids:
         raise InvalidValue(f"The base has no row {text[:80]!r}.", pointer=pointer)
     return packed
 
@@ -220,17 +220,17 @@ def _patch(data: RowData, patch: Patched) -> RowData:
 
 def _insert_rows(rows: list[RowEntry], added: Sequence[Added], new_rows: Sequence[RowEntry]) -> list[RowEntry]:
     """Insert new rows at their positions. Rows after the same row keep the order of the delta."""
-    after: dict[bytes | None, list[RowEntry]] = {}
+    entries_after: dict[bytes | None, list[RowEntry]] = {}
     appended: list[RowEntry] = []
-    for each, pair in zip(added, new_rows, strict=True):
-        if each.after is msgspec.UNSET:
-            appended.append(pair)
+    for row, entry in zip(added, new_rows, strict=True):
+        if row.after is msgspec.UNSET:
+            appended.append(entry)
         else:
-            after.setdefault(pack_row_id(each.after) if isinstance(each.after, str) else None, []).append(pair)
-    if not after:
+            entries_after.setdefault(pack_row_id(row.after) if isinstance(row.after, str) else None, []).append(entry)
+    if not entries_after:
         return rows + appended
-    inserted = after.get(None, [])
-    for row in rows:
-        inserted.append(row)
-        inserted += after.get(row[0], ())
+    inserted = entries_after.get(None, [])
+    for entry in rows:
+        inserted.append(entry)
+        inserted += entries_after.get(entry[0], ())
     return inserted + appended

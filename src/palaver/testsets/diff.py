@@ -1,4 +1,4 @@
-"""Compare two revisions of a test set: added, removed, changed and moved rows, and their cells (contract A2).
+"""Compare two revisions of a test set: added, removed, changed and moved rows, and their cells.
 
 Rows are paired by id. Rows in the longest common order count as unmoved, so a row inserted in the middle moves no
 other.
@@ -85,19 +85,19 @@ def diff_rows(before: Sequence[RowEntry], after: Sequence[RowEntry]) -> RowChang
     moved = _moved_ids([row for row, _ in before if row in new], [row for row, _ in after if row in old])
     removed = _removed_by_anchor(before, new)
     rows = list(removed.pop(None, ()))
-    changed = 0
-    for row, content in after:
+    changed_count = 0
+    for row, new_hash in after:
         old_hash = old.get(row)
         if old_hash is None:
-            rows.append(RowChange(row, "added", None, content))
-        elif old_hash != content:
-            rows.append(RowChange(row, "changed", old_hash, content, row in moved))
-            changed += 1
+            rows.append(RowChange(row, "added", None, new_hash))
+        elif old_hash != new_hash:
+            rows.append(RowChange(row, "changed", old_hash, new_hash, row in moved))
+            changed_count += 1
         elif row in moved:
-            rows.append(RowChange(row, "moved", old_hash, content, moved=True))
+            rows.append(RowChange(row, "moved", old_hash, new_hash, moved=True))
         rows += removed.get(row, ())
-    common = len(old.keys() & new.keys())
-    return RowChanges(Counts(len(new) - common, len(old) - common, changed, len(moved)), rows)
+    common_count = len(old.keys() & new.keys())
+    return RowChanges(Counts(len(new) - common_count, len(old) - common_count, changed_count, len(moved)), rows)
 
 
 def diff_columns(before: Iterable[str], after: Iterable[str]) -> ColumnNames:
@@ -106,7 +106,7 @@ def diff_columns(before: Iterable[str], after: Iterable[str]) -> ColumnNames:
 
 
 def diff_cells(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[CellChange]:
-    """The cells that differ; None for a row that is absent on that side."""
+    """Return the cells that differ. A row that is absent on one side is None."""
     old, new = before or {}, after or {}
     names = [*new, *(name for name in old if name not in new)]
     return [
@@ -132,7 +132,7 @@ def _as_list(side: Any) -> list[Any]:
 
 
 def diff_messages(before: Sequence[Any], after: Sequence[Any]) -> list[MessageChange]:
-    old, new = [canonical_json(each) for each in before], [canonical_json(each) for each in after]
+    old, new = [canonical_json(message) for message in before], [canonical_json(message) for message in after]
     start = _common_prefix_length(old, new)
     end = _common_prefix_length(old[start:][::-1], new[start:][::-1])
     old, new = old[start : len(old) - end], new[start : len(new) - end]
@@ -146,54 +146,54 @@ def diff_messages(before: Sequence[Any], after: Sequence[Any]) -> list[MessageCh
 
 
 def _differing_blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
-    """The stretches that differ. Matching is quadratic at worst, so long lists are not matched."""
+    """Return start and end of each differing block in `old` and `new`. Long lists are one block: matching is slow."""
     if max(len(old), len(new)) > _MAX_MATCHED_MESSAGES:
         return [(0, len(old), 0, len(new))]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [block[1:] for block in matcher.get_opcodes() if block[0] != "equal"]
 
 
-def _common_prefix_length(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+def _common_prefix_length(first: Sequence[bytes], second: Sequence[bytes]) -> int:
+    for index, (left, right) in enumerate(zip(first, second, strict=False)):
         if left != right:
             return index
-    return min(len(one), len(other))
+    return min(len(first), len(second))
 
 
 def _removed_by_anchor(before: Sequence[RowEntry], new: Mapping[bytes, bytes]) -> dict[bytes | None, list[RowChange]]:
-    """Removed rows, by the nearest row before them that still exists."""
+    """Return the removed rows, by the nearest row before them that still exists."""
     removed: dict[bytes | None, list[RowChange]] = {}
     anchor = None
-    for row, content in before:
+    for row, old_hash in before:
         if row in new:
             anchor = row
         else:
-            removed.setdefault(anchor, []).append(RowChange(row, "removed", content, None))
+            removed.setdefault(anchor, []).append(RowChange(row, "removed", old_hash, None))
     return removed
 
 
 def _moved_ids(before: Sequence[bytes], after: Sequence[bytes]) -> set[bytes]:
-    """The ids outside the longest subsequence that has the same order in both."""
+    """Return the ids outside the longest subsequence that has the same order in both."""
     if before == after:
         return set()
     positions = {row: index for index, row in enumerate(before)}
-    staying = _longest_increasing([positions[row] for row in after])
-    return {*after} - {before[index] for index in staying}
+    unmoved = _longest_increasing([positions[row] for row in after])
+    return {*after} - {before[index] for index in unmoved}
 
 
 def _longest_increasing(numbers: Sequence[int]) -> list[int]:
-    """The longest increasing subsequence, by patience sorting."""
-    ends: list[int] = []
-    below: dict[int, int | None] = {}
+    """Return the longest increasing subsequence, in descending order, by patience sorting."""
+    pile_tops: list[int] = []
+    predecessors: dict[int, int | None] = {}
     for number in numbers:
-        pile = bisect_left(ends, number)
-        below[number] = ends[pile - 1] if pile else None
-        ends[pile : pile + 1] = [number]
+        pile = bisect_left(pile_tops, number)
+        predecessors[number] = pile_tops[pile - 1] if pile else None
+        pile_tops[pile : pile + 1] = [number]
     sequence: list[int] = []
-    last = ends[-1] if ends else None
+    last = pile_tops[-1] if pile_tops else None
     while last is not None:
         sequence.append(last)
-        last = below[last]
+        last = predecessors[last]
     return sequence
 
 
@@ -224,12 +224,12 @@ def diff_revisions(
     position = pagination.decode_cursor(window, **scope)
     start = position[0] + 1 if position else 0
     old, new = (
-        list(testset_rows.iter_entries(read_entries(db, project, each.testset, each.number)))
-        for each in (before, after)
+        list(testset_rows.iter_entries(read_entries(db, project, revision.testset, revision.number)))
+        for revision in (before, after)
     )
     changes = diff_rows(old, new)
     page_changes = changes.rows[start : start + window.limit]
-    hashes = [hashed for row in page_changes for hashed in (row.before, row.after) if hashed is not None]
+    hashes = [digest for row in page_changes for digest in (row.before, row.after) if digest is not None]
     contents = testset_rows.read_contents(db, project, after.testset, hashes)
     changed_rows = [
         ChangedRow(
@@ -242,9 +242,9 @@ def diff_revisions(
     ]
     end = start + len(page_changes)
     cursor = pagination.encode_cursor([end - 1], **scope) if end < len(changes.rows) else None
-    names = ([one["name"] for one in each.columns] for each in (before, after))
+    names = ([item["name"] for item in revision.columns] for revision in (before, after))
     return Difference(counts=changes.counts, columns=diff_columns(*names), rows=Page(changed_rows, cursor))
 
 
-def _decode_content(contents: dict[bytes, bytes], hashed: bytes | None) -> dict[str, Any] | None:
-    return None if hashed is None else _decode(contents[hashed])
+def _decode_content(contents: dict[bytes, bytes], content_hash: bytes | None) -> dict[str, Any] | None:
+    return None if content_hash is None else _decode(contents[content_hash])

@@ -15,19 +15,19 @@ _MAX_NAME_LENGTH = 80
 
 
 async def export_revision(
-    database: Database, project: str, revision: Revision, form: Format, *, ids: bool = False
+    database: Database, project: str, revision: Revision, file_format: Format, *, ids: bool = False
 ) -> AsyncGenerator[bytes]:
     """Yield the bytes of the file.
 
     With `ids`, each row's id is written too, so that an import can find the row again.
     """
     columns = [column["name"] for column in revision.columns]
-    writer = files.open_writer(form, columns, meta=[ID_COLUMN] if ids else ())
+    writer = files.open_writer(file_format, columns, meta=[ID_COLUMN] if ids else ())
     if opening := writer.begin():
         yield opening
     async for rows in row_pages.iterate_rows(database, project, revision):
-        outgoing = [FileRow(row.data, {ID_COLUMN: row.id} if ids else None) for row in rows]
-        if piece := await asyncio.to_thread(writer.rows, outgoing):
+        file_rows = [FileRow(row.data, {ID_COLUMN: row.id} if ids else None) for row in rows]
+        if piece := await asyncio.to_thread(writer.rows, file_rows):
             yield piece
     last_pieces = writer.end()
     while (piece := await asyncio.to_thread(next, last_pieces, None)) is not None:
@@ -35,7 +35,7 @@ async def export_revision(
             yield piece
 
 
-def export_filename(name: str, revision: int, form: Format) -> str:
+def export_filename(name: str, revision: int, file_format: Format) -> str:
     """Return a file name without path separators and special characters."""
     safe_name = _UNSAFE_CHARACTERS.sub("-", name).strip(".-")[:_MAX_NAME_LENGTH].rstrip(".-") or "testset"
-    return f"{safe_name}-{revision}.{form}"
+    return f"{safe_name}-{revision}.{file_format}"

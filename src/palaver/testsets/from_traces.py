@@ -1,4 +1,4 @@
-"""Make test set rows and scripts from recorded conversations, spans and results (contract A4).
+"""Make test set rows and scripts from recorded conversations, spans and results.
 
 The recorded answer becomes the expected one. Outputs never become inputs, and nothing is invented.
 """
@@ -32,7 +32,7 @@ class RecordedCall(NamedTuple):
 
 
 def make_row(call: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
-    """The row of one call. `columns` renames its columns."""
+    """Make the row of one call. `columns` renames its columns."""
     cells: list[tuple[str, Any]] = [*call.inputs.items()]
     if call.messages:
         cells.insert(0, (MESSAGES_COLUMN, encode_messages(call.messages)))
@@ -43,7 +43,7 @@ def make_row(call: RecordedCall, columns: Mapping[str, str] | None = None) -> Ro
 
 
 def make_script_row(call: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
-    """The row of a whole conversation, to be played again turn by turn."""
+    """Make the row of a whole conversation, to be played again turn by turn."""
     script = make_script((*call.messages, *call.reply))
     return _rename_columns([(SCRIPT_COLUMN, script), *call.inputs.items()], columns or {})
 
@@ -52,24 +52,24 @@ def call_from_conversation(
     messages: Sequence[Message], *, upto: str | None = None, inputs: Mapping[str, Any] | None = None
 ) -> RecordedCall:
     """Split a conversation after the last user message at or before the message `upto`; the rest is the reply."""
-    last = len(messages) - 1
+    last_index = len(messages) - 1
     if upto is not None:
-        last = next((index for index, message in enumerate(messages) if message.id == upto), -1)
-        if last < 0:
+        last_index = next((index for index, message in enumerate(messages) if message.id == upto), -1)
+        if last_index < 0:
             raise InvalidValue(f"The conversation has no message {upto[:80]!r}.", pointer="/source/upto")
-    question = max((index for index in range(last + 1) if messages[index].role == "user"), default=-1)
-    if question < 0:
+    question_index = max((index for index in range(last_index + 1) if messages[index].role == "user"), default=-1)
+    if question_index < 0:
         raise InvalidValue("The user says nothing in the conversation up to there.", pointer="/source/upto")
-    after = range(question + 1, len(messages))
-    end = next((index for index in after if messages[index].role == "user"), len(messages))
-    return RecordedCall(messages[: question + 1], inputs or {}, messages[question + 1 : end])
+    following = range(question_index + 1, len(messages))
+    end = next((index for index in following if messages[index].role == "user"), len(messages))
+    return RecordedCall(messages[: question_index + 1], inputs or {}, messages[question_index + 1 : end])
 
 
 def call_from_span(span: Span) -> RecordedCall:
     messages_in, reply = _side_messages(span, "input"), _side_messages(span, "output")
     reply = reply[conversation.repeated_prefix_length(messages_in, reply) :]
-    is_ours = "palaver" in span.conventions
-    value = span.outputs if span.outputs is not None and (is_ours or not reply) else UNSET
+    is_palaver_span = "palaver" in span.conventions
+    value = span.outputs if span.outputs is not None and (is_palaver_span or not reply) else UNSET
     messages, inputs = _sent_messages_and_inputs(span, messages_in)
     if not messages and not inputs and not reply and value is UNSET:
         raise InvalidValue("Nothing is kept of what went in or came out there.", pointer="/source")
@@ -89,13 +89,13 @@ def encode_messages(messages: Sequence[Message]) -> list[Any]:
 
 
 def expected_value(reply: Sequence[Message]) -> Any:
-    """One message as an object, several as a list, UNSET for none."""
+    """Return one message as an object, several as a list, UNSET for none."""
     messages = encode_messages(reply)
     return UNSET if not messages else messages[0] if len(messages) == 1 else messages
 
 
 def make_script(messages: Sequence[Message]) -> dict[str, Any]:
-    """A turn for each user message, expecting the same tool calls in order, and no particular text."""
+    """Make a turn for each user message, expecting the same tool calls in order, and no particular text."""
     first = next((index for index, message in enumerate(messages) if message.role == "user"), len(messages))
     turns: list[dict[str, Any]] = []
     for message in messages[first:]:
@@ -116,26 +116,26 @@ def _user_turn(message: Message) -> Any:
 
 
 def _side_messages(span: Span, side: Prefer) -> tuple[Message, ...]:
-    """The messages of one side, unless extraction found them under a key of the other side."""
+    """Return the messages of one side, unless extraction found them under a key of the other side."""
     messages, value = (span.messages_in, span.inputs) if side == "input" else (span.messages_out, span.outputs)
-    inside = read_conversation(value, side) if messages and value is not None else None
-    is_others = inside is not None and inside.side not in (None, side) and inside.messages == messages
-    return () if is_others else messages
+    found = read_conversation(value, side) if messages and value is not None else None
+    is_from_other_side = found is not None and found.side not in (None, side) and found.messages == messages
+    return () if is_from_other_side else messages
 
 
 def _sent_messages_and_inputs(span: Span, messages: tuple[Message, ...]) -> tuple[Sequence[Message], Mapping[str, Any]]:
-    """The messages and inputs that were sent, without repeating a conversation that is among the inputs."""
+    """Return the messages and inputs that were sent, without repeating a conversation that is among the inputs."""
     value = span.inputs
     if messages and (value is None or span.kind in _MODEL_SPAN_KINDS):
         return messages, {}
     if not isinstance(value, dict):
         return messages, {} if messages or value is None else {"input": value}
     inputs = cast("dict[str, Any]", value)
-    inside = read_conversation(inputs, "input") if messages else None
-    if inside is None:
+    found = read_conversation(inputs, "input") if messages else None
+    if found is None:
         return messages, inputs
-    key, *deeper = inside.path.removeprefix("/").split("/")
-    if "palaver" in span.conventions or (key in inputs and not deeper and isinstance(inputs[key], list)):
+    key, *deeper_keys = found.path.removeprefix("/").split("/")
+    if "palaver" in span.conventions or (key in inputs and not deeper_keys and isinstance(inputs[key], list)):
         return (), inputs
     return messages, {name: item for name, item in inputs.items() if name != key}
 

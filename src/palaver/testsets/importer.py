@@ -56,21 +56,21 @@ class ImportCounts(msgspec.Struct):
 
 
 class RowMerger(Protocol):
-    """Turns rows of a file into rows of the set."""
+    """Decides which row of the set each row of a file becomes."""
 
     counts: ImportCounts
 
-    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
+    def merge(self, row: FileRow, explicit_id: bytes | None, content_hash: bytes) -> bytes:
         """Return the packed id of the row; `explicit_id` is its id in the file, if any."""
         ...
 
 
 class FileImport:
-    def __init__(self, reader: RowReader, merger: RowMerger, limits: TestsetLimits, *, batch: int) -> None:
+    def __init__(self, reader: RowReader, merger: RowMerger, limits: TestsetLimits, *, batch_rows: int) -> None:
         self._reader = reader
         self._merger = merger
         self._limits = limits
-        self._batch = batch
+        self._batch_rows = batch_rows
         self._contents: dict[bytes, bytes] = {}
         self._metas: dict[bytes, Any] = {}
         self._batched = 0
@@ -79,13 +79,13 @@ class FileImport:
         """Parse a chunk; returns a batch if one is full."""
         for row in self._reader.feed(chunk):
             self._add(row)
-        return self._take_batch() if self._batched >= self._batch else None
+        return self._take_batch() if self._batched >= self._batch_rows else None
 
     def end(self) -> Iterator[RowBatch]:
-        """Finish parsing; some formats yield their rows only now."""
+        """Finish parsing and yield the remaining batches. Some formats have rows only now."""
         for row in self._reader.end():
             self._add(row)
-            if self._batched >= self._batch:
+            if self._batched >= self._batch_rows:
                 yield self._take_batch()
         yield self._take_batch()
 
@@ -94,10 +94,10 @@ class FileImport:
         self._limits.check_row(len(encoded), f"Line {row.line}")
         if b'"turns"' in encoded:
             check_scripts(row.data, f"/lines/{row.line}")
-        hashed = row_hash(row.data)
+        content_hash = row_hash(row.data)
         explicit_id, meta = _split_id(row.meta)
-        packed = self._merger.merge(row, explicit_id, hashed)
-        self._contents[hashed] = encoded
+        packed = self._merger.merge(row, explicit_id, content_hash)
+        self._contents[content_hash] = encoded
         if meta:
             self._metas[packed] = meta
         self._batched += 1
@@ -124,14 +124,14 @@ def _split_id(meta: Mapping[str, Any] | None) -> tuple[bytes | None, Mapping[str
 class RowAppender:
     """Appends rows to the set, or creates a new one."""
 
-    def __init__(self, limits: TestsetLimits, new: NewId, last: Chunk | None = None) -> None:
+    def __init__(self, limits: TestsetLimits, new_id: NewId, last_chunk: Chunk | None = None) -> None:
         self.counts = ImportCounts()
-        self._builder = RevisionBuilder(limits, last)
-        self._new_id = new
+        self._builder = RevisionBuilder(limits, last_chunk)
+        self._new_id = new_id
         self.explicit_ids: set[bytes] = set()
         """Ids in the file. The caller checks that the test set has none of them."""
 
-    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
+    def merge(self, row: FileRow, explicit_id: bytes | None, content_hash: bytes) -> bytes:
         packed = self._new_id() if explicit_id is None else explicit_id
         if explicit_id is not None:
             if explicit_id in self.explicit_ids:
@@ -139,7 +139,7 @@ class RowAppender:
             self.explicit_ids.add(explicit_id)
         self.counts.rows += 1
         self.counts.added += 1
-        self._builder.add(packed, hashed, row.data)
+        self._builder.add(packed, content_hash, row.data)
         return packed
 
     def chunks(self) -> list[Chunk]:
@@ -149,85 +149,85 @@ class RowAppender:
 class RowReplacer:
     """Replaces all rows. A row with the id or the data of an existing one keeps that id."""
 
-    def __init__(self, limits: TestsetLimits, new: NewId, entries: bytes) -> None:
+    def __init__(self, limits: TestsetLimits, new_id: NewId, entries: bytes) -> None:
         self.counts = ImportCounts(removed=len(entries) // ENTRY_BYTES)
         self._builder = RevisionBuilder(limits)
-        self._new_id = new
+        self._new_id = new_id
         self._entries = entries
-        self._ids: dict[bytes, bytes] | None = None
-        self._unused: dict[bytes, bytes] = {}
-        """By hash, the concatenated ids of rows with that hash: takes far less memory than a dictionary of lists."""
-        for packed, hashed in iter_entries(entries):
-            self._unused[hashed] = self._unused.get(hashed, b"") + packed
-        self._reused: set[bytes] = set()
-        self._explicit: set[bytes] = set()
+        self._hashes_by_id: dict[bytes, bytes] | None = None
+        self._unused_ids: dict[bytes, bytes] = {}
+        """The concatenated ids of rows, by hash: takes far less memory than a dictionary of lists."""
+        for packed, content_hash in iter_entries(entries):
+            self._unused_ids[content_hash] = self._unused_ids.get(content_hash, b"") + packed
+        self._reused_ids: set[bytes] = set()
+        self._explicit_ids: set[bytes] = set()
 
-    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
-        packed = self._matching_id(hashed) if explicit_id is None else self._explicit_id(row, explicit_id, hashed)
+    def merge(self, row: FileRow, explicit_id: bytes | None, content_hash: bytes) -> bytes:
+        packed = self._match_id(content_hash) if explicit_id is None else self._use_id(row, explicit_id, content_hash)
         self.counts.rows += 1
-        self._builder.add(packed, hashed, row.data)
+        self._builder.add(packed, content_hash, row.data)
         return packed
 
     def chunks(self) -> list[Chunk]:
         return self._builder.finish()
 
-    def _matching_id(self, hashed: bytes) -> bytes:
-        unused = self._unused.get(hashed, b"")
+    def _match_id(self, content_hash: bytes) -> bytes:
+        unused = self._unused_ids.get(content_hash, b"")
         while unused:
             packed, unused = unused[:ID_BYTES], unused[ID_BYTES:]
-            self._unused[hashed] = unused
-            if packed not in self._explicit:
-                self._reused.add(packed)
+            self._unused_ids[content_hash] = unused
+            if packed not in self._explicit_ids:
+                self._reused_ids.add(packed)
                 self.counts.unchanged += 1
                 self.counts.removed -= 1
                 return packed
         self.counts.added += 1
         return self._new_id()
 
-    def _explicit_id(self, row: FileRow, explicit_id: bytes, hashed: bytes) -> bytes:
-        if explicit_id in self._explicit:
+    def _use_id(self, row: FileRow, explicit_id: bytes, content_hash: bytes) -> bytes:
+        if explicit_id in self._explicit_ids:
             raise _duplicate_id(row)
-        self._explicit.add(explicit_id)
-        if explicit_id in self._reused:  # An equal row before this one has taken its id.
-            return self._matching_id(hashed)
-        if self._ids is None:
-            self._ids = dict(iter_entries(self._entries))
-        before = self._ids.get(explicit_id)
-        self.counts.added += before is None
-        self.counts.removed -= before is not None
-        self.counts.unchanged += before == hashed
-        self.counts.changed += before is not None and before != hashed
+        self._explicit_ids.add(explicit_id)
+        if explicit_id in self._reused_ids:  # An equal row before this one was given the id.
+            return self._match_id(content_hash)
+        if self._hashes_by_id is None:
+            self._hashes_by_id = dict(iter_entries(self._entries))
+        old_hash = self._hashes_by_id.get(explicit_id)
+        self.counts.added += old_hash is None
+        self.counts.removed -= old_hash is not None
+        self.counts.unchanged += old_hash == content_hash
+        self.counts.changed += old_hash is not None and old_hash != content_hash
         return explicit_id
 
 
 class RowUpserter:
     """Replaces the row with the same key, or appends."""
 
-    def __init__(self, new: NewId, key: str, entries: bytes, keys: Mapping[bytes, int]) -> None:
+    def __init__(self, new_id: NewId, key: str, entries: bytes, positions: Mapping[bytes, int]) -> None:
         self.counts = ImportCounts()
-        self._new_id = new
+        self._new_id = new_id
         self._key = key
         self.entries = bytearray(entries)
-        self._positions = dict(keys)
-        self._keys_seen: set[bytes] = set()
+        self._positions = dict(positions)
+        self._file_keys: set[bytes] = set()
 
-    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
+    def merge(self, row: FileRow, explicit_id: bytes | None, content_hash: bytes) -> bytes:
         key = _row_key(row, explicit_id, self._key)
-        if key in self._keys_seen:
+        if key in self._file_keys:
             raise line_error(row.line, f"the key {self._key!r} has the same value as in a row before it.")
-        self._keys_seen.add(key)
+        self._file_keys.add(key)
         self.counts.rows += 1
         position = self._positions.get(key)
         if position is None:
             packed = self._new_id() if explicit_id is None or self._key != ID_KEY else explicit_id
-            self.entries += packed + hashed
+            self.entries += packed + content_hash
             self.counts.added += 1
             return packed
         start = position * ENTRY_BYTES
-        same = bytes(self.entries[start + ID_BYTES : start + ENTRY_BYTES]) == hashed
-        self.counts.unchanged += same
-        self.counts.changed += not same
-        self.entries[start + ID_BYTES : start + ENTRY_BYTES] = hashed
+        is_unchanged = bytes(self.entries[start + ID_BYTES : start + ENTRY_BYTES]) == content_hash
+        self.counts.unchanged += is_unchanged
+        self.counts.changed += not is_unchanged
+        self.entries[start + ID_BYTES : start + ENTRY_BYTES] = content_hash
         return bytes(self.entries[start : start + ID_BYTES])
 
 
@@ -235,11 +235,11 @@ def _duplicate_id(row: FileRow) -> InvalidValue:
     return line_error(row.line, f"there is a row with the id {row.meta[ID_KEY] if row.meta else ''} before it.")
 
 
-def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, into: dict[bytes, int]) -> None:
-    """Add the keys of rows, and their positions, to `into`."""
+def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, positions: dict[bytes, int]) -> None:
+    """Add the position of each row, by the hash of its key, to `positions`. Raises InvalidValue for equal keys."""
     for position, data in rows:
         if key in data:
-            first = into.setdefault(row_hash({"key": data[key]}), position)
+            first = positions.setdefault(row_hash({"key": data[key]}), position)
             if first != position:
                 message = f"The column {key[:80]!r} is no key: the rows {first} and {position} have the same value."
                 raise InvalidValue(message, pointer="?key")
@@ -295,54 +295,54 @@ class ImportedFile(NamedTuple):
 async def import_file(
     database: Database,
     project: str,
-    into: ImportTarget,
+    target: ImportTarget,
     reader: RowReader,
     chunks: AsyncIterable[bytes],
     *,
     now: Callable[[], datetime],
     limits: TestsetLimits = DEFAULT_LIMITS,
-    new: NewId = generate_row_id,
+    new_id: NewId = generate_row_id,
 ) -> AsyncGenerator[ImportedFile]:
-    """Import a file. What is not committed inside the block is discarded."""
-    into.check()
-    base = None if into.is_new else await database.read(testsets.get_testset, project, into.testset)
-    async with StagedImport(database, project, into.testset, now) as staged:
-        merger, before = await _make_merger(database, project, into, base, limits, new)
-        file_import = FileImport(reader, merger, limits, batch=BATCH_ROWS)
+    """Import a file. Unless the caller commits it inside the block, it is discarded."""
+    target.check()
+    base = None if target.is_new else await database.read(testsets.get_testset, project, target.testset)
+    async with StagedImport(database, project, target.testset, now) as staged:
+        merger, unchanged_refs = await _make_merger(database, project, target, base, limits, new_id)
+        file_import = FileImport(reader, merger, limits, batch_rows=BATCH_ROWS)
         await _stage_rows(staged, file_import, chunks)
         if isinstance(merger, RowUpserter):
             entries = bytes(merger.entries)
-            content = await database.read(split_entries, project, into.testset, entries, {}, limits)
+            content = await database.read(split_entries, project, target.testset, entries, {}, limits)
         else:
             if isinstance(merger, RowAppender) and merger.explicit_ids and base is not None:
                 await database.read(_check_ids_are_new, project, base, merger.explicit_ids)
-            content = await database.read(join_chunks, project, into.testset, before, merger.chunks(), limits)
+            content = await database.read(join_chunks, project, target.testset, unchanged_refs, merger.chunks(), limits)
         head = None if base is None else base.head
         prepared = PreparedCommit(base=head, revision=content, staged_by=staged.claim)
         yield ImportedFile(prepared, merger.counts, reader.report.wrapped)
 
 
 async def _make_merger(
-    database: Database, project: str, into: ImportTarget, base: TestSet | None, limits: TestsetLimits, new: NewId
+    database: Database, project: str, target: ImportTarget, base: TestSet | None, limits: TestsetLimits, new_id: NewId
 ) -> tuple[RowAppender | RowReplacer | RowUpserter, list[ChunkRef]]:
-    """Return the merger for the import mode, and the pieces of the set that stay as they are."""
+    """Return the merger for the import mode, and the chunks of the set that stay as they are."""
     if base is None:
-        return RowAppender(limits, new), []
-    if into.mode == "append":
+        return RowAppender(limits, new_id), []
+    if target.mode == "append":
         refs = await database.read(testsets.list_chunks, project, base.id, base.head)
-        last = await database.read(open_last_chunk, project, base.id, refs)
-        return RowAppender(limits, new, last), refs if last is None else refs[:-1]
+        last_chunk = await database.read(open_last_chunk, project, base.id, refs)
+        return RowAppender(limits, new_id, last_chunk), refs if last_chunk is None else refs[:-1]
     entries = await database.read(read_entries, project, base.id, base.head)
-    if into.mode == "replace":
-        return RowReplacer(limits, new, entries), []
-    key = into.key or ID_KEY
+    if target.mode == "replace":
+        return RowReplacer(limits, new_id, entries), []
+    key = target.key or ID_KEY
     if key == ID_KEY:
-        return RowUpserter(new, key, entries, positions_by_id(entries)), []
+        return RowUpserter(new_id, key, entries, positions_by_id(entries)), []
     revision = await database.read(testsets.get_revision, project, base.id, "head", base.head)
-    keys: dict[bytes, int] = {}
+    positions: dict[bytes, int] = {}
     async for rows in row_pages.iterate_rows(database, project, revision):
-        collect_keys([(row.position, row.data) for row in rows], key, keys)
-    return RowUpserter(new, key, entries, keys), []
+        collect_keys([(row.position, row.data) for row in rows], key, positions)
+    return RowUpserter(new_id, key, entries, positions), []
 
 
 def _check_ids_are_new(db: Connection, project: str, base: TestSet, ids: set[bytes]) -> None:
@@ -357,27 +357,27 @@ def _check_ids_are_new(db: Connection, project: str, base: TestSet, ids: set[byt
 
 async def _stage_rows(staged: StagedImport, file_import: FileImport, chunks: AsyncIterable[bytes]) -> None:
     """Parse the next chunk while the previous batch is written."""
-    write: asyncio.Task[None] | None = None
-    since = time.monotonic()
+    write_task: asyncio.Task[None] | None = None
+    last_write_at = time.monotonic()
     try:
         async for chunk in _coalesce(chunks):
             batch = await asyncio.to_thread(file_import.feed, chunk)
-            if batch is None and time.monotonic() - since < _HEARTBEAT_INTERVAL_S:
+            if batch is None and time.monotonic() - last_write_at < _HEARTBEAT_INTERVAL_S:
                 continue
-            if write is not None:
-                await write
-            write = asyncio.ensure_future(_put_batch(staged, batch))
-            since = time.monotonic()
+            if write_task is not None:
+                await write_task
+            write_task = asyncio.ensure_future(_put_batch(staged, batch))
+            last_write_at = time.monotonic()
         remaining = file_import.end()
         while (batch := await asyncio.to_thread(next, remaining, None)) is not None:
-            if write is not None:
-                await write
-            write = asyncio.ensure_future(_put_batch(staged, batch))
-        if write is not None:
-            await write
+            if write_task is not None:
+                await write_task
+            write_task = asyncio.ensure_future(_put_batch(staged, batch))
+        if write_task is not None:
+            await write_task
     finally:
-        if write is not None and not write.done():
-            await asyncio.gather(write, return_exceptions=True)
+        if write_task is not None and not write_task.done():
+            await asyncio.gather(write_task, return_exceptions=True)
 
 
 async def _put_batch(staged: StagedImport, batch: RowBatch | None) -> None:

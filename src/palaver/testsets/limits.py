@@ -1,4 +1,4 @@
-"""Size limits of test sets, rows and files (contract A6). Exceeding one raises TooLarge."""
+"""Size limits of test sets, rows and files. Exceeding one raises TooLarge."""
 
 import msgspec
 
@@ -16,12 +16,12 @@ class TestsetLimits(msgspec.Struct, frozen=True):
 
     @property
     def max_raw_bytes(self) -> int:
-        """Bytes of one row in a file, which may have spaces, escapes and doubled quotes."""
+        """Maximum number of bytes of one row in a file, which may have spaces, escapes and doubled quotes."""
         return 8 * self.row_bytes + 65_536
 
-    def check_row(self, size: int, where: str) -> None:
+    def check_row(self, size: int, location: str) -> None:
         if size > self.row_bytes:
-            raise TooLarge(f"{where}: the row has {size} bytes; {self.row_bytes} are allowed.")
+            raise TooLarge(f"{location}: the row has {size} bytes; {self.row_bytes} are allowed.")
 
     def check_rows(self, count: int) -> None:
         if count > self.rows:

@@ -39,27 +39,27 @@ class RevisionContent(msgspec.Struct, frozen=True, kw_only=True):
 class RevisionBuilder:
     """Collects rows in order. May continue the last chunk of another revision."""
 
-    def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last: Chunk | None = None) -> None:
+    def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last_chunk: Chunk | None = None) -> None:
         self._limits = limits
-        self._entries = bytearray(last.data if last is not None else b"")
+        self._entries = bytearray(last_chunk.data if last_chunk is not None else b"")
         self._columns = ColumnCounter(
-            _as_counts(last.columns) if last is not None else None, max_columns=limits.columns
+            _as_counts(last_chunk.columns) if last_chunk is not None else None, max_columns=limits.columns
         )
         self._chunks: list[Chunk] = []
 
-    def add(self, packed: bytes, hashed: bytes, data: Mapping[str, Any]) -> None:
+    def add(self, packed: bytes, content_hash: bytes, data: Mapping[str, Any]) -> None:
         self._columns.add(data)
         self._entries += packed
-        self._entries += hashed
+        self._entries += content_hash
         if testset_rows.ends_chunk(packed, len(self._entries) // ENTRY_BYTES):
-            self._close()
+            self._close_chunk()
 
     def finish(self) -> list[Chunk]:
         if self._entries:
-            self._close()
+            self._close_chunk()
         return self._chunks
 
-    def _close(self) -> None:
+    def _close_chunk(self) -> None:
         self._chunks.append(Chunk(bytes(self._entries), self._columns.counts()))
         self._entries.clear()
         self._columns = ColumnCounter(max_columns=self._limits.columns)
@@ -94,28 +94,28 @@ def join_chunks(
     db: Connection,
     project: str,
     testset: str,
-    before: Sequence[ChunkRef],
+    stored_refs: Sequence[ChunkRef],
     chunks: Sequence[Chunk],
     limits: TestsetLimits,
 ) -> RevisionContent:
     """Return the revision of stored chunks followed by new ones."""
-    stored_counts = testset_rows.read_column_counts(db, project, testset, [ref.digest for ref in before])
-    data = testset_rows.read_chunks(db, project, testset, [ref.digest for ref in before])
-    columns = ColumnCounter(max_columns=limits.columns)
-    for ref in before:
-        columns.merge(ColumnCounter(_as_counts(stored_counts[ref.digest])))
+    stored_counts = testset_rows.read_column_counts(db, project, testset, [ref.digest for ref in stored_refs])
+    data = testset_rows.read_chunks(db, project, testset, [ref.digest for ref in stored_refs])
+    counter = ColumnCounter(max_columns=limits.columns)
+    for ref in stored_refs:
+        counter.merge(ColumnCounter(_as_counts(stored_counts[ref.digest])))
     for chunk in chunks:
-        columns.merge(ColumnCounter(_as_counts(chunk.columns)))
-    limits.check_rows(columns.rows)
-    entries = [*(data[ref.digest] for ref in before), *(chunk.data for chunk in chunks)]
-    refs = [*before, *(chunk.ref for chunk in chunks)]
-    return _revision_content(columns, testset_rows.revision_digest(entries), refs, chunks)
+        counter.merge(ColumnCounter(_as_counts(chunk.columns)))
+    limits.check_rows(counter.rows)
+    entries = [*(data[ref.digest] for ref in stored_refs), *(chunk.data for chunk in chunks)]
+    refs = [*stored_refs, *(chunk.ref for chunk in chunks)]
+    return _revision_content(counter, testset_rows.revision_digest(entries), refs, chunks)
 
 
 def split_entries(
     db: Connection, project: str, testset: str, entries: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> RevisionContent:
-    """The revision of a list of entries. Contents are read only for chunks whose columns were not counted before.
+    """Return the revision of a list of entries. Contents are read only for chunks whose columns are not counted yet.
 
     `contents` holds, by hash, JSON that is not stored yet.
     """
@@ -124,32 +124,32 @@ def split_entries(
     refs = [Chunk(part, None).ref for part in parts]
     stored_counts = testset_rows.read_column_counts(db, project, testset, [ref.digest for ref in refs])
     chunks: list[Chunk] = []
-    columns = ColumnCounter(max_columns=limits.columns)
+    counter = ColumnCounter(max_columns=limits.columns)
     for part, ref in zip(parts, refs, strict=True):
         counts = stored_counts.get(ref.digest)
         if counts is None:
             counts = stored_counts[ref.digest] = _count_columns(db, project, testset, part, contents, limits)
             chunks.append(Chunk(part, counts))
-        columns.merge(ColumnCounter(_as_counts(counts)))
-    return _revision_content(columns, testset_rows.revision_digest([entries]), refs, chunks)
+        counter.merge(ColumnCounter(_as_counts(counts)))
+    return _revision_content(counter, testset_rows.revision_digest([entries]), refs, chunks)
 
 
 def _count_columns(
     db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> ColumnCounts:
-    hashes = [hashed for _, hashed in testset_rows.iter_entries(part)]
-    stored = testset_rows.read_contents(db, project, testset, [one for one in hashes if one not in contents])
-    columns = ColumnCounter(max_columns=limits.columns)
-    for hashed in hashes:
-        columns.add(_decode(contents[hashed] if hashed in contents else stored[hashed]))
-    return columns.counts()
+    hashes = [content_hash for _, content_hash in testset_rows.iter_entries(part)]
+    stored = testset_rows.read_contents(db, project, testset, [item for item in hashes if item not in contents])
+    counter = ColumnCounter(max_columns=limits.columns)
+    for content_hash in hashes:
+        counter.add(_decode(contents[content_hash] if content_hash in contents else stored[content_hash]))
+    return counter.counts()
 
 
 def _revision_content(
-    columns: ColumnCounter, digest: str, refs: list[ChunkRef], chunks: Iterable[Chunk]
+    counter: ColumnCounter, digest: str, refs: list[ChunkRef], chunks: Iterable[Chunk]
 ) -> RevisionContent:
-    encoded = [msgspec.to_builtins(column) for column in columns.columns()]
-    return RevisionContent(digest=digest, rows=columns.rows, columns=encoded, chunk_refs=refs, new_chunks=list(chunks))
+    encoded = [msgspec.to_builtins(column) for column in counter.columns()]
+    return RevisionContent(digest=digest, rows=counter.rows, columns=encoded, chunk_refs=refs, new_chunks=list(chunks))
 
 
 def _as_counts(stored: Any) -> ColumnCounts:
@@ -157,22 +157,22 @@ def _as_counts(stored: Any) -> ColumnCounts:
 
 
 class RowIdMatcher:
-    """Assigns ids to rows that were sent without one (A2).
+    """Assigns ids to rows that were sent without one.
 
-    An unused row of the base with the same content gives its id. Ids in `claimed` belong to rows that brought them
-    along.
+    A row gets the id of an unused row of the base with the same content, else a new one. Ids in `claimed` are those of
+    rows that were sent with one.
     """
 
     def __init__(
         self, base: Iterable[RowEntry], *, new_id: Callable[[], bytes], claimed: Collection[bytes] = ()
     ) -> None:
         self._new_id = new_id
-        self._unused: dict[bytes, deque[bytes]] = {}
-        for row, content in base:
+        self._unused_ids: dict[bytes, deque[bytes]] = {}
+        for row, content_hash in base:
             if row not in claimed:
-                self._unused.setdefault(content, deque()).append(row)
+                self._unused_ids.setdefault(content_hash, deque()).append(row)
 
-    def id_for(self, content: bytes) -> bytes:
-        """The id of the next row without an id that has this hash."""
-        unused = self._unused.get(content)
-        return unused.popleft() if unused else self._new_id()
+    def id_for(self, content_hash: bytes) -> bytes:
+        """Return the id for the next row with this content that was sent without one."""
+        unused_ids = self._unused_ids.get(content_hash)
+        return unused_ids.popleft() if unused_ids else self._new_id()

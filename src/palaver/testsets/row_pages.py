@@ -28,7 +28,7 @@ class RowFilter(msgspec.Struct, frozen=True):
     search: str | None = None
     """Text in any cell, taken literally, ignoring case."""
     cells: Mapping[str, Any] = {}
-    """By column, the required value. A missing cell equals nothing, not even null."""
+    """The required value by column. A missing cell equals nothing, not even null."""
 
     def matches(self, raw: bytes) -> bool:
         """Whether a row matches; `raw` is its data as JSON."""
@@ -58,7 +58,7 @@ def parse_row_filter(text: str | None) -> Mapping[str, Any]:
 
 
 def _may_contain(raw: bytes, needle: str) -> bool:
-    """A quick check of the raw bytes, which clears most rows without parsing them."""
+    """Check the raw bytes quickly, which rules out most rows without parsing them."""
     encoded = json.encode(needle)[1:-1]
     if needle.isascii() and raw.isascii():
         return encoded.lower() in raw.lower()
@@ -66,11 +66,11 @@ def _may_contain(raw: bytes, needle: str) -> bool:
 
 
 def _contains_text(data: Mapping[str, Any], needle: str) -> bool:
-    return any(needle in text.casefold() for value in data.values() for text in _texts(value))
+    return any(needle in text.casefold() for value in data.values() for text in _iterate_texts(value))
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """All text in a value, including keys and numbers; without recursion."""
+def _iterate_texts(value: Any) -> Iterator[str]:
+    """Yield all text in a value, including keys and numbers; without recursion."""
     stack: list[Any] = [value]
     while stack:
         item = stack.pop()
@@ -79,9 +79,9 @@ def _texts(value: Any) -> Iterator[str]:
         elif isinstance(item, list):
             stack += cast("list[Any]", item)
         elif isinstance(item, dict):
-            inside = cast("dict[str, Any]", item)
-            yield from inside
-            stack += inside.values()
+            fields = cast("dict[str, Any]", item)
+            yield from fields
+            stack += fields.values()
         else:
             yield json.encode(item).decode()
 
@@ -93,8 +93,8 @@ MAX_CELL_BYTES = 4 * 1024
 """Cells with more JSON than this are shortened in a page."""
 _MAX_PAGE_BYTES = 16 * 1024 * 1024
 _SEARCH_TIMEOUT_S = 2.0
-_CHUNK_BATCH = 64
-_ROW_BATCH = 100
+_CHUNKS_PER_READ = 64
+_ROWS_PER_READ = 100
 
 
 class StoredRow(NamedTuple):
@@ -118,7 +118,7 @@ def list_rows(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page[StoredRow]:
-    """A page of matching rows, in order."""
+    """Return a page of matching rows, in order; fewer if the search takes too long."""
     filters = {
         "testset": revision.testset,
         "revision": revision.number,
@@ -128,89 +128,90 @@ def list_rows(
     scope: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
     last_key = pagination.decode_cursor(window, **scope)
     page_rows: list[StoredRow] = []
-    read_bytes, deadline = 0, clock() + _SEARCH_TIMEOUT_S
-    last = (last_key[0] if last_key else -1) if revision.rows else revision.rows
-    for batch in _row_batches(db, project, revision, last + 1):
+    page_bytes, deadline = 0, clock() + _SEARCH_TIMEOUT_S
+    position = (last_key[0] if last_key else -1) if revision.rows else revision.rows
+    for batch in _row_batches(db, project, revision, position + 1):
         for row in batch:
-            last = row.position
+            position = row.position
             if row_filter.matches(row.raw):
                 page_rows.append(row)
-                read_bytes += len(row.raw)
-            if len(page_rows) == window.limit or read_bytes > _MAX_PAGE_BYTES:
+                page_bytes += len(row.raw)
+            if len(page_rows) == window.limit or page_bytes > _MAX_PAGE_BYTES:
                 break
-        if len(page_rows) == window.limit or read_bytes > _MAX_PAGE_BYTES or clock() > deadline:
+        if len(page_rows) == window.limit or page_bytes > _MAX_PAGE_BYTES or clock() > deadline:
             break
-    return Page(page_rows, pagination.encode_cursor([last], **scope) if last + 1 < revision.rows else None)
+    return Page(page_rows, pagination.encode_cursor([position], **scope) if position + 1 < revision.rows else None)
 
 
 def read_rows(db: Connection, project: str, revision: Revision, start: int, limit: int) -> list[StoredRow]:
-    """At most `limit` rows from position `start` on."""
+    """Return at most `limit` rows from position `start` on."""
     collected: list[StoredRow] = []
-    for some in _row_batches(db, project, revision, start):
-        collected += some
+    for batch in _row_batches(db, project, revision, start):
+        collected += batch
         if len(collected) >= limit:
             break
     return collected[:limit]
 
 
 async def iterate_rows(database: Database, project: str, revision: Revision) -> AsyncGenerator[list[StoredRow]]:
-    """All rows in order, in batches. Each batch is a separate read, so that other readers are not blocked."""
-    of, first = revision.testset, 0
-    for ref in await database.read(testsets.list_chunks, project, of, revision.number):
-        entries = (await database.read(testset_rows.read_chunks, project, of, [ref.digest]))[ref.digest]
-        for start in range(0, ref.rows, _ROW_BATCH):
-            some = entries[start * ENTRY_BYTES : (start + _ROW_BATCH) * ENTRY_BYTES]
-            yield await database.read(load_rows, project, of, some, first + start)
-        first += ref.rows
+    """Yield all rows in order, in batches. Each batch is a separate read, so that other readers are not blocked."""
+    testset, first_position = revision.testset, 0
+    for ref in await database.read(testsets.list_chunks, project, testset, revision.number):
+        entries = (await database.read(testset_rows.read_chunks, project, testset, [ref.digest]))[ref.digest]
+        for start in range(0, ref.rows, _ROWS_PER_READ):
+            batch = entries[start * ENTRY_BYTES : (start + _ROWS_PER_READ) * ENTRY_BYTES]
+            yield await database.read(load_rows, project, testset, batch, first_position + start)
+        first_position += ref.rows
 
 
 def load_rows(db: Connection, project: str, testset: str, entries: bytes, first: int = 0) -> list[StoredRow]:
-    """The rows of some entries of a revision; `first` is the position of the first one."""
+    """Load the rows of some entries of a revision; `first` is the position of the first one."""
     pairs = list(testset_rows.iter_entries(entries))
-    raw = testset_rows.read_contents(db, project, testset, [hashed for _, hashed in pairs])
+    raw = testset_rows.read_contents(db, project, testset, [digest for _, digest in pairs])
     return [
-        StoredRow(first + at, format_row_id(packed), hashed, raw[hashed]) for at, (packed, hashed) in enumerate(pairs)
+        StoredRow(first + index, format_row_id(packed), digest, raw[digest])
+        for index, (packed, digest) in enumerate(pairs)
     ]
 
 
 def get_row(db: Connection, project: str, revision: Revision, row_id: str) -> StoredRow:
-    missing = NotFound(f"The revision {revision.number} has no row {row_id[:80]!r}.")
+    not_found = NotFound(f"The revision {revision.number} has no row {row_id[:80]!r}.")
     try:
         packed = pack_row_id(row_id)
     except ValueError:
-        raise missing from None
+        raise not_found from None
     refs = testsets.list_chunks(db, project, revision.testset, revision.number)
-    before = 0
-    for start in range(0, len(refs), _CHUNK_BATCH):
-        some = refs[start : start + _CHUNK_BATCH]
-        data = testset_rows.read_chunks(db, project, revision.testset, [ref.digest for ref in some])
-        for ref in some:
-            at = _position_in_chunk(data[ref.digest], packed)
-            if at is not None:
-                hashed = data[ref.digest][at * ENTRY_BYTES + ID_BYTES : (at + 1) * ENTRY_BYTES]
-                raw = testset_rows.read_contents(db, project, revision.testset, [hashed])[hashed]
-                return StoredRow(before + at, row_id, hashed, raw)
-            before += ref.rows
-    raise missing
+    chunk_start = 0
+    for start in range(0, len(refs), _CHUNKS_PER_READ):
+        batch = refs[start : start + _CHUNKS_PER_READ]
+        data = testset_rows.read_chunks(db, project, revision.testset, [ref.digest for ref in batch])
+        for ref in batch:
+            index = _position_in_chunk(data[ref.digest], packed)
+            if index is not None:
+                content_hash = data[ref.digest][index * ENTRY_BYTES + ID_BYTES : (index + 1) * ENTRY_BYTES]
+                raw = testset_rows.read_contents(db, project, revision.testset, [content_hash])[content_hash]
+                return StoredRow(chunk_start + index, row_id, content_hash, raw)
+            chunk_start += ref.rows
+    raise not_found
 
 
 def _position_in_chunk(entries: bytes, packed: bytes) -> int | None:
     offset = entries.find(packed)
-    while offset >= 0 and offset % ENTRY_BYTES:  # The same bytes by chance, across a boundary.
+    while offset >= 0 and offset % ENTRY_BYTES:  # The same bytes by chance, across two entries.
         offset = entries.find(packed, offset + 1)
     return None if offset < 0 else offset // ENTRY_BYTES
 
 
 def _row_batches(db: Connection, project: str, revision: Revision, start: int) -> Iterator[list[StoredRow]]:
-    """All rows from position `start` on, in batches."""
-    of, before = revision.testset, 0
-    for ref in testsets.list_chunks(db, project, of, revision.number):
-        if before + ref.rows > start:
-            entries = testset_rows.read_chunks(db, project, of, [ref.digest])[ref.digest]
-            for at in range(max(0, start - before), ref.rows, _ROW_BATCH):
-                some = entries[at * ENTRY_BYTES : (at + _ROW_BATCH) * ENTRY_BYTES]
-                yield load_rows(db, project, of, some, before + at)
-        before += ref.rows
+    """Yield all rows from position `start` on, in batches."""
+    testset, chunk_start = revision.testset, 0
+    for ref in testsets.list_chunks(db, project, testset, revision.number):
+        if chunk_start + ref.rows > start:
+            entries = testset_rows.read_chunks(db, project, testset, [ref.digest])[ref.digest]
+            for index in range(max(0, start - chunk_start), ref.rows, _ROWS_PER_READ):
+                batch = entries[index * ENTRY_BYTES : (index + _ROWS_PER_READ) * ENTRY_BYTES]
+                yield load_rows(db, project, testset, batch, chunk_start + index)
+        chunk_start += ref.rows
 
 
 # Shortening
@@ -228,30 +229,30 @@ def shorten_cells(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]
     return shortened, sizes
 
 
-def _shorten(value: Any, room: int) -> tuple[Any, int]:
-    """Shorten a value to `room` bytes, keeping its shape: the beginning of a conversation is a conversation."""
+def _shorten(value: Any, max_bytes: int) -> tuple[Any, int]:
+    """Shorten a value to `max_bytes`, keeping its shape: the beginning of a conversation is a conversation."""
     size = len(json.encode(value))
-    if size <= room:
+    if size <= max_bytes:
         return value, size
     if isinstance(value, str):
-        text = value.encode()[: max(0, room)].decode(errors="ignore")
-        return text, room
+        text = value.encode()[: max(0, max_bytes)].decode(errors="ignore")
+        return text, max_bytes
     used, items = 2, value
     if isinstance(value, list):
         shortened: list[Any] = []
         for item in items:
-            if used >= room:
+            if used >= max_bytes:
                 break
-            part, size = _shorten(item, room - used)
+            part, size = _shorten(item, max_bytes - used)
             shortened.append(part)
             used += size + 1
         return shortened, used
     if isinstance(value, dict):
         fields: dict[str, Any] = {}
         for name, item in items.items():
-            if used + len(name) >= room:
+            if used + len(name) >= max_bytes:
                 break
-            fields[name], size = _shorten(item, room - used - len(name))
+            fields[name], size = _shorten(item, max_bytes - used - len(name))
             used += size + len(name) + 4
         return fields, used
     return value, size

@@ -1,4 +1,4 @@
-"""Rows of a test set: ids, hashes and canonical JSON (contract A1).
+"""Rows of a test set: ids, hashes and canonical JSON.
 
 The id of a row never changes; the hash identifies its content, so two equal rows differ only by id. Both are stored as
 16 bytes; `row_…` is the external form of an id.
@@ -18,9 +18,9 @@ RowData = dict[str, Any]
 
 _PREFIX = "row_"
 _ROW_ID = re.compile(r"row_[0-7][0-9a-hjkmnp-tv-z]{25}")  # 26 digits have room for 130 bits, so the first one is small.
-_TO_PYTHONS_DIGITS = str.maketrans("0123456789abcdefghjkmnpqrstvwxyz", "0123456789abcdefghijklmnopqrstuv")
+_CROCKFORD_TO_INT_DIGITS = str.maketrans("0123456789abcdefghjkmnpqrstvwxyz", "0123456789abcdefghijklmnopqrstuv")
 _RANDOM_BITS = 80
-_sorted = msgspec.json.Encoder(order="sorted").encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _encode = msgspec.json.Encoder().encode
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -38,15 +38,15 @@ def new_row_id(milliseconds: int, randomness: int) -> str:
 
 
 def new_packed_id(milliseconds: int, randomness: int) -> bytes:
-    """The packed form, without going through text: an import creates a million of them."""
+    """Return a packed id, without going through text: an import creates a million of them."""
     return ((milliseconds & (1 << 48) - 1) << _RANDOM_BITS | randomness & (1 << _RANDOM_BITS) - 1).to_bytes(16)
 
 
 def pack_row_id(text: str) -> bytes:
-    """The 16 bytes of an id. Raises ValueError if it is malformed."""
+    """Return the 16 bytes of an id. Raises ValueError if it is malformed."""
     if _ROW_ID.fullmatch(text) is None:
         raise ValueError(f"{text[:80]!r} is no id of a row")
-    return int(text[len(_PREFIX) :].translate(_TO_PYTHONS_DIGITS), 32).to_bytes(16)
+    return int(text[len(_PREFIX) :].translate(_CROCKFORD_TO_INT_DIGITS), 32).to_bytes(16)
 
 
 def format_row_id(packed: bytes) -> str:
@@ -57,9 +57,9 @@ def format_row_id(packed: bytes) -> str:
 
 
 def canonical_json(data: Any) -> bytes:
-    """The same bytes for equal JSON values: sorted keys at every level, no spaces, UTF-8."""
+    """Return the same bytes for equal JSON values: sorted keys at every level, no spaces, UTF-8."""
     try:
-        return _sorted(data)
+        return _encode_sorted(data)
     except UnicodeEncodeError:
         return _encode_with_surrogates(data)
 
@@ -68,13 +68,13 @@ def row_hash(data: Mapping[str, Any]) -> bytes:
     return hashlib.blake2b(canonical_json(data), digest_size=16).digest()
 
 
-# Lone surrogates can occur in values from Python, never in JSON that we read. UTF-8 cannot encode them, so they are
+# Lone surrogates can occur in values from Python, never in JSON that was decoded. UTF-8 cannot encode them, so they are
 # escaped.
 
 
 def _encode_with_surrogates(value: Any) -> bytes:
     if isinstance(value, str):
-        return b'"' + _SURROGATE.sub(_escape, _escape_text(value)).encode() + b'"'
+        return b'"' + _SURROGATE.sub(_escape_surrogate, _escape_around_surrogates(value)).encode() + b'"'
     if isinstance(value, dict):
         pairs = sorted(
             (_encode_with_surrogates(key), _encode_with_surrogates(item))
@@ -83,15 +83,15 @@ def _encode_with_surrogates(value: Any) -> bytes:
         return b"{" + b",".join(key + b":" + item for key, item in pairs) + b"}"
     if isinstance(value, list | tuple):
         return b"[" + b",".join(_encode_with_surrogates(item) for item in cast("list[Any]", value)) + b"]"
-    return _sorted(value)
+    return _encode_sorted(value)
 
 
-def _escape_text(text: str) -> str:
+def _escape_around_surrogates(text: str) -> str:
     pieces = _SURROGATE.split(text)
-    quoted = [_encode(piece).decode()[1:-1] for piece in pieces]
-    marks = _SURROGATE.findall(text)
-    return "".join(quote + mark for quote, mark in zip(quoted, [*marks, ""], strict=True))
+    escaped = [_encode(piece).decode()[1:-1] for piece in pieces]
+    surrogates = _SURROGATE.findall(text)
+    return "".join(piece + surrogate for piece, surrogate in zip(escaped, [*surrogates, ""], strict=True))
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape_surrogate(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"

@@ -1,9 +1,9 @@
-"""Conversation scripts: cases of several turns, with expectations of each turn (contract A5).
+"""Conversation scripts: cases of several turns, with expectations of each turn.
 
     {"start": [messages], "turns": [{"user"} | {"assistant"} | {"simulate"}, …],
      "expect": {"goal"}, "tool_results": {name: …}, "stop": "never" | "on-failure"}
 
-A value is a script by its shape. Its content, and the form of `expect`, are validated when a revision is committed, so
+A value is a script by its shape. Its content, including `expect`, is validated when a revision is committed, so
 that a run does not fail half-way. Whether expectations are met is decided in palaver.evaluation.
 """
 
@@ -18,7 +18,7 @@ from palaver.core.messages import Message
 from palaver.errors import InvalidMessages, InvalidValue
 
 _ORDERS = ("strict", "in_order", "unordered", "subset", "superset")
-_MATCHES = ("exact", "subset", "schema", "ignore")
+_ARGUMENT_MATCHES = ("exact", "subset", "schema", "ignore")
 _Object = dict[str, Any]
 
 
@@ -32,15 +32,15 @@ def check_goal(value: Any, pointer: str) -> _Object:
     return _check_fields(value, pointer, {"goal": _check_nonempty_text}, "expect")
 
 
-def _check_fields(value: Any, pointer: str, known: Mapping[str, Callable[[Any, str], None]], what: str) -> _Object:
+def _check_fields(value: Any, pointer: str, checks: Mapping[str, Callable[[Any, str], None]], name: str) -> _Object:
     if value is None:
         return {}
-    fields = _require_object(value, pointer, f"`{what}` is an object.")
+    fields = _require_object(value, pointer, f"`{name}` is an object.")
     for key, field in fields.items():
         field_pointer = f"{pointer}/{json.escape_pointer(key)}"
-        check = known.get(key)
+        check = checks.get(key)
         if check is None:
-            raise InvalidValue(f"`{what}` has no {key[:80]!r}. Known: {', '.join(known)}.", pointer=field_pointer)
+            raise InvalidValue(f"`{name}` has no {key[:80]!r}. Known: {', '.join(checks)}.", pointer=field_pointer)
         check(field, field_pointer)
     return fields
 
@@ -59,7 +59,7 @@ def _check_text(value: Any, pointer: str) -> None:
 
 def _check_texts(value: Any, pointer: str) -> None:
     texts = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if not texts or not all(isinstance(each, str) for each in texts):
+    if not texts or not all(isinstance(text, str) for text in texts):
         raise InvalidValue("This is a text, or a list of texts.", pointer=pointer)
 
 
@@ -94,7 +94,7 @@ def _check_tools(value: Any, pointer: str) -> None:
         if not isinstance(fields.get("name"), str) or not fields.keys() <= {"name", "arguments", "match"}:
             raise InvalidValue("A call is {name, arguments?, match?}.", pointer=call_pointer)
         if "match" in fields:
-            _one_of(_MATCHES)(fields["match"], f"{call_pointer}/match")
+            _one_of(_ARGUMENT_MATCHES)(fields["match"], f"{call_pointer}/match")
 
 
 def _check_data(value: Any, pointer: str) -> None:
@@ -159,16 +159,16 @@ _EXPECT_CHECKS: Mapping[str, Callable[[Any, str], None]] = {
 def json_contains(whole: Any, part: Any) -> bool:
     """Whether `whole` has all of `part`: object keys at any depth, lists item by item; 1 equals 1.0, true is not 1."""
     if isinstance(part, dict):
-        wanted = cast("dict[str, Any]", part)
+        expected_fields = cast("dict[str, Any]", part)
         if not isinstance(whole, dict):
             return False
-        actual = cast("dict[str, Any]", whole)
-        return all(key in actual and json_contains(actual[key], value) for key, value in wanted.items())
+        fields = cast("dict[str, Any]", whole)
+        return all(key in fields and json_contains(fields[key], value) for key, value in expected_fields.items())
     if isinstance(part, list):
         items = cast("list[Any]", part)
         if not isinstance(whole, list) or len(cast("list[Any]", whole)) != len(items):
             return False
-        return all(json_contains(one, other) for one, other in zip(cast("list[Any]", whole), items, strict=True))
+        return all(json_contains(item, other) for item, other in zip(cast("list[Any]", whole), items, strict=True))
     return isinstance(whole, bool) == isinstance(part, bool) and whole == part
 
 
@@ -183,11 +183,11 @@ class CannedResult(msgspec.Struct, frozen=True):
 
     output: Any
     when: dict[str, Any] | None = None
-    """Arguments, or some of them, that it answers to; None for any."""
+    """Arguments that a call must have, possibly among others; None for any call."""
 
 
 CannedResults = dict[str, tuple[CannedResult, ...]]
-"""By tool name. The first match is the answer."""
+"""Canned results by tool name. The first match is the answer."""
 
 
 class Simulate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,12 +252,12 @@ def read_script(value: Any, pointer: str = "") -> Script:
 
 
 def find_canned_result(script: Script, turn: ScriptTurn | None, name: str, arguments: Any) -> Any:
-    """The canned answer to a call (arguments as a value or as JSON text); UNSET without one."""
+    """Return the canned answer to a call (arguments as a value or as JSON text); UNSET without one."""
     parsed = json.parse_or_text(arguments) if isinstance(arguments, str) else arguments
     for results in (turn.tool_results if turn else {}, script.tool_results):
-        for each in results.get(name, ()):
-            if each.when is None or json_contains(parsed, each.when):
-                return each.output
+        for result in results.get(name, ()):
+            if result.when is None or json_contains(parsed, result.when):
+                return result.output
     return msgspec.UNSET
 
 
@@ -298,8 +298,8 @@ def _read_message(value: Any, role: Literal["user", "assistant"], pointer: str) 
         return Message.user(value) if role == "user" else Message.assistant(value)
     if isinstance(value, list):
         message: dict[str, Any] = {"role": role, "parts": value}
-        verdict = detect_element(message)
-        if verdict is None or verdict[0] not in _DIALECTS_WITH_PARTS:
+        detected = detect_element(message)
+        if detected is None or detected[0] not in _DIALECTS_WITH_PARTS:
             message = {"role": role, "content": value}
     else:
         message = {"role": role, **value} if "role" not in value and "type" not in value else value
@@ -328,10 +328,10 @@ def _read_results(value: Any, pointer: str) -> CannedResults:
 def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:
     answers = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
     results: list[CannedResult] = []
-    for index, each in enumerate(answers):
+    for index, item in enumerate(answers):
         answer_pointer = f"{pointer}/{index}" if isinstance(answer, list) else pointer
         keys = ("output", "when") if isinstance(answer, list) else ("output",)
-        fields = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+        fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         if "output" not in fields or not fields.keys() <= {*keys}:
             raise InvalidValue(
                 'A canned result is {"output"}, or a list of {"when", "output"}.', pointer=answer_pointer

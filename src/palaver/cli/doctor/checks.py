@@ -46,17 +46,17 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ok(subject: str, message: str, do: str = "") -> Check:
-    """A passed check; `do` is optional advice."""
+    """Make a check that passed; `do` is optional advice."""
     return Check(subject=subject, sign="ok", says=message, do=do)
 
 
 def warning(subject: str, message: str, do: str) -> Check:
-    """Something works, but perhaps not as intended."""
+    """Make a check of something that works, but perhaps not as intended."""
     return Check(subject=subject, sign="warning", says=message, do=do)
 
 
 def problem(subject: str, message: str, do: str) -> Check:
-    """Something does not work, or is not safe."""
+    """Make a check of something that does not work, or is not safe."""
     return Check(subject=subject, sign="problem", says=message, do=do)
 
 
@@ -93,8 +93,8 @@ EXTRA_PURPOSES = {
 }
 
 _REQUIREMENT = re.compile(
-    r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<least>[0-9.]+))?[^;]*"
-    r"(?:;\s*(?:extra\s*==\s*['\"](?P<extra>[^'\"]+)['\"]|(?P<marked>.+)))?"
+    r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<min_version>[0-9.]+))?[^;]*"
+    r"(?:;\s*(?:extra\s*==\s*['\"](?P<extra>[^'\"]+)['\"]|(?P<marker>.+)))?"
 )
 VersionLookup = Callable[[str], str | None]
 
@@ -102,9 +102,9 @@ VersionLookup = Callable[[str], str | None]
 class Requirement(NamedTuple):
     name: str
     min_version: str
-    """Minimum version, or ""."""
+    """Empty if any version will do."""
     extra: str | None
-    """None if always required."""
+    """The extra that requires the package; None if it is always required."""
 
 
 def installed_version(name: str) -> str | None:
@@ -155,9 +155,9 @@ def _requirement_fault(requirement: Requirement, lookup: VersionLookup) -> str:
 def _parse_requirements(lines: Sequence[str]) -> Iterator[Requirement]:
     for line in lines:
         match = _REQUIREMENT.fullmatch(line.strip())
-        # Packages that only some systems need (uvloop) are checked by name.
-        if match is not None and match["marked"] is None:
-            yield Requirement(match["name"], match["least"] or "", match["extra"])
+        # Packages that only some systems need (uvloop) are checked by name in `check_packages`.
+        if match is not None and match["marker"] is None:
+            yield Requirement(match["name"], match["min_version"] or "", match["extra"])
 
 
 def _version_tuple(text: str) -> tuple[int, ...]:
@@ -180,7 +180,7 @@ _MIN_FREE_BYTES, _LOW_FREE_BYTES = 100 * _MIB, 1024 * _MIB
 
 
 class DatabaseChecks(NamedTuple):
-    """The checks of the database, and what other checks need of it."""
+    """The checks of the database, and the data that other checks need."""
 
     checks: list[Check]
     report: DatabaseReport | None = None
@@ -254,8 +254,8 @@ def _check_opened(report: DatabaseReport, location: str) -> Iterator[Check]:
         yield problem("database", message, "Make a database with ENCODING 'UTF8'.")
 
 
-def _check_free_space(path: Path, free: Callable[[Path], int]) -> Iterator[Check]:
-    free_bytes = free(_existing_folder(path))
+def _check_free_space(path: Path, measure: Callable[[Path], int]) -> Iterator[Check]:
+    free_bytes = measure(_existing_folder(path))
     size = path.stat().st_size if path.is_file() else 0
     if free_bytes < _MIN_FREE_BYTES:
         yield problem(
@@ -284,11 +284,11 @@ def _format_bytes(count: int) -> str:
 
 
 _CONNECT_TIMEOUT_S = 2.0
-_LOOPBACK_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - an address to compare with, not to listen on
+_LOOPBACK_BY_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - an address to compare with, not to listen on
 
 
 def check_port(settings: Settings) -> Iterator[Check]:
-    """Check whether the port is free, and else which server uses it."""
+    """Check whether the port is free and, if not, whether a Palaver server uses it."""
     host, port = settings.host, settings.port
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if port == 0:
@@ -297,20 +297,20 @@ def check_port(settings: Settings) -> Iterator[Check]:
     if not 0 < port < 65536:
         yield problem("port", f"There is no port {port}.", "Set port to one from 1 to 65535, or to 0 for any.")
         return
-    fault = _bind_error(host, port)
-    if fault is None:
+    error = _bind_error(host, port)
+    if error is None:
         yield ok("port", f"{address} is free.")
         return
-    match fault.errno:
+    match error.errno:
         case errno.EADDRINUSE:
-            yield _check_taken_port(host, port, address)
+            yield _check_used_port(host, port, address)
         case errno.EACCES:
             advice = "Take one above 1023 (--port), and let a proxy have the low ones."
             yield problem("port", f"{address} is not ours to listen on: it needs more rights.", advice)
         case errno.EADDRNOTAVAIL:
             yield problem("port", f"This machine has no address {host}.", "Set host to one of its own, or 127.0.0.1.")
         case _:
-            reason = fault.strerror or str(fault)
+            reason = error.strerror or str(error)
             yield problem(
                 "port", f"Nobody can listen on {address}: {printable(reason)}.", "Set host and port otherwise."
             )
@@ -320,7 +320,7 @@ def _bind_error(host: str, port: int) -> OSError | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            if os.name == "posix":  # As a server does. On Windows the option lets two servers share a port.
+            if os.name == "posix":  # As servers do. On Windows the option lets two servers share a port.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
     except OSError as error:
@@ -328,8 +328,8 @@ def _bind_error(host: str, port: int) -> OSError | None:
     return None
 
 
-def _check_taken_port(host: str, port: int, address: str) -> Check:
-    version = _palaver_version_at(_LOOPBACK_OF_ANY.get(host, host), port)
+def _check_used_port(host: str, port: int, address: str) -> Check:
+    version = _palaver_version_at(_LOOPBACK_BY_WILDCARD.get(host, host), port)
     if isinstance(version, str):
         return ok(
             "port", f"A Palaver {printable(version, 40)} answers on {address}.", "A second one wants another --port."
@@ -356,14 +356,14 @@ def _palaver_version_at(host: str, port: int) -> str | None:
 
 
 _EARLIEST_PLAUSIBLE = datetime(2025, 1, 1, tzinfo=UTC)
-"""Before the first release."""
+"""A time before the first release of Palaver."""
 _MAX_JUMP_S, _MAX_SKEW_S, _MAX_DATABASE_SKEW_S = 1.0, 1.0, 10.0
 _MAX_FUTURE = timedelta(minutes=1)
 _SET_CLOCK_HINT = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
 
 
 class ClockReading(NamedTuple):
-    """Both clocks at one moment."""
+    """The time of both clocks at one moment."""
 
     wall: datetime
     monotonic: float
@@ -371,15 +371,15 @@ class ClockReading(NamedTuple):
 
 def check_clock(first: ClockReading, last: ClockReading, report: DatabaseReport | None) -> Iterator[Check]:
     """Compare clock readings before and after the other checks, and with the database's clock."""
-    moved = (last.wall - first.wall).total_seconds() - (last.monotonic - first.monotonic)
+    jump_s = (last.wall - first.wall).total_seconds() - (last.monotonic - first.monotonic)
     if last.wall < _EARLIEST_PLAUSIBLE:
         message = f"The clock says {last.wall:%Y-%m-%d}: keys never end, and what is kept has wrong times."
         yield problem("clock", message, _SET_CLOCK_HINT)
     elif last.monotonic < first.monotonic:
         yield problem("clock", "The monotonic clock went back: no time limit holds.", "The machine below it is broken.")
-    elif abs(moved) > _MAX_JUMP_S:
-        direction = "ahead" if moved > 0 else "back"
-        message = f"The clock was set {direction} by {abs(moved):.1f} s while we looked."
+    elif abs(jump_s) > _MAX_JUMP_S:
+        direction = "ahead" if jump_s > 0 else "back"
+        message = f"The clock was set {direction} by {abs(jump_s):.1f} s while we looked."
         yield warning("clock", message, _SET_CLOCK_HINT)
     else:
         yield ok("clock", f"It is {last.wall:%Y-%m-%d %H:%M:%S} UTC, and the clock goes evenly.")
@@ -390,16 +390,16 @@ def check_clock(first: ClockReading, last: ClockReading, report: DatabaseReport 
         yield warning("clock", message, f"A clock was set back, or another machine's is ahead. {_SET_CLOCK_HINT}")
 
 
-def _check_database_clock(ahead: float) -> Check:
-    message = f"The database's clock is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}."
-    if abs(ahead) > _MAX_DATABASE_SKEW_S:
+def _check_database_clock(offset_s: float) -> Check:
+    message = f"The database's clock is {abs(offset_s):.1f} s {'ahead' if offset_s > 0 else 'behind'}."
+    if abs(offset_s) > _MAX_DATABASE_SKEW_S:
         return problem("clock", message, f"Processes take each other for dead. {_SET_CLOCK_HINT}")
-    if abs(ahead) > _MAX_SKEW_S:
+    if abs(offset_s) > _MAX_SKEW_S:
         return warning("clock", message, _SET_CLOCK_HINT)
-    return ok("clock", f"The database's clock agrees: {abs(ahead) * 1000:.0f} ms apart.")
+    return ok("clock", f"The database's clock agrees: {abs(offset_s) * 1000:.0f} ms apart.")
 
 
-_OTHERS_READ, _OTHERS_WRITE = 0o044, 0o022
+_OTHERS_READ_BITS, _OTHERS_WRITE_BITS = 0o044, 0o022
 
 
 def check_file_modes(
@@ -418,18 +418,18 @@ def _check_database_modes(path: Path | None) -> Iterator[Check]:
     for exposure in permission_warnings(path):
         message, _, advice = exposure.partition(": ")
         yield problem("files", f"{message}.", advice)
-    for copy in sorted(path.parent.glob(f"{path.name}.*.backup")):
-        if _file_mode(copy) & _OTHERS_READ:
-            yield _readable_problem(copy, "a copy of the database")
+    for backup in sorted(path.parent.glob(f"{path.name}.*.backup")):
+        if _file_mode(backup) & _OTHERS_READ_BITS:
+            yield _readable_problem(backup, "a copy of the database")
 
 
 def _check_settings_modes(settings: Settings, sources: dict[str, Source], path: Path) -> Iterator[Check]:
     if not path.is_file():
         return
     secret_names = [name for name in _secret_settings(settings) if sources[name] == "file"]
-    if secret_names and _file_mode(path) & _OTHERS_READ:
+    if secret_names and _file_mode(path) & _OTHERS_READ_BITS:
         yield _readable_problem(path, f"which has secrets in {', '.join(secret_names)}")
-    if _file_mode(path) & _OTHERS_WRITE:
+    if _file_mode(path) & _OTHERS_WRITE_BITS:
         yield problem(
             "files", f"Others can change {path}, and so what a server does.", f"chmod go-w {path} stops that."
         )
@@ -448,7 +448,7 @@ def _secret_settings(settings: Settings) -> Iterator[str]:
 
 
 def check_key_file(path: Path) -> Iterator[Check]:
-    if os.name == "posix" and _file_mode(path) & _OTHERS_READ:
+    if os.name == "posix" and _file_mode(path) & _OTHERS_READ_BITS:
         yield _readable_problem(path, "which has a key in it")
 
 

@@ -92,7 +92,7 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
 
 def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) -> "list[Check]":
     """Run all checks, in the order in which they are printed."""
-    from palaver.cli.doctor.checks import (  # Imported late: --help must not wait for them.
+    from palaver.cli.doctor.checks import (  # Imported late, so that --help does not wait for them.
         check_clock,
         check_database,
         check_file_modes,

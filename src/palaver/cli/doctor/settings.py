@@ -1,6 +1,6 @@
 """Check settings that are unknown, unsafe or contradictory.
 
-Invalid values, and --debug on a reachable host, are rejected when settings are read. Here is what would go unnoticed.
+Invalid values, and --debug on a reachable host, are rejected when settings are read. Other faults are found here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,9 +19,9 @@ from palaver.server import otlp_exporter, supervisor
 from palaver.server.exposure import check_exposure
 from palaver.server.settings import FILE_ONLY_SETTINGS, SETTING_NAMES, Settings, closest_names, unknown_names
 
-_PREFIX = "PALAVER_"
+_ENV_PREFIX = "PALAVER_"
 _MIN_PREFIX_BITS = 8
-"""A broader network is not a list of proxies."""
+"""Minimum prefix length of a network of proxies."""
 
 
 def check_settings(
@@ -44,18 +44,18 @@ def _check_unknown(folder: Path, env: Mapping[str, str]) -> Iterator[Check]:
     for name, advice in unknown_names(folder).items():
         yield problem("settings", f"palaver.toml sets {printable(name, 60)}, which is no setting.", advice)
     for variable in sorted(env):
-        name = variable.removeprefix(_PREFIX).lower()
-        if not variable.startswith(_PREFIX) or (name in SETTING_NAMES and name not in FILE_ONLY_SETTINGS):
+        name = variable.removeprefix(_ENV_PREFIX).lower()
+        if not variable.startswith(_ENV_PREFIX) or (name in SETTING_NAMES and name not in FILE_ONLY_SETTINGS):
             continue
         if name in FILE_ONLY_SETTINGS:
             yield warning("settings", f"{variable} is not read.", f"Write {name} into palaver.toml.")
-        elif similar := [other for other in closest_names(name) if other not in FILE_ONLY_SETTINGS]:
+        elif similar := [candidate for candidate in closest_names(name) if candidate not in FILE_ONLY_SETTINGS]:
             message = f"{printable(variable, 60)} is set, and no setting has that name."
-            yield warning("settings", message, f"Is {_PREFIX}{similar[0].upper()} meant?")
+            yield warning("settings", message, f"Is {_ENV_PREFIX}{similar[0].upper()} meant?")
 
 
 def _check_exposure(settings: Settings, has_key: bool | None) -> Iterator[Check]:
-    """Check who can reach the server, and what they could do."""
+    """Check which clients can reach the server, and what they could do."""
     if settings.debug:
         yield warning("settings", "debug is on: callers are told what goes wrong inside.", "Turn it off when done.")
     for network in settings.trusted_proxies:
@@ -121,7 +121,7 @@ def _check_numbers(settings: Settings) -> Iterator[Check]:
 
 
 def _check_startup(settings: Settings, env: Mapping[str, str], database: str) -> Iterator[Check]:
-    """Check what a server would reject at start or at first use."""
+    """Check settings that a server would reject at start or at first use."""
     try:
         if settings.workers > 1:
             supervisor.check_worker_count(settings, database)

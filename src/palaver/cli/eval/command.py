@@ -31,18 +31,15 @@ if TYPE_CHECKING:
 
 
 _MAX_FILE_BYTES = 1024 * 1024
-_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _MAPPED_FIELDS = ("messages", "history", "script", "expected")
 
 
 def parse_evaluator(text: str) -> WantedEvaluator:
-    """Parse `exact_match`, `regex:{"pattern": "^A"}` or `starts=regex:{…}`:
-
-    an optional name, the key, the parameters.
-    """
+    """Parse `exact_match`, `regex:{"pattern": "^A"}` or `starts=regex:{…}`: optional name, key, parameters."""
     head, colon, parameters = text.partition(":{")
     name, equals, key = head.rpartition("=")
-    if not _KEY.fullmatch(key) or (equals and not name):
+    if not _KEY_PATTERN.fullmatch(key) or (equals and not name):
         raise click.BadParameter(f'{text[:80]!r} is no evaluator: write KEY, KEY:{{"parameter": …}} or NAME=KEY:{{…}}.')
     parsed = _parse_object("{" + parameters, f"--evaluator {key}") if colon else {}
     return WantedEvaluator(key=key, name=name or None, parameters=parsed)
@@ -194,7 +191,7 @@ def _print_outcome(outcome: "EvalOutcome", flags: Mapping[str, Any]) -> int:
     eval_report.print_failed_gates(outcome.failed)
     if outcome.evaluation.state == "cancelled":
         return 130
-    if outcome.evaluation.state in ("queued", "running"):  # The database became unavailable meanwhile.
+    if outcome.evaluation.state in ("queued", "running"):  # The database became unavailable.
         return 2
     return 1 if outcome.failed else 2 if outcome.evaluation.state == "failed" else 0
 
@@ -209,7 +206,7 @@ def _load_registry(target: str) -> "tuple[Registry, Workflow]":
     workflow = find_workflow(target)
     if not is_target(target) or is_url(target):
         return Registry([workflow]), workflow
-    # Other workflows of its file may judge, or play the user.
+    # Other workflows of the file may be judges or simulated users.
     siblings = {sibling.description.name: sibling for sibling in load_modules_of(target)}
     siblings.pop(workflow.description.name, None)
     return Registry([workflow, *siblings.values()], evaluators=load_evaluators([target])), workflow
@@ -221,9 +218,9 @@ def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any])
     from palaver.evaluation.results.gates import Gates, parse_fail_under
 
     name = workflow.description.name
-    min_rate, under = parse_fail_under(flags["fail_under"])
-    compares = flags["compare"] is not None or len(flags["variant"]) > 1
-    if not compares and (flags["max_regressions"] is not None or flags["fail_on"]):
+    min_rate, min_rates = parse_fail_under(flags["fail_under"])
+    has_comparison = flags["compare"] is not None or len(flags["variant"]) > 1
+    if not has_comparison and (flags["max_regressions"] is not None or flags["fail_on"]):
         raise click.UsageError("--max-regressions and --fail-on need --compare, or several variants.")
     has_row_options = flags["limit"] is not None or flags["sample"] is not None
     rows = WantedRows(sample=flags["sample"], seed=flags["seed"], limit=flags["limit"]) if has_row_options else None
@@ -253,7 +250,7 @@ def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any])
         compare=flags["compare"],
         gates=Gates(
             minimum=min_rate,
-            fail_under=under,
+            fail_under=min_rates,
             max_regressions=flags["max_regressions"],
             fail_on_worse=flags["fail_on"] == "worse",
             strict=flags["strict"],
@@ -265,7 +262,7 @@ def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any])
 
 
 async def _run(url: str, registry: "Registry", request: "EvalRequest", flags: Mapping[str, Any]) -> "EvalOutcome":
-    from palaver.cli.eval import runner as eval_running  # Imported late: --help must not wait for SQLAlchemy.
+    from palaver.cli.eval import runner as eval_runner  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.server.settings import read_settings
     from palaver.storage.database import open_database
 
@@ -277,7 +274,7 @@ async def _run(url: str, registry: "Registry", request: "EvalRequest", flags: Ma
     database = open_database(url)
     try:
         with _silence_logger("palaver.run"):
-            return await eval_running.run_evaluation(
+            return await eval_runner.run_evaluation(
                 database, registry, settings, request, lambda report: _write_reports(report, flags)
             )
     finally:
@@ -299,13 +296,13 @@ def _silence_logger(name: str) -> Generator[None]:
 def _write_reports(report: "Report", flags: Mapping[str, Any]) -> None:
     from palaver.evaluation.results.export.formats import EXPORT_FORMATS
 
-    for form, (_, _, write) in EXPORT_FORMATS.items():
-        if flags[form] is not None:
+    for format_name, (_, _, write) in EXPORT_FORMATS.items():
+        if flags[format_name] is not None:
             try:
-                with Path(flags[form]).open("wb") as file:
+                with Path(flags[format_name]).open("wb") as file:
                     file.writelines(write(report))
             except OSError as error:
-                raise PalaverError(f"{flags[form]} cannot be written: {error.strerror}.") from None
+                raise PalaverError(f"{flags[format_name]} cannot be written: {error.strerror}.") from None
 
 
 # Evaluators

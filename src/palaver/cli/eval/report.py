@@ -36,8 +36,8 @@ def print_outcome(outcome: "EvalOutcome") -> None:
     _print_table(_SUMMARY_COLUMNS, rows)
     for variant in outcome.summary.variants:
         if variant.failed:
-            counted = "they count as not passed" if outcome.plan.failed_as == "not_passed" else "they are left out"
-            echo(f"{printable(variant.name)}: {variant.failed} of {variant.cells} calls failed; {counted}.")
+            treatment = "they count as not passed" if outcome.plan.failed_as == "not_passed" else "they are left out"
+            echo(f"{printable(variant.name)}: {variant.failed} of {variant.cells} calls failed; {treatment}.")
     for line in outcome.failures:
         echo(f"  {printable(line, 300)}", err=True)
     for item in outcome.comparisons:
@@ -45,8 +45,8 @@ def print_outcome(outcome: "EvalOutcome") -> None:
     if outcome.note is not None:
         echo(outcome.note, err=True)
     if evaluation.state not in ("succeeded", "partly"):
-        why = f": {printable(str(evaluation.reason['message']), 500)}" if evaluation.reason else ""
-        echo(f"The evaluation is {evaluation.state}{why}", err=True)
+        reason = f": {printable(str(evaluation.reason['message']), 500)}" if evaluation.reason else ""
+        echo(f"The evaluation is {evaluation.state}{reason}", err=True)
 
 
 def print_failed_gates(failed: Sequence[str]) -> None:
@@ -77,8 +77,8 @@ def encode_outcome(outcome: "EvalOutcome") -> bytes:
 
 
 def _summary_row(variant: str, summary: EvaluatorSummary) -> list[str]:
-    by_passes = summary.pass_rate is not None
-    interval = format_interval(summary.pass_ci) if by_passes else format_interval(summary.mean_ci, "mean")
+    has_pass_rate = summary.pass_rate is not None
+    interval = format_interval(summary.pass_ci) if has_pass_rate else format_interval(summary.mean_ci, "mean")
     flaky = NO_VALUE if summary.flaky is None else str(summary.flaky)
     unscored = str(summary.errors + summary.skipped)
     return [
@@ -113,17 +113,17 @@ def _print_comparison(comparison: Comparison) -> None:
         for item in comparison.evaluators
     ]
     _print_table(_COMPARISON_COLUMNS, rows)
-    needed = [
+    rows_needed = [
         f"{printable(item.name)}: {item.cases_needed} rows" for item in comparison.evaluators if item.cases_needed
     ]
-    if needed:
-        echo(f"What is unclear would be told by more rows: {', '.join(needed)}.")
+    if rows_needed:
+        echo(f"What is unclear would be told by more rows: {', '.join(rows_needed)}.")
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    cells_text = [[printable(cell, 80) for cell in row] for row in rows]
+    printable_rows = [[printable(cell, 80) for cell in row] for row in rows]
     if not sys.stdout.isatty():
-        for line in _plain_table(columns, cells_text):
+        for line in _format_plain_table(columns, printable_rows):
             echo(line)
         return
     from rich.console import Console
@@ -131,13 +131,13 @@ def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.text import Text
 
     table = Table(*columns, box=None, pad_edge=False)
-    for row in cells_text:
+    for row in printable_rows:
         cells: list[Any] = [Text(cell) for cell in row]  # Names are not markup.
         table.add_row(*cells)
     Console().print(table)
 
 
-def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _format_plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[index]) for row in (columns, *rows)) for index in range(len(columns))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -33,7 +33,7 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_results
-from palaver.storage.evaluations import slices as evaluation_claims
+from palaver.storage.evaluations import slices as evaluation_slices
 from palaver.storage.evaluations.repository import Evaluation, EvaluationFilters
 from palaver.storage.evaluations.results import ResultDetail
 from palaver.storage.pagination import Window
@@ -51,7 +51,7 @@ Types = Literal["auto", "text"]
 
 
 def find_file(text: str) -> Path | None:
-    """Return the file that is meant; None for the name of a stored set."""
+    """Return the file that `text` names; None for the name of a stored set."""
     path = Path(text)
     if path.is_file() or text.lower().endswith(_FILE_SUFFIXES):
         return path
@@ -93,20 +93,20 @@ async def _import_file(database: "Database", project: str, file: Path, types: Ty
     from palaver.testsets.importer import ImportTarget, import_file
 
     testset = await database.read(testsets.find_testset, project, file.name)
-    into = (
+    target = (
         ImportTarget(testset=testset.id, mode="replace")
         if testset is not None
         else ImportTarget(testset=new_id("ts"), is_new=True)
     )
     file_reader = open_reader(format_of(file.name), types=types)
-    async with import_file(database, project, into, file_reader, _read_chunks(file), now=utc_now) as imported_rows:
-        info, at = CommitInfo(message="palaver eval", at=utc_now()), utc_now()
+    async with import_file(database, project, target, file_reader, _read_chunks(file), now=utc_now) as imported_rows:
+        info, now = CommitInfo(message="palaver eval", at=utc_now()), utc_now()
         if testset is not None:
             await database.write(commits.commit, project, testset.id, imported_rows.prepared, info)
         else:
-            new_testset = TestSet(id=into.testset, name=file.name, created_at=at, updated_at=at)
+            new_testset = TestSet(id=target.testset, name=file.name, created_at=now, updated_at=now)
             await database.write(commits.create_testset, project, new_testset, imported_rows.prepared, info)
-    return into.testset
+    return target.testset
 
 
 async def _read_chunks(file: Path) -> AsyncIterator[bytes]:
@@ -120,9 +120,9 @@ async def _read_chunks(file: Path) -> AsyncIterator[bytes]:
 
 
 TERMINAL_INTERVAL_S = 0.25
-"""Between two updates of the bar."""
+"""Seconds between two updates of the progress bar."""
 LOG_INTERVAL_S = 10.0
-"""Between two lines without a terminal."""
+"""Seconds between two lines if the output is not a terminal."""
 ShowProgress = Callable[[Evaluation, EvaluationProgress], None]
 
 
@@ -144,8 +144,8 @@ async def _poll_progress(
 ) -> AsyncGenerator[None]:
     async def update() -> None:
         evaluation_row = await database.read(evaluations.get_evaluation, project, evaluation)
-        last = await database.read(evaluation_results.recent_pace, project, evaluation)
-        show(evaluation_row, estimate_progress(evaluation_row, last, datetime.now(UTC)))
+        recent = await database.read(evaluation_results.recent_pace, project, evaluation)
+        show(evaluation_row, estimate_progress(evaluation_row, recent, datetime.now(UTC)))
 
     async def update_forever() -> None:
         while True:
@@ -162,16 +162,16 @@ async def _poll_progress(
     await update()
 
 
-def _print_line(evaluation: Evaluation, pace: EvaluationProgress) -> None:
-    click.echo(format_progress(evaluation, pace), err=True)
+def _print_line(evaluation: Evaluation, progress: EvaluationProgress) -> None:
+    click.echo(format_progress(evaluation, progress), err=True)
 
 
-def format_progress(evaluation: Evaluation, pace: EvaluationProgress) -> str:
+def format_progress(evaluation: Evaluation, progress: EvaluationProgress) -> str:
     parts = [f"{evaluation.done + evaluation.failed} of {evaluation.total}"]
     parts += [f"{evaluation.failed} failed"] if evaluation.failed else []
     parts += [f"{evaluation.errors} scores missing"] if evaluation.errors else []
-    parts += [f"{pace.rate:.1f} a second"] if pace.rate is not None else []
-    parts += [f"{_format_seconds(pace.eta_seconds)} left"] if pace.eta_seconds else []
+    parts += [f"{progress.rate:.1f} a second"] if progress.rate is not None else []
+    parts += [f"{_format_seconds(progress.eta_seconds)} left"] if progress.eta_seconds else []
     parts += [f"${evaluation.cost:.4f}"] if evaluation.cost is not None else []
     return ", ".join(parts)
 
@@ -193,12 +193,12 @@ def _progress_bar() -> "Progress":
 def _bar_updater(bar: "Progress") -> ShowProgress:
     task = bar.add_task("begins", total=None)
 
-    def show(evaluation: Evaluation, pace: EvaluationProgress) -> None:
+    def show(evaluation: Evaluation, progress: EvaluationProgress) -> None:
         bar.update(
             task,
             total=evaluation.total,
             completed=evaluation.done + evaluation.failed,
-            description=format_progress(evaluation, pace),
+            description=format_progress(evaluation, progress),
         )
 
     return show
@@ -207,7 +207,7 @@ def _bar_updater(bar: "Progress") -> ShowProgress:
 LAST_EVALUATION = "last"
 """Compare with the previous evaluation of the same test set and workflow."""
 _MAX_LISTED_FAILURES = 5
-"""Of failed calls."""
+"""Maximum number of failed calls whose errors are listed."""
 _PAGE_CELLS = 100
 
 
@@ -233,14 +233,14 @@ async def load_outcome(
 
     results = await database.read(load.read_results, DEFAULT_PROJECT, ended.id)
     figures = summarize(results)
-    base_side = None
+    base_variant = None
     if base is not None:
         evaluation_id, variant = load.split_variant_reference(base)
         base_results = await database.read(load.read_results, DEFAULT_PROJECT, evaluation_id)
         names = list(base_results.variants)
-        common = [item.name for item in plan.variants if item.name in names]
-        base_side = load.compared_variant(base_results, variant or (common or names)[0], "--compare")
-    comparisons = load.compare_with_base(results, base_side)
+        common_names = [item.name for item in plan.variants if item.name in names]
+        base_variant = load.compared_variant(base_results, variant or (common_names or names)[0], "--compare")
+    comparisons = load.compare_with_base(results, base_variant)
     query = evaluation_results.ResultFilters(status="failed")
     failed_cells = await database.read(
         evaluation_results.list_results, DEFAULT_PROJECT, ended.id, query, Window(_MAX_LISTED_FAILURES)
@@ -288,7 +288,7 @@ def build_report(database: Database, outcome: EvalOutcome) -> "Report":
     loop = asyncio.get_running_loop()
 
     def cells() -> Iterable[ResultDetail]:
-        return _cells(database, outcome.evaluation.id, loop)
+        return _iterate_cells(database, outcome.evaluation.id, loop)
 
     return load.make_report(
         outcome.evaluation,
@@ -300,7 +300,7 @@ def build_report(database: Database, outcome: EvalOutcome) -> "Report":
     )
 
 
-def _cells(database: Database, evaluation: str, loop: asyncio.AbstractEventLoop) -> Iterator[ResultDetail]:
+def _iterate_cells(database: Database, evaluation: str, loop: asyncio.AbstractEventLoop) -> Iterator[ResultDetail]:
     after = -1
     while True:
         query = database.read(evaluation_results.list_result_details, DEFAULT_PROJECT, evaluation, after, _PAGE_CELLS)
@@ -315,7 +315,7 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The evaluation that the command line asks for."""
 
     request: NewEvaluation
-    """Without the id of the test set."""
+    """The request, without the id of the test set."""
     testset: str
     file: Path | None
     types: Types = "auto"
@@ -339,15 +339,15 @@ async def run_evaluation(
     testset_ref = WantedTestset(id=testset, rows=eval_request.request.testset.rows)
     request = msgspec.structs.replace(eval_request.request, testset=testset_ref)
     planned = await create_planner(registry, database, settings, evaluators, context).plan(DEFAULT_PROJECT, request)
-    check_gate_names(eval_request.gates, [one.name for one in planned.plan.evaluators])
+    check_gate_names(eval_request.gates, [evaluator.name for evaluator in planned.plan.evaluators])
     base, note = await resolve_base(database, eval_request.compare, planned.plan)
-    async with evaluation_runtime(registry, settings, database, evaluators) as runs:
+    async with evaluation_runtime(registry, settings, database, evaluators) as runner:
         evaluation_row = new_evaluation(new_id("ev"), planned)
         evaluation, slices = await database.write(
-            evaluation_claims.create_claimed_evaluation, DEFAULT_PROJECT, evaluation_row, runs.process, utc_now()
+            evaluation_slices.create_claimed_evaluation, DEFAULT_PROJECT, evaluation_row, runner.process, utc_now()
         )
-        local_run = LocalRunner(runs, evaluation, slices, planned.plan.limits.concurrency)
-        async with show_progress(database, DEFAULT_PROJECT, evaluation.id), _interruptible(local_run):
+        local_run = LocalRunner(runner, evaluation, slices, planned.plan.limits.concurrency)
+        async with show_progress(database, DEFAULT_PROJECT, evaluation.id), _handle_interrupt(local_run):
             ended = await local_run.run()
     outcome = await load_outcome(database, ended, planned.plan, base, eval_request.gates)
     outcome = msgspec.structs.replace(outcome, note=note)
@@ -356,15 +356,15 @@ async def run_evaluation(
 
 
 @asynccontextmanager
-async def _interruptible(local_run: LocalRunner) -> AsyncGenerator[None]:
-    """Let Ctrl+C end the evaluation, keeping recorded results; a second one interrupts."""
+async def _handle_interrupt(local_run: LocalRunner) -> AsyncGenerator[None]:
+    """Let Ctrl+C cancel the evaluation, keeping recorded results; a second one interrupts."""
     loop = asyncio.get_running_loop()
-    cancelling: set[asyncio.Task[None]] = set()
+    cancel_tasks: set[asyncio.Task[None]] = set()
 
     def stop() -> None:
-        if cancelling:
+        if cancel_tasks:
             raise KeyboardInterrupt
-        cancelling.add(loop.create_task(local_run.cancel()))
+        cancel_tasks.add(loop.create_task(local_run.cancel()))
 
     suppress_unsupported = suppress(
         NotImplementedError, RuntimeError, ValueError
@@ -376,4 +376,4 @@ async def _interruptible(local_run: LocalRunner) -> AsyncGenerator[None]:
     finally:
         with suppress_unsupported:
             loop.remove_signal_handler(signal.SIGINT)
-        await asyncio.gather(*cancelling)
+        await asyncio.gather(*cancel_tasks)

@@ -1,4 +1,4 @@
-"""Sections 1 and 2: hosts, origins, forwarded headers and paths; keys, logging in and its cookie."""
+"""Attacks on access: hosts, origins, forwarded headers and paths; keys, logging in and its cookie."""
 
 from functools import partial
 
@@ -51,10 +51,10 @@ async def _foreign_host(server: ProbedServer) -> AttackOutcome:
 
 async def _one_host(server: ProbedServer) -> AttackOutcome:
     authority = server.target.authority
-    two = partial(server.send_without_key, "GET", "/health", ("Host", authority))
-    none = partial(server.send_without_key, "GET", "/health", host="")
+    send_two = partial(server.send_without_key, "GET", "/health", ("Host", authority))
+    send_none = partial(server.send_without_key, "GET", "/health", host="")
     return await run_attempts(
-        [Attempt("GET /health without Host", none), Attempt("GET /health with two Hosts", two)], _is_refused
+        [Attempt("GET /health without Host", send_none), Attempt("GET /health with two Hosts", send_two)], _is_refused
     )
 
 
@@ -80,16 +80,16 @@ async def _foreign_page(server: ProbedServer) -> AttackOutcome:
 
 async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
     # Other requests begin with "Connection: close"; an upgrade needs another value.
-    def opening(path: str, line: str) -> bytes:
+    def upgrade_request(path: str, header_line: str) -> bytes:
         target = server.target
-        lines = [f"GET {target.prefix}{path} HTTP/1.1", f"Host: {target.authority}", "Connection: Upgrade", line]
+        lines = [f"GET {target.prefix}{path} HTTP/1.1", f"Host: {target.authority}", "Connection: Upgrade", header_line]
         lines += [f"{name}: {value}" for name, value in (*_UPGRADE_HEADERS, *server.credential)]
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
     attempts = [
         Attempt(
             f"a WebSocket at {path} with {name}: {value}",
-            partial(send_raw, server.target, opening(path, f"{name}: {value}")),
+            partial(send_raw, server.target, upgrade_request(path, f"{name}: {value}")),
         )
         for path in ("/api/socket", "/services/none")
         for name, value in _FOREIGN_HEADERS
@@ -100,11 +100,11 @@ async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
 async def _forms(server: ProbedServer) -> AttackOutcome:
     attempts = [
         Attempt(
-            f"POST {path} as {kind or 'no type at all'}",
-            partial(server.send, "POST", path, *([("Content-Type", kind)] if kind else []), body=CALL_BODY),
+            f"POST {path} as {type_ or 'no type at all'}",
+            partial(server.send, "POST", path, *([("Content-Type", type_)] if type_ else []), body=CALL_BODY),
         )
         for path in (CALL_PATH, "/v1/responses", "/api/extract")
-        for kind in _FORM_TYPES
+        for type_ in _FORM_TYPES
     ]
     return await run_attempts(attempts, status_in(415))
 
@@ -133,14 +133,14 @@ async def _forwarded(server: ProbedServer) -> AttackOutcome:
         )
         for path in ("/", "/openapi.json", "/api/bootstrap", "/services")
     ]
-    visible = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.contains(INVALID_HOST))
-    if visible.verdict == "broken" or not server.target.is_loopback:
-        return visible
+    outcome_direct = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.contains(INVALID_HOST))
+    if outcome_direct.verdict == "broken" or not server.target.is_loopback:
+        return outcome_direct
     headers = [("X-Forwarded-Host", "localhost"), ("Forwarded", "host=localhost")]
     request = f"GET /health with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
     send_hidden = partial(send_request, server.target, "GET", "/health", headers, host=INVALID_HOST)
     outcome = await run_attempts([Attempt(request, send_hidden)], status_in(400, 403, 421))
-    return outcome if outcome.verdict == "broken" else visible
+    return outcome if outcome.verdict == "broken" else outcome_direct
 
 
 async def _paths(server: ProbedServer) -> AttackOutcome:
@@ -153,9 +153,9 @@ async def _paths(server: ProbedServer) -> AttackOutcome:
 
 
 def _spellings(name: str) -> list[str]:
-    """Return other spellings of a path that some readers take for the plain one."""
-    before = [f"{start}{name}" for start in ("//", "/./", "/x/../", "/%2e%2e/", "/%2f", "/%25", "\\")]
-    return before + [f"/{name}{end}" for end in (";a=b", ".", "%00", "%5c")]
+    """Return other spellings of a path that some servers treat as the plain one."""
+    prefixed = [f"{start}{name}" for start in ("//", "/./", "/x/../", "/%2e%2e/", "/%2f", "/%25", "\\")]
+    return prefixed + [f"/{name}{end}" for end in (";a=b", ".", "%00", "%5c")]
 
 
 ORIGIN_ATTACKS = (
@@ -170,7 +170,7 @@ ORIGIN_ATTACKS = (
 )
 
 WRONG_KEY = f"plv_doctor00_{'wr0ng' * 8}"
-"""Shaped like a key, but not one."""
+"""A string in the form of a key that is not valid."""
 _SESSION_PATH = "/api/session"
 _GET_PATHS = ["/api/workflows", "/api/keys", "/api/traces", "/v1/models", "/version", "/metrics", "/openapi.json"]
 _POST_PATHS = [CALL_PATH, "/v1/responses", f"/{INVALID_HOST}/invoke", "/v1/traces", "/services/none"]
@@ -219,9 +219,9 @@ async def _wrong_key(server: ProbedServer) -> AttackOutcome:
 
 
 async def _two_keys(server: ProbedServer) -> AttackOutcome:
-    both = partial(server.send, "GET", "/api/workflows", ("x-api-key", WRONG_KEY))
+    send_both = partial(server.send, "GET", "/api/workflows", ("x-api-key", WRONG_KEY))
     return await run_attempts(
-        [Attempt("GET /api/workflows with a good key and a wrong one", both)], status_in(400, 401)
+        [Attempt("GET /api/workflows with a good key and a wrong one", send_both)], status_in(400, 401)
     )
 
 

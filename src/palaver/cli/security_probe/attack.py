@@ -1,4 +1,4 @@
-"""What an attack is, what it requires, and how it is judged: the first attempt that is not rejected breaks it."""
+"""Attacks, their requirements and attempts. The first attempt that is not rejected makes an attack `broken`."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ class Target(NamedTuple):
     host: str
     port: int
     prefix: str
-    """Path prefix, if a proxy adds one."""
+    """The path below which the server is, behind a proxy; may be empty."""
 
     @property
     def authority(self) -> str:
@@ -46,7 +46,7 @@ class RawReply(NamedTuple):
     status: int
     """0 if the reply is not HTTP."""
     headers: Mapping[str, str]
-    """By lower-case name; repeated headers are joined by newlines."""
+    """Header values by lower-case name; values of repeated headers are joined by newlines."""
     body: bytes
     fault: str = ""
 
@@ -57,13 +57,13 @@ class RawReply(NamedTuple):
     @property
     def is_refused(self) -> bool:
         """Whether the request was rejected, by a reply or by closing the connection."""
-        return self.fault == CLOSED or 400 <= self.status < 500 or self.status == 501
+        return self.fault == CONNECTION_CLOSED or 400 <= self.status < 500 or self.status == 501
 
     def contains(self, text: str) -> bool:
         return text.encode() in self.body or any(text in f"{name}: {value}" for name, value in self.headers.items())
 
 
-CLOSED = "it hung up"
+CONNECTION_CLOSED = "it hung up"
 
 
 def parse_target(url: str) -> Target:
@@ -76,7 +76,7 @@ def parse_target(url: str) -> Target:
 
 
 async def require_reachable(target: Target) -> None:
-    """Raises UpstreamFailed."""
+    """Raise UpstreamFailed if no connection can be opened."""
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             _, writer = await _connect(target)
@@ -113,7 +113,7 @@ async def send_raw(target: Target, raw: bytes) -> RawReply:
             reader, writer = await _connect(target)
             try:
                 writer.write(raw)
-                with suppress(ConnectionError):  # It may reply and close before it has read all.
+                with suppress(ConnectionError):  # The server may reply and close before it has read all.
                     await writer.drain()
                 while len(received) < _MAX_REPLY_BYTES and not _is_complete(received):
                     chunk = await reader.read(65_536)
@@ -125,7 +125,7 @@ async def send_raw(target: Target, raw: bytes) -> RawReply:
     except TimeoutError:
         fault = f"no whole answer within {_TIMEOUT_S:g} s"
     except OSError:
-        fault = CLOSED
+        fault = CONNECTION_CLOSED
     return _parse_reply(bytes(received), fault)
 
 
@@ -136,8 +136,8 @@ async def _connect(target: Target) -> tuple[asyncio.StreamReader, asyncio.Stream
 
 
 def _is_complete(received: bytearray) -> bool:
-    head, end, body = received.partition(b"\r\n\r\n")
-    if not end:
+    head, separator, body = received.partition(b"\r\n\r\n")
+    if not separator:
         return False
     length = _CONTENT_LENGTH.search(head)
     if b"\r\ntransfer-encoding: chunked" in head.lower():
@@ -147,10 +147,10 @@ def _is_complete(received: bytearray) -> bool:
 
 def _parse_reply(received: bytes, fault: str) -> RawReply:
     head, _, body = received.partition(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
-    match = re.match(r"HTTP/1\.[01] (\d{3})", first)
+    status_line, *lines = head.decode("latin-1").split("\r\n")
+    match = re.match(r"HTTP/1\.[01] (\d{3})", status_line)
     if match is None:
-        return RawReply(0, {}, b"", fault or CLOSED)
+        return RawReply(0, {}, b"", fault or CONNECTION_CLOSED)
     headers: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")
@@ -176,13 +176,13 @@ class ProbedServer(NamedTuple):
     key: str | None = None
     wants_key: bool = False
     scopes: frozenset[str] = frozenset()
-    """Scopes of our key."""
+    """The scopes of `key`."""
     version: str | None = None
-    """Palaver's version; None if the server does not report one."""
+    """The version of Palaver; None if the server does not report one."""
 
     @property
     def has_access(self) -> bool:
-        """Whether we may invoke and read. Otherwise a rejection tells nothing."""
+        """Whether `key` may invoke and read. Otherwise a rejection proves nothing."""
         return "admin" in self.scopes or {"invoke", "read"} <= self.scopes
 
     @property
@@ -207,9 +207,9 @@ class AttackOutcome(NamedTuple):
 class Attack(NamedTuple):
     name: str
     section: str
-    """The section of the security contract."""
+    """The identifier of the expectation in reports, for example `S1.2`."""
     expectation: str
-    """What should hold."""
+    """What a secure server does."""
     run: Callable[[ProbedServer], Awaitable[AttackOutcome]]
     needs: Requirement = "nothing"
 
@@ -227,7 +227,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 class Attempt(NamedTuple):
     request: str
-    """A short description."""
+    """A short description of the request."""
     send: Callable[[], Awaitable[RawReply]]
 
 
@@ -248,8 +248,8 @@ def _describe_reply(reply: RawReply) -> str:
     return f"{reply.summary}: {body}" if body else reply.summary
 
 
-def status_in(*good: int) -> Callable[[RawReply], bool]:
-    return lambda reply: reply.status in good
+def status_in(*allowed_statuses: int) -> Callable[[RawReply], bool]:
+    return lambda reply: reply.status in allowed_statuses
 
 
 def not_applicable(reason: str) -> AttackOutcome:
@@ -265,7 +265,7 @@ _MISSING_REQUIREMENT: Mapping[Requirement, str] = {
 
 
 def _mask_key(key: str | None, text: str) -> str:
-    """Remove our key from a reply, which may end up in a log."""
+    """Remove the key from a text, which may end up in a log."""
     return text.replace(key, "***") if key else text
 
 
@@ -277,8 +277,8 @@ async def run_attack(attack: Attack, server: ProbedServer) -> Finding:
         "a keyed server": server.wants_key,
         "a key": server.key is not None,
     }[attack.needs]
-    missing = attack.needs if server.wants_key else "a keyed server"
-    outcome = await attack.run(server) if is_possible else not_applicable(_MISSING_REQUIREMENT[missing])
+    missing_requirement = attack.needs if server.wants_key else "a keyed server"
+    outcome = await attack.run(server) if is_possible else not_applicable(_MISSING_REQUIREMENT[missing_requirement])
     return Finding(
         name=attack.name,
         statement=attack.section,
@@ -286,6 +286,6 @@ async def run_attack(attack: Attack, server: ProbedServer) -> Finding:
         sent=printable(_mask_key(server.key, outcome.request), 160),
         came=printable(
             _mask_key(server.key, outcome.reply), 160
-        ),  # Truncated afterwards, so that no part of a key is left.
+        ),  # Masked before it is truncated, so that no part of a key is left.
         verdict=outcome.verdict,
     )

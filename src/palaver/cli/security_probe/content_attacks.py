@@ -1,4 +1,4 @@
-"""Sections 3 to 8: names, paths, headers, bodies, histories and URLs; what pages and errors reveal."""
+"""Attacks by content: names, paths, headers, bodies, histories and URLs; data that pages and errors reveal."""
 
 import re
 from functools import partial
@@ -36,14 +36,14 @@ async def _page_headers(server: ProbedServer) -> AttackOutcome:
 
 
 def _missing_headers(reply: RawReply) -> list[str]:
-    """Return the security headers that the page lacks."""
+    """Return the security headers and policies that the page lacks."""
     policy = {
         tokens[0]: tokens[1:]
         for part in reply.headers.get("content-security-policy", "").split(";")
         if (tokens := part.split())
     }
     scripts = policy.get("script-src", policy.get("default-src", ["*"]))
-    results = {
+    checks = {
         "default-src": policy.get("default-src", ["*"])[0] in ("'none'", "'self'"),
         "script-src": not {"'unsafe-inline'", "'unsafe-eval'", "*"} & set(scripts),
         "frame-ancestors": policy.get("frame-ancestors") == ["'none'"],
@@ -52,7 +52,7 @@ def _missing_headers(reply: RawReply) -> list[str]:
         "Referrer-Policy": _has_header(reply, "referrer-policy", "no-referrer"),
         "Cross-Origin-Opener-Policy": _has_header(reply, "cross-origin-opener-policy", "same-origin"),
     }
-    return [name for name, is_good in results.items() if not is_good]
+    return [name for name, is_good in checks.items() if not is_good]
 
 
 def _has_header(reply: RawReply, name: str, value: str) -> bool:
@@ -64,9 +64,9 @@ async def _assets(server: ProbedServer) -> AttackOutcome:
     names = sorted({match.decode() for match in _ASSET_PATH.findall(page.body)})[:3]
     if not names:
         return not_applicable("the page loads no files of its own")
-    tries = [Attempt(f"GET /{name}", partial(server.send_without_key, "GET", f"/{name}")) for name in names]
+    attempts = [Attempt(f"GET /{name}", partial(server.send_without_key, "GET", f"/{name}")) for name in names]
     return await run_attempts(
-        tries, lambda reply: reply.status == 200 and _has_header(reply, "x-content-type-options", "nosniff")
+        attempts, lambda reply: reply.status == 200 and _has_header(reply, "x-content-type-options", "nosniff")
     )
 
 
@@ -89,7 +89,7 @@ async def _errors(server: ProbedServer) -> AttackOutcome:
 
 
 async def _echoed_key(server: ProbedServer) -> AttackOutcome:
-    """Uses a wrong key, so that nothing is lost if it ends up in a log."""
+    """Send a wrong key, which may safely end up in a log, and search the replies for it."""
     header, login = ("Authorization", f"Bearer {WRONG_KEY}"), json.encode({"key": WRONG_KEY})
     attempts = [
         Attempt(
@@ -155,7 +155,7 @@ def _call_body(model: str) -> bytes:
 
 
 async def _file_paths(server: ProbedServer) -> AttackOutcome:
-    names = [f"{up * 8}etc/passwd" for up in _PARENT_PATHS]
+    names = [f"{parent * 8}etc/passwd" for parent in _PARENT_PATHS]
     names += ["/etc/passwd", "%2fetc%2fpasswd", "..%2f__init__.py", "index.html%00.js", "C:%5cWindows%5cwin.ini"]
     attempts = [Attempt(f"GET /assets/{name}", partial(server.send, "GET", f"/assets/{name}")) for name in names]
     outcome = await run_attempts(attempts, lambda reply: reply.is_refused and b"root:" not in reply.body)
@@ -167,20 +167,22 @@ async def _file_paths(server: ProbedServer) -> AttackOutcome:
 async def _header_lines(server: ProbedServer) -> AttackOutcome:
     target = server.target
     head = f"GET {target.prefix}/health HTTP/1.1\r\nHost: {target.authority}\r\nConnection: close\r\n"
-    escaped = [
+    escaped_paths = [
         f"/health%0d%0a{_INJECTED_HEADER}:%201",
         f"/health?a=%0d%0a{_INJECTED_HEADER}:%201",
         f"/%0d%0a{_INJECTED_HEADER}:%201",
     ]
-    attempts = [Attempt(f"GET {path}", partial(server.send, "GET", path)) for path in escaped]
+    attempts = [Attempt(f"GET {path}", partial(server.send, "GET", path)) for path in escaped_paths]
     outcome = await run_attempts(attempts, lambda reply: bool(reply.summary) and _INJECTED_HEADER not in reply.headers)
     if outcome.verdict == "broken":
         return outcome
-    odd = {"CR": "a\rb", "LF": "a\nb: c", "NUL": "a\0b"}
-    raw = {f"GET /health with {name} in a header": f"{head}x-doctor: {value}\r\n\r\n" for name, value in odd.items()}
-    raw["GET /health with a folded header"] = f"{head}x-doctor: a\r\n b\r\n\r\n"
-    raw["GET /health with a space before the colon"] = f"{head}x-doctor : a\r\n\r\n"
-    raw_attempts = [Attempt(name, partial(send_raw, target, text.encode("latin-1"))) for name, text in raw.items()]
+    values = {"CR": "a\rb", "LF": "a\nb: c", "NUL": "a\0b"}
+    requests = {
+        f"GET /health with {key} in a header": f"{head}x-doctor: {text}\r\n\r\n" for key, text in values.items()
+    }
+    requests["GET /health with a folded header"] = f"{head}x-doctor: a\r\n b\r\n\r\n"
+    requests["GET /health with a space before the colon"] = f"{head}x-doctor : a\r\n\r\n"
+    raw_attempts = [Attempt(name, partial(send_raw, target, text.encode("latin-1"))) for name, text in requests.items()]
     return await run_attempts(raw_attempts, lambda reply: reply.is_refused)
 
 
@@ -256,7 +258,7 @@ async def _large_head(server: ProbedServer) -> AttackOutcome:
 
 
 async def _methods(server: ProbedServer) -> AttackOutcome:
-    """A TRACE that is answered echoes the request, credentials included."""
+    """Send unknown methods. A server that answers TRACE echoes the request, including credentials."""
     attempts = [
         Attempt(f"{method} {path}", partial(server.send_without_key, method, path, JSON_HEADER, body=CALL_BODY))
         for method in ("TRACE", "PALAVER", "PROPFIND", "get")
@@ -330,14 +332,14 @@ async def _internal_urls(server: ProbedServer) -> AttackOutcome:
         )
         for url in _INTERNAL_URLS
     ]
-    first = await attempts[0].send()
-    if first.status == 403:
+    first_reply = await attempts[0].send()
+    if first_reply.status == 403:
         return not_applicable("connections need a key with the scope admin")
     return await run_attempts(attempts, _is_guarded)
 
 
 def _is_guarded(reply: RawReply) -> bool:
-    """Whether the URL guard rejected it, rather than a failed connection, and without a reason."""
+    """Whether the URL guard rejected the request, rather than a connection having failed."""
     return reply.status == 422 and reply.contains('"url_refused"')
 
 

@@ -98,14 +98,14 @@ async def _run_attacks(target: Target, key: str | None) -> tuple[ProbedServer, l
 
 
 async def _identify_server(target: Target, key: str | None) -> ProbedServer:
-    """Find out whether it is a Palaver server, requires a key, and accepts ours."""
+    """Find out whether it is a Palaver server, whether it requires a key, and the scopes of `key`."""
     server = ProbedServer(target)
     reply = await server.send_without_key("GET", "/livez")
     document: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
     version = None
     match document:
-        case {"version": str(reported)} if "x-api-version" in reply.headers:
-            version = reported
+        case {"version": str(reported_version)} if "x-api-version" in reply.headers:
+            version = reported_version
         case _:
             pass
     session = await server.send_without_key("GET", "/api/session")
@@ -129,7 +129,7 @@ def _session_scopes(session: RawReply) -> frozenset[str]:
             return frozenset()
 
 
-# Output. Text of the server was made printable in its finding.
+# Output. `run_attack` has made the text of the server printable.
 
 
 def _print_findings(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:
@@ -156,8 +156,8 @@ def _summarize(findings: Sequence[Finding]) -> str:
     held, broken, not_tried = (
         sum(finding.verdict == verdict for finding in findings) for verdict in ("held", "broken", "not applicable")
     )
-    skipped = f", {not_tried} not tried" if not_tried else ""
-    return f"{held} of {len(findings)} held, {broken} broken{skipped}."
+    not_tried_text = f", {not_tried} not tried" if not_tried else ""
+    return f"{held} of {len(findings)} held, {broken} broken{not_tried_text}."
 
 
 def _print_json(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:

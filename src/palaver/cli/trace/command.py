@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _PAGE_SPANS = 500
 _MAX_INDENT_LEVELS = 30
-"""Deeper levels are indented no further."""
+"""Maximum number of levels that are indented."""
 
 
 @click.command(name="show")
@@ -62,20 +62,20 @@ def show_trace(trace: str, span: str | None, parts: str | None, as_json: bool, p
         text = format_json(record) if as_json else "\n".join(_span_lines(record))
         echo(text)
         return
-    for text in asyncio.run(_trace_output(db, project, trace, parts, as_json)):
+    for text in asyncio.run(_load_lines(db, project, trace, parts, as_json)):
         echo(text)
 
 
 # Traces
 
 
-async def _trace_output(db: str | None, project: str, prefix: str, parts: str | None, as_json: bool) -> Sequence[str]:
-    from palaver.storage.spans import traces as span_trees
+async def _load_lines(db: str | None, project: str, prefix: str, parts: str | None, as_json: bool) -> Sequence[str]:
+    from palaver.storage.spans import traces as span_traces
     from palaver.traces.stored_spans import load_turn
 
     async with use_database(db) as database:
         trace = await database.read(require_trace_id, project, prefix)
-        summary = await database.read(span_trees.get_trace_overview, project, trace)
+        summary = await database.read(span_traces.get_trace_overview, project, trace)
         turn = await database.read(load_turn, project, trace)
         tree = await database.read(_load_tree, project, trace)
     if summary is None or turn is None:
@@ -88,14 +88,14 @@ async def _trace_output(db: str | None, project: str, prefix: str, parts: str | 
 
 
 def _load_tree(db: "Connection", project: str, trace: str) -> "list[tuple[OutlineEntry, SpanListItem]]":
-    from palaver.storage.spans import queries as span_pages
-    from palaver.storage.spans import traces as span_trees
+    from palaver.storage.spans import queries as span_queries
+    from palaver.storage.spans import traces as span_traces
 
-    nodes = span_trees.load_outline(db, project, trace)
+    nodes = span_traces.load_outline(db, project, trace)
     rows: dict[str, SpanListItem] = {}
     for start in range(0, len(nodes), _PAGE_SPANS):
         ids = [node.span_id for node in nodes[start : start + _PAGE_SPANS]]
-        rows |= span_pages.get_span_rows(db, project, trace, ids)
+        rows |= span_queries.get_span_rows(db, project, trace, ids)
     return [(node, rows[node.span_id]) for node in nodes]
 
 
@@ -113,7 +113,7 @@ def _heading_lines(summary: "TraceOverview") -> Iterator[str]:
     yield click.style(one_line(root.name), bold=True)
     errors = f"{root.errors} error{'s' * (root.errors != 1)}" if root.errors else ""
     tokens = "" if root.input_tokens is None else f"{root.input_tokens} tokens in, {root.output_tokens or 0} out"
-    facts = (
+    fields = (
         f"{root.start:%Y-%m-%d %H:%M:%S} UTC",
         click.style(root.status, fg=STATUS_COLOURS.get(root.status, "green")),
         format_duration(root.duration_ms),
@@ -122,7 +122,7 @@ def _heading_lines(summary: "TraceOverview") -> Iterator[str]:
         tokens,
         "" if root.cost is None else f"${root.cost:.6g}",
     )
-    yield "  ".join(filter(None, facts))
+    yield "  ".join(filter(None, fields))
     yield f"trace {root.trace_id}"
     for session in summary.sessions:
         yield f"session {one_line(session)}"
@@ -162,17 +162,17 @@ async def _load_span(db: str | None, project: str, prefix: str, span: str) -> "S
 
     async with use_database(db) as database:
         trace = await database.read(require_trace_id, project, prefix)
-        ids = await database.read(_span_ids, project, trace, span.lower().rstrip("…"))
+        ids = await database.read(_find_span_ids, project, trace, span.lower().rstrip("…"))
         if len(ids) != 1:
             problem = "is no span" if not ids else "is the beginning of several spans"
             raise NotFound(f"{span[:80]!r} {problem} of the trace {trace}: see palaver trace show {trace[:8]} --tree.")
         return (await database.read(load_spans, project, trace, ids))[0]
 
 
-def _span_ids(db: "Connection", project: str, trace: str, prefix: str) -> list[str]:
-    from palaver.storage.spans import traces as span_trees
+def _find_span_ids(db: "Connection", project: str, trace: str, prefix: str) -> list[str]:
+    from palaver.storage.spans import traces as span_traces
 
-    return [node.span_id for node in span_trees.load_outline(db, project, trace) if node.span_id.startswith(prefix)]
+    return [node.span_id for node in span_traces.load_outline(db, project, trace) if node.span_id.startswith(prefix)]
 
 
 def _span_lines(span: "Span") -> Iterator[str]:

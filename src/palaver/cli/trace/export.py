@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from palaver.traces.stored_spans import ExportFormat
 
 _PAGE_SIZE = 50
-"""Of traces, and of spans."""
+"""Number of traces, or of spans, that are read at a time."""
 _Format = Literal["jsonl", "otlp", "html"]
 _Write = Callable[[bytes], object]
 
@@ -69,7 +69,7 @@ def export_traces(
     if format_ == "html" and (trace is None) == (session is None):
         raise click.UsageError("A page shows one trace or one session: give --trace or --session.")
     query = build_query(**options)
-    with open_output(output, _print) as write:
+    with open_output(output, _write_to_stdout) as write:
         summary = asyncio.run(_export(db, project, trace, session, query, format_, write))
     if output not in (None, "-"):
         click.echo(f"{output}: {summary}.", err=True)
@@ -89,11 +89,11 @@ async def _export(
         if form == "html":
             await _write_page(database, project, trace_id, session, write)
             return "one page"
-        names = _single(trace_id) if trace_id is not None else _trace_ids(database, project, session, query)
+        trace_ids = _one_id(trace_id) if trace_id is not None else _find_ids(database, project, session, query)
         count = 0
-        async for name in names:
+        async for selected_id in trace_ids:
             count += 1
-            await _write_lines(database, project, name, form, write)
+            await _write_lines(database, project, selected_id, form, write)
         return f"{count:,} trace{'s' * (count != 1)}"
 
 
@@ -123,12 +123,12 @@ async def _write_lines(database: "Database", project: str, trace: str, form: "Ex
             return
 
 
-async def _single(trace: str) -> AsyncIterator[str]:
+async def _one_id(trace: str) -> AsyncIterator[str]:
     yield trace
 
 
-async def _trace_ids(database: "Database", project: str, session: str | None, query: "SpanQuery") -> AsyncIterator[str]:
-    """Yield the selected traces. A session has every trace with a span of it."""
+async def _find_ids(database: "Database", project: str, session: str | None, query: "SpanQuery") -> AsyncIterator[str]:
+    """Yield the ids of the selected traces. A session has every trace with a span of it."""
     from palaver.storage.pagination import Window
     from palaver.storage.spans import queries
 
@@ -149,8 +149,8 @@ async def _trace_ids(database: "Database", project: str, session: str | None, qu
             return
 
 
-def _print(text: bytes) -> None:
-    """Write to standard output, without characters that steer a terminal."""
+def _write_to_stdout(text: bytes) -> None:
+    """Write to standard output, without terminal control characters."""
     if text.startswith(b"{"):
         text = printable_json(text.decode()).encode()
     elif sys.stdout.isatty():

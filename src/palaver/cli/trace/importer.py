@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Of one line, or of a file that is one request."""
-MAX_BATCH_RECORDS = 500
-"""Of records stored together."""
-MAX_BATCH_BYTES = 4 * 1024 * 1024
-"""Of records stored together."""
+"""Maximum size of one line, or of a file that is one request."""
+MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 500, 4 * 1024 * 1024
+"""Maximum number and size of records that are stored together."""
 
 _Buffered: TypeAlias = "io.BufferedReader[io.RawIOBase]"
-_GZIP = b"\x1f\x8b"
+_GZIP_MAGIC = b"\x1f\x8b"
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"  # Written by some editors.
 
@@ -59,7 +57,7 @@ class RecordBatch(NamedTuple):
 
 class OtlpRequest(NamedTuple):
     line: FileLine
-    form: Literal["json", "protobuf"]
+    encoding: Literal["json", "protobuf"]
 
 
 class LineFault(NamedTuple):
@@ -73,31 +71,31 @@ class LineFault(NamedTuple):
 FileChunk = RecordBatch | OtlpRequest | LineFault
 
 
-class _Shape(msgspec.Struct):
-    """The fields that tell records from requests."""
+class _LineFields(msgspec.Struct):
+    """The fields that distinguish records from requests."""
 
     request: Raw | UnsetType = msgspec.field(default=UNSET, name="resourceSpans")
     trace_id: Raw | UnsetType = UNSET
 
 
-_shape = msgspec.json.Decoder(_Shape).decode
+_decode_line_fields = msgspec.json.Decoder(_LineFields).decode
 
 
 def read_chunks(file: BinaryIO, name: str) -> Iterator[FileChunk]:
     stream = io.BufferedReader(cast("io.RawIOBase", file))
     try:
-        if stream.peek(2)[:2] == _GZIP:
+        if stream.peek(2)[:2] == _GZIP_MAGIC:
             yield from _gunzip_chunks(stream, name)
         else:
             yield from _plain_chunks(stream, name)
     finally:
-        stream.detach()  # Else the file would be closed too, standard input included.
+        stream.detach()  # So that the file, which may be standard input, is not closed.
 
 
 def _gunzip_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
-    with gzip.GzipFile(fileobj=stream) as inner:
+    with gzip.GzipFile(fileobj=stream) as unzipped:
         try:
-            yield from _plain_chunks(io.BufferedReader(cast("io.RawIOBase", inner)), name)
+            yield from _plain_chunks(io.BufferedReader(cast("io.RawIOBase", unzipped)), name)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise InvalidBody(f"{name} is damaged gzip: {error}. What came before it was read.") from None
 
@@ -112,7 +110,7 @@ def _plain_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
     body = _read_rest(stream, b"", name)
     if not body.strip(_BLANK):
         return
-    if b"\x12" not in body:  # The tag of a scope's spans: without it, it is probably a text file.
+    if b"\x12" not in body:  # Without the tag of a scope's spans, it is probably a text file.
         raise InvalidBody(f"{name} holds no spans: give what palaver trace export writes, or OTLP.")
     yield OtlpRequest(FileLine(None, body), "protobuf")
 
@@ -128,10 +126,10 @@ def _read_rest(stream: _Buffered, start: bytes, name: str) -> bytes:
 
 def _split_lines(stream: _Buffered, name: str) -> Iterator[FileLine | LineFault]:
     """Yield the lines of a file, or all of it as one if only the whole is a JSON value."""
-    for number, line in _numbered_lines(stream):
+    for number, line in _number_lines(stream):
         if isinstance(line, FileLine) and number == 1 and not _is_json(line.text):
             body = _read_rest(stream, line.text, name)
-            if _is_json(body) or not _has_lines(body):
+            if _is_json(body) or not _has_json_lines(body):
                 yield FileLine(None, body)
             else:
                 yield from (FileLine(number, text) for number, text in enumerate(body.split(b"\n"), 1))
@@ -139,9 +137,9 @@ def _split_lines(stream: _Buffered, name: str) -> Iterator[FileLine | LineFault]
         yield line
 
 
-def _numbered_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFault]]:
-    """Yield nonblank lines with a running number. A line that is too long becomes a fault."""
-    count = 0
+def _number_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFault]]:
+    """Yield nonblank lines, each with its number among these. A line that is too long becomes a fault, with 0."""
+    nonblank_count = 0
     number = 0
     while text := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -152,11 +150,11 @@ def _numbered_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFau
                 text = stream.readline(MAX_LINE_BYTES)
             yield 0, LineFault(number, f"it has more than {MAX_LINE_BYTES} bytes")
         elif text.strip(_BLANK):
-            count += 1
-            yield count, FileLine(number, text)
+            nonblank_count += 1
+            yield nonblank_count, FileLine(number, text)
 
 
-def _has_lines(body: bytes) -> bool:
+def _has_json_lines(body: bytes) -> bool:
     """Whether a file with a broken first line has lines of JSON."""
     return any(map(_is_json, body.split(b"\n", 10)[1:10]))
 
@@ -188,16 +186,16 @@ def _group_lines(lines: Iterator[FileLine | LineFault]) -> Iterator[FileChunk]:
 
 def _line_kind(line: FileLine) -> Literal["record", "request"] | LineFault:
     try:
-        shape = _shape(line.text)
+        fields = _decode_line_fields(line.text)
     except RecursionError:
         return LineFault(line.number, "it is nested too deep")
     except msgspec.ValidationError:
         return LineFault(line.number, "it is no JSON object", is_json=True)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return LineFault(line.number, f"it is not JSON: {str(error).removeprefix('JSON is malformed: ')}")
-    if shape.request is not UNSET:
+    if fields.request is not UNSET:
         return "request"
-    if shape.trace_id is not UNSET:
+    if fields.trace_id is not UNSET:
         return "record"
     reason = "it is neither a record, with trace_id, nor OTLP, with resourceSpans"
     return LineFault(line.number, reason, is_json=True)
@@ -207,11 +205,11 @@ _now = partial(datetime.now, UTC)
 _MAX_REASONS = 5
 _TRANSACTION_SPANS = 500
 _MAX_RECORD_BYTES = 32 * 1024 * 1024
-"""Of one record: the attributes of a span, and once more the fields read from them."""
+"""Maximum size of a record: the attributes of a span, and the fields that were read from them."""
 _TRACE_ID, _SPAN_ID = re.compile(r"(?!0{32})[0-9a-f]{32}"), re.compile(r"(?!0{16})[0-9a-f]{16}")
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2554, 7, 22, tzinfo=UTC)
 _MAX_DURATION_MS = (_LATEST - _EARLIEST) / timedelta(milliseconds=1)
-"""OTLP can't express other times."""
+"""OTLP cannot express other times and durations."""
 
 
 @click.command(name="import")
@@ -238,7 +236,7 @@ def import_traces(files: tuple[str, ...], as_json: bool, project: str, db: str |
     if as_json:
         echo(printable_json(msgspec.json.encode(counts.as_dict()).decode()))
     else:
-        echo(counts.line())
+        echo(counts.summary())
     return 1 if counts.rejected else 0
 
 
@@ -247,10 +245,10 @@ class _ImportCounts:
         self.new = self.replaced = self.unchanged = self.rejected = 0
         self.reasons: list[str] = []
 
-    def reject(self, where: str, reasons: Sequence[str], printer: Printer) -> None:
+    def reject(self, location: str, reasons: Sequence[str], printer: Printer) -> None:
         """Count rejected spans, and print the first reasons."""
         for reason in reasons[: max(0, _MAX_REASONS - len(self.reasons))]:
-            self.reasons.append(f"{where}: {printable(reason, 300)}")
+            self.reasons.append(f"{location}: {printable(reason, 300)}")
             printer(f"rejected: {self.reasons[-1]}", err=True)
         self.rejected += len(reasons)
 
@@ -263,10 +261,10 @@ class _ImportCounts:
             "reasons": self.reasons,
         }
 
-    def line(self) -> str:
-        already = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} there already"
-        rejected = f", {self.rejected:,} rejected" if self.rejected else ""
-        return f"{self.new:,} span{'s' * (self.new != 1)} kept, {already}{rejected}."
+    def summary(self) -> str:
+        existing_text = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} there already"
+        rejected_text = f", {self.rejected:,} rejected" if self.rejected else ""
+        return f"{self.new:,} span{'s' * (self.new != 1)} kept, {existing_text}{rejected_text}."
 
 
 async def _import(db: str | None, project: str, files: Sequence[str], counts: _ImportCounts) -> None:
@@ -275,13 +273,13 @@ async def _import(db: str | None, project: str, files: Sequence[str], counts: _I
     from palaver.server.settings import read_settings
 
     settings, _ = read_settings(env=os.environ, folder=Path.cwd())
-    redacting = RedactionPolicy(settings, Registry([]))
+    redaction = RedactionPolicy(settings, Registry([]))
     async with use_database(db) as database:
-        await redacting.load_hash_key(database, _now)
+        await redaction.load_hash_key(database, _now)
         for name in files:
             display_name = "standard input" if name == "-" else printable(name)
             with open_input(name) as stream, read_progress(stream) as (input_stream, printer):
-                importer = _FileImporter(display_name, project, database, redacting.redact_span, counts, printer)
+                importer = _FileImporter(display_name, project, database, redaction.redact_span, counts, printer)
                 for chunk in read_chunks(input_stream, display_name):
                     await importer.store(chunk)
 
@@ -304,40 +302,40 @@ class _FileImporter:
         self._printer = printer
 
     async def store(self, chunk: FileChunk) -> None:
-        """Store a chunk, and report what is rejected."""
+        """Store a chunk, and report the lines and spans that are rejected."""
         match chunk:
             case LineFault(number=number, reason=reason):
                 self._reject(number, reason)
             case RecordBatch(lines=lines):
-                await self._store_all(self._rows_of_records(lines), lines[0].number)
+                await self._store_all(self._rows_from_records(lines), lines[0].number)
             case OtlpRequest(line=line):
-                await self._store_all(self._rows_of_request(chunk), line.number)
+                await self._store_all(self._rows_from_request(chunk), line.number)
             case _:
                 assert_never(chunk)
 
     def _reject(self, number: int | None, *reasons: str) -> None:
-        where = self._name if number is None else f"{self._name}, line {number}"
-        self._counts.reject(where, reasons, self._printer)
+        location = self._name if number is None else f"{self._name}, line {number}"
+        self._counts.reject(location, reasons, self._printer)
 
     # Rows
 
-    def _rows_of_request(self, request: OtlpRequest) -> "Sequence[SpanRow]":
+    def _rows_from_request(self, request: OtlpRequest) -> "Sequence[SpanRow]":
         from palaver.traces.ingest import TraceRequest, ingest_request
         from palaver.traces.otlp import MEDIA_TYPES
         from palaver.traces.otlp.decompression import RequestLimits
 
         number, body = request.line
-        kind = MEDIA_TYPES[request.form]
+        media_type = MEDIA_TYPES[request.encoding]
         try:
-            trace_request = TraceRequest(project=self._project, body=body, media_type=kind, received_at=_now())
+            trace_request = TraceRequest(project=self._project, body=body, media_type=media_type, received_at=_now())
             result = ingest_request(trace_request, self._redact, RequestLimits(compressed_bytes=MAX_LINE_BYTES))
-        except PalaverError as error:  # As a server would reject it.
+        except PalaverError as error:  # A server would reject it as well.
             self._reject(number, error.message)
             return []
         self._reject(number, *map(str, result.rejected))
         return result.rows
 
-    def _rows_of_records(self, lines: Sequence[FileLine]) -> "Sequence[SpanRow]":
+    def _rows_from_records(self, lines: Sequence[FileLine]) -> "Sequence[SpanRow]":
         from palaver.traces.ingest import build_rows
 
         rows: list[SpanRow] = []
@@ -345,8 +343,8 @@ class _FileImporter:
             span = _parse_record(line, self._project)
             if isinstance(span, str):
                 self._reject(line.number, span)
-            elif built := build_rows([span], self._redact):
-                rows += built
+            elif span_rows := build_rows([span], self._redact):
+                rows += span_rows
             else:
                 self._reject(line.number, "it could not be read")
         return rows
@@ -354,16 +352,16 @@ class _FileImporter:
     # Storing
 
     async def _store_all(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
-        """Store rows in several transactions, so that a server on the same database gets its turn."""
-        for first in range(0, len(rows), _TRANSACTION_SPANS):
-            await self._store_rows(rows[first : first + _TRANSACTION_SPANS], number)
+        """Store rows in several transactions, so that a server on the same database is not blocked for long."""
+        for start in range(0, len(rows), _TRANSACTION_SPANS):
+            await self._store_rows(rows[start : start + _TRANSACTION_SPANS], number)
 
     async def _store_rows(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
         """Store rows, rejecting by bisection those that can't be stored."""
         from palaver.storage.spans import writes as spans
 
         try:
-            added = await self._database.write(spans.insert_spans, rows, today=_now().date())
+            inserted = await self._database.write(spans.insert_spans, rows, today=_now().date())
         except PalaverError:
             raise  # Concerns all rows, e.g. a full disk.
         except Exception:
@@ -375,8 +373,8 @@ class _FileImporter:
             await self._store_rows(rows[half:], number)
             return
         counts = self._counts
-        counts.new, counts.replaced = counts.new + added.new, counts.replaced + added.replaced
-        counts.unchanged += added.ignored
+        counts.new, counts.replaced = counts.new + inserted.new, counts.replaced + inserted.replaced
+        counts.unchanged += inserted.ignored
 
 
 def _parse_record(line: FileLine, project: str) -> "Span | str":
@@ -389,10 +387,10 @@ def _parse_record(line: FileLine, project: str) -> "Span | str":
         span = msgspec.json.decode(line.text, type=Span)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         return f"it is no record: {error}"
-    return next(_record_faults(span), None) or msgspec.structs.replace(span, project=project)
+    return next(_find_record_faults(span), None) or msgspec.structs.replace(span, project=project)
 
 
-def _record_faults(span: "Span") -> Iterator[str]:
+def _find_record_faults(span: "Span") -> Iterator[str]:
     if not _TRACE_ID.fullmatch(span.trace_id):
         yield "trace_id is not 32 hexadecimal digits"
     if not _SPAN_ID.fullmatch(span.span_id) or (span.parent_id and not _SPAN_ID.fullmatch(span.parent_id)):

@@ -1,4 +1,4 @@
-"""Options that select traces, and the query or trace id that they mean."""
+"""Options that select traces, and their conversion to a query or a trace id."""
 
 import re
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ _OPERATORS = {
     "<": "lt",
     "~": "contains",
 }
-_CONDITION = re.compile(r"([^=<>~!^]+?)\s*(!=|>=|<=|\^=|=|>|<|~)\s*(.*)", re.DOTALL)
-_ALIASES = {
+_CONDITION_PATTERN = re.compile(r"([^=<>~!^]+?)\s*(!=|>=|<=|\^=|=|>|<|~)\s*(.*)", re.DOTALL)
+_FIELD_ALIASES = {
     "tokens_in": "usage.input_tokens",
     "tokens_out": "usage.output_tokens",
     "input_tokens": "usage.input_tokens",
@@ -41,7 +41,7 @@ _RELATIVE_TIME = re.compile(r"(\d{1,6})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _ID_PREFIX = re.compile(r"[0-9a-f]{1,32}")
 _MAX_LISTED_IDS = 5
-"""Listed where a prefix matches several traces."""
+"""Maximum number of ids that are listed if a prefix matches several traces."""
 
 
 def filter_options(command: CommandT) -> CommandT:
@@ -80,13 +80,13 @@ def _parse_condition(text: str) -> dict[str, Any]:
             return json.decode(text.encode())
         except RequestError as error:
             raise click.UsageError(f"--filter: {error.message}") from None
-    match = _CONDITION.fullmatch(text.strip())
+    match = _CONDITION_PATTERN.fullmatch(text.strip())
     if match is None:
         raise click.UsageError(f"--filter {text!r}: write a name, one of {' '.join(_OPERATORS)}, and a value.")
     name, operator, value = match[1].strip(), match[2], match[3]
-    return _parse_field(_ALIASES.get(name, name)) | {
+    return _parse_field(_FIELD_ALIASES.get(name, name)) | {
         "op": _OPERATORS[operator],
-        "value": _parse_value(_ALIASES.get(name, name), operator, value),
+        "value": _parse_value(_FIELD_ALIASES.get(name, name), operator, value),
     }
 
 
@@ -95,8 +95,8 @@ def _parse_field(name: str) -> dict[str, Any]:
 
     if name in FILTER_FIELDS:
         return {"field": name}
-    similar = [] if "." in name else get_close_matches(name, [*FILTER_FIELDS, *_ALIASES], n=1, cutoff=0.75)
-    if similar:  # Else a typo would silently match nothing.
+    similar = [] if "." in name else get_close_matches(name, [*FILTER_FIELDS, *_FIELD_ALIASES], n=1, cutoff=0.75)
+    if similar:  # Reported, because a typo would silently match nothing.
         as_json = f'{{"attribute": "{name}", …}}'
         raise click.UsageError(
             f"--filter: there is no field {name!r}: {similar[0]}? An attribute is asked for as {as_json}."
@@ -107,8 +107,8 @@ def _parse_field(name: str) -> dict[str, Any]:
 def _parse_value(name: str, operator: str, text: str) -> Any:
     from palaver.storage.spans.filters import FILTER_FIELDS
 
-    kind = FILTER_FIELDS.get(name)
-    if kind in ("text", "time") or operator in ("~", "^="):
+    field_kind = FILTER_FIELDS.get(name)
+    if field_kind in ("text", "time") or operator in ("~", "^="):
         return text
     try:
         return msgspec.json.decode(text, type=int | float | bool)

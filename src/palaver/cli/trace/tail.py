@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL_S = 0.5
 ROOT_TIMEOUT_S = 10.0
-"""Wait for the root of a trace: exporters send children first."""
+"""Maximum wait for the root of a trace: exporters send children first."""
 _PAGE_SPANS = 500
 _MAX_REMEMBERED_TRACES = 20_000
-"""Printed traces, which are not printed again."""
+"""Maximum number of printed traces that are remembered, so that they are not printed again."""
 
 
 @click.command(name="tail")
@@ -52,7 +52,7 @@ def tail_traces(
     query = build_query(filters, search)
     try:
         asyncio.run(_follow(db, project, query, lines, by_span, as_json))
-    except KeyboardInterrupt:  # The way to stop.
+    except KeyboardInterrupt:  # Ctrl+C is the way to stop.
         click.echo(err=True)
     return 0
 
@@ -60,13 +60,13 @@ def tail_traces(
 async def _follow(db: str | None, project: str, query: "SpanQuery", lines: int, by_span: bool, as_json: bool) -> None:
     async with use_database(db) as database:
         follower = SpanFollower(database, project, query) if by_span else TraceFollower(database, project, query)
-        _print(await follower.start(lines), as_json)
+        _print_rows(await follower.start(lines), as_json)
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
-            _print(await follower.poll(), as_json)
+            _print_rows(await follower.poll(), as_json)
 
 
-def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
+def _print_rows(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
     for row in rows:
         echo(printable_json(json.encode(row).decode()) if as_json else format_span_row(row))
 
@@ -76,41 +76,41 @@ class SpanFollower:
         self._database = database
         self._project = project
         self._query = query
-        self._after = 0
+        self._last_position = 0
 
     async def start(self, lines: int) -> "Sequence[SpanListItem]":
-        """Return the last stored spans; later ones are new."""
+        """Return the last stored spans. `poll` returns those that are stored later."""
         from palaver.storage.spans import queries
 
         page = await self._first_page(queries.list_spans, lines)
         return page[::-1]
 
     async def _first_page(self, query: "Callable[..., Page[RowT]]", lines: int) -> list[RowT]:
-        """Return the newest rows, newest first, and remember the position after them."""
+        """Return the newest rows, newest first, and remember the last position."""
         from palaver.storage.pagination import Window
         from palaver.storage.spans import queries
 
-        self._after = await self._database.read(queries.last_position)
+        self._last_position = await self._database.read(queries.last_position)
         if not lines:
             return []
         return (await self._database.read(query, self._project, self._query, Window(lines))).data
 
     async def poll(self) -> "Sequence[SpanListItem]":
-        """Return the spans stored since."""
+        """Return the spans stored since the last call."""
         from palaver.storage.spans import queries
 
         await self._rewind()
         read = self._database.read
-        new = await read(queries.list_arrivals, self._project, self._after, self._query, limit=_PAGE_SPANS)
-        if new:
-            self._after = new[-1].position
-        return [arrival.row for arrival in new]
+        arrivals = await read(queries.list_arrivals, self._project, self._last_position, self._query, limit=_PAGE_SPANS)
+        if arrivals:
+            self._last_position = arrivals[-1].position
+        return [arrival.row for arrival in arrivals]
 
     async def _rewind(self) -> None:
-        """Positions are reused after the last spans were erased."""
+        """Go back to the last position if it is lower: positions are reused after the last spans were erased."""
         from palaver.storage.spans import queries
 
-        self._after = min(self._after, await self._database.read(queries.last_position))
+        self._last_position = min(self._last_position, await self._database.read(queries.last_position))
 
 
 class TraceFollower(SpanFollower):
@@ -118,8 +118,8 @@ class TraceFollower(SpanFollower):
 
     def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
         super().__init__(database, project, query)
-        self._rootless: dict[str, float] = {}
-        self._printed: OrderedDict[str, None] = OrderedDict()
+        self._rootless_since: dict[str, float] = {}
+        self._printed_traces: OrderedDict[str, None] = OrderedDict()
 
     async def start(self, lines: int) -> "Sequence[SpanListItem]":
         """Return the last stored traces."""
@@ -131,29 +131,29 @@ class TraceFollower(SpanFollower):
         return page[::-1]
 
     async def poll(self) -> "Sequence[SpanListItem]":
-        """Return the traces completed since."""
+        """Return the traces whose root was stored, or timed out, since the last call."""
         from palaver.storage.spans import queries
 
         await self._rewind()
         read = self._database.read
-        new = await read(queries.list_arrivals, self._project, self._after, heads=True, limit=_PAGE_SPANS)
+        arrivals = await read(queries.list_arrivals, self._project, self._last_position, heads=True, limit=_PAGE_SPANS)
         now = time.monotonic()
         ready: list[str] = []
-        for position, row in new:
-            self._after = position
-            if row.trace_id in self._printed:
+        for position, row in arrivals:
+            self._last_position = position
+            if row.trace_id in self._printed_traces:
                 continue
             if row.parent_id is None:
                 ready.append(row.trace_id)
             else:
-                self._rootless.setdefault(row.trace_id, now)
-        ready += [trace for trace, since in self._rootless.items() if now - since >= ROOT_TIMEOUT_S]
+                self._rootless_since.setdefault(row.trace_id, now)
+        ready += [trace for trace, since in self._rootless_since.items() if now - since >= ROOT_TIMEOUT_S]
         for trace in ready:
-            self._rootless.pop(trace, None)
+            self._rootless_since.pop(trace, None)
             self._remember(trace)
         return await read(queries.list_matching_traces, self._project, ready, self._query) if ready else []
 
     def _remember(self, trace: str) -> None:
-        self._printed[trace] = None
-        if len(self._printed) > _MAX_REMEMBERED_TRACES:
-            self._printed.popitem(last=False)
+        self._printed_traces[trace] = None
+        if len(self._printed_traces) > _MAX_REMEMBERED_TRACES:
+            self._printed_traces.popitem(last=False)

@@ -1,4 +1,4 @@
-"""The built-in evaluators, made with the same decorator that authors use.
+"""The built-in evaluators, made with the same decorator as custom ones.
 
     budgets              latency_budget, cost_budget, token_budget
     citations            citations
@@ -75,7 +75,7 @@ class _BuiltInEvaluators(Mapping[str, Evaluator]):
         return _load(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in MODULES  # Without importing it.
+        return key in MODULES  # Without importing the module.
 
     def __iter__(self) -> Iterator[str]:
         return iter(KEYS)

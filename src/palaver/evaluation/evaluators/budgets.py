@@ -17,7 +17,7 @@ def score_budgets(amounts: Mapping[str, tuple[float, float]]) -> Score:
 
     The score is the smallest ratio of budget to actual amount, at most 1.
     """
-    shares = {name: min(1.0, budget / actual) if actual > 0 else 1.0 for name, (actual, budget) in amounts.items()}
+    ratios = {name: min(1.0, budget / actual) if actual > 0 else 1.0 for name, (actual, budget) in amounts.items()}
     over = [
         f"{name} {_format_number(actual)} of {_format_number(budget)}"
         for name, (actual, budget) in amounts.items()
@@ -25,7 +25,7 @@ def score_budgets(amounts: Mapping[str, tuple[float, float]]) -> Score:
     ]
     return Score(
         not over,
-        min(shares.values()),
+        min(ratios.values()),
         reason=f"over the budget: {', '.join(over)}" if over else "",
         details={name: actual for name, (actual, _) in amounts.items()},
     )

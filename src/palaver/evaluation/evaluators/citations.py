@@ -25,7 +25,7 @@ from palaver.evaluation.score import Score, Skip
 CitationStyle = Literal["both", "annotations", "markers"]
 
 MIN_SUPPORT_PERCENT: Final = 60
-"""How much of a statement has to be in the source's text."""
+"""Minimum similarity of a statement and its source's text, as rapidfuzz's `partial_ratio`."""
 _NUMBER_KEYS: Final = ("id", "index", "n", "number", "ref", "source")
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n")
@@ -39,8 +39,9 @@ MAX_CITATIONS: Final = 1_000
 class Source(msgspec.Struct, frozen=True):
     texts: tuple[str, ...]
     number: int
-    """From 1, in order."""
+    """Position among all sources, from 1."""
     own_number: int | None = None
+    """A number in the source itself, such as its `id`, which takes precedence."""
 
 
 class Citation(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ class Citation(msgspec.Struct, frozen=True):
     name: str
     """As written in the answer."""
     statement: str
-    """The statement that it supports."""
+    """The sentence that the citation belongs to."""
     number: int | None = None
 
 
@@ -57,7 +58,7 @@ class Citation(msgspec.Struct, frozen=True):
 
 
 def find_sources(values: Iterable[Any]) -> list[Source]:
-    """The sources in the values, numbered in order."""
+    """Return the sources in the values, numbered in order."""
     items = [item for value in values for item in _source_items(_parse_json_text(value))]
     return [
         Source(texts=tuple(_source_texts(item)), number=number, own_number=_own_number(item))
@@ -70,12 +71,12 @@ def _parse_json_text(value: Any) -> Any:
 
 
 def _source_items(value: Any) -> list[Any]:
-    """The items of the list, or of all lists in the object; else the value itself."""
+    """Return the items of the list, or of all lists in the object; else the value itself."""
     if isinstance(value, list):
         return cast("list[Any]", value)
     if isinstance(value, dict):
-        inside = cast("dict[str, Any]", value).values()
-        lists = [cast("list[Any]", item) for item in inside if isinstance(item, list) and item]
+        values = cast("dict[str, Any]", value).values()
+        lists = [cast("list[Any]", item) for item in values if isinstance(item, list) and item]
         if lists:
             return [item for children in lists for item in children]
     return [] if value is None else [value]
@@ -107,48 +108,48 @@ def _own_number(item: Any) -> int | None:
 
 
 def marker_pattern(marker: str) -> re.Pattern[str] | None:
-    """Matches markers such as `[n]` with one or several numbers. None unless `n` occurs exactly once, as a word."""
-    around = re.split(r"(?<!\w)n(?!\w)", marker)
-    if len(around) != 2 or not any(around):
+    """Return a pattern for markers such as `[n]`, with one or more numbers; None unless `n` occurs once, as a word."""
+    affixes = re.split(r"(?<!\w)n(?!\w)", marker)
+    if len(affixes) != 2 or not any(affixes):
         return None
-    before, after = map(re.escape, around)
-    return re.compile(before + r"\s{0,3}(\d{1,6}(?:\s{0,3}[,;]\s{0,3}\d{1,6}){0,50})\s{0,3}" + after)
+    prefix, suffix = map(re.escape, affixes)
+    return re.compile(prefix + r"\s{0,3}(\d{1,6}(?:\s{0,3}[,;]\s{0,3}\d{1,6}){0,50})\s{0,3}" + suffix)
 
 
 def find_citations(messages: Iterable[Message], style: CitationStyle, marker: re.Pattern[str]) -> list[Citation]:
-    texts = [part for message in messages if message.role == "assistant" for part in message.parts]
-    matches = (one for part in texts if isinstance(part, Text) for one in _citations_in_text(part, style, marker))
-    return list(islice(matches, MAX_CITATIONS))
+    parts = [part for message in messages if message.role == "assistant" for part in message.parts]
+    citations = (item for part in parts if isinstance(part, Text) for item in _citations_in_text(part, style, marker))
+    return list(islice(citations, MAX_CITATIONS))
 
 
 def _citations_in_text(part: Text, style: CitationStyle, marker: re.Pattern[str]) -> Iterator[Citation]:
     # An index in code, `rows[0]`, is not a citation. Blanked code keeps its length, so offsets stay valid.
     text = _CODE.sub(lambda code: " " * len(code[0]), part.text)
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    sentence_ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     if style != "markers":
-        for note in part.annotations:
-            if name := note.url or note.file_id:
-                yield Citation(name=name, statement=_annotated_sentence(part.text, ends, note, marker))
+        for annotation in part.annotations:
+            if name := annotation.url or annotation.file_id:
+                yield Citation(name=name, statement=_cited_sentence(part.text, sentence_ends, annotation, marker))
     if style != "annotations":
         for match in marker.finditer(text):
-            statement = _sentence_around(text, ends, match.start(), match.end(), marker)
+            statement = _sentence_around(text, sentence_ends, match.start(), match.end(), marker)
             for number in re.findall(r"\d+", match[1]):
                 yield Citation(name=match[0], statement=statement, number=int(number))
 
 
-def _annotated_sentence(text: str, ends: Sequence[int], note: Annotation, marker: re.Pattern[str]) -> str:
-    if note.start is None or note.end is None or not 0 <= note.start < note.end <= len(text):
+def _cited_sentence(text: str, sentence_ends: Sequence[int], annotation: Annotation, marker: re.Pattern[str]) -> str:
+    if annotation.start is None or annotation.end is None or not 0 <= annotation.start < annotation.end <= len(text):
         return text[:_MAX_SENTENCE_LENGTH]
-    return _sentence_around(text, ends, note.start, note.end, marker)
+    return _sentence_around(text, sentence_ends, annotation.start, annotation.end, marker)
 
 
-def _sentence_around(text: str, ends: Sequence[int], start: int, end: int, marker: re.Pattern[str]) -> str:
-    """The sentence around a position, without markers. A marker after a full stop belongs to the sentence before."""
-    before, after = bisect_right(ends, start), bisect_left(ends, end)
-    last = ends[after] if after < len(ends) else len(text)
-    for index in range(before - 1, max(before - 4, -2), -1):
-        first = max(ends[index] if index >= 0 else 0, start - _MAX_SENTENCE_LENGTH)
-        sentence = " ".join(marker.sub(" ", text[first : min(last, end + _MAX_SENTENCE_LENGTH)]).split()).strip(
+def _sentence_around(text: str, sentence_ends: Sequence[int], start: int, end: int, marker: re.Pattern[str]) -> str:
+    """Return the sentence around a range, without markers. A marker after a full stop belongs to the one before."""
+    ends_before, next_end = bisect_right(sentence_ends, start), bisect_left(sentence_ends, end)
+    stop = sentence_ends[next_end] if next_end < len(sentence_ends) else len(text)
+    for index in range(ends_before - 1, max(ends_before - 4, -2), -1):
+        first = max(sentence_ends[index] if index >= 0 else 0, start - _MAX_SENTENCE_LENGTH)
+        sentence = " ".join(marker.sub(" ", text[first : min(stop, end + _MAX_SENTENCE_LENGTH)]).split()).strip(
             " .,;:!?"
         )
         if sentence:
@@ -160,7 +161,7 @@ def _sentence_around(text: str, ends: Sequence[int], start: int, end: int, marke
 
 
 def resolve_source(name: str, number: int | None, sources: Sequence[Source]) -> Source | None:
-    """The cited source, by number if there is one, else by name."""
+    """Return the cited source, by number if there is one, else by name."""
     if number is not None:
         by_own_number = next((source for source in sources if source.own_number == number), None)
         return by_own_number or next((source for source in sources if source.number == number), None)
@@ -210,20 +211,20 @@ def citations(
 ) -> Score:
     """Each annotation or marker `[n]`, of at least `min`, is a source: of a path in the inputs, else of the tools.
 
-    `supported` also wants that what is said stands in the source, nearly.
+    `supported` also requires that the source's text contains the statement, at least approximately.
     """
     numbered_sources = find_sources(_source_values(case, sources))
     pattern = marker_pattern(marker) or re.compile(r"\[(\d+)\]")
     cited = find_citations(case.messages, style, pattern)
-    resolved = {one: resolve_source(*one, numbered_sources) for one in {(one.name, one.number) for one in cited}}
-    details = [_describe_citation(one, resolved[one.name, one.number], supported=supported) for one in cited]
-    good = sum(one["resolved"] and one.get("supported", True) for one in details)
-    bad = [one["citation"] for one in details if not (one["resolved"] and one.get("supported", True))]
+    references = {(citation.name, citation.number) for citation in cited}
+    resolved = {reference: resolve_source(*reference, numbered_sources) for reference in references}
+    details = [_describe_citation(item, resolved[item.name, item.number], supported=supported) for item in cited]
+    invalid_names = [item["citation"] for item in details if not (item["resolved"] and item.get("supported", True))]
     return Score(
-        passed=not bad and len(cited) >= min,
-        score=good / len(cited) if cited else 0.0,
-        reason=f"no source for {', '.join(dict.fromkeys(bad))}"
-        if bad
+        passed=not invalid_names and len(cited) >= min,
+        score=(len(cited) - len(invalid_names)) / len(cited) if cited else 0.0,
+        reason=f"no source for {', '.join(dict.fromkeys(invalid_names))}"
+        if invalid_names
         else f"{len(cited)} citations; wanted {min} or more"
         if len(cited) < min
         else "",

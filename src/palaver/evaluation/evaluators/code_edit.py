@@ -85,9 +85,9 @@ def _check_edit(check: Literal["applied", "parses", "changed"], edit: dict[str, 
         case "applied":
             edits = edit.get("edits")
             return isinstance(edits, list) and not any(
-                cast("dict[str, Any]", one).get("state") == "failed"
-                for one in cast("list[Any]", edits)
-                if isinstance(one, dict)
+                cast("dict[str, Any]", applied_edit).get("state") == "failed"
+                for applied_edit in cast("list[Any]", edits)
+                if isinstance(applied_edit, dict)
             )
         case "parses":
             return json_values.value_at(edit, "syntax.ok") is True

@@ -23,11 +23,11 @@ class ChildResult(msgspec.Struct, frozen=True):
 
     @property
     def is_skipped(self) -> bool:
-        return all(one.status == "skipped" for one in self.scores)
+        return all(record.status == "skipped" for record in self.scores)
 
 
 def find_child(key: str, context: EvaluatorContext, pointer: str) -> Evaluator:
-    """Find the evaluator. InvalidValue has this pointer."""
+    """Find the evaluator. Raises InvalidValue with this pointer."""
     try:
         return context.evaluator(key)
     except InvalidValue as error:
@@ -35,23 +35,23 @@ def find_child(key: str, context: EvaluatorContext, pointer: str) -> Evaluator:
 
 
 def bind_child(key: str, parameters: Mapping[str, Any], context: EvaluatorContext, pointer: str) -> BoundEvaluator:
-    """Bind the evaluator. Pointers of InvalidValue are prefixed."""
-    one = find_child(key, context, f"{pointer}/key")
+    """Bind the evaluator. Raises InvalidValue, whose pointer begins with this one."""
+    evaluator = find_child(key, context, f"{pointer}/key")
     try:
-        return one.bind(parameters, context)
+        return evaluator.bind(parameters, context)
     except InvalidValue as error:
         raise InvalidValue(error.message, pointer=f"{pointer}{error.pointer or ''}") from None
 
 
 async def run_child(child: BoundEvaluator, case: Case) -> ChildResult:
-    """Run the evaluator. Its error becomes that of the parent."""
+    """Run the evaluator. Raises ScoringError if it returns an error: it becomes that of the parent."""
     scores = await child.score(case)
-    failed = next((one for one in scores if one.status == "error"), None)
-    if failed is not None:
-        code, _, message = failed.reason.partition(": ")
+    error = next((record for record in scores if record.status == "error"), None)
+    if error is not None:
+        code, _, message = error.reason.partition(": ")
         raise ScoringError(code, f"{child.name}: {message}")
-    passes = [one.passed for one in scores if one.passed is not None]
-    numbers = [one.score for one in scores if one.score is not None]
+    passes = [record.passed for record in scores if record.passed is not None]
+    numbers = [record.score for record in scores if record.score is not None]
     return ChildResult(
         passed=all(passes) if passes else None,
         score=sum(numbers) / len(numbers) if numbers else None,
@@ -59,16 +59,16 @@ async def run_child(child: BoundEvaluator, case: Case) -> ChildResult:
     )
 
 
-def describe_score(one: ScoreRecord) -> dict[str, Any]:
-    """A child's score, for the details of the parent's."""
+def describe_score(record: ScoreRecord) -> dict[str, Any]:
+    """Describe a child's score, for the details of the parent's."""
     return {
-        "evaluator": one.evaluator,
-        "status": one.status,
-        "passed": one.passed,
-        "score": one.score,
-        "label": one.label,
-        "reason": one.reason,
-        "details": one.details,
+        "evaluator": record.evaluator,
+        "status": record.status,
+        "passed": record.passed,
+        "score": record.score,
+        "label": record.label,
+        "reason": record.reason,
+        "details": record.details,
     }
 
 
@@ -97,25 +97,25 @@ async def combine(
 
     One that skips a case is left out of it.
     """
-    total = weights = 0.0
+    total = total_weight = 0.0
     passes: list[bool] = []
     details: list[dict[str, Any]] = []
     for index, part in enumerate(of):
         child = bind_child(part.key, part.parameters, context, f"/parameters/of/{index}")
         result = await run_child(child, case)
-        details += [describe_score(one) | {"weight": part.weight} for one in result.scores]
+        details += [describe_score(record) | {"weight": part.weight} for record in result.scores]
         if result.is_skipped:
             continue
         score = result.score if result.score is not None else 0.0
-        total, weights = total + part.weight * score, weights + part.weight
+        total, total_weight = total + part.weight * score, total_weight + part.weight
         passes.append(result.passed if result.passed is not None else score >= threshold)
     if not passes:
-        raise Skip("all_skipped", "; ".join(str(one["reason"]) for one in details))
-    mean = total / weights
+        raise Skip("all_skipped", "; ".join(str(record["reason"]) for record in details))
+    mean = total / total_weight
     return Score(
         passed={"all": all(passes), "any": any(passes), "weighted": mean >= threshold}[pass_],
         score=mean,
-        reason="; ".join(f"{one['evaluator']}: {one['reason']}" for one in details if one["reason"]),
+        reason="; ".join(f"{record['evaluator']}: {record['reason']}" for record in details if record["reason"]),
         details={"of": details},
     )
 
@@ -152,13 +152,13 @@ async def per_turn(
             details.append({"turn": index, "reached": False})
             continue
         result = await run_child(child, case_of_turn(case, index))
-        details.append({"turn": index, "scores": [describe_score(one) for one in result.scores]})
+        details.append({"turn": index, "scores": [describe_score(record) for record in result.scores]})
         if not result.is_skipped:
             scores, passes = [*scores, result.score or 0.0], [*passes, result.passed]
     if not scores:
         raise Skip("no_turns", "there is no turn that could be scored")
-    decided = [one for one in passes if one is not None]
-    failed = [one["turn"] for one in details if _has_failed(one)]
+    decided = [passed for passed in passes if passed is not None]
+    failed = [turn["turn"] for turn in details if _has_failed(turn)]
     return Score(
         passed=all(decided) if decided else None,
         score=min(scores) if aggregate == "min" else sum(scores) / len(scores),
@@ -168,7 +168,7 @@ async def per_turn(
 
 
 def _has_failed(details: dict[str, Any]) -> bool:
-    return "scores" not in details or any(one["passed"] is False for one in details["scores"])
+    return "scores" not in details or any(score["passed"] is False for score in details["scores"])
 
 
 def _check_code(parameters: Any, context: EvaluatorContext) -> None:
@@ -194,27 +194,27 @@ async def code(
     if result.is_skipped:
         reason, _, message = result.scores[0].reason.partition(": ")
         raise Skip(reason, message)
-    scored = [one for one in result.scores if one.status == "scored"]
+    scored = [record for record in result.scores if record.status == "scored"]
     return (
         _to_score(scored[0])
         if len(result.scores) == 1
-        else [_to_score(one, _score_name(one, child.name)) for one in scored]
+        else [_to_score(record, _score_name(record, child.name)) for record in scored]
     )
 
 
-def _score_name(one: ScoreRecord, evaluator_name: str) -> str:
-    """Its name among several; the score of the evaluator as a whole is `all`."""
-    return one.evaluator.removeprefix(f"{evaluator_name}.") if one.evaluator != evaluator_name else "all"
+def _score_name(record: ScoreRecord, evaluator_name: str) -> str:
+    """Return the name of one of several scores; that of the evaluator as a whole is `all`."""
+    return record.evaluator.removeprefix(f"{evaluator_name}.") if record.evaluator != evaluator_name else "all"
 
 
-def _to_score(one: ScoreRecord, name: str | None = None) -> Score:
+def _to_score(record: ScoreRecord, name: str | None = None) -> Score:
     return Score(
-        passed=one.passed,
-        score=one.score,
-        label=one.label,
-        reason=one.reason,
-        details=one.details,
+        passed=record.passed,
+        score=record.score,
+        label=record.label,
+        reason=record.reason,
+        details=record.details,
         name=name,
-        usage=one.usage,
-        cost=one.cost,
+        usage=record.usage,
+        cost=record.cost,
     )

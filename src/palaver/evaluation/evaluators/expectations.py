@@ -1,4 +1,4 @@
-"""turn_expectations: whether each turn of a script meets the script's `expect` (contract A5).
+"""turn_expectations: whether each turn of a script meets the script's `expect`.
 
 Each key of `expect` is one check with a reason for its failure. A check that cannot be decided (no judge, a pattern
 that times out) is an error, never a pass.
@@ -36,7 +36,7 @@ _MAX_SHOWN_LENGTH: Final = 80
 
 
 def text_fault(text: str, expected: Mapping[str, Any]) -> str | None:
-    """The first expectation that the text does not meet; None if it meets all."""
+    """Describe the first expectation that the text does not meet; None if it meets all."""
     for key, value in expected.items():
         fault = _TEXT_CHECKS[key](text, value)
         if fault is not None:
@@ -60,26 +60,26 @@ def _compile_pattern(pattern: str) -> Any:
 
 
 def _equals_fault(text: str, value: Any) -> str | None:
-    unequal = next((one for one in as_name_list(value) if text != one), None)
+    unequal = next((expected for expected in as_name_list(value) if text != expected), None)
     return None if unequal is None else f"the text is not {_shorten(unequal)}"
 
 
 def _contains_fault(text: str, value: Any) -> str | None:
-    missing = next((one for one in as_name_list(value) if one not in text), None)
+    missing = next((substring for substring in as_name_list(value) if substring not in text), None)
     return None if missing is None else f"the text lacks {_shorten(missing)}"
 
 
 def _not_contains_fault(text: str, value: Any) -> str | None:
-    unwanted = next((one for one in as_name_list(value) if one in text), None)
+    unwanted = next((substring for substring in as_name_list(value) if substring in text), None)
     return None if unwanted is None else f"the text has {_shorten(unwanted)}"
 
 
 def _any_of_fault(text: str, value: Any) -> str | None:
-    return None if any(one in text for one in as_name_list(value)) else "the text has none of those wanted"
+    return None if any(substring in text for substring in as_name_list(value)) else "the text has none of those wanted"
 
 
 def _matches_fault(text: str, value: Any) -> str | None:
-    unmatched = next((one for one in as_name_list(value) if not pattern_matches(one, text)), None)
+    unmatched = next((pattern for pattern in as_name_list(value) if not pattern_matches(pattern, text)), None)
     return None if unmatched is None else f"the text does not match {_shorten(unmatched)}"
 
 
@@ -130,9 +130,9 @@ async def check_turn(expect: Any, turn: Turn, context: EvaluatorContext) -> list
     try:
         expected = check_expect(expect, "/expect")
     except InvalidValue as error:  # Test sets were validated at commit; a manual case was not.
-        why = f"invalid_expect: {error.message}"
-        return [ExpectationCheck("expect", passed=False, reason=why, error="invalid_expect")]
-    names = [name for name in expected if name != "order"]  # It is an option of `tools`.
+        reason = f"invalid_expect: {error.message}"
+        return [ExpectationCheck("expect", passed=False, reason=reason, error="invalid_expect")]
+    names = [name for name in expected if name != "order"]  # `order` is an option of `tools`.
     if not turn.reached:
         return [ExpectationCheck(name, passed=False, reason="not_reached") for name in names or ("reached",)]
     return [
@@ -151,7 +151,7 @@ def _run_check(name: str, expect: Expect, turn: Turn) -> ExpectationCheck:
     return ExpectationCheck(name, passed=fault is None, reason=fault or "")
 
 
-# Each check returns a fault, or None
+# Checks of a turn: each returns a fault, or None
 
 
 def _text_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
@@ -173,7 +173,7 @@ def _tools_fault(value: Any, turn: Turn, expect: Expect) -> str | None:
 
 
 def _default_match(call: ExpectedCall) -> ExpectedCall:
-    """Given arguments are a subset by default."""
+    """Let expected arguments match as a subset by default."""
     return msgspec.structs.replace(call, match=call.match or ("ignore" if call.arguments is UNSET else "subset"))
 
 
@@ -207,7 +207,7 @@ def _data_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
     expected = value.get("value", UNSET)
     return (
         None
-        if expected is UNSET or any(json_equal(one, expected) for one in values)
+        if expected is UNSET or any(json_equal(data, expected) for data in values)
         else f"the data {name!r} is another"
     )
 
@@ -221,8 +221,8 @@ def _finish_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
 
 
 def _refusal_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
-    why = find_refusal(turn.messages, turn.text, turn.finish)
-    return None if (why is not None) == value else why or "it is no refusal"
+    reason = find_refusal(turn.messages, turn.text, turn.finish)
+    return None if (reason is not None) == value else reason or "it is no refusal"
 
 
 def _max_seconds_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
@@ -256,12 +256,12 @@ async def _run_judge_check(criterion: str, turn: Turn, context: EvaluatorContext
     except ScoringError as error:
         return ExpectationCheck("judge", passed=False, reason=str(error), error=error.code)
     match verdict:
-        case {"passed": bool(passed), **rest}:
-            reason = rest.get("reason")
+        case {"passed": bool(passed), **fields}:
+            reason = fields.get("reason")
             return ExpectationCheck("judge", passed=passed, reason=reason if isinstance(reason, str) else "")
         case _:
-            why = "bad_verdict: the judge's answer does not fit"
-            return ExpectationCheck("judge", passed=False, reason=why, error="bad_verdict")
+            reason = "bad_verdict: the judge's answer does not fit"
+            return ExpectationCheck("judge", passed=False, reason=reason, error="bad_verdict")
 
 
 def _judge_prompt(criterion: str, turn: Turn) -> str:
@@ -286,24 +286,24 @@ async def turn_expectations(
     results = [await check_turn(turn.expect, turn, context) for turn in case.turns]
     if not any(results):
         raise Skip("no_expectations", "the case has no turn with an expectation")
-    for number, turn in enumerate(results, 1):
-        for check in turn:
+    for number, checks in enumerate(results, 1):
+        for check in checks:
             if check.error is not None:
                 raise ScoringError(
                     check.error, f"turn {number}, {check.name}: {check.reason.removeprefix(f'{check.error}: ')}"
                 )
-    shares = [sum(check.passed for check in turn) / len(turn) for turn in results if turn]
-    failed = [(number, check) for number, turn in enumerate(results, 1) for check in turn if not check.passed]
+    shares = [sum(check.passed for check in checks) / len(checks) for checks in results if checks]
+    failed = [(number, check) for number, checks in enumerate(results, 1) for check in checks if not check.passed]
     return Score(
         passed=not failed,
         score=min(shares) if aggregate == "min" else sum(shares) / len(shares),
         reason="; ".join(f"turn {number}, {check.name}: {check.reason}" for number, check in failed[:5]),
-        details={"turns": [_describe_turn(turn) for turn in results]},
+        details={"turns": [_describe_checks(checks) for checks in results]},
     )
 
 
-def _describe_turn(turn: list[ExpectationCheck]) -> dict[str, Any]:
+def _describe_checks(checks: list[ExpectationCheck]) -> dict[str, Any]:
     return {
-        "score": sum(check.passed for check in turn) / len(turn) if turn else None,
-        "checks": [{"name": check.name, "passed": check.passed, "reason": check.reason} for check in turn],
+        "score": sum(check.passed for check in checks) / len(checks) if checks else None,
+        "checks": [{"name": check.name, "passed": check.passed, "reason": check.reason} for check in checks],
     }

@@ -23,7 +23,7 @@ SequenceMode = Literal["strict", "in_order", "unordered", "subset", "superset"]
 ExpectedFrom = Annotated[str | None, Meta(description="The column, or a path in the row, that holds what is expected.")]
 """Parameter of evaluators that compare with the expected answer but take no Target."""
 
-_ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
+_ARGUMENTS_KEYS: Final = ("arguments", "args", "input", "parameters")
 _MESSAGE_KEYS: Final = ("role", "content", "parts", "output")
 
 
@@ -32,11 +32,11 @@ class ExpectedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: Any | UnsetType = UNSET
     """A value, or text that could not be parsed; UNSET accepts any."""
     match: ArgumentMatch | None = None
-    """Overrides how the arguments must match."""
+    """Overrides the evaluator's `match` for this call."""
 
 
 def read_expected_calls(value: object) -> tuple[ExpectedCall, ...] | None:
-    """The expected calls in order; None if the value cannot hold any."""
+    """Read the expected calls in order; None if the value cannot hold any."""
     if is_list(value):
         calls = [_read_call(item) for item in value]
         return cast("tuple[ExpectedCall, ...]", tuple(calls)) if None not in calls else _calls_in_dialect(value)
@@ -59,9 +59,9 @@ def calls_in_messages(messages: Sequence[Message]) -> tuple[ExpectedCall, ...]:
 
 
 def _calls_in_dialect(value: object) -> tuple[ExpectedCall, ...] | None:
-    stretches = split_by_dialect(value)
+    segments = split_by_dialect(value)
     try:
-        return calls_in_messages(dialects.read_segments(stretches)) if stretches is not None else None
+        return calls_in_messages(dialects.read_segments(segments)) if segments is not None else None
     except json.NotJson:
         return None
 
@@ -72,12 +72,12 @@ def _read_call(item: object) -> ExpectedCall | None:
         return ExpectedCall(name=item)
     if not is_object(item) or any(key in item for key in _MESSAGE_KEYS):
         return None
-    inside = item.get("function")
-    call = inside if is_object(inside) else item
+    function = item.get("function")
+    call = function if is_object(function) else item
     name = call.get("name")
     if not isinstance(name, str):
         return None
-    raw: Any = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), UNSET)
+    raw: Any = next((call[key] for key in _ARGUMENTS_KEYS if call.get(key) is not None), UNSET)
     arguments = json.parse_or_text(raw or "{}") if isinstance(raw, str) else raw
     match = item.get("match")
     return ExpectedCall(name=name, arguments=arguments, match=match if match in _ARGUMENT_MATCHES else None)
@@ -92,12 +92,12 @@ _ARGUMENT_MATCHES: Final[Mapping[Any, ArgumentMatch]] = {
 
 
 def as_name_list(names: str | Sequence[str]) -> list[str]:
-    """One name or several, without duplicates."""
+    """Return one name or several as a list without duplicates."""
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 
 def describe_call(call: ExpectedCall | CaseToolCall) -> dict[str, Any]:
-    """A call for the details of a score."""
+    """Describe a call for the details of a score."""
     arguments = call.arguments if isinstance(call, ExpectedCall) or call.parsed is UNSET else call.parsed
     return {"name": call.name} if arguments is UNSET else {"name": call.name, "arguments": arguments}
 
@@ -143,7 +143,7 @@ def compare_calls(
     """Assign each expected call to the first free match; `strict` and `in_order` check the order, too."""
     table = [[call_matches(call, expected_call, match) for call in calls] for expected_call in expected]
     assigned = _assign_calls(table)
-    common = len(assigned)
+    assigned_count = len(assigned)
     longest = max(len(calls), len(expected))
     match mode:
         case "strict":
@@ -153,14 +153,14 @@ def compare_calls(
             score = _share(_longest_common_subsequence(table), len(expected))
             passed = score == 1
         case "unordered":
-            passed = common == len(calls) == len(expected)
-            score = _share(common, longest)
+            passed = assigned_count == len(calls) == len(expected)
+            score = _share(assigned_count, longest)
         case "subset":
-            passed = common == len(calls)
-            score = _share(common, len(calls))
+            passed = assigned_count == len(calls)
+            score = _share(assigned_count, len(calls))
         case "superset":
-            passed = common == len(expected)
-            score = _share(common, len(expected))
+            passed = assigned_count == len(expected)
+            score = _share(assigned_count, len(expected))
     return SequenceComparison(
         passed=passed,
         score=score,
@@ -174,22 +174,22 @@ def _share(part: int, total: int) -> float:
 
 
 def _assign_calls(table: Sequence[Sequence[bool]]) -> dict[int, int]:
-    """By index of the expected call, the index of the call assigned to it."""
+    """Return the index of the call that is assigned to each expected call, by the index of the latter."""
     assigned: dict[int, int] = {}
     used: set[int] = set()
-    for number, row in enumerate(table):
+    for expected_index, row in enumerate(table):
         index = next((index for index, matches in enumerate(row) if matches and index not in used), None)
         if index is not None:
-            assigned[number] = index
+            assigned[expected_index] = index
             used.add(index)
     return assigned
 
 
 def _longest_common_subsequence(table: Sequence[Sequence[bool]]) -> int:
-    best = [0] * (len(table[0]) + 1) if table else [0]
+    lengths = [0] * (len(table[0]) + 1) if table else [0]
     for row in table:
-        above = best
-        best = [0]
+        previous = lengths
+        lengths = [0]
         for index, matches in enumerate(row, 1):
-            best.append(above[index - 1] + 1 if matches else max(above[index], best[index - 1]))
-    return best[-1]
+            lengths.append(previous[index - 1] + 1 if matches else max(previous[index], lengths[index - 1]))
+    return lengths[-1]

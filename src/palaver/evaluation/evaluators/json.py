@@ -38,11 +38,11 @@ def contains_json(
     candidates = _nested_containers(value) if is_json else _json_candidates(target.text(case))
     faults: list[str] = []
     has_candidate = False
-    for one in candidates:
-        if not isinstance(one, _KIND_TYPES[kind]):
+    for candidate in candidates:
+        if not isinstance(candidate, _KIND_TYPES[kind]):
             continue
         has_candidate = True
-        faults = [] if schema is None else schema_errors(one, schema)
+        faults = [] if schema is None else schema_errors(candidate, schema)
         if not faults:
             return Score(passed=True)
     label = "JSON" if kind == "any" else kind
@@ -52,7 +52,7 @@ def contains_json(
 
 
 def _json_candidates(text: str) -> Iterator[Any]:
-    """Every object and array: the whole text first, then code blocks, then those in prose; each with its children."""
+    """Yield every object and array: the whole text, else those in code blocks, then in prose; each with children."""
     value = json_values.parse_json(text)
     if value is not UNSET:
         yield from _nested_containers(value)
@@ -68,13 +68,13 @@ def _json_candidates(text: str) -> Iterator[Any]:
 def _nested_containers(value: Any) -> Iterator[Any]:
     pending = [value]
     while pending:
-        one = pending.pop(0)
-        if isinstance(one, dict):
-            yield cast("Any", one)
-            pending += cast("dict[str, Any]", one).values()
-        elif isinstance(one, list):
-            yield cast("Any", one)
-            pending += cast("list[Any]", one)
+        container = pending.pop(0)
+        if isinstance(container, dict):
+            yield cast("Any", container)
+            pending += cast("dict[str, Any]", container).values()
+        elif isinstance(container, list):
+            yield cast("Any", container)
+            pending += cast("list[Any]", container)
 
 
 def check_paths(parameters: Any, _context: EvaluatorContext) -> None:
@@ -90,7 +90,7 @@ def check_paths(parameters: Any, _context: EvaluatorContext) -> None:
 
 
 def expected_json(case: Case, target: Target) -> Any:
-    """The expected answer as JSON; a text must be JSON as a whole."""
+    """Return the expected answer as JSON. Raises ScoringError for a text that is not JSON as a whole."""
     expected = target.expected(case)
     if not isinstance(expected, str):
         return expected
@@ -124,24 +124,24 @@ def json_diff(
         return Score(score=0.0, reason="there is no JSON in the answer")
     actual = _json_leaves(value, ignore_key_case=ignore_key_case)
 
-    def equal(one: Any, other: Any) -> bool:
+    def leaves_equal(leaf: Any, other: Any) -> bool:
         if compare == "types":
-            return json_kind(one) == json_kind(other)
-        return json_equal(target.fold_value(one), target.fold_value(other), tolerance=tolerance)
+            return json_kind(leaf) == json_kind(other)
+        return json_equal(target.fold_value(leaf), target.fold_value(other), tolerance=tolerance)
 
-    both = [path for path in expected if path in actual]
-    different = [path for path in both if not equal(actual[path], expected[path])]
+    common = [path for path in expected if path in actual]
+    different = [path for path in common if not leaves_equal(actual[path], expected[path])]
     missing = [path for path in expected if path not in actual]
-    more = [path for path in actual if path not in expected]
-    counted = len(expected) + (len(more) if extra == "count" else 0)
-    differences = {"different": different, "missing": missing, "extra": more}
+    unexpected = [path for path in actual if path not in expected]
+    leaf_count = len(expected) + (len(unexpected) if extra == "count" else 0)
+    differences = {"different": different, "missing": missing, "extra": unexpected}
     return Score(
-        score=(len(both) - len(different)) / counted,
-        reason=", ".join(f"{len(some)} {label}" for label, some in differences.items() if some),
+        score=(len(common) - len(different)) / leaf_count,
+        reason=", ".join(f"{len(paths)} {label}" for label, paths in differences.items() if paths),
         details={
-            label: [json_values.format_path(path) for path in some[:_MAX_LISTED_PATHS]]
-            for label, some in differences.items()
-            if some
+            label: [json_values.format_path(path) for path in paths[:_MAX_LISTED_PATHS]]
+            for label, paths in differences.items()
+            if paths
         },
     )
 

@@ -112,7 +112,7 @@ async def goal_reached(
         verdicts.append(
             await context.judge(judge, f"{marks.rule}\n\n{question}", schema=answer_schema, retries=retries)
         )
-    combined = combine_verdicts([_without_turn(one) for one in verdicts], scale)
+    combined = combine_verdicts([_without_turn(verdict) for verdict in verdicts], scale)
     if not isinstance(combined, Score):
         return combined
     turn = _reached_turn(verdicts, len(case.turns)) if combined.passed is not False else None
@@ -137,17 +137,17 @@ def _goal_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
     return schema
 
 
-def _reached_turn(verdicts: Sequence[Any], turns: int) -> int | None:
-    """The turn that was named most often and exists."""
-    turns_named = [cast("Mapping[str, Any]", one).get("turn") for one in verdicts if isinstance(one, dict)]
-    existing = [turn for turn in turns_named if type(turn) is int and 0 <= turn < turns]
+def _reached_turn(verdicts: Sequence[Any], turn_count: int) -> int | None:
+    """Return the existing turn that was named most often."""
+    named_turns = [cast("Mapping[str, Any]", verdict).get("turn") for verdict in verdicts if isinstance(verdict, dict)]
+    existing = [turn for turn in named_turns if type(turn) is int and 0 <= turn < turn_count]
     return most_frequent(existing) if existing else None
 
 
-def _without_turn(one: Any) -> Any:
-    if not isinstance(one, dict):
-        return one
-    return {key: value for key, value in cast("dict[str, Any]", one).items() if key != "turn"}
+def _without_turn(verdict: Any) -> Any:
+    if not isinstance(verdict, dict):
+        return verdict
+    return {key: value for key, value in cast("dict[str, Any]", verdict).items() if key != "turn"}
 
 
 def _check_human(parameters: Any, _context: EvaluatorContext) -> None:

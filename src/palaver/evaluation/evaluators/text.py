@@ -1,4 +1,4 @@
-"""Text evaluators: starts_with, ends_with, contains, contains_any, contains_all, regex, format."""
+"""Text evaluators: equality, substrings, patterns, formats and similarity."""
 
 import asyncio
 import math
@@ -22,7 +22,7 @@ from palaver.evaluation.score import Score, ScoringError
 from palaver.evaluation.target import Target
 
 REGEX_TIMEOUT_S = 0.1
-"""Some patterns would take years."""
+"""Some patterns backtrack for years."""
 _FLAG_LETTERS = "imsx"
 
 
@@ -30,7 +30,7 @@ def _compile_regex(pattern: str, flags: str) -> Any:
     import regex as engine
 
     flag_values = {"i": engine.IGNORECASE, "m": engine.MULTILINE, "s": engine.DOTALL, "x": engine.VERBOSE}
-    return engine.compile(pattern, sum(flag_values[letter] for letter in set(flags)))  # It caches compiled patterns.
+    return engine.compile(pattern, sum(flag_values[letter] for letter in set(flags)))  # `regex` caches patterns.
 
 
 def _check_regex(parameters: Any, _context: EvaluatorContext) -> None:
@@ -41,7 +41,7 @@ def _check_regex(parameters: Any, _context: EvaluatorContext) -> None:
         )
     try:
         _compile_regex(parameters.pattern, parameters.flags)
-    except Exception as error:  # Mostly its own error, but its parser may raise others.
+    except Exception as error:  # Mostly `regex.error`, but the parser may raise others.
         raise InvalidValue(f"The pattern is no regular expression: {error}.", pointer="/parameters/pattern") from None
 
 
@@ -143,7 +143,7 @@ def format(  # noqa: A001 - the key that people write
 
 
 def _answer_json(case: Case, target: Target, *, allow_fence: bool) -> Any:
-    """The JSON that the whole answer is: a workflow's value, the text, or its only code block."""
+    """Return the JSON that the whole answer is: a workflow's value, the text, or its only code block; else UNSET."""
     raw = target.raw(case)
     if not isinstance(raw, str):
         return raw
@@ -156,16 +156,16 @@ def _answer_json(case: Case, target: Target, *, allow_fence: bool) -> Any:
 
 def _has_code_blocks(text: str, expected: CodeBlocks) -> bool:
     language = None if expected.language is None else expected.language.casefold()
-    count = sum(language is None or one.language.casefold() == language for one in json_values.code_blocks(text))
+    count = sum(language is None or block.language.casefold() == language for block in json_values.code_blocks(text))
     min_count = expected.min if expected.min is not None else 0 if expected.max is not None else 1
     return count >= min_count and (expected.max is None or count <= expected.max)
 
 
-_ANY_TEXT = "By default what is expected."
-Substring = Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description=_ANY_TEXT)]
+_DEFAULT_NOTE = "By default what is expected."
+Substring = Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description=_DEFAULT_NOTE)]
 Substrings = Annotated[
     Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)] | Annotated[str, Meta(min_length=1)] | None,
-    Meta(description=f"A list, the JSON text of one, or texts with commas between. {_ANY_TEXT}"),
+    Meta(description=f"A list, the JSON text of one, or texts with commas between. {_DEFAULT_NOTE}"),
 ]
 
 
@@ -177,7 +177,7 @@ def expected_substring(parameter: str | None, case: Case, target: Target) -> str
 
 
 def expected_substrings(parameter: list[str] | str | None, case: Case, target: Target) -> list[str]:
-    """The texts to look for, without duplicates."""
+    """Return the texts to look for, without duplicates. Raises ScoringError if there are none."""
     expected: Any = parameter if parameter is not None else target.expected(case)
     if isinstance(expected, str):
         expected = split_texts(expected)
@@ -208,7 +208,7 @@ def check_substrings(parameters: Any, _context: EvaluatorContext) -> None:
 
 def contained_texts(expected: Sequence[str], text: str, target: Target) -> list[str]:
     folded = target.fold_case(text)
-    return [one for one in expected if target.fold_case(one) in folded]
+    return [substring for substring in expected if target.fold_case(substring) in folded]
 
 
 def _are_texts(value: Any) -> bool:
@@ -256,7 +256,7 @@ async def contains_all(case: Case, target: Target, substrings: Substrings = None
     """The text contains each of several substrings; the score is the share that it contains."""
     expected = expected_substrings(substrings, case, target)
     contained = contained_texts(expected, target.text(case), target)
-    missing = [one for one in expected if one not in contained]
+    missing = [substring for substring in expected if substring not in contained]
     reason = f"not in the text: {', '.join(map(repr, missing))}" if missing else ""
     return Score(
         not missing, len(contained) / len(expected), reason=reason, details={"found": contained, "missing": missing}
@@ -285,7 +285,7 @@ async def exact_match(
     if isinstance(expected, str):
         return _compare_texts(normalize(target.text(case)), normalize(expected))
     if case.flags.is_chat and target.target == "text" and (messages := read_messages(expected)) is not None:
-        return _compare_messages(case, messages, normalize, one=isinstance(expected, dict), tolerance=tolerance)
+        return _compare_messages(case, messages, normalize, only_last=isinstance(expected, dict), tolerance=tolerance)
     return _compare_values(case, target, expected, tolerance)
 
 
@@ -293,21 +293,21 @@ def _compare_texts(actual: str, expected: str) -> Score:
     if actual == expected:
         return Score(passed=True)
     pairs = enumerate(zip(actual, expected, strict=False))
-    index = next((at for at, (one, other) in pairs if one != other), min(len(actual), len(expected)))
+    index = next((position for position, (left, right) in pairs if left != right), min(len(actual), len(expected)))
     return Score(passed=False, reason=f"the text differs from what is expected at character {index + 1}")
 
 
 def _compare_messages(
-    case: Case, expected: Sequence[Message], normalize: Callable[[str], str], *, one: bool, tolerance: float
+    case: Case, expected: Sequence[Message], normalize: Callable[[str], str], *, only_last: bool, tolerance: float
 ) -> Score:
     actual: Sequence[Message] = case.messages
-    if one:
+    if only_last:
         actual = [message for message in actual if message.role == "assistant"][-1:]
     actual_gists, expected_gists = _message_gists(actual, normalize), _message_gists(expected, normalize)
-    for index, (mine, yours) in enumerate(zip(actual_gists, expected_gists, strict=False)):
-        for what, value in yours.items():
-            if not json_equal(mine[what], value, tolerance=tolerance):
-                return Score(passed=False, reason=f"message {index + 1} differs in its {what}")
+    for index, (actual_gist, expected_gist) in enumerate(zip(actual_gists, expected_gists, strict=False)):
+        for field, value in expected_gist.items():
+            if not json_equal(actual_gist[field], value, tolerance=tolerance):
+                return Score(passed=False, reason=f"message {index + 1} differs in its {field}")
     if len(actual_gists) != len(expected_gists):
         return Score(
             passed=False, reason=f"there are {len(actual_gists)} messages, and {len(expected_gists)} are expected"
@@ -316,7 +316,7 @@ def _compare_messages(
 
 
 def _message_gists(messages: Sequence[Message], normalize: Callable[[str], str]) -> list[dict[str, Any]]:
-    """What is compared of each message, without messages that have none of it."""
+    """Return the parts of each message that are compared; messages without any of them are left out."""
     gists = [
         {
             "role": message.role,
@@ -388,19 +388,19 @@ async def semantic_similarity(
         return await asyncio.get_running_loop().run_in_executor(context.executor, ngram_similarity, text, expected)
     if text == expected or not text.strip() or not expected.strip():  # Empty text has no vector.
         return 1.0 if text == expected else 0.0
-    one, other = await context.embed([text, expected], model=model)
-    return max(0.0, _cosine(dict(enumerate(one)), dict(enumerate(other))))
+    text_vector, expected_vector = await context.embed([text, expected], model=model)
+    return max(0.0, _cosine(dict(enumerate(text_vector)), dict(enumerate(expected_vector))))
 
 
 def ngram_similarity(one: str, other: str) -> float:
-    """The cosine of character trigram counts; 1 for equal texts."""
+    """Return the cosine of character trigram counts; 1 for equal texts."""
     return 1.0 if one == other else _cosine(_ngrams(one), _ngrams(other))
 
 
 def _ngrams(text: str) -> Mapping[str, float]:
     # Padded, so that a text of one character has trigrams.
     padded = f" {text} " if text else ""
-    return Counter(padded[at : at + NGRAM_LENGTH] for at in range(max(0, len(padded) - NGRAM_LENGTH + 1)))
+    return Counter(padded[start : start + NGRAM_LENGTH] for start in range(max(0, len(padded) - NGRAM_LENGTH + 1)))
 
 
 def _cosine(one: Mapping[str, float] | Mapping[int, float], other: Mapping[str, float] | Mapping[int, float]) -> float:

@@ -59,13 +59,13 @@ def tool_called(
         name: sum(call.name == name and arguments_match(call, expected, match) for call in case.tool_calls)
         for name in as_name_list(names)
     }
-    met = {name: min <= count and (max is None or count <= max) for name, count in counts.items()}
-    mismatches = [f"{name} {counts[name]}×" for name in counts if not met[name]]
-    often = f"{min} or more" if max is None else f"{min}" if min == max else f"{min} to {max}"
+    is_met = {name: min <= count and (max is None or count <= max) for name, count in counts.items()}
+    mismatches = [f"{name} {counts[name]}×" for name in counts if not is_met[name]]
+    wanted_count = f"{min} or more" if max is None else f"{min}" if min == max else f"{min} to {max}"
     return Score(
-        passed=all(met.values()) if mode == "all" else any(met.values()),
-        score=sum(met.values()) / len(met),
-        reason=f"called {', '.join(mismatches)}; wanted {often}" if mismatches else "",
+        passed=all(is_met.values()) if mode == "all" else any(is_met.values()),
+        score=sum(is_met.values()) / len(is_met),
+        reason=f"called {', '.join(mismatches)}; wanted {wanted_count}" if mismatches else "",
         details={"counts": counts},
     )
 
@@ -131,16 +131,16 @@ def tool_arguments(
     }
     if passed:
         return Score(passed=True, details=details)
-    bad = calls[-1 if which == "last" else 0 if which == "first" else matches.index(False)]
-    return Score(passed=False, reason=_arguments_reason(bad.parsed, expected, match, tool), details=details)
+    mismatch = calls[-1 if which == "last" else 0 if which == "first" else matches.index(False)]
+    return Score(passed=False, reason=_arguments_reason(mismatch.parsed, expected, match, tool), details=details)
 
 
 def _expected_arguments(case: Case, tool: str, expected_from: str | None) -> Any:
     calls = read_expected_calls(Target(expected_from=expected_from).expected(case))
-    first = next((call for call in calls or () if call.name == tool), None)
-    if first is None or first.arguments is UNSET:
+    expected = next((call for call in calls or () if call.name == tool), None)
+    if expected is None or expected.arguments is UNSET:
         raise Skip("no_expected", f"what is expected has no arguments of a call of {tool}")
-    return first.arguments
+    return expected.arguments
 
 
 def _arguments_reason(parsed: Any, expected: Schema, match: str, tool: str) -> str:
@@ -163,12 +163,12 @@ def tool_arguments_valid(
 ) -> Score:
     """The arguments of every call are JSON, and meet the schema of their tool; the score is the share that do."""
     faults = [_argument_errors(call, schemas) for call in case.tool_calls]
-    bad = [(call, errors) for call, errors in zip(case.tool_calls, faults, strict=True) if errors]
+    invalid = [(call, errors) for call, errors in zip(case.tool_calls, faults, strict=True) if errors]
     return Score(
-        passed=not bad,
-        score=1 - len(bad) / len(faults) if faults else 1.0,
-        reason="; ".join(f"{call.name}: {errors[0]}" for call, errors in bad[:3]),
-        details={"faults": [{"index": call.index, "name": call.name, "faults": errors} for call, errors in bad]},
+        passed=not invalid,
+        score=1 - len(invalid) / len(faults) if faults else 1.0,
+        reason="; ".join(f"{call.name}: {errors[0]}" for call, errors in invalid[:3]),
+        details={"faults": [{"index": call.index, "name": call.name, "faults": errors} for call, errors in invalid]},
     )
 
 
@@ -241,7 +241,7 @@ async def no_repeated_tool_call(
     return Score(
         passed=not repeated,
         score=len(counts) / len(keys) if keys else 1.0,
-        reason="; ".join(f"{one['name']} was called {one['times']}×" for one in repeated),
+        reason="; ".join(f"{call['name']} was called {call['times']}×" for call in repeated),
         details={"repeated": repeated},
     )
 
@@ -253,7 +253,7 @@ def _call_key(call: CaseToolCall, same: str) -> Hashable:
 
 
 def _hashable_json(value: Any) -> Hashable:
-    """A hashable value that is equal for equal JSON: 1 equals 1.0, true is not 1."""
+    """Return a hashable value that is equal for equal JSON: 1 equals 1.0, true is not 1."""
     match value:
         case dict():
             items = cast("dict[str, Any]", value).items()
@@ -277,7 +277,7 @@ class _AssistantText(msgspec.Struct, frozen=True):
 
     text: str
     starts: Sequence[int]
-    """Offset of each message."""
+    """The offset of each message, and of the end."""
     numbers: Mapping[Decimal, int]
     """The last offset of each number."""
 
@@ -304,18 +304,18 @@ async def tool_results_used(
         for result in message.tool_results
         if not result.is_error
     ]
-    used, assistant = await offload(context, _used_results, case.messages, results, min_length)
+    used, assistant = await offload(context, _find_used_results, case.messages, results, min_length)
     if judge is not None:
-        for index, (result, after) in enumerate(results):
+        for index, (result, next_message) in enumerate(results):
             used[index] = used[index] or await _judge_result(
-                context, judge, result, assistant.text[assistant.starts[after] :]
+                context, judge, result, assistant.text[assistant.starts[next_message] :]
             )
     names = {call.call_id: call.name for call in case.tool_calls}
     details = [
-        {"call_id": result.call_id, "name": names.get(result.call_id, ""), "used": one}
-        for (result, _), one in zip(results, used, strict=True)
+        {"call_id": result.call_id, "name": names.get(result.call_id, ""), "used": is_used}
+        for (result, _), is_used in zip(results, used, strict=True)
     ]
-    unused = [str(one["name"]) for one in details if not one["used"]]
+    unused = [str(item["name"]) for item in details if not item["used"]]
     return Score(
         passed=not unused,
         score=sum(used) / len(used) if used else 1.0,
@@ -324,13 +324,13 @@ async def tool_results_used(
     )
 
 
-def _used_results(
+def _find_used_results(
     messages: Sequence[Message], results: Sequence[tuple[ToolResult, int]], min_length: int
 ) -> tuple[list[bool], _AssistantText]:
     assistant = _assistant_text(messages)
     return [
-        any(_mentions(leaf, assistant, assistant.starts[after], min_length) for leaf in _result_leaves(result.output))
-        for result, after in results
+        any(_mentions(leaf, assistant, assistant.starts[next_message], min_length) for leaf in _leaves(result.output))
+        for result, next_message in results
     ], assistant
 
 
@@ -352,7 +352,7 @@ def _message_texts(message: Message) -> Iterator[str]:
             yield part.text
         elif isinstance(part, ToolCall):
             yield part.arguments
-            yield from (leaf for leaf in _result_leaves(part.parsed) if isinstance(leaf, str))
+            yield from (leaf for leaf in _leaves(part.parsed) if isinstance(leaf, str))
 
 
 def _mentions(leaf: Any, assistant: _AssistantText, start: int, min_length: int) -> bool:
@@ -367,14 +367,14 @@ def _mentions(leaf: Any, assistant: _AssistantText, start: int, min_length: int)
         return False
 
 
-def _result_leaves(value: Any) -> Iterator[Any]:
-    """The leaves of a result, also of JSON in text."""
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the leaves of a value, also of JSON in text."""
     for _, leaf in json_values.iterate_leaves(value):
         inner = json.parse_or_text(leaf) if isinstance(leaf, str) and leaf.lstrip()[:1] in ("{", "[") else leaf
         if inner is leaf:
             yield leaf
         else:
-            yield from (below for _, below in json_values.iterate_leaves(inner))
+            yield from (inner_leaf for _, inner_leaf in json_values.iterate_leaves(inner))
 
 
 async def _judge_result(context: EvaluatorContext, judge: str, result: ToolResult, afterwards: str) -> bool:

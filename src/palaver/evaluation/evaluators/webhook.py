@@ -70,7 +70,7 @@ def _encode_for_agenta(case: Case, target: Target) -> dict[str, Any]:
 
 
 def _decode_from_agenta(answer: Any) -> Any:
-    """Agenta's `success` is our `passed`."""
+    """Rename Agenta's `success` to `passed`."""
     if not isinstance(answer, dict) or "success" not in answer:
         return cast("Any", answer)
     fields = cast("Mapping[str, Any]", answer)
@@ -79,7 +79,7 @@ def _decode_from_agenta(answer: Any) -> Any:
 
 SIGNATURE_HEADER: Final = "palaver-signature"
 MAX_RESPONSE_BYTES: Final = 1024 * 1024
-_OK: Final = 200
+_STATUS_OK: Final = 200
 _SECRET_REFERENCE: Final = re.compile(r"env:(PALAVER_WEBHOOK_[A-Z0-9_]{1,64})")
 
 
@@ -89,21 +89,21 @@ class WebhookClient:
         self._allow_private = allow_private
 
     def check(self, url: str, secret: str | None, pointer: str) -> None:
-        """Raise for a URL or secret that can never be used."""
+        """Raise UrlRefused or InvalidValue for a URL or secret that can never be used."""
         import httpx
 
         from palaver.outbound import ssrf
 
-        rules = ssrf.UrlPolicy(allow_private=self._allow_private)
+        policy = ssrf.UrlPolicy(allow_private=self._allow_private)
         try:
             parsed = httpx.URL(url)
         except httpx.InvalidURL:
             raise ssrf.url_refused() from None
-        rules.check(parsed)
+        policy.check(parsed)
         if _is_ip_address(parsed.host):
-            rules.check_addresses([parsed.host])
+            policy.check_addresses([parsed.host])
         if secret is not None:
-            self._secret(secret, pointer)
+            self._resolve_secret(secret, pointer)
 
     async def post(self, url: str, body: Any, *, secret: str | None, seconds: float) -> Any:
         """Return the JSON answer of the service. Raises ScoringError."""
@@ -114,7 +114,7 @@ class WebhookClient:
         payload = json.encode(json.to_builtins(body))
         headers = {"content-type": "application/json", "accept": "application/json"}
         if secret is not None:
-            headers[SIGNATURE_HEADER] = sign_body(payload, self._secret(secret, "/parameters/secret"))
+            headers[SIGNATURE_HEADER] = sign_body(payload, self._resolve_secret(secret, "/parameters/secret"))
         transport = ssrf.GuardedTransport(ssrf.UrlPolicy(allow_private=self._allow_private))
         try:
             async with (
@@ -131,14 +131,14 @@ class WebhookClient:
             raise ScoringError("webhook_failed", "The service could not be reached, or broke off its answer.") from None
         except PalaverError as error:
             raise ScoringError("webhook_failed", error.message) from None
-        if response.status_code != _OK:
+        if response.status_code != _STATUS_OK:
             raise ScoringError("webhook_failed", f"The service answered {response.status_code}{_quote_body(answer)}")
         try:
             return json.decode(answer)
         except PalaverError as error:
             raise ScoringError("webhook_failed", f"The service's answer cannot be read: {error.message}") from None
 
-    def _secret(self, reference: str, pointer: str) -> str:
+    def _resolve_secret(self, reference: str, pointer: str) -> str:
         match = _SECRET_REFERENCE.fullmatch(reference)
         if match is None:
             raise InvalidValue("A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable.", pointer=pointer)

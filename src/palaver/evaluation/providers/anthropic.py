@@ -27,7 +27,7 @@ def auth_headers(key: str | None) -> Mapping[str, str]:
 def chat_request(
     model: str, messages: Sequence[Message], schema: Mapping[str, Any], options: Mapping[str, Any], base_url: str
 ) -> ProviderRequest:
-    """The model must call a tool whose input has the schema."""
+    """Build a request that makes the model call a tool whose input has the schema."""
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": DEFAULT_MAX_TOKENS,
@@ -44,7 +44,7 @@ def chat_request(
 
 
 def read_answer(answer: Any) -> ProviderAnswer:
-    """The input of the tool, or the text."""
+    """Return the input of the tool call, or the text if there is none. Raises UnreadableAnswer."""
     fields = as_object(answer)
     if fields.get("stop_reason") == "refusal":
         raise UnreadableAnswer("the model refused to answer")
@@ -72,13 +72,13 @@ def _read_usage(value: Any) -> Usage | None:
     fields = as_object(value)
     if "input_tokens" not in fields:
         return None
-    read, created = (
+    cache_read, cache_created = (
         token_count(fields.get("cache_read_input_tokens")),
         token_count(fields.get("cache_creation_input_tokens")),
     )
     return Usage(
-        input_tokens=token_count(fields["input_tokens"]) + read + created,  # Input tokens exclude cached ones there.
+        input_tokens=token_count(fields["input_tokens"]) + cache_read + cache_created,  # Anthropic's exclude these.
         output_tokens=token_count(fields.get("output_tokens")),
-        cached_input_tokens=read or None,
-        cache_creation_input_tokens=created or None,
+        cached_input_tokens=cache_read or None,
+        cache_creation_input_tokens=cache_created or None,
     )

@@ -1,7 +1,7 @@
 """Requests to a provider: one POST with its key, a timeout, and retries of transient failures.
 
-Error messages of a provider are shown without anything that looks like a key. A rejected key is reported in our own
-words.
+Error messages of a provider are shown without anything that looks like a key. If the provider rejects the key, its own
+message is not shown at all.
 """
 
 import asyncio
@@ -73,8 +73,8 @@ class ProviderClient:
             message = f"{name} did not answer within {provider.timeout_seconds:g} seconds."
             return None, RunFailed(code="provider_timeout", message=message)
         except httpx.HTTPError as error:
-            away = isinstance(error, httpx.ConnectError)
-            message = f"{name} {'could not be reached' if away else 'broke off its answer'}."
+            is_unreachable = isinstance(error, httpx.ConnectError)
+            message = f"{name} {'could not be reached' if is_unreachable else 'broke off its answer'}."
             return None, RunFailed(code="provider_failed", message=message, details=upstream.RETRYABLE)
         except PalaverError as error:
             return None, RunFailed(code="provider_failed", message=f"{name}: {error.message}")

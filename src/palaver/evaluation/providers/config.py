@@ -25,7 +25,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kind: ProviderKind
     """The wire API."""
     base_url: str
-    """As its SDK takes it; may be private, because the operator wrote it."""
+    """As the provider's SDK takes it. It may be a private address, because the operator configured it."""
     key: str | None = None
     """`env:NAME`; None if the provider needs no key."""
     models: tuple[str, ...] = ("*",)
@@ -38,18 +38,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def check_providers(providers: Mapping[str, Provider]) -> None:
     """Raise SettingsError for a provider that can never be used, or whose URL contains a secret."""
-    for name, one in providers.items():
+    for name, provider in providers.items():
         if not _PROVIDER_NAME.fullmatch(name):
             raise SettingsError(f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64.")
-        if one.key is not None and (not one.key.startswith(ENV_PREFIX) or one.key == ENV_PREFIX):
+        if provider.key is not None and (not provider.key.startswith(ENV_PREFIX) or provider.key == ENV_PREFIX):
             raise SettingsError(f'The provider {name!r}: write key = "env:NAME", the variable that holds its key.')
         try:
-            url = urlsplit(one.base_url)
-            is_good = url.scheme in ("http", "https") and bool(url.hostname)
-            is_plain = not (url.username or url.password or url.query or url.fragment)
+            url = urlsplit(provider.base_url)
+            is_http = url.scheme in ("http", "https") and bool(url.hostname)
+            has_no_secret = not (url.username or url.password or url.query or url.fragment)
         except ValueError:
-            is_good = is_plain = False
-        if not (is_good and is_plain):
+            is_http = has_no_secret = False
+        if not (is_http and has_no_secret):
             raise SettingsError(f"The provider {name!r}: its base_url is http://… or https://…, and holds no secret.")
 
 
@@ -58,12 +58,12 @@ def has_model(provider: Provider, model: str) -> bool:
 
 
 def names_model(provider: Provider, model: str) -> bool:
-    """Whether the bare model name means this provider. `*` alone does not claim names."""
+    """Whether a model name without a provider selects this provider. The pattern `*` alone selects none."""
     return any(pattern != "*" and fnmatchcase(model, pattern) for pattern in provider.models)
 
 
 def resolve_key(provider: Provider, env: Mapping[str, str]) -> str | None:
-    """The key, or None. Raises KeyError if the variable is not set."""
+    """Return the key, or None. Raises KeyError if the variable is not set."""
     if provider.key is None:
         return None
     variable = provider.key.removeprefix(ENV_PREFIX)

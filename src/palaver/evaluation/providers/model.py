@@ -32,7 +32,7 @@ class ProviderProtocol(Protocol):
     def embedding_request(self, model: str, texts: Sequence[str]) -> ProviderRequest: ...
 
     def read_vectors(self, answer: Any, count: int) -> tuple[list[list[float]], Usage | None]:
-        """The vectors, in the order of the texts."""
+        """Read the vectors, in the order of the texts. Raises UnreadableAnswer."""
         ...
 
 

@@ -48,19 +48,19 @@ def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:
 
 
 def read_vectors(answer: Any, count: int) -> tuple[list[list[float]], Usage | None]:
-    data = sorted(as_objects(as_object(answer).get("data")), key=lambda one: token_count(one.get("index")))
-    embeddings = [cast("list[Any]", one["embedding"]) for one in data if isinstance(one.get("embedding"), list)]
+    data = sorted(as_objects(as_object(answer).get("data")), key=lambda item: token_count(item.get("index")))
+    embeddings = [cast("list[Any]", item["embedding"]) for item in data if isinstance(item.get("embedding"), list)]
     if (
         len(embeddings) != count
-        or not all(_is_vector(one) for one in embeddings)
-        or len({len(one) for one in embeddings}) > 1
+        or not all(_is_vector(vector) for vector in embeddings)
+        or len({len(vector) for vector in embeddings}) > 1
     ):
         raise UnreadableAnswer(f"it has not one vector for each of {count} texts")
-    return [[float(number) for number in one] for one in embeddings], _read_usage(as_object(answer).get("usage"))
+    return [[float(number) for number in vector] for vector in embeddings], _read_usage(as_object(answer).get("usage"))
 
 
 def _is_vector(numbers: list[Any]) -> bool:
-    return bool(numbers) and all(type(one) in (int, float) and math.isfinite(one) for one in numbers)
+    return bool(numbers) and all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
 
 
 def _read_usage(value: Any) -> Usage | None:

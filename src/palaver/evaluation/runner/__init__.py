@@ -9,7 +9,7 @@
     result_writer    results as they are stored, written in batches
     script           plays conversation scripts
     slice_runner     runs the cells of a slice
-    worker           takes slices from the queue
+    worker           claims waiting slices
 
 All state is in the database: any process may continue the work of another.
 """

@@ -28,17 +28,17 @@ _FIRST_DELAY_S, _MAX_DELAY_S = 0.5, 30.0
 """The delay doubles with each retry, with ±50 % jitter."""
 
 
-def is_transient(failed: RunFailed) -> bool:
+def is_transient(failure: RunFailed) -> bool:
     """Whether to retry. `details.retryable` takes precedence."""
-    retryable = failed.details.get("retryable")
+    retryable = failure.details.get("retryable")
     if isinstance(retryable, bool):
         return retryable
-    return failed.status in TRANSIENT_STATUSES or failed.code in _TRANSIENT_CODES
+    return failure.status in TRANSIENT_STATUSES or failure.code in _TRANSIENT_CODES
 
 
-def retry_delay(failed: RunFailed, attempt: int, random_share: Callable[[], float] = random.random) -> float:
-    """Seconds until the next attempt; `retry_after` is respected."""
-    requested = _requested_delay(failed.details.get("retry_after"))
+def retry_delay(failure: RunFailed, attempt: int, random_share: Callable[[], float] = random.random) -> float:
+    """Return the seconds until the next attempt: `retry_after` if the failure has one."""
+    requested = _requested_delay(failure.details.get("retry_after"))
     if requested is not None:
         return requested
     return min(_MAX_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1) * (0.5 + random_share()))
@@ -51,17 +51,17 @@ def _requested_delay(seconds: Any) -> float | None:
 
 
 Prices = Mapping[str, Price]
-_MODEL_STEP_KINDS = ("llm", "embedding")
-"""The total of an agent already includes its model calls."""
+_PRICED_STEP_KINDS = ("llm", "embedding")
+"""Kinds of steps that are priced. Agents are not among them: their total already includes their model calls."""
 
 
 def add_cost(usage: Usage, steps: Sequence[Step], prices: Prices) -> Usage:
     """Add the cost of the model calls in these steps, as far as it is known.
 
-    A reply has tokens, but not their models. Frameworks report each model call while a traced run is in progress
-    (core/steps.py).
+    A reply has token counts, but not the models that they belong to. Frameworks report each model call while a traced
+    run is in progress (core/steps.py).
     """
-    calls = [step for step in steps if step.kind in _MODEL_STEP_KINDS]
+    calls = [step for step in steps if step.kind in _PRICED_STEP_KINDS]
     costs = [cost for step in calls if (cost := _step_cost(step, prices)) is not None]
     return msgspec.structs.replace(usage, cost=sum(costs)) if costs else usage
 
@@ -69,9 +69,9 @@ def add_cost(usage: Usage, steps: Sequence[Step], prices: Prices) -> Usage:
 def _step_cost(step: Step, prices: Prices) -> float | None:
     model: str | None = None
     usage: Usage | None = None
-    for tell in step.details:
-        with suppress(Exception):  # Reported by a framework.
-            details = tell()
+    for read_details in step.details:
+        with suppress(Exception):  # Code of a framework.
+            details = read_details()
             model, usage = details.model or model, details.usage or usage
     return usage.cost if usage is not None and usage.cost is not None else compute_cost(usage, model, prices)
 
@@ -128,39 +128,39 @@ class WorkflowCaller:
         for attempt in range(1, self._retries + 2):
             if self._throttle is not None:
                 await self._throttle()
-            model_steps: list[steps.Step] = []
+            observed_steps: list[steps.Step] = []
             try:
-                run = self._start(workflow, call, origin, model_steps)
+                run = self._start(workflow, call, origin, observed_steps)
             except ShuttingDown:
                 raise EvaluationAborted from None
             except PalaverError as error:
-                failed, result = (
-                    _refused_call(error),
-                    CallResult(answer=_failed_answer(_refused_call(error)), attempts=attempt),
+                failure, result = (
+                    _failure_from_error(error),
+                    CallResult(answer=_failed_answer(_failure_from_error(error)), attempts=attempt),
                 )
             else:
                 last = await self._wait_ended(run)
-                result = await self._add_cost(_call_result(run, last, attempt), model_steps)
+                result = await self._add_cost(_call_result(run, last, attempt), observed_steps)
                 if not isinstance(last, RunFailed):
                     return result
-                failed = last
-            if attempt > self._retries or not is_transient(failed):
+                failure = last
+            if attempt > self._retries or not is_transient(failure):
                 return result
-            await self._sleep(retry_delay(failed, attempt))
+            await self._sleep(retry_delay(failure, attempt))
         raise AssertionError
 
-    def _start(self, workflow: Workflow, call: Call, origin: Origin, model_steps: list[steps.Step]) -> Run:
+    def _start(self, workflow: Workflow, call: Call, origin: Origin, observed_steps: list[steps.Step]) -> Run:
         if not self._prices:
             return self._engine.start(workflow, call, origin=origin)
-        with steps.observe_steps(model_steps.append):
+        with steps.observe_steps(observed_steps.append):
             return self._engine.start(workflow, call, origin=origin)
 
-    async def _add_cost(self, result: CallResult, model_steps: list[steps.Step]) -> CallResult:
+    async def _add_cost(self, result: CallResult, observed_steps: list[steps.Step]) -> CallResult:
         usage = result.answer.usage
-        if not model_steps or usage is None or usage.cost is not None:
+        if not observed_steps or usage is None or usage.cost is not None:
             return result
-        # In a thread: framework data is only read now.
-        priced = await asyncio.to_thread(add_cost, usage, list(model_steps), self._prices)
+        # In a thread, because the details of steps are computed only when they are read.
+        priced = await asyncio.to_thread(add_cost, usage, list(observed_steps), self._prices)
         answer = msgspec.structs.replace(result.answer, usage=priced)
         return msgspec.structs.replace(result, answer=answer)
 
@@ -191,31 +191,31 @@ def _call_result(run: Run, last: Event, attempt: int) -> CallResult:
     reply = fold(run.log)
     started = run.started.at
     ended = last.at if isinstance(last, RunFinished | RunFailed) else None
-    first = run.first_output_at
-    failed = CallError(last.code, last.message) if isinstance(last, RunFailed) else None
+    output_at = run.first_output_at
+    error = CallError(last.code, last.message) if isinstance(last, RunFailed) else None
     answer = WorkflowAnswer(
         messages=reply.messages,
         value=reply.value,
         usage=reply.usage,
         finish=reply.finish,
         latency=0.0 if started is None else ((ended or run.time()) - started).total_seconds(),
-        first_output=None if started is None or first is None else (first - started).total_seconds(),
+        first_output=None if started is None or output_at is None else (output_at - started).total_seconds(),
         events=tuple(run.log),
-        error=failed,
+        error=error,
     )
     return CallResult(answer=answer, run=run.id, trace_id=run.started.trace_id or None, attempts=attempt)
 
 
-def _refused_call(error: PalaverError) -> RunFailed:
+def _failure_from_error(error: PalaverError) -> RunFailed:
     status = 400 if isinstance(error, RequestError) else None
     return RunFailed(code=error.code, message=error.message, status=status, details=error.details)
 
 
-def _failed_answer(failed: RunFailed) -> WorkflowAnswer:
-    return WorkflowAnswer(finish="error", error=CallError(failed.code, failed.message))
+def _failed_answer(failure: RunFailed) -> WorkflowAnswer:
+    return WorkflowAnswer(finish="error", error=CallError(failure.code, failure.message))
 
 
-def describe_error(failed: Any) -> dict[str, str]:
-    if isinstance(failed, CallError):
-        return {"code": failed.code, "message": failed.message}
-    return {"code": "workflow_failed", "message": str(failed)}
+def describe_error(error: Any) -> dict[str, str]:
+    if isinstance(error, CallError):
+        return {"code": error.code, "message": error.message}
+    return {"code": "workflow_failed", "message": str(error)}

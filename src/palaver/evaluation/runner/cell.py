@@ -48,22 +48,22 @@ def read_cell_input(row: dict[str, Any], variant: PlannedVariant) -> CellInput:
         return CellInput(row=row, inputs=inputs, expected=expected, script=read_script(script, f"/{columns.script}"))
     column = columns.messages
     if columns.spoken is not None and _cell_value(row, column) is None:
-        # The user's text is not an input as well.
+        # The column with the user's text is then not an input as well.
         column = columns.spoken
         inputs = {name: value for name, value in inputs.items() if columns.inputs[name] != column}
-    before, messages = _cell_value(row, columns.history), _cell_value(row, column)
-    history = (*_read_messages(before, columns.history or ""), *_read_messages(messages, column or ""))
+    earlier_messages, messages = _cell_value(row, columns.history), _cell_value(row, column)
+    history = (*_read_messages(earlier_messages, columns.history or ""), *_read_messages(messages, column or ""))
     return CellInput(row=row, history=history, inputs=inputs, expected=expected)
 
 
 def missing_messages(cell_input: CellInput, columns: ColumnMap) -> str | None:
-    """Describe the missing messages of a row; None if it has some. An empty list counts as intended."""
+    """Describe the missing messages of a row; None if it has messages. An empty list counts as intended."""
     if cell_input.script is not None or cell_input.history or _cell_value(cell_input.row, columns.messages) is not None:
         return None
     if columns.messages is None and columns.script is None:
         return None
     sources = {"messages": columns.messages, "script": columns.script, "text": columns.spoken}
-    return ", ".join(f"no {what} in the column {column!r}" for what, column in sources.items() if column is not None)
+    return ", ".join(f"no {kind} in the column {column!r}" for kind, column in sources.items() if column is not None)
 
 
 def _cell_value(row: Mapping[str, Any], column: str | None) -> Any:
@@ -71,7 +71,7 @@ def _cell_value(row: Mapping[str, Any], column: str | None) -> Any:
 
 
 def _read_messages(value: Any, column: str) -> list[Message]:
-    """Text is a user message; anything else is read as messages in any dialect."""
+    """Read text as a user message, and anything else as messages in any dialect."""
     if value is None or value == []:
         return []
     if isinstance(value, str):
@@ -102,7 +102,7 @@ class UnavailableEvaluator(NamedTuple):
 
 
 class CellFailed(Exception):
-    """The cell has no answer."""
+    """Raised if a cell has no answer."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -127,13 +127,13 @@ class CellRunner:
     ) -> None:
         self.evaluation_key = project, evaluation
         self.plan = plan
-        self.stops = stop_conditions(plan, len(rows) // ROW_BYTES)
+        self.stop_conditions = _stop_conditions(plan, len(rows) // ROW_BYTES)
         self._rows = rows
         self._key = key
         self._caller = caller
         self._find_workflow = find_workflow
         self._evaluators = evaluators
-        self._wants_events = any("events" in one.needs for one in evaluators)
+        self._wants_events = any("events" in evaluator.needs for evaluator in evaluators)
         self._context = context
         self._redact = redact
         self._now = now
@@ -142,44 +142,44 @@ class CellRunner:
         return self._row(cell)[ROW_BYTES // 2 :]
 
     def _row(self, cell: int) -> bytes:
-        at = cell_position(self.plan, cell).row * ROW_BYTES
-        return self._rows[at : at + ROW_BYTES]
+        start = cell_position(self.plan, cell).row * ROW_BYTES
+        return self._rows[start : start + ROW_BYTES]
 
     async def run(self, cell: int, content: bytes | None) -> NewResult:
         """Run a cell. Only cancellation and EvaluationAborted are raised."""
-        one = CellInfo(
+        info = CellInfo(
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
         )
-        variant = self.plan.variants[one.position.variant]
-        case = Case(id=format_cell_id(cell), row_id=one.row, variant=variant.name, repeat=one.position.repeat)
+        variant = self.plan.variants[info.position.variant]
+        case = Case(id=format_cell_id(cell), row_id=info.row, variant=variant.name, repeat=info.position.repeat)
         calls = CellCalls()
         error: Mapping[str, Any] | None = None
         scores: list[NewScore] = []
         try:
-            case = await self._case(case, variant, content, calls)
+            case = await self._make_case(case, variant, content, calls)
             error = calls.error
             if error is None:
                 scores = await self._score(case)
-        except CellFailed as failed:
-            error = failed.error
-        except (RequestError, BadStream) as failed:
-            error = {"code": failed.code, "message": failed.message}
-        return self._result(one, case, calls, error, scores)
+        except CellFailed as failure:
+            error = failure.error
+        except (RequestError, BadStream) as failure:
+            error = {"code": failure.code, "message": failure.message}
+        return self._make_result(info, case, calls, error, scores)
 
     def failed_result(self, cell: int, code: str, message: str) -> NewResult:
-        one = CellInfo(
+        info = CellInfo(
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
         )
-        case = Case(id=format_cell_id(cell), row_id=one.row, variant=self.plan.variants[one.position.variant].name)
-        return self._result(one, case, CellCalls(), {"code": code, "message": message}, [])
+        case = Case(id=format_cell_id(cell), row_id=info.row, variant=self.plan.variants[info.position.variant].name)
+        return self._make_result(info, case, CellCalls(), {"code": code, "message": message}, [])
 
-    async def _case(self, case: Case, variant: PlannedVariant, content: bytes | None, calls: CellCalls) -> Case:
+    async def _make_case(self, case: Case, variant: PlannedVariant, content: bytes | None, calls: CellCalls) -> Case:
         if content is None:
             raise CellFailed("row_gone", "The row's content is not in the test set any more.")
         cell_input = read_cell_input(msgspec.json.decode(content), variant)
         flags = Flags(variant.is_chat, variant.is_chat_source)
         if variant.workflow is None:
-            turns: Sequence[Turn] = [_recorded_turn(cell_input, variant)]
+            turns: Sequence[Turn] = [_make_recorded_turn(cell_input, variant)]
             history = cell_input.history
         else:
             turns, history = await self._call_variant(case, cell_input, variant, calls)
@@ -202,8 +202,8 @@ class CellRunner:
     async def _call_variant(
         self, case: Case, cell_input: CellInput, variant: PlannedVariant, calls: CellCalls
     ) -> tuple[Sequence[Turn], tuple[Message, ...]]:
-        if variant.is_chat and (lack := missing_messages(cell_input, variant.map)) is not None:
-            raise CellFailed("no_messages", f"The row has nothing to say: {lack}. Fill it in, or leave the row out.")
+        if variant.is_chat and (missing := missing_messages(cell_input, variant.map)) is not None:
+            raise CellFailed("no_messages", f"The row has nothing to say: {missing}. Fill it in, or leave the row out.")
         workflow = self._find_workflow(variant.workflow or "")
 
         async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
@@ -211,7 +211,7 @@ class CellRunner:
 
         if cell_input.script is None:
             reply = await answer(cell_input.history)
-            return [_answered_turn(reply, cell_input.history, is_chat=variant.is_chat)], cell_input.history
+            return [_make_answered_turn(reply, cell_input.history, is_chat=variant.is_chat)], cell_input.history
 
         async def play_user(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
             simulated = PlannedVariant(name=name, workflow=name, is_chat=True)
@@ -244,43 +244,43 @@ class CellRunner:
         )
         origin = Origin(project=project, key=self._key, protocol="evaluation", background=True, variant=variant.variant)
         result = await self._caller.call(workflow, call, origin)
-        calls.add(result, keeps_events=self._wants_events)
+        calls.add(result, keep_events=self._wants_events)
         return result.answer
 
     async def _score(self, case: Case) -> list[NewScore]:
         scores: dict[tuple[int, str], NewScore] = {}
-        for index, one in enumerate(self._evaluators):
-            for record in await self._run_evaluator(one, case):
+        for index, evaluator in enumerate(self._evaluators):
+            for record in await self._run_evaluator(evaluator, case):
                 scores.setdefault((index, record.evaluator), make_score(index, record))
         return list(scores.values())
 
-    async def _run_evaluator(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
-        seconds = self.plan.limits.timeout * SCORING_TIMEOUT_FACTOR
+    async def _run_evaluator(self, evaluator: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
+        limit = self.plan.limits.timeout * SCORING_TIMEOUT_FACTOR
         try:
-            async with asyncio.timeout(seconds):
-                return await one.score(case)
+            async with asyncio.timeout(limit):
+                return await evaluator.score(case)
         except TimeoutError:
             return [
-                error_score(one.name, f"evaluator_timeout: it took longer than {seconds:g} seconds", seconds=seconds)
+                error_score(evaluator.name, f"evaluator_timeout: it took longer than {limit:g} seconds", seconds=limit)
             ]
 
-    def _result(
-        self, one: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
+    def _make_result(
+        self, info: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
     ) -> NewResult:
-        workflow = self.plan.variants[one.position.variant].workflow
+        workflow = self.plan.variants[info.position.variant].workflow
         redactor = None if self._redact is None else self._redact(self.evaluation_key[0], workflow)
-        return make_result(one, case, calls, error, scores, redactor=redactor, ended_at=self._now())
+        return make_result(info, case, calls, error, scores, redactor=redactor, ended_at=self._now())
 
 
-def stop_conditions(plan: Plan, rows: int) -> StopConditions:
-    """When an evaluation of this many rows stops early."""
+def _stop_conditions(plan: Plan, rows: int) -> StopConditions:
+    """Return the conditions under which an evaluation of this many rows stops early."""
     total, limits = rows * len(plan.variants) * plan.repeats, plan.limits
-    most_failed = int(limits.max_errors * total) if limits.max_errors < 1 else None
-    return StopConditions(max_failed=most_failed, max_cost=limits.max_cost)
+    max_failed = int(limits.max_errors * total) if limits.max_errors < 1 else None
+    return StopConditions(max_failed=max_failed, max_cost=limits.max_cost)
 
 
-def _recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
-    """The turn of an answer that the row already holds."""
+def _make_recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
+    """Make the turn of an answer that the row already holds."""
     value = cell_input.row.get(variant.column or "", UNSET)
     if value is UNSET:
         raise CellFailed("no_answer", f"The row has nothing in the column {variant.column!r}.")
@@ -288,7 +288,7 @@ def _recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
     return make_turn(reply, is_chat=variant.is_chat, user=last_user_message(cell_input.history))
 
 
-def _answered_turn(answer: WorkflowAnswer, history: Sequence[Message], *, is_chat: bool) -> Turn:
+def _make_answered_turn(answer: WorkflowAnswer, history: Sequence[Message], *, is_chat: bool) -> Turn:
     reply = Reply(
         run_id="",
         messages=answer.messages,

@@ -42,7 +42,7 @@ class LocalRunner:
         return await self._runner.database.read(evaluations.get_evaluation, self._project, self._evaluation.id)
 
     async def cancel(self) -> None:
-        """Stop; recorded results stay."""
+        """Cancel the evaluation; results that were recorded stay."""
         await self._runner.database.write(
             evaluations.cancel_evaluation, self._project, self._evaluation.id, self._runner.now()
         )
@@ -50,12 +50,12 @@ class LocalRunner:
 
     def _start_slices(self) -> None:
         while self._pending and not self._is_stopped:
-            room = self._concurrency - sum(run.slice.width for run in self._tasks.values())
-            width = min(-(-self._concurrency // SLICES_PER_WORKFLOW), room)
+            free_width = self._concurrency - sum(run.slice.width for run in self._tasks.values())
+            width = min(-(-self._concurrency // SLICES_PER_WORKFLOW), free_width)
             if width <= 0:
                 return
-            one = msgspec.structs.replace(self._pending.popleft(), width=width)
-            run = self._runner.run(one, on_stopped=lambda _: self._stop())
+            slice_ = msgspec.structs.replace(self._pending.popleft(), width=width)
+            run = self._runner.run(slice_, on_stopped=lambda _: self._stop())
             task = asyncio.get_running_loop().create_task(run.work())
             self._tasks[task] = run
             task.add_done_callback(self._on_done)
@@ -66,8 +66,8 @@ class LocalRunner:
             task.exception()  # The error was logged; the cells have no result.
 
     async def _check_stopped(self) -> None:
-        of = {(self._project, self._evaluation.id)}
-        if not self._is_stopped and await self._runner.database.read(evaluation_slices.find_stopped, of):
+        evaluation_keys = {(self._project, self._evaluation.id)}
+        if not self._is_stopped and await self._runner.database.read(evaluation_slices.find_stopped, evaluation_keys):
             self._stop()
 
     def _stop(self) -> None:
@@ -76,10 +76,10 @@ class LocalRunner:
             run.stop()
 
     async def _finish(self) -> None:
-        """Return the slices that were not started."""
+        """Stop, wait for the running slices, and release those that were not started."""
         self._stop()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
         database, process = self._runner.database, self._runner.process
-        for one in self._pending:
-            await database.write(evaluation_slices.release_slice, process, one, self._runner.now())
+        for slice_ in self._pending:
+            await database.write(evaluation_slices.release_slice, process, slice_, self._runner.now())

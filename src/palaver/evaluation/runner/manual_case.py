@@ -85,14 +85,14 @@ def reply_from_output(output: Any, *, is_chat: bool, history: Sequence[Message] 
     grammar = Grammar("", history=history)
     try:
         events = [*grammar.start(RunStarted())]
-        for one in items:
-            events += grammar.feed(one)
+        for item in items:
+            events += grammar.feed(item)
         events += grammar.end(RunFinished(value=replies.value()))
         return fold(events)
     except BadStream:  # A stream would break, for example on a repeated id, but the output can still be scored.
-        messages = tuple(message for one in items if (message := _to_message(one)) is not None)
-        is_open = any(call.result is UNSET for call in read_tool_calls(messages))
-        return Reply(run_id="", messages=messages, finish="tool-calls" if is_open else "stop", value=replies.value())
+        messages = tuple(message for item in items if (message := _to_message(item)) is not None)
+        is_calling = any(call.result is UNSET for call in read_tool_calls(messages))
+        return Reply(run_id="", messages=messages, finish="tool-calls" if is_calling else "stop", value=replies.value())
 
 
 def read_user_message(value: Any, *, pointer: str) -> Message:
@@ -111,10 +111,10 @@ def _make_turns(
 ) -> Sequence[Turn]:
     messages = list(history)
     turns: list[Turn] = []
-    for index, one in enumerate(manual_turns):
-        user = None if one.user is None else read_user_message(one.user, pointer=f"{pointer}/{index}/user")
+    for index, turn in enumerate(manual_turns):
+        user = None if turn.user is None else read_user_message(turn.user, pointer=f"{pointer}/{index}/user")
         messages += [] if user is None else [user]
-        turns.append(_make_turn(one, flags, messages, user, one.expect, f"{pointer}/{index}/output"))
+        turns.append(_make_turn(turn, flags, messages, user, turn.expect, f"{pointer}/{index}/output"))
         messages += turns[-1].messages
     return turns
 
@@ -145,8 +145,8 @@ def _decode_case(document: Any, pointer: str) -> TriedCase:
     try:
         return msgspec.convert(cast("Mapping[str, Any]", document), TriedCase)
     except msgspec.ValidationError as error:
-        described = validation_error(str(error))
-        raise InvalidValue(f"{pointer}{described.message}", pointer=f"{pointer}{described.pointer or ''}") from None
+        case_error = validation_error(str(error))
+        raise InvalidValue(f"{pointer}{case_error.message}", pointer=f"{pointer}{case_error.pointer or ''}") from None
 
 
 def _read_history(value: Any, pointer: str) -> list[Message]:

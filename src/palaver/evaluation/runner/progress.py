@@ -7,7 +7,7 @@ import msgspec
 from palaver.storage.evaluations.repository import Evaluation
 
 RecentCells = tuple[int, datetime, datetime]
-"""Of the cells recorded last: their number, and when the first and the last of them ended."""
+"""The number of cells recorded last, and when the first and the last of them ended."""
 
 
 class EvaluationProgress(msgspec.Struct, frozen=True):
@@ -18,12 +18,12 @@ class EvaluationProgress(msgspec.Struct, frozen=True):
     eta_seconds: float | None = None
 
 
-def estimate_progress(evaluation: Evaluation, last: RecentCells | None, now: datetime) -> EvaluationProgress:
-    """Estimate by the last cells. Idle time counts, so that a stall is visible."""
-    if evaluation.ended_at is not None or last is None or last[0] < 2:
+def estimate_progress(evaluation: Evaluation, recent: RecentCells | None, now: datetime) -> EvaluationProgress:
+    """Estimate speed and remaining time from the last cells. Idle time counts, so that a stall is visible."""
+    if evaluation.ended_at is not None or recent is None or recent[0] < 2:
         return EvaluationProgress()
-    count, first, end = last
-    seconds = (max(now, end) - first).total_seconds()
+    count, first_end, last_end = recent
+    seconds = (max(now, last_end) - first_end).total_seconds()
     if seconds <= 0:
         return EvaluationProgress()
     rate = count / seconds

@@ -1,7 +1,7 @@
 """A rate limit for the calls of an evaluation, shared by all processes.
 
-The evaluation's row stores until when calls are assigned. A process reserves the calls of the next half second and
-makes each when it is due. Reserved calls that are missed are lost: making them later would exceed the rate.
+The evaluation's database row stores the time until which calls are reserved. A process reserves the calls of the next
+half second and makes each when it is due. Missed calls are lost: making them later would exceed the rate.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from palaver.evaluation.plan.request import Rate
 from palaver.storage.database import Database
 from palaver.storage.evaluations import slices
 
-_MAX_BATCH, _BATCH_SECONDS = 50, 0.5
-"""Calls reserved at once, and the seconds that they should last."""
+_MAX_BATCH_SIZE, _BATCH_SECONDS = 50, 0.5
+"""Maximum number of calls reserved at once, and the seconds that they should last."""
 _MAX_LATE_S = 0.05
-"""How late a call may be, in addition to one interval."""
+"""Maximum lateness of a call, in addition to one interval."""
 
 
 class RateLimiter:
@@ -25,12 +25,12 @@ class RateLimiter:
         self, database: Database, project: str, evaluation: str, rate: Rate, now: Callable[[], datetime]
     ) -> None:
         self._database = database
-        self._of = project, evaluation
+        self._key = project, evaluation
         self._interval = rate.seconds / rate.calls
-        self._count = max(1, min(_MAX_BATCH, int(_BATCH_SECONDS / self._interval)))
+        self._count = max(1, min(_MAX_BATCH_SIZE, int(_BATCH_SECONDS / self._interval)))
         self._max_delay = timedelta(seconds=self._interval + _MAX_LATE_S)
         self._now = now
-        self._reserved: list[datetime] = []  # The next one last.
+        self._reserved: list[datetime] = []  # In descending order.
         self._lock = asyncio.Lock()
 
     async def wait(self) -> None:
@@ -45,7 +45,7 @@ class RateLimiter:
             await asyncio.sleep(seconds)
 
     async def _reserve(self) -> None:
-        first = await self._database.write(slices.reserve_calls, *self._of, self._interval, self._count, self._now())
+        first = await self._database.write(slices.reserve_calls, *self._key, self._interval, self._count, self._now())
         first = first or self._now()  # The evaluation is gone; the worker will notice.
         step = timedelta(seconds=self._interval)
         self._reserved = [first + number * step for number in reversed(range(self._count))]

@@ -25,7 +25,7 @@ from palaver.storage.evaluations.slices import Slice
 log = logging.getLogger("palaver.evaluation")
 
 BATCH_DELAY_S = 0.05
-"""Half of the tenth of a second; the other half is for the write."""
+"""Seconds before a batch is written: half of the maximum delay, which leaves the other half for the write."""
 RETRY_INTERVAL_S = 1.0
 
 
@@ -36,8 +36,8 @@ class ResultWriter:
         self,
         database: Database,
         process: str,
-        one: Slice,
-        stops: StopConditions,
+        slice_: Slice,
+        stop_conditions: StopConditions,
         *,
         now: Callable[[], datetime],
         on_recorded: Callable[[RecordOutcome], None],
@@ -45,12 +45,12 @@ class ResultWriter:
     ) -> None:
         self._database = database
         self._process = process
-        self._slice = one
-        self._stops = stops
+        self._slice = slice_
+        self._stop_conditions = stop_conditions
         self._now = now
         self._on_recorded = on_recorded
         self._delay = delay
-        self._is_patient = True
+        self._retries_writes = True
         self._pending: list[NewResult] = []
         self._write_task: asyncio.Task[None] | None = None
 
@@ -59,9 +59,9 @@ class ResultWriter:
         if self._write_task is None:
             self._write_task = asyncio.get_running_loop().create_task(self._write_pending())
 
-    async def flush(self, *, patient: bool = True) -> None:
-        """Wait until all results are stored. Without `patient`, give up if the database is unavailable."""
-        self._delay, self._is_patient = 0, patient
+    async def flush(self, *, retry: bool = True) -> None:
+        """Wait until all results are stored. Without `retry`, give up if the database is unavailable."""
+        self._delay, self._retries_writes = 0, retry
         while self._write_task is not None:
             await asyncio.wait([self._write_task])
 
@@ -73,25 +73,25 @@ class ResultWriter:
         try:
             while self._pending:
                 await asyncio.sleep(self._delay)
-                some, self._pending = self._pending, []
-                if some and not await self._write(some):
-                    if not self._is_patient:
+                batch, self._pending = self._pending, []
+                if batch and not await self._write(batch):
+                    if not self._retries_writes:
                         return
-                    self._pending = some + self._pending
+                    self._pending = batch + self._pending
                     await asyncio.sleep(RETRY_INTERVAL_S)
         finally:
             self._write_task = None
 
-    async def _write(self, some: list[NewResult]) -> bool:
+    async def _write(self, batch: list[NewResult]) -> bool:
         """Store results; False if the database is unavailable."""
         try:
-            recorded = await self._database.write(
-                results.record_results, self._process, self._slice, some, self._stops, self._now()
+            outcome = await self._database.write(
+                results.record_results, self._process, self._slice, batch, self._stop_conditions, self._now()
             )
         except PalaverError as error:
             log.warning("Results cannot be recorded, which is tried again: %s", error.message)
             return False
-        self._on_recorded(recorded)
+        self._on_recorded(outcome)
         return True
 
 
@@ -100,7 +100,7 @@ _MAX_SEARCH_LENGTH = 10_000
 
 
 class CaseRedactor(Protocol):
-    """Removes what must not be stored."""
+    """Removes data that must not be stored."""
 
     def redact_mapping(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]: ...
 
@@ -132,7 +132,7 @@ def make_result_body(case: Case) -> ResultBody:
 
 
 def redact_case(case: Case, redactor: CaseRedactor) -> Case:
-    """Redact a case after it was scored. The input comes first."""
+    """Redact a scored case. Inputs go first: values removed from them are also removed from the outputs."""
     return msgspec.structs.replace(
         case,
         inputs=dict(redactor.redact_mapping(case.inputs)),
@@ -147,8 +147,8 @@ def redact_case(case: Case, redactor: CaseRedactor) -> Case:
 
 
 def redact_text(text: str, redactor: CaseRedactor) -> str:
-    clean = redactor.redact_value(text, "outputs") if text else text
-    return clean if isinstance(clean, str) else ""
+    redacted = redactor.redact_value(text, "outputs") if text else text
+    return redacted if isinstance(redacted, str) else ""
 
 
 def _redact_turn(turn: Turn, redactor: CaseRedactor) -> Turn:
@@ -211,18 +211,18 @@ class CellCalls:
         self.error: Mapping[str, Any] | None = None
         self.events: list[Any] = []
 
-    def add(self, result: CallResult, *, keeps_events: bool) -> None:
-        """Add a call. Results link to the first one."""
+    def add(self, result: CallResult, *, keep_events: bool) -> None:
+        """Add the result of a call. The cell links to the run and trace of the first call."""
         self.run = self.run or result.run
         self.trace_id = self.trace_id or result.trace_id
         self.attempts += result.attempts - 1
         self.error = None if result.answer.error is None else describe_error(result.answer.error)
-        if keeps_events:
+        if keep_events:
             self.events += result.answer.events
 
 
 def make_result(
-    one: CellInfo,
+    info: CellInfo,
     case: Case,
     calls: CellCalls,
     error: Mapping[str, Any] | None,
@@ -231,16 +231,16 @@ def make_result(
     redactor: CaseRedactor | None,
     ended_at: datetime,
 ) -> NewResult:
-    """The result of a cell for storage, redacted after scoring."""
+    """Make the result of a cell for storage; it is redacted here, after scoring."""
     if redactor is not None:
         case = redact_case(case, redactor)
         scores = [_redact_score(score, redactor) for score in scores]
-    stored = make_result_body(case)
+    result_body = make_result_body(case)
     return NewResult(
-        cell=one.cell,
-        row=one.row,
-        variant=one.position.variant,
-        repeat=one.position.repeat,
+        cell=info.cell,
+        row=info.row,
+        variant=info.position.variant,
+        repeat=info.position.repeat,
         status="done" if error is None else "failed",
         error=error,
         latency=case.latency if calls.run is not None else None,
@@ -251,18 +251,18 @@ def make_result(
         attempts=calls.attempts,
         trace_id=calls.trace_id,
         run=calls.run,
-        started_at=one.started_at,
-        ended_at=max(ended_at, one.started_at),
-        preview_in=stored.preview_in,
-        preview_out=stored.preview_out,
-        words=stored.search_text,
-        body=stored.body,
+        started_at=info.started_at,
+        ended_at=max(ended_at, info.started_at),
+        preview_in=result_body.preview_in,
+        preview_out=result_body.preview_out,
+        words=result_body.search_text,
+        body=result_body.body,
         scores=scores,
     )
 
 
 def make_score(index: int, record: ScoreRecord) -> NewScore:
-    """The score with the evaluator's index in the plan."""
+    """Make a score for storage. `index` is the evaluator's index in the plan."""
     return NewScore(
         evaluator=index,
         name=record.evaluator,
@@ -279,7 +279,7 @@ def make_score(index: int, record: ScoreRecord) -> NewScore:
 
 
 def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:
-    """Reasons and details may quote the conversation."""
+    """Redact the texts of a score: reasons and details may quote the conversation."""
     return msgspec.structs.replace(
         score,
         label=None if score.label is None else redact_text(score.label, redactor),

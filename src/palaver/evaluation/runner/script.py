@@ -1,4 +1,4 @@
-"""Play a conversation script turn by turn, with canned tool results and simulated users (contract A5).
+"""Play a conversation script turn by turn, with canned tool results and simulated users.
 
 The caller provides the functions that call workflows. Calls of client-side tools are answered with the script's canned
 results.
@@ -27,7 +27,7 @@ FIRST_PROMPT: Final = "(The conversation begins. Write your first message.)"
 
 
 def simulated_user_messages(simulate: Simulate, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The conversation from the user's point of view: roles are swapped.
+    """Return the conversation from the user's point of view: roles are swapped.
 
     Instructions, tools and data of the assistant are left out.
     """
@@ -56,7 +56,7 @@ def _simulated_user_prompt(simulate: Simulate) -> str:
 
 
 MAX_TOOL_ROUNDS: Final = 8
-"""How often the tool calls of one turn are answered."""
+"""Maximum number of times that the tool calls of one turn are answered."""
 
 
 CallWorkflow = Callable[[tuple[Message, ...]], Awaitable[WorkflowAnswer]]
@@ -94,7 +94,7 @@ async def play_script(
         turns=tuple(player.turns),
         messages=tuple(player.messages),
         events=tuple(player.events),
-        error=player.failed,
+        error=player.error,
         user_usage=_sum_usage(player.user_usages),
     )
 
@@ -123,7 +123,7 @@ class _ScriptPlayer:
         self.turns: list[Turn] = []
         self.events: list[Event] = []
         self.user_usages: list[Usage | None] = []
-        self.failed: Any = None
+        self.error: Any = None
         self.is_over = False
 
     async def play(self, turn: ScriptTurn) -> None:
@@ -141,9 +141,9 @@ class _ScriptPlayer:
     async def _send(self, user: Message, turn: ScriptTurn, expect: dict[str, Any]) -> None:
         """Send a user message and collect the answer, with canned tool results in between."""
         self.messages.append(user)
-        first = len(self.messages)
+        first_index = len(self.messages)
         answers = [await self._call()]
-        while len(answers) <= MAX_TOOL_ROUNDS and self.failed is None:
+        while len(answers) <= MAX_TOOL_ROUNDS and self.error is None:
             results = self._canned_results(answers[-1].messages, turn)
             if not results:
                 break
@@ -151,9 +151,9 @@ class _ScriptPlayer:
             answers.append(await self._call())
         reply = Reply(
             run_id="",
-            messages=tuple(self.messages[first:]),
+            messages=tuple(self.messages[first_index:]),
             value=answers[-1].value,
-            usage=_sum_usage(one.usage for one in answers),
+            usage=_sum_usage(answer.usage for answer in answers),
             finish=answers[-1].finish,
         )
         self.turns.append(
@@ -161,7 +161,7 @@ class _ScriptPlayer:
                 reply,
                 is_chat=self.is_chat,
                 user=user,
-                latency=sum(one.latency for one in answers),
+                latency=sum(answer.latency for answer in answers),
                 first_output=answers[0].first_output,
                 expect=expect or None,
             )
@@ -172,11 +172,11 @@ class _ScriptPlayer:
         answer = await self.answer(tuple(self.messages))
         self.messages += answer.messages
         self.events += answer.events
-        self.failed = answer.error
+        self.error = answer.error
         return answer
 
     def _canned_results(self, messages: Sequence[Message], turn: ScriptTurn) -> list[Message]:
-        """Canned results for all open calls; empty unless there is one for each."""
+        """Return canned results for all open calls; empty unless there is one for each."""
         open_calls = [call for call in read_tool_calls(messages) if call.result is UNSET]
         outputs = [find_canned_result(self.script, turn, call.name, call.arguments) for call in open_calls]
         if any(output is UNSET for output in outputs):
@@ -186,14 +186,14 @@ class _ScriptPlayer:
     async def _check_over(self) -> None:
         """End the script after a failed call, or after a failed turn if `stop` is "on-failure". Keep the verdict."""
         turn = self.turns[-1]
-        if self.failed is not None:
+        if self.error is not None:
             self.is_over = True
         elif self.script.stop == "on-failure" and turn.expect:
             with track_spending() as spending:
                 results = await check_turn(turn.expect, turn, self.context)
-            decided = [check for check in results if check.error is None]
-            self.is_over = not all(check.passed for check in decided)
-            for check in decided:
+            checks = [check for check in results if check.error is None]
+            self.is_over = not all(check.passed for check in checks)
+            for check in checks:
                 if check.name == "judge":
                     verdict = TurnVerdict(check.passed, check.reason, spending.usage, spending.cost)
                     self.turns[-1] = msgspec.structs.replace(turn, verdict=verdict)
@@ -207,7 +207,7 @@ class _ScriptPlayer:
             reply = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.messages))
             self.user_usages.append(reply.usage)
             if reply.error is not None:
-                self.failed, self.is_over = reply.error, True
+                self.error, self.is_over = reply.error, True
                 break
             text = "".join(message.text for message in reply.messages if message.role == "assistant")
             if not text.strip() or ends_conversation(text):

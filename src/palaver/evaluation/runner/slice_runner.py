@@ -61,35 +61,35 @@ class SliceRunner:
         self._cell_runners: dict[tuple[str, str], tuple[CellRunner, int]] = {}
         self._lock = asyncio.Lock()
 
-    def run(self, one: Slice, *, on_stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
+    def run(self, slice_: Slice, *, on_stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
         """Prepare a slice. `on_stopped` is called when its evaluation must stop."""
-        return SliceRun(self, one, on_stopped)
+        return SliceRun(self, slice_, on_stopped)
 
-    async def acquire_cells(self, of: tuple[str, str]) -> CellRunner:
-        """The cell runner of an evaluation, created with its first slice and cached while in use."""
+    async def acquire_cells(self, evaluation_key: tuple[str, str]) -> CellRunner:
+        """Return the cell runner of an evaluation, created with its first slice and cached while in use."""
         async with self._lock:
-            cached = self._cell_runners.get(of)
+            cached = self._cell_runners.get(evaluation_key)
             if cached is None:
                 self.drop_unused()
-            cells, users = (await self._load(of), 0) if cached is None else cached
-            self._cell_runners[of] = cells, users + 1
+            cells, users = (await self._load(evaluation_key), 0) if cached is None else cached
+            self._cell_runners[evaluation_key] = cells, users + 1
             return cells
 
-    def release_cells(self, of: tuple[str, str]) -> None:
-        cells, users = self._cell_runners[of]
-        self._cell_runners[of] = cells, users - 1
+    def release_cells(self, evaluation_key: tuple[str, str]) -> None:
+        cells, users = self._cell_runners[evaluation_key]
+        self._cell_runners[evaluation_key] = cells, users - 1
 
     def drop_unused(self) -> None:
-        self._cell_runners = {of: (cells, users) for of, (cells, users) in self._cell_runners.items() if users}
+        self._cell_runners = {key: (cells, users) for key, (cells, users) in self._cell_runners.items() if users}
 
-    async def _load(self, of: tuple[str, str]) -> CellRunner:
-        planned = await self.database.read(evaluations.get_planned, *of)
+    async def _load(self, evaluation_key: tuple[str, str]) -> CellRunner:
+        planned = await self.database.read(evaluations.get_planned, *evaluation_key)
         plan = msgspec.convert(planned.plan, Plan)
         rate, limits = plan.limits.rate, plan.limits
-        context = self._context.for_project(of[0], planned.evaluation.key)
-        throttle = None if rate is None else RateLimiter(self.database, *of, rate, self.now).wait
+        context = self._context.for_project(evaluation_key[0], planned.evaluation.key)
+        throttle = None if rate is None else RateLimiter(self.database, *evaluation_key, rate, self.now).wait
         return CellRunner(
-            *of,
+            *evaluation_key,
             plan,
             planned.rows,
             key=planned.evaluation.key,
@@ -97,7 +97,7 @@ class SliceRunner:
                 self.engine, timeout=limits.timeout, retries=limits.retries, throttle=throttle, prices=self._prices
             ),
             find_workflow=self._find_workflow,
-            evaluators=[self._bind(one, context) for one in plan.evaluators],
+            evaluators=[self._bind(planned_evaluator, context) for planned_evaluator in plan.evaluators],
             context=context,
             redact=self._redact,
             now=self.now,
@@ -111,10 +111,10 @@ class SliceRunner:
 
 
 class SliceRun:
-    """One slice that this process has taken, from start to release."""
+    """One slice that this process has claimed, from start to release."""
 
-    def __init__(self, owner: SliceRunner, one: Slice, on_stopped: Callable[[tuple[str, str]], None]) -> None:
-        self.slice = one
+    def __init__(self, owner: SliceRunner, slice_: Slice, on_stopped: Callable[[tuple[str, str]], None]) -> None:
+        self.slice = slice_
         self._owner = owner
         self._on_stopped = on_stopped
         self._workers: list[asyncio.Task[None]] = []
@@ -135,9 +135,9 @@ class SliceRun:
         """Run the remaining cells, then release the slice. Raises nothing."""
         is_complete = is_broken = False
         try:
-            is_complete = await self._run_job()
+            is_complete = await self._run_remaining()
         except NotFound:
-            self._is_lost = True  # Deleted.
+            self._is_lost = True  # The evaluation was deleted.
         except PalaverError as error:
             log.warning("A slice of %s cannot be run, which is tried again: %s", self.slice.evaluation, error.message)
             is_broken = True
@@ -148,9 +148,9 @@ class SliceRun:
         if self._workers:
             await asyncio.wait(self._workers)
         if is_broken:
-            await asyncio.wait([self._abort], timeout=RETRY_INTERVAL_S)  # Leave it to other processes for a moment.
+            await asyncio.wait([self._abort], timeout=RETRY_INTERVAL_S)  # Let another process claim it.
 
-    async def _run_job(self) -> bool:
+    async def _run_remaining(self) -> bool:
         runner = await self._owner.acquire_cells(self.slice.evaluation_key)
         try:
             return await self._run(runner)
@@ -159,19 +159,19 @@ class SliceRun:
 
     async def _run(self, runner: CellRunner) -> bool:
         """Run the cells; True if all were stored."""
-        owner, one = self._owner, self.slice
-        cells = slice_cells(runner.plan, one)
-        recorded = await owner.database.read(results.find_recorded_cells, *one.evaluation_key, cells)
+        owner, slice_ = self._owner, self.slice
+        cells = slice_cells(runner.plan, slice_)
+        recorded = await owner.database.read(results.find_recorded_cells, *slice_.evaluation_key, cells)
         remaining = [cell for cell in cells if cell not in recorded]
         writer = ResultWriter(
-            owner.database, owner.process, one, runner.stops, now=owner.now, on_recorded=self._on_recorded
+            owner.database, owner.process, slice_, runner.stop_conditions, now=owner.now, on_recorded=self._on_recorded
         )
-        if remaining and one.attempts >= FAIL_AFTER_DEATHS:
+        if remaining and slice_.attempts >= FAIL_AFTER_DEATHS:
             message = "Every process that ran this cell died with it."
             writer.add(runner.failed_result(remaining.pop(0), "process_died", message))
         hashes = [runner.row_hash(cell) for cell in remaining]
-        contents = await owner.database.read(testset_rows.read_contents, one.project, runner.plan.testset.id, hashes)
-        width = 1 if one.attempts >= SERIAL_AFTER_DEATHS else one.width
+        contents = await owner.database.read(testset_rows.read_contents, slice_.project, runner.plan.testset.id, hashes)
+        width = 1 if slice_.attempts >= SERIAL_AFTER_DEATHS else slice_.width
         pending = iter(remaining)
         for _ in range(0 if self._is_stopped else min(width, len(remaining))):
             work = self._run_cells(runner, pending, contents, writer)
@@ -180,7 +180,7 @@ class SliceRun:
         await asyncio.wait([workers_done, self._abort], return_when=asyncio.FIRST_COMPLETED)
         if self._is_lost:
             writer.discard()
-        await writer.flush(patient=not self._abort.done())
+        await writer.flush(retry=not self._abort.done())
         return workers_done.done() and not self._is_stopped and not any(workers_done.result())
 
     async def _run_cells(
@@ -195,7 +195,7 @@ class SliceRun:
             except EvaluationAborted:
                 self.stop(immediately=True)
                 return
-            except Exception:  # A bug of ours; other cells continue.
+            except Exception:  # A bug in Palaver; other cells continue.
                 log.exception("The cell %d of %s could not be run", cell, self.slice.evaluation)
                 result = runner.failed_result(cell, "internal", "Something broke: the log says what.")
             writer.add(result)
@@ -211,11 +211,11 @@ class SliceRun:
         owner = self._owner
         while not self._is_lost:
             try:
-                change = slices.end_slice if is_complete else slices.release_slice
-                await owner.database.write(change, owner.process, self.slice, owner.now())
+                end_or_release = slices.end_slice if is_complete else slices.release_slice
+                await owner.database.write(end_or_release, owner.process, self.slice, owner.now())
             except PalaverError as error:
                 if self._abort.done():
-                    return  # The process that notices our death will release it.
+                    return  # Another process will release it when it finds this one dead.
                 log.warning("A slice cannot be let go of, which is tried again: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:

@@ -1,4 +1,4 @@
-"""The evaluation worker of a process: takes waiting slices, and returns unfinished ones when it stops.
+"""The evaluation worker of a process: claims waiting slices, and releases unfinished ones when it stops.
 
 All state is in the database: a slice runs only cells that have no result yet, whichever process had it before.
 """
@@ -25,7 +25,7 @@ POLL_INTERVAL_S, BUSY_POLL_INTERVAL_S, RUNNING_POLL_INTERVAL_S = 1.0, 0.2, 0.25
 
 
 class EvaluationWorker:
-    """One per process."""
+    """Claims waiting slices and runs them. One per process."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class EvaluationWorker:
         self._database = database
         self._process = process
         self._names = names
-        self._make_runner = make_runner  # Imported with the first slice: most servers never have one.
+        self._make_runner = make_runner  # Called for the first slice: most servers never have one.
         self._runner: SliceRunner | None = None
         self._max_cells = max_cells
         self._now = now
@@ -72,27 +72,27 @@ class EvaluationWorker:
         if self._tasks:
             self._poller.wake()
 
-    async def release_slices_of(self, dead: Sequence[str]) -> None:
-        if not dead and not await self._database.read(slices.has_lost_slices):
+    async def release_slices_of(self, dead_processes: Sequence[str]) -> None:
+        if not dead_processes and not await self._database.read(slices.has_lost_slices):
             return
-        if count := await self._database.write(slices.requeue_lost_slices, dead, self._now()):
+        if count := await self._database.write(slices.requeue_lost_slices, dead_processes, self._now()):
             log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
             self.wake()
 
     async def stop(self) -> None:
-        """Cancel running calls and return all slices to the queue."""
+        """Cancel running calls and release all slices."""
         await self._poller.stop()
         self._stop_all()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
     async def _poll(self) -> float | None:
-        """Stop and take slices. Returns the seconds until the next poll."""
+        """Stop cancelled slices and claim one. Returns the seconds until the next poll."""
         await self._stop_cancelled()
-        waits = await self._take_slices()
+        has_waiting_slices = await self._claim_slices()
         if self._tasks:
             return RUNNING_POLL_INTERVAL_S
-        if waits:
+        if has_waiting_slices:
             return self._poll_interval if self._engine.is_draining else BUSY_POLL_INTERVAL_S
         if self._runner is not None:
             self._runner.drop_unused()
@@ -103,36 +103,36 @@ class EvaluationWorker:
             run.stop(immediately=True)
 
     async def _stop_cancelled(self) -> None:
-        """Stop slices of stopped evaluations; return all if the process is draining."""
+        """Stop slices of stopped evaluations, or all of them if the process is draining."""
         if self._engine.is_draining:
             self._stop_all()
         elif running := {run.slice.evaluation_key for run in self._tasks.values()}:
-            for of in await self._database.read(slices.find_stopped, running):
-                self._stop_evaluation(of)
+            for evaluation_key in await self._database.read(slices.find_stopped, running):
+                self._stop_evaluation(evaluation_key)
 
-    def _stop_evaluation(self, of: tuple[str, str]) -> None:
+    def _stop_evaluation(self, evaluation_key: tuple[str, str]) -> None:
         for run in self._tasks.values():
-            if run.slice.evaluation_key == of:
+            if run.slice.evaluation_key == evaluation_key:
                 run.stop()
 
-    async def _take_slices(self) -> bool:
-        """Take slices while there is room. True if any slice waits."""
+    async def _claim_slices(self) -> bool:
+        """Claim a slice if there is room for it. Return whether any slice was waiting."""
         if self._engine.is_draining:
             return False
-        free = self._max_cells - sum(run.slice.width for run in self._tasks.values())
+        slots = self._max_cells - sum(run.slice.width for run in self._tasks.values())
         if not await self._database.read(slices.has_waiting_slices):
             return False
-        if free > 0:
+        if slots > 0:
             runner = self._runner = self._runner or await asyncio.to_thread(self._make_runner)
             # One at a time, so that processes that poll at the same moment share them.
             names, now = self._names(), self._now()
-            for one in await self._database.write(slices.claim_slices, self._process, names, free, now, limit=1):
+            for slice_ in await self._database.write(slices.claim_slices, self._process, names, slots, now, limit=1):
                 self._poller.wake()
-                self._start_slice(runner, one)
+                self._start_slice(runner, slice_)
         return True
 
-    def _start_slice(self, runner: "SliceRunner", one: Slice) -> None:
-        run = runner.run(one, on_stopped=self._stop_evaluation)
+    def _start_slice(self, runner: "SliceRunner", slice_: Slice) -> None:
+        run = runner.run(slice_, on_stopped=self._stop_evaluation)
         task = asyncio.get_running_loop().create_task(run.work())
         self._tasks[task] = run
         task.add_done_callback(self._on_done)

@@ -1,4 +1,4 @@
-"""File formats of test sets: JSON Lines, JSON, CSV and Parquet, streamed in both directions (contract A3).
+"""File formats of test sets: JSON Lines, JSON, CSV and Parquet, streamed in both directions.
 
     base            format detection, reserved column names, interfaces and helpers that all formats share
     csv_file        CSV
@@ -10,7 +10,7 @@ Every format round-trips every JSON value. Each format has a reader and a writer
 - `Reader(limits)`: `feed(chunk)` and `end()` return rows; chunks may be cut anywhere.
 - `Writer(columns, meta)`: `begin()`, `rows(rows)` and `end()` return bytes.
 
-Nothing here knows a database. Parquet uses temporary files.
+Nothing here uses a database. Parquet uses temporary files.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,7 +62,7 @@ _WRITERS: dict[Format, Callable[[Sequence[str], Sequence[str]], RowWriter]] = {
 
 
 class FileRows:
-    """Iterates over the rows of a file, and has a report."""
+    """An iterator over the rows of a file. `report` is complete at its end."""
 
     def __init__(self, chunks: Iterable[bytes], reader: RowReader) -> None:
         self._rows = _iterate_rows(chunks, reader)
@@ -78,7 +78,7 @@ class FileRows:
 def open_reader(
     format: Format, *, types: CellTypes = "auto", delimiter: str | None = None, limits: TestsetLimits = DEFAULT_LIMITS
 ) -> RowReader:
-    """A reader for the format. `types` and `delimiter` apply to CSV."""
+    """Return a reader for the format. `types` and `delimiter` apply to CSV."""
     match format:
         case "jsonl":
             return JsonlReader(limits)
@@ -93,7 +93,7 @@ def open_reader(
 
 
 def open_writer(format: Format, columns: Sequence[str], *, meta: Sequence[str] = ()) -> RowWriter:
-    """A writer for the format. `columns` names all keys of all rows; `meta`, which metadata is written with them."""
+    """Return a writer for the format. `columns` names all keys of all rows; `meta`, the metadata to write with them."""
     return _WRITERS[format](columns, meta)
 
 
@@ -123,7 +123,7 @@ def write_file(
 
 
 def with_ids(rows: Iterable[Row]) -> Iterator[FileRow]:
-    """Rows with their ids as metadata. Pass `meta=[ID_COLUMN]` to the writer."""
+    """Yield rows with their ids as metadata. Pass `meta=[ID_COLUMN]` to the writer."""
     return (FileRow(row.data, {base.ID_COLUMN: row.id}) for row in rows)
 
 

@@ -26,7 +26,7 @@ def json_literal(text: str) -> str:
 
 
 def parse_json_literal(text: str) -> str | None:
-    """The string of a JSON literal that is the whole text; None otherwise."""
+    """Return the string if the whole text is a JSON string literal; None otherwise."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return None
     try:
@@ -73,7 +73,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "parquet": "application/vnd.apache.parquet",
 }
 
-_SUFFIXES: dict[str, Format] = {
+_FORMAT_BY_SUFFIX: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
@@ -82,7 +82,7 @@ _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_READ_TYPES: dict[str, Format] = {
+_FORMAT_BY_MEDIA_TYPE: dict[str, Format] = {
     **{media_type: name for name, media_type in MEDIA_TYPES.items()},
     "application/jsonl": "jsonl",
     "application/ndjson": "jsonl",
@@ -97,15 +97,15 @@ SAVE_AS_CSV = 'Spreadsheets are not read: save it as "CSV UTF-8" (in Excel: File
 
 
 def format_of(name: str) -> Format:
-    """The format of a file name or media type. Raises UnsupportedMediaType."""
+    """Return the format of a file name or media type. Raises UnsupportedMediaType."""
     normalized = name.partition(";")[0].strip().lower()
-    if match := _READ_TYPES.get(normalized):
-        return match
+    if found := _FORMAT_BY_MEDIA_TYPE.get(normalized):
+        return found
     suffix = PurePath(normalized).suffix
     if suffix in _SPREADSHEET_SUFFIXES or any(kind in normalized for kind in _SPREADSHEET_TYPES if "/" in normalized):
         raise UnsupportedMediaType(SAVE_AS_CSV)
-    if match := _SUFFIXES.get(suffix):
-        return match
+    if found := _FORMAT_BY_SUFFIX.get(suffix):
+        return found
     raise UnsupportedMediaType(
         f"{name[:80]!r} is no format of ours. Known: .jsonl, .json, .csv and .parquet, or their media types."
     )
@@ -118,11 +118,11 @@ class FileRow(msgspec.Struct, frozen=True, gc=False):
     data: dict[str, Any]
     meta: dict[str, Any] | None = None
     line: int = 0
-    """The line in which it begins, from 1; in Parquet, the row number."""
+    """The line in which the row begins, from 1; in Parquet, the row number."""
 
 
 class FileReport:
-    """What a reader knows besides the rows; complete after `end`."""
+    """Counts and properties of a file; complete after the reader's `end`."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -163,7 +163,7 @@ def decode_json(text: bytes, line: int) -> Any:
 
 
 def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits: TestsetLimits) -> FileRow:
-    """The row for a value of a file. `text` is its source."""
+    """Make the row for a value of a file. `text` is its source."""
     if type(value) is not dict:
         value = {"messages" if dialect_of(value) is not None else "value": value}
         report.wrapped += 1
@@ -186,7 +186,7 @@ def check_row(fields: dict[str, Any], text: bytes, line: int, limits: TestsetLim
 
 
 def check_depth(fields: dict[str, Any], line: int) -> None:
-    """Raise if a cell is nested deeper than JSON that we accept elsewhere."""
+    """Raise InvalidValue if a cell is nested deeper than JSON in requests may be."""
     level: list[Any] = list(fields.values())
     for _ in range(json.MAX_DEPTH):
         level = [inner for item in level for inner in _children(item)]
@@ -207,7 +207,7 @@ def _too_deep(line: int) -> InvalidValue:
 def _has_lone_surrogate(text: bytes) -> bool:
     lowered = text.lower()
     return any(
-        mark in lowered for mark in (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
+        escape in lowered for escape in (b"\\ud8", b"\\ud9", b"\\uda", b"\\udb", b"\\udc", b"\\udd", b"\\ude", b"\\udf")
     )
 
 
@@ -223,13 +223,13 @@ class RowLike(Protocol):
 
 class RowWriter(Protocol):
     def begin(self) -> bytes:
-        """Return what precedes the first row."""
+        """Return the bytes before the first row."""
         ...
 
     def rows(self, rows: Iterable[RowLike]) -> bytes: ...
 
     def end(self) -> Iterator[bytes]:
-        """Return what follows the last row."""
+        """Return the bytes after the last row."""
         ...
 
 
@@ -238,14 +238,14 @@ def object_encoder(
 ) -> Callable[[Iterable[RowLike]], Iterator[dict[str, Any]]]:
     """Return a function that turns rows into objects of a file: metadata first, then keys in column order."""
     order = {name: index for index, name in enumerate(columns)}
-    is_plain = not meta and all("__" not in name for name in columns)
+    can_copy = not meta and all("__" not in name for name in columns)
 
-    def objects(rows: Iterable[RowLike]) -> Iterator[dict[str, Any]]:
+    def encode_rows(rows: Iterable[RowLike]) -> Iterator[dict[str, Any]]:
         for row in rows:
             data = order_columns(row.data, order)
-            yield data if is_plain else merge_meta(data, select_meta(row, meta))
+            yield data if can_copy else merge_meta(data, select_meta(row, meta))
 
-    return objects
+    return encode_rows
 
 
 def select_meta(row: RowLike, meta: Sequence[str]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _NAME_NEEDS_QUOTES = re.compile(r'[,"\r\n;\t|]')
 
 
 def parse_cell(text: str) -> Any:
-    """The value of a non-empty cell."""
+    """Return the value of a non-empty cell."""
     first = text[0]
     if first not in _NON_TEXT_STARTS:
         if not first.isspace() or text.lstrip()[:1] not in ("{", "["):
@@ -48,11 +48,11 @@ def parse_cell(text: str) -> Any:
         return json.parse_or_text(text)
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    return _number(text) if _NUMBER.fullmatch(text) else text
+    return _parse_number(text) if _NUMBER.fullmatch(text) else text
 
 
-def _number(text: str) -> Any:
-    """A number only if we would write it the same way: leading and trailing zeros are data, and stay text."""
+def _parse_number(text: str) -> Any:
+    """Parse a number only if it would be written the same way: leading and trailing zeros are data, and stay text."""
     try:
         value = _decode(text)
     except msgspec.MsgspecError:
@@ -117,14 +117,14 @@ class CsvRecordParser:
 
     def __init__(self, delimiter: str | None, max_chars: int) -> None:
         self.delimiter = delimiter
-        """As given, or as detected in the header."""
+        """As passed in, or as detected in the header."""
         self.line = 1
         """The line of the first character that is not parsed yet."""
         self._max_chars = max_chars
         self._text = ""
         self._pending: list[str] = []
         self._size, self._parse_at = 0, 0
-        if csv.field_size_limit() < max_chars:  # The module's limit is the process's; ours is checked in `feed`.
+        if csv.field_size_limit() < max_chars:  # This limit is process-wide; `feed` checks `max_chars`.
             csv.field_size_limit(max_chars)
 
     def feed(self, text: str, *, is_last: bool = False) -> list[CsvRecord]:
@@ -138,24 +138,24 @@ class CsvRecordParser:
         self._size = len(self._text)
         if self._size > self._max_chars:
             raise self._too_large()
-        self._parse_at = max(_MIN_PARSE_CHARS, 2 * self._size)  # So that a long cell is not parsed over and over.
+        self._parse_at = max(_MIN_PARSE_CHARS, 2 * self._size)  # A long cell is not parsed over and over.
         return records
 
-    def lines(self) -> int:
-        """Return the number of the line in which the text ends so far."""
+    def last_line(self) -> int:
+        """Return the number of the line in which the text so far ends."""
         return self.line + _count_lines(self._text) + sum(map(_count_lines, self._pending))
 
     def _parse(self, *, is_last: bool) -> list[CsvRecord]:
         records: list[CsvRecord] = []
         if self.delimiter is None and not self._detect_delimiter(is_last=is_last):
             return records
-        first_line, parsed, read = self.line, 0, 0
+        first_line, parsed_chars, read_chars = self.line, 0, 0
         text = self._text if is_last else self._text[: _last_line_end(self._text)]
 
         def complete_lines() -> Iterator[str]:
-            nonlocal read
+            nonlocal read_chars
             for line in io.StringIO(text, newline=""):
-                read += len(line)
+                read_chars += len(line)
                 yield line
             if not is_last:
                 raise _IncompleteRecord
@@ -165,15 +165,15 @@ class CsvRecordParser:
             for cells in reader:
                 if cells:
                     records.append(CsvRecord(cells, self.line))
-                self.line, parsed = first_line + reader.line_num, read
+                self.line, parsed_chars = first_line + reader.line_num, read_chars
         except _IncompleteRecord:
             pass
         except csv.Error as error:
-            raise self._describe(error) from None
-        self._text = self._text[parsed:]
+            raise self._describe_error(error) from None
+        self._text = self._text[parsed_chars:]
         return records
 
-    def _describe(self, error: csv.Error) -> PalaverError:
+    def _describe_error(self, error: csv.Error) -> PalaverError:
         if "field limit" in str(error):
             return self._too_large()
         is_open = "unexpected end" in str(error)
@@ -185,23 +185,23 @@ class CsvRecordParser:
     def _detect_delimiter(self, *, is_last: bool) -> bool:
         """Take the delimiter that is most frequent in the header, outside quotes; False if the header is incomplete."""
         text, counts = self._text, dict.fromkeys(DELIMITERS, 0)
-        at = len(text) - len(text.lstrip("\r\n"))
-        while (cell := _HEADER_CELL.match(text, at)) is not None:
+        position = len(text) - len(text.lstrip("\r\n"))
+        while (cell := _HEADER_CELL.match(text, position)) is not None:
             end = cell[3]
-            is_open = text.startswith('"', at) and cell[1] is None
+            is_open = text.startswith('"', position) and cell[1] is None
             if not is_last and (is_open or (cell.end() == len(text) and end not in counts)):
                 return False
             if is_open or end not in counts:
                 break
             counts[end] += 1
-            at = cell.end()
+            position = cell.end()
         most_frequent = [delimiter for delimiter, count in counts.items() if count == max(counts.values())]
         self.delimiter = most_frequent[0] if len(most_frequent) == 1 else ","
         return True
 
 
 def _last_line_end(text: str) -> int:
-    """The end of the last complete line. A CR at the very end may be half of a CRLF."""
+    """Return the end of the last complete line. A CR at the very end may be half of a CRLF."""
     return max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
 
 
@@ -249,14 +249,14 @@ class CsvReader:
         except UnicodeDecodeError as error:
             prefix = CsvRecordParser(",", self._limits.max_raw_bytes)
             prefix.feed(error.object[: error.start].decode())
-            raise line_error(self._records.lines() + prefix.lines() - 1, "this is not UTF-8.") from None
+            raise line_error(self._records.last_line() + prefix.last_line() - 1, "this is not UTF-8.") from None
         if text and not self._started:
             self._started = True
             text = text.removeprefix("\ufeff")
         records = self._records.feed(text, is_last=is_last)
         if self._header is None and records:
             self._header = self._read_header(records.pop(0))
-        return [self._row(record, self._header) for record in records] if self._header else []
+        return [self._make_row(record, self._header) for record in records] if self._header else []
 
     def _read_header(self, record: CsvRecord) -> "_Header":
         if len(record.cells) > self._limits.columns + len(base.RESERVED_COLUMNS):
@@ -266,7 +266,7 @@ class CsvReader:
         self.report.delimiter = self._records.delimiter
         return header
 
-    def _row(self, record: CsvRecord, header: "_Header") -> FileRow:
+    def _make_row(self, record: CsvRecord, header: "_Header") -> FileRow:
         cells, line = record
         self.report.rows += 1
         self._limits.check_rows(self.report.rows)
@@ -276,7 +276,7 @@ class CsvReader:
             data: dict[str, Any] = dict(zip(header.names, cells, strict=False))
         else:
             data = {name: parse_cell(cell) for name, cell in zip(header.names, cells, strict=False) if cell}
-        meta = header.take_meta(data, line) if header.special else None
+        meta = header.take_meta(data, line) if header.reserved else None
         # Most rows are far too small for an exact check.
         if header.size + 6 * sum(map(len, cells)) > self._limits.row_bytes:
             self._limits.check_row(len(json.encode(data)), f"Line {line}")
@@ -284,27 +284,27 @@ class CsvReader:
 
 
 class _Header:
-    """The column names. Reserved names are taken out of the data."""
+    """The column names. Cells under reserved names are removed from the data."""
 
     def __init__(self, record: CsvRecord) -> None:
-        read = [_read_name(cell, record.line) for cell in record.cells]
-        self.names: list[str] = [name for name, _ in read]
-        self.special = {name: meaning for name, meaning in read if meaning}
-        self.columns = [name for name, meaning in read if not meaning]
-        self.width = len(read)
+        named_cells = [_read_name(cell, record.line) for cell in record.cells]
+        self.names: list[str] = [name for name, _ in named_cells]
+        self.reserved = {name: reserved_name for name, reserved_name in named_cells if reserved_name}
+        self.columns = [name for name, reserved_name in named_cells if not reserved_name]
+        self.width = len(named_cells)
         self.size = sum(len(name) * 6 + 4 for name in self.names)
         if len({*self.names}) < self.width:
-            repeated = next(cell for place, cell in enumerate(record.cells) if self.names[place] in self.names[:place])
+            repeated = next(cell for index, cell in enumerate(record.cells) if self.names[index] in self.names[:index])
             raise line_error(record.line, f"the column {repeated[:80]!r} is named twice.")
 
     def take_meta(self, data: dict[str, Any], line: int) -> dict[str, Any] | None:
         meta: dict[str, Any] = {}
-        for name, meaning in self.special.items():
+        for name, reserved_name in self.reserved.items():
             if name not in data:
                 continue
             value = data.pop(name)
-            if meaning != base.EMPTY_COLUMN:
-                meta[meaning] = value
+            if reserved_name != base.EMPTY_COLUMN:
+                meta[reserved_name] = value
             elif value != "":
                 raise line_error(line, f"there is a cell under {base.EMPTY_COLUMN}, which stands for no columns.")
         return meta or None
@@ -343,8 +343,8 @@ class CsvWriter:
         data, meta = row.data, select_meta(row, self._meta)
         if unknown := data.keys() - {*self._columns}:
             raise ValueError(f"no column {min(unknown)!r} was announced")
-        sides = chain(((meta, name) for name in self._meta), ((data, name) for name in self._columns))
-        return [quote_cell(format_cell(side[name])) if name in side else "" for side, name in sides]
+        sources = chain(((meta, name) for name in self._meta), ((data, name) for name in self._columns))
+        return [quote_cell(format_cell(source[name])) if name in source else "" for source, name in sources]
 
 
 def _format_line(cells: Sequence[str]) -> str:

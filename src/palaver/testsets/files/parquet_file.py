@@ -19,19 +19,19 @@ from palaver.testsets.files import base
 from palaver.testsets.files.base import FileReport, FileRow, RowLike, check_row, decode_json, line_error, object_encoder
 from palaver.testsets.limits import TestsetLimits
 
-_JSON = b"palaver.json"
+_JSON_COLUMNS_KEY = b"palaver.json"
 _READ_BATCH_ROWS = 128
-"""Rows decoded at a time; few, because one page may expand to much."""
+"""Rows decoded at a time; few, because one page may expand to many bytes."""
 _GROUP_ROWS, _GROUP_BYTES = 10_000, 16 * 1024 * 1024
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024
-_INT64 = range(-(2**63), 2**63)
+_INT64_RANGE = range(-(2**63), 2**63)
 
 
 class _Column(NamedTuple):
     name: str
-    meaning: str | None
-    """The reserved name of the column; None for data."""
-    value: Callable[[Any, int], Any]
+    reserved_name: str | None
+    """The reserved name of the column; None for a data column."""
+    convert: Callable[[Any, int], Any]
     """Converts a non-null value; takes the value and the row number."""
 
 
@@ -39,7 +39,7 @@ class ParquetReader:
     """Reads Parquet once the whole file has arrived."""
 
     def __init__(self, limits: TestsetLimits) -> None:
-        _arrow()
+        _import_arrow()
         self.report = FileReport()
         self._limits = limits
         self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
@@ -52,26 +52,26 @@ class ParquetReader:
         return ()
 
     def end(self) -> Iterator[FileRow]:
-        arrow, parquet = _arrow()
+        arrow, parquet = _import_arrow()
         with self._file as spool:
             spool.seek(0)
             try:
                 file = parquet.ParquetFile(spool)
-                self._check(file.metadata)
-                columns = _columns(file.schema_arrow, arrow)
-                self.report.columns = [column.name for column in columns if column.meaning is None]
+                self._check_limits(file.metadata)
+                columns = _read_columns(file.schema_arrow, arrow)
+                self.report.columns = [column.name for column in columns if column.reserved_name is None]
                 for batch in file.iter_batches(batch_size=_READ_BATCH_ROWS):
-                    yield from self._rows(batch, columns)
+                    yield from self._make_rows(batch, columns)
             except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:  # Dates beyond Python's range.
                 raise line_error(self.report.rows + 1, f"this is not Parquet that we read: {error}.") from None
 
-    def _check(self, facts: Any) -> None:
-        self._limits.check_rows(facts.num_rows)
-        if facts.num_columns > self._limits.columns + len(base.RESERVED_COLUMNS):
+    def _check_limits(self, footer: Any) -> None:
+        self._limits.check_rows(footer.num_rows)
+        if footer.num_columns > self._limits.columns + len(base.RESERVED_COLUMNS):
             raise TooLarge(f"There are more than {self._limits.columns} columns.")
-        self._limits.check_file(sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups)))
+        self._limits.check_file(sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups)))
 
-    def _rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[FileRow]:
+    def _make_rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[FileRow]:
         cells = [values.to_pylist() for values in batch.columns]
         for index in range(batch.num_rows):
             self.report.rows += 1
@@ -81,10 +81,10 @@ class ParquetReader:
             for column, column_cells in zip(columns, cells, strict=True):
                 if column_cells[index] is None:
                     continue
-                if column.meaning is None:
-                    data[column.name] = column.value(column_cells[index], line)
-                elif column.meaning != base.EMPTY_COLUMN:
-                    meta[column.meaning] = column.value(column_cells[index], line)
+                if column.reserved_name is None:
+                    data[column.name] = column.convert(column_cells[index], line)
+                elif column.reserved_name != base.EMPTY_COLUMN:
+                    meta[column.reserved_name] = column.convert(column_cells[index], line)
             check_row(data, json.encode(data), line, self._limits)
             yield FileRow(data, meta or None, line)
 
@@ -93,8 +93,8 @@ class ParquetWriter:
     """Writes Parquet once all rows are known."""
 
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
-        _arrow()
-        self._objects = object_encoder(columns, meta)
+        _import_arrow()
+        self._to_objects = object_encoder(columns, meta)
         self._kinds: dict[str, set[str]] = {name: set() for name in (*meta, *map(base.escape_name, columns))}
         self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
         weakref.finalize(self, self._file.close)
@@ -103,30 +103,31 @@ class ParquetWriter:
         return b""
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
-        for fields in self._objects(rows):
+        for fields in self._to_objects(rows):
             for name, value in fields.items():
                 self._kinds[name].add(_native_kind(value))
             self._file.write(json.encode(fields) + b"\n")
         return b""
 
     def end(self) -> Iterator[bytes]:
-        arrow, parquet = _arrow()
+        arrow, parquet = _import_arrow()
         kinds = self._kinds or {base.EMPTY_COLUMN: {"bool"}}
-        native = {
-            name: min(kinds_of_column, default="str") if len(kinds_of_column) < 2 else None
-            for name, kinds_of_column in kinds.items()
+        native_kinds = {
+            name: min(column_kinds, default="str") if len(column_kinds) < 2 else None
+            for name, column_kinds in kinds.items()
         }
-        native = {name: None if kind == "json" else kind for name, kind in native.items()}
-        json_columns = json.encode([name for name, kind in native.items() if kind is None])
+        native_kinds = {name: None if kind == "json" else kind for name, kind in native_kinds.items()}
+        json_columns = json.encode([name for name, kind in native_kinds.items() if kind is None])
         types = {"str": arrow.string(), "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_()}
-        fields = [arrow.field(name, types[kind or "str"]) for name, kind in native.items()]
-        schema = arrow.schema(fields, metadata={_JSON: json_columns})
+        fields = [arrow.field(name, types[kind or "str"]) for name, kind in native_kinds.items()]
+        schema = arrow.schema(fields, metadata={_JSON_COLUMNS_KEY: json_columns})
         sink = _Sink()
         with self._file as spool, parquet.ParquetWriter(sink, schema) as writer:
             spool.seek(0)
             for group in _row_groups(spool):
                 arrays = [
-                    arrow.array([_cell(row, field.name, native) for row in group], type=field.type) for field in schema
+                    arrow.array([_encode_cell(row, field.name, native_kinds) for row in group], type=field.type)
+                    for field in schema
                 ]
                 writer.write_batch(arrow.record_batch(arrays, schema=schema))
                 yield sink.take()
@@ -134,7 +135,7 @@ class ParquetWriter:
 
 
 class _Sink(io.RawIOBase):
-    """A write-only file whose content is taken in pieces."""
+    """A write-only file whose content is read and dropped piece by piece."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -156,49 +157,49 @@ class _Sink(io.RawIOBase):
         return b"".join(pieces)
 
 
-def _arrow() -> tuple[Any, Any]:
+def _import_arrow() -> tuple[Any, Any]:
     try:
-        import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]  # It has none.
+        import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]  # pyarrow has none.
         from pyarrow import parquet  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         raise NotImplementedYet("Parquet needs an extra here: pip install 'palaver[parquet]'.") from None
     return pa, parquet
 
 
-def _columns(schema: Any, arrow: Any) -> list[_Column]:
+def _read_columns(schema: Any, arrow: Any) -> list[_Column]:
     try:
         metadata: dict[bytes, bytes] = schema.metadata or {}
-        json_columns = msgspec.json.decode(metadata.get(_JSON, b"[]"), type=set[str])
+        json_columns = msgspec.json.decode(metadata.get(_JSON_COLUMNS_KEY, b"[]"), type=set[str])
     except msgspec.MsgspecError:
         raise line_error(1, "the metadata under palaver.json is no list of names.") from None
     columns: list[_Column] = []
     for field in schema:
-        reserved = field.name if field.name in base.RESERVED_COLUMNS else None
-        value = (
-            _from_json
+        reserved_name = field.name if field.name in base.RESERVED_COLUMNS else None
+        convert = (
+            _decode_json_cell
             if field.name in json_columns
-            else _keep_value
-            if _is_plain(field.type, arrow)
+            else _unchanged
+            if _is_json_type(field.type, arrow)
             else _to_json_value
         )
-        columns.append(_Column(field.name if reserved else base.unescape_name(field.name), reserved, value))
-    if len({(column.name, column.meaning) for column in columns}) < len(columns):
+        columns.append(_Column(field.name if reserved_name else base.unescape_name(field.name), reserved_name, convert))
+    if len({(column.name, column.reserved_name) for column in columns}) < len(columns):
         raise line_error(1, "two columns have the same name.")
     return columns
 
 
-def _is_plain(kind: Any, arrow: Any) -> bool:
+def _is_json_type(type_: Any, arrow: Any) -> bool:
     types = arrow.types
-    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_integer, types.is_boolean))
+    return any(test(type_) for test in (types.is_string, types.is_large_string, types.is_integer, types.is_boolean))
 
 
-def _from_json(value: Any, line: int) -> Any:
+def _decode_json_cell(value: Any, line: int) -> Any:
     if not isinstance(value, str):
         raise line_error(line, "a column that palaver.json names holds no text.")
     return decode_json(value.encode(), line)
 
 
-def _keep_value(value: Any, _: int) -> Any:
+def _unchanged(value: Any, _: int) -> Any:
     return value
 
 
@@ -214,14 +215,14 @@ def _to_json_value(value: Any, line: int) -> Any:
 
 def _native_kind(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
-        return "int" if value in _INT64 else "json"
+        return "int" if value in _INT64_RANGE else "json"
     return type(value).__name__ if isinstance(value, str | float | bool) else "json"
 
 
-def _cell(row: dict[str, Any], name: str, native: dict[str, str | None]) -> Any:
+def _encode_cell(row: dict[str, Any], name: str, native_kinds: dict[str, str | None]) -> Any:
     if name not in row:
         return None
-    return row[name] if native[name] else json.encode(row[name]).decode()
+    return row[name] if native_kinds[name] else json.encode(row[name]).decode()
 
 
 def _row_groups(spool: Any) -> Iterator[list[dict[str, Any]]]:
