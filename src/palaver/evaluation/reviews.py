@@ -155,7 +155,7 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     if len(first_counts) < 2 or len(second_counts) < 2:
         return None
     count = len(pairs)
-    agreed = count * sum(first == second for first, second in pairs)  # This and `by_chance`: in pairs of pairs.
+    agreed = count * sum(first == second for first, second in pairs)  # Times `count`, as `expected_by_chance` is.
     expected_by_chance = sum(first_counts[answer] * second_counts[answer] for answer in first_counts)
     return (agreed - expected_by_chance) / (count * count - expected_by_chance)
 
