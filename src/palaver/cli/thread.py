@@ -108,13 +108,13 @@ def show_thread(thread: str, at: str, as_json: bool, project: str, db: str | Non
     Example:
       palaver thread show conv_01k2…
     """
-    stored, branch = asyncio.run(_load_branch(db, project, thread, at))
+    thread_row, branch = asyncio.run(_load_branch(db, project, thread, at))
     if as_json:
         click.echo(
-            format_json({"thread": msgspec.to_builtins(stored), "messages": list(map(msgspec.to_builtins, branch))})
+            format_json({"thread": msgspec.to_builtins(thread_row), "messages": list(map(msgspec.to_builtins, branch))})
         )
         return
-    click.echo(click.style(one_line(stored.title or stored.id), bold=True))
+    click.echo(click.style(one_line(thread_row.title or thread_row.id), bold=True))
     messages: list[Message] = [node.message for node in branch]
     for line in ("", *render_transcript(messages)):
         click.echo(line)
@@ -134,7 +134,7 @@ async def _load_branch(db: str | None, project: str, thread: str, at: str) -> "t
 @click.argument("thread", metavar="[THREAD]", required=False)
 @click.option(
     "--format",
-    "form",
+    "format_name",
     type=click.Choice(("jsonl", "messages", "html")),
     help="All of it; the messages of a branch, as a test case; a page to read. (jsonl, or by the name of the file)",
 )
@@ -145,7 +145,7 @@ async def _load_branch(db: str | None, project: str, thread: str, at: str) -> "t
 @db_option
 def export_threads(
     thread: str | None,
-    form: str | None,
+    format_name: str | None,
     branches: str,
     output: str | None,
     project: str,
@@ -159,11 +159,11 @@ def export_threads(
       palaver thread export conv_01k2… -o talk.html
       palaver thread export --workflow tutor --format messages -o cases.jsonl
     """
-    form = form or ("html" if output is not None and output.endswith((".html", ".htm")) else "jsonl")
-    if form == "html" and thread is None:
+    format_name = format_name or ("html" if output is not None and output.endswith((".html", ".htm")) else "jsonl")
+    if format_name == "html" and thread is None:
         raise click.UsageError("A page shows one thread: name it.")
     with open_output(output, _write_to_stdout) as write:
-        asyncio.run(_export(db, project, thread, filters, form, branches, write))
+        asyncio.run(_export(db, project, thread, filters, format_name, branches, write))
 
 
 async def _export(
@@ -171,7 +171,7 @@ async def _export(
     project: str,
     thread: str | None,
     filters: dict[str, Any],
-    form: Any,
+    format_name: Any,
     branches: Any,
     write: Callable[[bytes], object],
 ) -> None:
@@ -181,13 +181,13 @@ async def _export(
     async with use_database(db) as database:
         if thread is None:
             async for thread_id in _iterate_thread_ids(database, project, ThreadFilters(**filters)):
-                write(await database.read(export_thread, project, thread_id, form, branches))
-        elif form == "html":
+                write(await database.read(export_thread, project, thread_id, format_name, branches))
+        elif format_name == "html":
             from palaver.server.api.html_export import read_thread_page
 
             write(await database.read(read_thread_page, project, thread))
         else:
-            write(await database.read(export_thread, project, thread, form, branches))
+            write(await database.read(export_thread, project, thread, format_name, branches))
 
 
 async def _iterate_thread_ids(database: "Database", project: str, filters: "ThreadFilters") -> AsyncIterator[str]:

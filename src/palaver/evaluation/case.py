@@ -235,14 +235,14 @@ def last_user_message(history: Sequence[Message]) -> Message | None:
 def case_of_turn(case: Case, number: int) -> Case:
     """Return one turn as a separate case; its history is everything before it."""
     turn = case.turns[number]
-    before: list[Message] = list(case.history) if len(case.turns) > 1 else []
+    history: list[Message] = list(case.history) if len(case.turns) > 1 else []
     for earlier in case.turns[:number] if len(case.turns) > 1 else ():
-        before += [*([earlier.user] if earlier.user is not None else []), *earlier.messages]
+        history += [*([earlier.user] if earlier.user is not None else []), *earlier.messages]
     if turn.user is not None and len(case.turns) > 1:
-        before.append(turn.user)
+        history.append(turn.user)
     return msgspec.structs.replace(
         case,
-        history=tuple(before) if len(case.turns) > 1 else case.history,
+        history=tuple(history) if len(case.turns) > 1 else case.history,
         messages=turn.messages,
         text=turn.text,
         notes=turn.notes,

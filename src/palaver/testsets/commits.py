@@ -97,20 +97,20 @@ async def stage_column_changes(
     hashes = list(dict.fromkeys(content_hash for _, content_hash in iter_entries(entries)))
     rehashed: dict[bytes, bytes] = {}
     for start in range(0, len(hashes), BATCH_ROWS):
-        stored = await database.read(read_contents, project, testset, hashes[start : start + BATCH_ROWS])
-        new_hashes, new_contents = change_contents(stored.items(), changes, limits)
+        stored_contents = await database.read(read_contents, project, testset, hashes[start : start + BATCH_ROWS])
+        new_hashes, new_contents = change_contents(stored_contents.items(), changes, limits)
         rehashed |= new_hashes
         await staging.put(new_contents, {})
     return rehashed
 
 
 def change_contents(
-    stored: Iterable[tuple[bytes, bytes]], changes: ColumnChanges, limits: TestsetLimits
+    stored_contents: Iterable[tuple[bytes, bytes]], changes: ColumnChanges, limits: TestsetLimits
 ) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
     """Return the new hash by old hash, and the new contents by hash."""
     rehashed: dict[bytes, bytes] = {}
     new_contents: dict[bytes, bytes] = {}
-    for old_hash, raw in stored:
+    for old_hash, raw in stored_contents:
         data = change_columns(msgspec.json.decode(raw), changes)
         encoded = json.encode(data)
         limits.check_row(len(encoded), _COLUMNS_POINTER)
@@ -154,9 +154,9 @@ class PreparedCommit(msgspec.Struct, frozen=True, kw_only=True):
 
 def require_base(db: Connection, project: str, testset: str, base: int) -> TestSet:
     """Return the test set; raise StaleBase unless `base` is its newest revision."""
-    stored = testsets.get_testset(db, project, testset)
-    _check_base(stored, base)
-    return stored
+    current = testsets.get_testset(db, project, testset)
+    _check_base(current, base)
+    return current
 
 
 def prepare_rows(
@@ -192,10 +192,10 @@ def prepare_rows(
 
 def check_delta(db: Connection, project: str, testset: str, changes: Delta, *, base: int) -> TestSet:
     """Return the test set; raise unless the delta applies to its newest revision."""
-    stored = require_base(db, project, testset, base)
+    current = require_base(db, project, testset, base)
     base_entries = testset_rows.iter_entries(read_entries(db, project, testset, base))
-    deltas.validate_delta(list(base_entries), changes, [column["name"] for column in stored.columns])
-    return stored
+    deltas.validate_delta(list(base_entries), changes, [column["name"] for column in current.columns])
+    return current
 
 
 def prepare_delta(
@@ -215,9 +215,9 @@ def prepare_delta(
     Column changes touch every row. For a large set their contents are staged before, and `rehashed` maps the old
     hashes to the new ones.
     """
-    stored = require_base(db, project, testset, base)
+    current = require_base(db, project, testset, base)
     base_entries = list(testset_rows.iter_entries(read_entries(db, project, testset, base)))
-    deltas.validate_delta(base_entries, changes, [column["name"] for column in stored.columns])
+    deltas.validate_delta(base_entries, changes, [column["name"] for column in current.columns])
     contents = _encode_delta_rows(changes, limits)
     if changes.changes_columns and rehashed is None:
         base_contents = testset_rows.read_contents(db, project, testset, [item for _, item in base_entries])
@@ -236,8 +236,8 @@ def prepare_delta(
 
 def prepare_restore(db: Connection, project: str, testset: str, name: str | int, *, base: int) -> PreparedCommit:
     """Prepare an older revision as the newest one."""
-    stored = require_base(db, project, testset, base)
-    older = testsets.get_revision(db, project, testset, name, stored.head)
+    current = require_base(db, project, testset, base)
+    older = testsets.get_revision(db, project, testset, name, current.head)
     chunk_refs: list[ChunkRef] = testsets.list_chunks(db, project, testset, older.number)
     content = RevisionContent(
         digest=older.digest, rows=older.rows, columns=older.columns, chunk_refs=chunk_refs, new_chunks=[]
@@ -300,12 +300,12 @@ def commit(
     db: Connection, project: str, testset: str, prepared: PreparedCommit, info: CommitInfo
 ) -> tuple[Revision, bool]:
     """Add the next revision; return it and True. If the rows are the same, return the newest one and False."""
-    stored = testsets.lock_testset(db, project, testset)
-    _check_base(stored, prepared.base)
-    head = testsets.get_revision(db, project, testset, "head", stored.head)
+    current = testsets.lock_testset(db, project, testset)
+    _check_base(current, prepared.base)
+    head = testsets.get_revision(db, project, testset, "head", current.head)
     if head.digest == prepared.revision.digest:
         return head, False
-    revision = _add_revision(db, project, testset, stored.head + 1, prepared, info)
+    revision = _add_revision(db, project, testset, current.head + 1, prepared, info)
     testsets.advance_head(
         db, project, testset, head=revision.number, rows=revision.rows, columns=revision.columns, at=info.at
     )

@@ -138,10 +138,10 @@ def _count_columns(
     db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> ColumnCounts:
     hashes = [content_hash for _, content_hash in testset_rows.iter_entries(part)]
-    stored = testset_rows.read_contents(db, project, testset, [item for item in hashes if item not in contents])
+    loaded = testset_rows.read_contents(db, project, testset, [item for item in hashes if item not in contents])
     counter = ColumnCounter(max_columns=limits.columns)
     for content_hash in hashes:
-        counter.add(_decode(contents[content_hash] if content_hash in contents else stored[content_hash]))
+        counter.add(_decode(contents[content_hash] if content_hash in contents else loaded[content_hash]))
     return counter.counts()
 
 
@@ -152,8 +152,8 @@ def _revision_content(
     return RevisionContent(digest=digest, rows=counter.rows, columns=encoded, chunk_refs=refs, new_chunks=list(chunks))
 
 
-def _as_counts(stored: Any) -> ColumnCounts:
-    return stored if isinstance(stored, ColumnCounts) else msgspec.convert(stored, ColumnCounts)
+def _as_counts(stored_counts: Any) -> ColumnCounts:
+    return stored_counts if isinstance(stored_counts, ColumnCounts) else msgspec.convert(stored_counts, ColumnCounts)
 
 
 class RowIdMatcher:

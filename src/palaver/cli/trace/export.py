@@ -28,7 +28,7 @@ _Write = Callable[[bytes], object]
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
 @click.option(
     "--format",
-    "form",
+    "format_name",
     type=click.Choice(("jsonl", "otlp", "html")),
     help="Records; requests for /v1/traces; a page to read. (jsonl, or by the name of the file)",
 )
@@ -45,7 +45,7 @@ _Write = Callable[[bytes], object]
 @db_option
 def export_traces(
     output: str | None,
-    form: str | None,
+    format_name: str | None,
     trace: str | None,
     session: str | None,
     project: str,
@@ -65,12 +65,12 @@ def export_traces(
       palaver trace export --session s-1 -o talk.html
     """
     is_page = output is not None and output.endswith((".html", ".htm"))
-    format_ = cast("_Format", form or ("html" if is_page else "jsonl"))
-    if format_ == "html" and (trace is None) == (session is None):
+    export_format = cast("_Format", format_name or ("html" if is_page else "jsonl"))
+    if export_format == "html" and (trace is None) == (session is None):
         raise click.UsageError("A page shows one trace or one session: give --trace or --session.")
     query = build_query(**options)
     with open_output(output, _write_to_stdout) as write:
-        summary = asyncio.run(_export(db, project, trace, session, query, format_, write))
+        summary = asyncio.run(_export(db, project, trace, session, query, export_format, write))
     if output not in (None, "-"):
         click.echo(f"{output}: {summary}.", err=True)
 
@@ -81,19 +81,19 @@ async def _export(
     trace: str | None,
     session: str | None,
     query: "SpanQuery",
-    form: _Format,
+    export_format: _Format,
     write: _Write,
 ) -> str:
     async with use_database(db) as database:
         trace_id = None if trace is None else await database.read(require_trace_id, project, trace)
-        if form == "html":
+        if export_format == "html":
             await _write_page(database, project, trace_id, session, write)
             return "one page"
         trace_ids = _one_id(trace_id) if trace_id is not None else _find_ids(database, project, session, query)
         count = 0
         async for selected_id in trace_ids:
             count += 1
-            await _write_lines(database, project, selected_id, form, write)
+            await _write_lines(database, project, selected_id, export_format, write)
         return f"{count:,} trace{'s' * (count != 1)}"
 
 
@@ -111,13 +111,13 @@ async def _write_page(
         write(chunk)
 
 
-async def _write_lines(database: "Database", project: str, trace: str, form: "ExportFormat", write: _Write) -> None:
+async def _write_lines(database: "Database", project: str, trace: str, format_: "ExportFormat", write: _Write) -> None:
     from palaver.storage.pagination import Window
     from palaver.traces.stored_spans import export_page
 
     after: str | None = None
     while True:
-        lines, after = await database.read(export_page, project, trace, form, Window(_PAGE_SIZE, after))
+        lines, after = await database.read(export_page, project, trace, format_, Window(_PAGE_SIZE, after))
         write(lines)
         if after is None:
             return

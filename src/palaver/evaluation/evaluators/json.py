@@ -124,10 +124,10 @@ def json_diff(
         return Score(score=0.0, reason="there is no JSON in the answer")
     actual = _json_leaves(value, ignore_key_case=ignore_key_case)
 
-    def leaves_equal(leaf: Any, other: Any) -> bool:
+    def leaves_equal(leaf: Any, other_leaf: Any) -> bool:
         if compare == "types":
-            return json_kind(leaf) == json_kind(other)
-        return json_equal(target.fold_value(leaf), target.fold_value(other), tolerance=tolerance)
+            return json_kind(leaf) == json_kind(other_leaf)
+        return json_equal(target.fold_value(leaf), target.fold_value(other_leaf), tolerance=tolerance)
 
     common = [path for path in expected if path in actual]
     different = [path for path in common if not leaves_equal(actual[path], expected[path])]

@@ -392,9 +392,9 @@ async def semantic_similarity(
     return max(0.0, _cosine(dict(enumerate(text_vector)), dict(enumerate(expected_vector))))
 
 
-def ngram_similarity(one: str, other: str) -> float:
+def ngram_similarity(first: str, second: str) -> float:
     """Return the cosine of character trigram counts; 1 for equal texts."""
-    return 1.0 if one == other else _cosine(_ngrams(one), _ngrams(other))
+    return 1.0 if first == second else _cosine(_ngrams(first), _ngrams(second))
 
 
 def _ngrams(text: str) -> Mapping[str, float]:
@@ -403,11 +403,11 @@ def _ngrams(text: str) -> Mapping[str, float]:
     return Counter(padded[start : start + NGRAM_LENGTH] for start in range(max(0, len(padded) - NGRAM_LENGTH + 1)))
 
 
-def _cosine(one: Mapping[str, float] | Mapping[int, float], other: Mapping[str, float] | Mapping[int, float]) -> float:
-    left: Mapping[object, float] = dict(one.items())
-    right: Mapping[object, float] = dict(other.items())
-    lengths = _vector_length(list(left.values())) * _vector_length(list(right.values()))
-    product = sum(weight * right.get(key, 0.0) for key, weight in left.items())
+def _cosine(a: Mapping[str, float] | Mapping[int, float], b: Mapping[str, float] | Mapping[int, float]) -> float:
+    a_weights: Mapping[object, float] = dict(a.items())
+    b_weights: Mapping[object, float] = dict(b.items())
+    lengths = _vector_length(list(a_weights.values())) * _vector_length(list(b_weights.values()))
+    product = sum(weight * b_weights.get(key, 0.0) for key, weight in a_weights.items())
     return min(1.0, product / lengths) if lengths else 0.0
 
 

@@ -54,8 +54,8 @@ class ProviderModel:
         response = await self._client.post(request.path, request.body)
         try:
             answer = self._protocol.read_answer(response)
-        except UnreadableAnswer as why:
-            raise ScoringError("provider_failed", f"the answer of {self._name} cannot be used: {why}") from None
+        except UnreadableAnswer as error:
+            raise ScoringError("provider_failed", f"the answer of {self._name} cannot be used: {error}") from None
         return JudgeAnswer(text=answer.text, usage=answer.usage, cost=self._cost(answer.usage))
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
@@ -63,8 +63,8 @@ class ProviderModel:
             request = self._protocol.embedding_request(self._model, texts)
             response = await self._client.post(request.path, request.body)
             embedded, usage = self._protocol.read_vectors(response, len(texts))
-        except UnreadableAnswer as why:
-            raise ScoringError("provider_failed", f"{self._name}: {why}") from None
+        except UnreadableAnswer as error:
+            raise ScoringError("provider_failed", f"{self._name}: {error}") from None
         record_spending(usage, self._cost(usage))
         return embedded
 
