@@ -128,5 +128,5 @@ def create_live_scorer(
         return LiveScorer(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
 
     return LiveEvaluationWorker(
-        database, process=process, make_scorer=make_scorer, draining=lambda: engine.is_draining, now=utc_now
+        database, process=process, make_scorer=make_scorer, is_draining=lambda: engine.is_draining, now=utc_now
     )

@@ -72,7 +72,7 @@ def make_worker(database: Database, clock: Clock, process: str = "p1", **more: A
         return LiveScorer(database, EvaluatorRegistry(), OfflineContext())
 
     return LiveEvaluationWorker(
-        database, process=process, make_scorer=more.pop("make", make), draining=lambda: False, now=clock, **more
+        database, process=process, make_scorer=more.pop("make", make), is_draining=lambda: False, now=clock, **more
     )
 
 

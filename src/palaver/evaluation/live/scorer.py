@@ -32,12 +32,12 @@ class LiveScorer:
         evaluators: EvaluatorRegistry,
         context: EvaluatorContext,
         *,
-        seconds: float = EVALUATOR_TIMEOUT_S,
+        timeout: float = EVALUATOR_TIMEOUT_S,
     ) -> None:
         self._database = database
         self._evaluators = evaluators
         self._context = context
-        self._seconds = seconds
+        self._timeout = timeout
         self._bound: dict[tuple[str, str], tuple[datetime, _BoundEvaluators]] = {}
 
     async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> list[NewLiveScore] | None:
@@ -49,24 +49,24 @@ class LiveScorer:
         if case is None:
             return None
         scores: dict[tuple[int, str], NewLiveScore] = {}
-        for index, one in enumerate(self._evaluators_of(claimed.project, rule)):
-            for record in await self._run(one, case):
+        for index, evaluator in enumerate(self._evaluators_of(claimed.project, rule)):
+            for record in await self._run(evaluator, case):
                 scores[index, record.evaluator] = _new_score(index, record)
         return list(scores.values())
 
-    async def _run(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
+    async def _run(self, evaluator: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
         try:
-            async with asyncio.timeout(self._seconds):
-                return await one.score(case)
+            async with asyncio.timeout(self._timeout):
+                return await evaluator.score(case)
         except TimeoutError:
-            return [error_score(one.name, f"timeout: it had {self._seconds:g} s", seconds=self._seconds)]
+            return [error_score(evaluator.name, f"timeout: it had {self._seconds:g} s", seconds=self._timeout)]
 
     def _evaluators_of(self, project: str, rule: LiveEvaluator) -> _BoundEvaluators:
         cached = self._bound.get((project, rule.id))
         if cached is None or cached[0] != rule.updated_at:
             context = self._context.for_project(project, rule.key)
             planned = msgspec.convert(rule.evaluators, list[PlannedEvaluator])
-            cached = rule.updated_at, [self._bind(one, context) for one in planned]
+            cached = rule.updated_at, [self._bind(evaluator, context) for evaluator in planned]
             self._bound[project, rule.id] = cached
         return cached[1]
 

@@ -16,8 +16,7 @@ from palaver.core.messages import Usage
 from palaver.core.runs import Reply
 from palaver.evaluation.case import Case, CaseToolCall, Flags, last_user_message, make_case, make_turn
 from palaver.storage.pagination import Window
-from palaver.storage.spans import queries as span_pages
-from palaver.storage.spans import queries as span_sessions
+from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import TraceTotals
 from palaver.traces import stored_spans
 from palaver.traces.conversation import ToolStep
@@ -25,16 +24,16 @@ from palaver.traces.conversation import Turn as TraceTurn
 from palaver.traces.model import Span
 
 MAX_SESSION_TRACES = 50
-"""The last traces of a session."""
+"""Maximum number of traces read per session: the newest ones."""
 
 
 def read_trace_case(db: Connection, project: str, trace: str) -> Case | None:
     """The case of a trace; None if it is gone."""
-    trace_turn = stored_spans.load_turn(db, project, trace)
-    if trace_turn is None:
+    loaded = stored_spans.load_turn(db, project, trace)
+    if loaded is None:
         return None
-    head, turn = trace_turn
-    return make_trace_case(head, turn, span_pages.total_traces(db, project, [trace])[trace])
+    head, turn = loaded
+    return make_trace_case(head, turn, span_queries.total_traces(db, project, [trace])[trace])
 
 
 def read_session_case(db: Connection, project: str, session: str) -> Case | None:
@@ -42,7 +41,7 @@ def read_session_case(db: Connection, project: str, session: str) -> Case | None
     trace_ids: list[str] = []
     after: str | None = None
     while True:
-        page = span_sessions.list_session_traces(db, project, session, Window(200, after))
+        page = span_queries.list_session_traces(db, project, session, Window(200, after))
         trace_ids = [*trace_ids, *(row.trace_id for row in page.data)][-MAX_SESSION_TRACES:]
         after = page.next
         if after is None:
@@ -51,10 +50,10 @@ def read_session_case(db: Connection, project: str, session: str) -> Case | None
     return make_session_case(session, cases) if cases else None
 
 
-def make_trace_case(head: Span, trace_turn: TraceTurn, sums: TraceTotals) -> Case:
-    """Make the case. Usage and cost are summed over the trace's calls, else taken from its root."""
+def make_trace_case(head: Span, trace_turn: TraceTurn, totals: TraceTotals) -> Case:
+    """Return the case of a trace. Usage and cost are summed over the trace's calls, else taken from its root."""
     flags = _trace_flags(head, trace_turn)
-    usage = _trace_usage(head, sums)
+    usage = _trace_usage(head, totals)
     reply = Reply(
         run_id=head.run_id or "",
         messages=trace_turn.messages_out if flags.is_chat else (),
@@ -83,14 +82,14 @@ def make_trace_case(head: Span, trace_turn: TraceTurn, sums: TraceTotals) -> Cas
 
 def make_session_case(session: str, cases: Sequence[Case]) -> Case:
     first, last = cases[0], cases[-1]
-    before = first.history[:-1] if first.turns[0].user is not None else first.history
+    history = first.history[:-1] if first.turns[0].user is not None else first.history
     return make_case(
         turns=[turn for case in cases for turn in case.turns],
         flags=last.flags,
         id=session,
         variant=last.variant,
         inputs=last.inputs,
-        history=before,
+        history=history,
         trace_id=last.trace_id,
     )
 
@@ -105,13 +104,13 @@ def _trace_flags(head: Span, trace_turn: TraceTurn) -> Flags:
     )
 
 
-def _trace_usage(head: Span, sums: TraceTotals) -> Usage | None:
-    if sums.input_tokens is None and sums.output_tokens is None:
+def _trace_usage(head: Span, totals: TraceTotals) -> Usage | None:
+    if totals.input_tokens is None and totals.output_tokens is None:
         if head.usage is None:
             return None
         return msgspec.structs.replace(head.usage, cost=head.cost if head.cost is not None else head.usage.cost)
-    cost = sums.cost if sums.cost is not None else head.cost
-    return Usage(input_tokens=sums.input_tokens or 0, output_tokens=sums.output_tokens or 0, cost=cost)
+    cost = totals.cost if totals.cost is not None else head.cost
+    return Usage(input_tokens=totals.input_tokens or 0, output_tokens=totals.output_tokens or 0, cost=cost)
 
 
 def _time_to_first_output(head: Span) -> float | None:
@@ -127,7 +126,7 @@ def _trace_inputs(head: Span) -> dict[str, Any]:
 
 
 def _tool_call(step: ToolStep) -> CaseToolCall:
-    """A tool span that no message mentions."""
+    """Return the call of a tool span that no message mentions."""
     inputs: Any = step.inputs
     parsed: Any = UNSET if isinstance(inputs, str) else {} if inputs is None else inputs
     return CaseToolCall(

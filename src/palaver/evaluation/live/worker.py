@@ -27,7 +27,7 @@ from palaver.storage.evaluations.live_evaluators import (
     LiveEvaluator,
 )
 from palaver.storage.spans import filters as span_filters
-from palaver.storage.spans import queries as span_arrivals
+from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.filters import Filter, FilterCondition, FilterGroup
 from palaver.storage.spans.queries import SpanArrival, SpanQuery
 
@@ -74,19 +74,20 @@ def is_sampled(subject: str, sample: float) -> bool:
     return number < sample * (1 << 64)
 
 
-def is_selected(rule: LiveEvaluator, one: SpanArrival) -> bool:
+def is_selected(rule: LiveEvaluator, arrival: SpanArrival) -> bool:
     """Whether the trace has a root and is sampled.
 
-    A run of this server counts as a root, because its caller may never report one. It waits longer, in case one comes.
+    A run of this server counts as a root, because its caller may never report one. It is scored after
+    a longer wait, in case a root span of the caller still arrives.
     """
-    row = one.row
+    row = arrival.row
     subject = row.session if rule.session else row.trace_id
     has_root = row.parent_id is None or row.run_id is not None
     return has_root and subject is not None and is_sampled(subject, rule.sample)
 
 
 class LiveEvaluationWorker:
-    """One per process."""
+    """Selects traces and scores due cases. One per process."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class LiveEvaluationWorker:
         *,
         process: str,
         make_scorer: "Callable[[], LiveScorer]",
-        draining: Callable[[], bool],
+        is_draining: Callable[[], bool],
         now: Callable[[], datetime],
         quiet_time: timedelta = TRACE_QUIET_TIME,
         idle_time: timedelta = SESSION_IDLE_TIME,
@@ -104,7 +105,7 @@ class LiveEvaluationWorker:
         self._process = process
         self._make_scorer = make_scorer  # Imported with the first case: most servers never have one.
         self._scorer: LiveScorer | None = None
-        self._draining = draining
+        self._is_draining = is_draining
         self._now = now
         self._quiet_time, self._idle_time = quiet_time, idle_time
         self._poll_interval = poll_interval
@@ -117,7 +118,7 @@ class LiveEvaluationWorker:
         self._polls = False
 
     def start(self, *, polls: bool = True) -> None:
-        """Start polling. Without `polls`, start only when a rule exists: no other process uses the database."""
+        """Start polling; with `polls=False` on the first `wake`: only this process can create a rule."""
         self._polls = polls
         if polls:
             self._poller.start()
@@ -153,8 +154,8 @@ class LiveEvaluationWorker:
         enabled = await self._database.read(live_evaluators.list_enabled)
         if enabled:
             await self._scan(enabled)
-        if not self._draining():
-            await self._claim({(one.project, one.rule.id): one.rule for one in enabled})
+        if not self._is_draining():
+            await self._claim({(evaluator.project, evaluator.rule.id): evaluator.rule for evaluator in enabled})
         await self._clean_up()
         return enabled
 
@@ -164,13 +165,13 @@ class LiveEvaluationWorker:
             await asyncio.wait(list(self._tasks))
 
     async def _scan(self, enabled: list[EnabledEvaluator]) -> None:
-        last = await self._database.read(span_arrivals.last_position)
+        last = await self._database.read(span_queries.last_position)
         settled = self._settled_position(last) if self._database.kind == "postgresql" else None
-        for one in enabled:
-            rule = one.rule
+        for evaluator in enabled:
+            rule = evaluator.rule
             while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
                 live_evaluators.scan_arrivals,
-                one.project,
+                evaluator.project,
                 rule.id,
                 trace_query(rule),
                 self._now(),
@@ -182,31 +183,31 @@ class LiveEvaluationWorker:
                 await asyncio.sleep(0)  # Let others write.
 
     def _settled_position(self, last: int) -> int:
-        """The position up to which all writes are visible: the last one of a minute ago."""
+        """Return the position up to which all writes are visible: the last one of SETTLE_TIME_S ago, else 0."""
         now = time.monotonic()
         self._positions.append((now, last))
         while len(self._positions) > 1 and now - self._positions[1][0] >= SETTLE_TIME_S:
             self._positions.popleft()
-        at, position = self._positions[0]
-        return position if now - at >= SETTLE_TIME_S else 0
+        recorded_at, position = self._positions[0]
+        return position if now - recorded_at >= SETTLE_TIME_S else 0
 
     async def _claim(self, rules: dict[tuple[str, str], LiveEvaluator]) -> None:
-        room, now = MAX_CONCURRENT_CASES - len(self._tasks), self._now()
-        if room <= 0 or not rules or not await self._database.read(live_evaluators.has_due_cases, now):
+        free_slots, now = MAX_CONCURRENT_CASES - len(self._tasks), self._now()
+        if free_slots <= 0 or not rules or not await self._database.read(live_evaluators.has_due_cases, now):
             return
         ahead = timedelta(seconds=self._poll_interval)
         claimed = await self._database.write(
             live_evaluators.claim_cases,
             self._process,
             now,
-            room,
+            free_slots,
             ahead=ahead,
             quiet=self._quiet_time,
             idle=self._idle_time,
         )
         self._has_claimed = self._has_claimed or bool(claimed)
-        for one in claimed:
-            task = asyncio.get_running_loop().create_task(self._score(rules.get((one.project, one.rule)), one))
+        for case in claimed:
+            task = asyncio.get_running_loop().create_task(self._score(rules.get((case.project, case.rule)), case))
             self._tasks.add(task)
             task.add_done_callback(self._on_done)
 
@@ -254,4 +255,4 @@ class LiveEvaluationWorker:
 
 
 def _selector(rule: LiveEvaluator) -> Callable[[SpanArrival], bool]:
-    return lambda one: is_selected(rule, one)
+    return lambda arrival: is_selected(rule, arrival)

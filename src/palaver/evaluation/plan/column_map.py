@@ -1,7 +1,7 @@
 """Decide which column of a test set is messages, inputs, script or expected answer.
 
-What the request specifies is validated; the rest is derived from the columns and the workflow's inputs. The page shows
-the same mapping before a run (web/src/pages/evaluations): tests/evaluation/plan/mapping_cases.json tests both.
+Columns that the request names are checked; others are derived from the columns and the workflow's inputs. The page
+shows the same mapping before a run (web/src/pages/evaluations): tests/evaluation/plan/mapping_cases.json tests both.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,28 +24,28 @@ _CONVERSATION_KINDS = frozenset({"chat", "message", "script"})
 
 
 def find_user_text_column(
-    kinds: Mapping[str, str], *, taken: Collection[str | None], answers: Collection[str]
+    kinds: Mapping[str, str], *, reserved: Collection[str | None], answers: Collection[str]
 ) -> str | None:
-    """A column with a usual name, else the only text column that is neither taken nor named like an answer."""
+    """A column with a usual name, else the only text column that is neither reserved nor named like an answer."""
     if not _CONVERSATION_KINDS.isdisjoint(kinds.values()):
         return None
-    if (column := find_named_text_column(kinds, taken=taken)) is not None:
+    if (column := find_named_text_column(kinds, reserved=reserved)) is not None:
         return column
     candidates = [
         name
-        for name in _text_columns(kinds, taken)
+        for name in _text_columns(kinds, reserved)
         if name.lower() not in _ANSWER_NAMES and name.lower() not in answers
     ]
     return candidates[0] if len(candidates) == 1 else None
 
 
-def find_named_text_column(kinds: Mapping[str, str], *, taken: Collection[str | None]) -> str | None:
-    texts = _text_columns(kinds, taken)
+def find_named_text_column(kinds: Mapping[str, str], *, reserved: Collection[str | None]) -> str | None:
+    texts = _text_columns(kinds, reserved)
     return next((name for usual_name in USER_TEXT_NAMES for name in texts if name.lower() == usual_name), None)
 
 
-def _text_columns(kinds: Mapping[str, str], taken: Collection[str | None]) -> list[str]:
-    return [name for name, kind in kinds.items() if kind == "text" and name not in taken]
+def _text_columns(kinds: Mapping[str, str], reserved: Collection[str | None]) -> list[str]:
+    return [name for name, kind in kinds.items() if kind == "text" and name not in reserved]
 
 
 EXPECTED_NAMES = ("expected", "expected_output", "correct_answer", "ground_truth", "reference")
@@ -67,19 +67,20 @@ def map_columns(
     answers: Collection[str] = (),
     gaps: Collection[str] = (),
 ) -> ColumnMap:
-    """Map columns to the parts of a call. `answers` hold answers, and are inputs only if the workflow names them.
+    """Map columns to the parts of a call.
 
-    `gaps` are columns that are empty in some rows.
+    Columns in `answers` hold recorded answers; they are inputs only if the workflow has inputs of that name. `gaps`
+    are columns that are empty in some rows.
     """
     script = _script_column(wanted.script, kinds, workflow)
     expected = _expected_column(wanted.expected, kinds)
     workflow_inputs = _input_properties(workflow)
     # A column with another role is not the user's text.
-    placed = {expected, wanted.history or None, *(wanted.inputs or {}).values(), *answers, *workflow_inputs}
-    messages = _messages_column(wanted.messages, kinds, workflow, script=script, placed=placed)
+    assigned = {expected, wanted.history or None, *(wanted.inputs or {}).values(), *answers, *workflow_inputs}
+    messages = _messages_column(wanted.messages, kinds, workflow, script=script, assigned=assigned)
     history = _history_column(wanted.history, kinds, workflow, messages)
-    taken = {messages, history, script, expected, *(name for name in answers if name not in workflow_inputs)}
-    inputs = _input_columns(wanted.inputs, kinds, workflow, [name for name in kinds if name not in taken])
+    reserved = {messages, history, script, expected, *(name for name in answers if name not in workflow_inputs)}
+    inputs = _input_columns(wanted.inputs, kinds, workflow, [name for name in kinds if name not in reserved])
     _check_required(workflow, inputs)
     # A fallback is used only next to a certain match, never next to a guess.
     is_certain = wanted.messages is UNSET and messages == _find_messages_column(kinds, workflow)
@@ -89,8 +90,8 @@ def map_columns(
         messages=messages,
         history=history,
         script=script,
-        # It stays an input in rows that have messages.
-        spoken=find_named_text_column(kinds, taken=placed | taken) if is_certain and has_gaps else None,
+        # In rows that have messages, this column stays an input.
+        spoken=find_named_text_column(kinds, reserved=assigned | reserved) if is_certain and has_gaps else None,
         expected=expected,
         inputs=inputs,
     )
@@ -106,11 +107,11 @@ def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> Co
         messages = next(
             iter(_single([name for name, kind in kinds.items() if kind == "chat" and name != column])), None
         )
-    taken = {messages, history, script, expected, column}
-    named_inputs = wanted.inputs or {}
-    for name, from_column in named_inputs.items():
+    reserved = {messages, history, script, expected, column}
+    requested = wanted.inputs or {}
+    for name, from_column in requested.items():
         _check_column(from_column, kinds, f"/map/inputs/{json.escape_pointer(name)}")
-    inputs = dict(named_inputs) if wanted.inputs is not UNSET else {name: name for name in kinds if name not in taken}
+    inputs = dict(requested) if wanted.inputs is not UNSET else {name: name for name in kinds if name not in reserved}
     return ColumnMap(messages=messages, history=history, script=script, expected=expected, inputs=inputs)
 
 
@@ -133,20 +134,20 @@ def _messages_column(
     workflow: Description,
     *,
     script: str | None,
-    placed: Collection[str | None],
+    assigned: Collection[str | None],
 ) -> str | None:
     column = _checked_column(requested, kinds, "/map/messages")
     if column is UNSET:
         column = _find_messages_column(kinds, workflow)
         if column is None and script is None and workflow.is_chat:
-            column = _require_spoken_column(kinds, workflow, placed)
+            column = _require_user_text_column(kinds, workflow, assigned)
     if column is not None and kinds[column] not in _MESSAGE_KINDS:
         raise InvalidValue(f"The column {column!r} is {kinds[column]}, no conversation.", pointer="/map/messages")
     return column
 
 
-def _require_spoken_column(kinds: ColumnKinds, workflow: Description, placed: Collection[str | None]) -> str:
-    column = find_user_text_column(kinds, taken=placed, answers=EXPECTED_NAMES)
+def _require_user_text_column(kinds: ColumnKinds, workflow: Description, assigned: Collection[str | None]) -> str:
+    column = find_user_text_column(kinds, reserved=assigned, answers=EXPECTED_NAMES)
     if column is None:
         raise MissingInput(
             f"The chat {workflow.name!r} wants messages, and no column is theirs: name one in map.messages.",
@@ -162,7 +163,7 @@ def _find_messages_column(kinds: ColumnKinds, workflow: Description) -> str | No
     marked = [name for name, schema in properties.items() if _is_messages_schema(schema)]
     by_name = next((name for name in (*marked, _MESSAGES) if name in kinds), None)
     if by_name is None and kinds.get(_CONTENT) in _MESSAGE_KINDS and _CONTENT not in properties:
-        return _CONTENT  # As in the payload of a service, where the only conversation column may be the history.
+        return _CONTENT  # As in service payloads, whose only conversation column may be `history`.
     return by_name or next(iter(_single([name for name, kind in kinds.items() if kind == "chat"])), None)
 
 
@@ -184,16 +185,14 @@ def _expected_column(requested: str | UnsetType | None, kinds: ColumnKinds) -> s
 def _input_columns(
     requested: Mapping[str, str] | UnsetType | None, kinds: ColumnKinds, workflow: Description, free: Collection[str]
 ) -> dict[str, str]:
-    properties, is_open = (
-        _input_properties(workflow),
-        workflow.schemas.inputs.get("additionalProperties", True) is not False,
-    )
+    properties = _input_properties(workflow)
+    allows_other_inputs = workflow.schemas.inputs.get("additionalProperties", True) is not False
     if requested is UNSET:
-        return {name: name for name in free if name in properties or is_open}
+        return {name: name for name in free if name in properties or allows_other_inputs}
     mapped = dict(requested or {})
     for name, column in mapped.items():
         pointer = f"/map/inputs/{json.escape_pointer(name)}"
-        if name not in properties and not is_open:
+        if name not in properties and not allows_other_inputs:
             raise UnknownInput(f"{workflow.name!r} has no input {name!r}.", pointer=pointer)
         _check_column(column, kinds, pointer)
     return mapped

@@ -17,7 +17,7 @@ class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
 
     messages: str | None = None
     history: str | None = None
-    """Messages before those."""
+    """Messages before `messages`."""
     script: str | None = None
     spoken: str | None = None
     """The text column used in rows without messages and script."""
@@ -123,20 +123,20 @@ def parse_cell_id(text: str) -> int:
 MAX_SLICE_CELLS = 50
 
 
-def make_slices(plan: Plan, rows: int) -> list[NewSlice]:
+def make_slices(plan: Plan, row_count: int) -> list[NewSlice]:
     """All slices of a plan. Those of several workflows alternate, so that all start at once."""
-    numbered: list[tuple[int, NewSlice]] = []
+    ranked: list[tuple[int, NewSlice]] = []
     for workflow in dict.fromkeys(variant.workflow or NO_CALL_WORKFLOW for variant in plan.variants):
-        total = rows * len(_variants_of_workflow(plan, workflow)) * plan.repeats
+        total = row_count * len(_variants_of_workflow(plan, workflow)) * plan.repeats
         size = _slice_size(total, plan.limits.concurrency)
-        some = [NewSlice(workflow, first, min(size, total - first)) for first in range(0, total, size)]
-        numbered += enumerate(some)
-    return [one for _, one in sorted(numbered, key=lambda placed: placed[0])]
+        slices = [NewSlice(workflow, first, min(size, total - first)) for first in range(0, total, size)]
+        ranked += enumerate(slices)
+    return [slice_ for _, slice_ in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def slice_cells(plan: Plan, one: Slice) -> list[int]:
-    variants = _variants_of_workflow(plan, one.workflow)
-    return [_cell_in_slice(plan, variants, index) for index in range(one.first, one.first + one.count)]
+def slice_cells(plan: Plan, slice_: Slice) -> list[int]:
+    variants = _variants_of_workflow(plan, slice_.workflow)
+    return [_cell_in_slice(plan, variants, index) for index in range(slice_.first, slice_.first + slice_.count)]
 
 
 def _cell_in_slice(plan: Plan, variants: Sequence[int], index: int) -> int:
@@ -146,9 +146,9 @@ def _cell_in_slice(plan: Plan, variants: Sequence[int], index: int) -> int:
 
 
 def _slice_size(total: int, concurrency: int) -> int:
-    """Cells of a slice: few for a small evaluation, so that all lanes are busy to the end."""
-    width = -(-concurrency // SLICES_PER_WORKFLOW)
-    return max(1, min(MAX_SLICE_CELLS, max(width, total // (SLICES_PER_WORKFLOW * 4))))
+    """Return the number of cells in a slice: few for a small evaluation, so that its concurrency is used to the end."""
+    min_size = -(-concurrency // SLICES_PER_WORKFLOW)
+    return max(1, min(MAX_SLICE_CELLS, max(min_size, total // (SLICES_PER_WORKFLOW * 4))))
 
 
 def _variants_of_workflow(plan: Plan, workflow: str) -> list[int]:

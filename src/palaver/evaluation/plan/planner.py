@@ -1,4 +1,4 @@
-"""Make a plan of an evaluation request, or raise an error with a pointer.
+"""Make the plan of an evaluation request. An invalid request raises an error with a pointer.
 
 Everything is validated before anything runs: names, workflows, parameters, columns, evaluators and the number of
 cells.
@@ -50,10 +50,10 @@ class EvaluationPlanner:
     async def plan(self, project: str, request: NewEvaluation) -> PlannedEvaluation:
         """Return the plan and its rows. Nothing is stored."""
         # In threads: evaluators are imported on first use, and a set may have a million rows.
-        evaluators = await asyncio.to_thread(self._evaluators, request)
+        evaluators = await asyncio.to_thread(self._plan_evaluators, request)
         revision = await self.testsets.revision(project, request.testset)
-        variants = await self._variants(project, request, revision)
-        _check_distinct([one.name for one in variants], "variants")
+        variants = await self._plan_variants(project, request, revision)
+        _check_distinct([variant.name for variant in variants], "variants")
         rows = await self.testsets.rows(project, revision, request.testset.rows)
         plan = Plan(
             name=request.name or _default_name(revision, variants),
@@ -67,14 +67,14 @@ class EvaluationPlanner:
             variants=variants,
             evaluators=evaluators,
             repeats=request.repeats,
-            limits=self._limits(request.limits),
+            limits=self._cap_cost(request.limits),
             failed_as=request.failed_as,
         )
         planned = PlannedEvaluation(plan, await asyncio.to_thread(select_rows, rows, request.testset.rows))
         self._check_size(planned)
         return planned
 
-    def _limits(self, requested: Limits) -> Limits:
+    def _cap_cost(self, requested: Limits) -> Limits:
         if self.max_cost is None or (requested.max_cost is not None and requested.max_cost <= self.max_cost):
             return requested
         return msgspec.structs.replace(requested, max_cost=self.max_cost)
@@ -92,35 +92,38 @@ class EvaluationPlanner:
 
     # Evaluators
 
-    def _evaluators(self, request: NewEvaluation) -> list[PlannedEvaluator]:
-        evaluators = [self._evaluator(requested, index) for index, requested in enumerate(request.evaluators)]
-        _check_distinct([one.name for one in evaluators], "evaluators")
+    def _plan_evaluators(self, request: NewEvaluation) -> list[PlannedEvaluator]:
+        evaluators = [self._plan_evaluator(requested, index) for index, requested in enumerate(request.evaluators)]
+        _check_distinct([evaluator.name for evaluator in evaluators], "evaluators")
         return evaluators
 
-    def _evaluator(self, requested: WantedEvaluator, index: int) -> PlannedEvaluator:
+    def _plan_evaluator(self, requested: WantedEvaluator, index: int) -> PlannedEvaluator:
         try:
             bound = self.bind_evaluator(requested.key, requested.parameters, requested.name)
         except RequestError as error:
-            raise _with_pointer(error, f"/evaluators/{index}{error.pointer or '/key'}") from None
+            raise _set_pointer(error, f"/evaluators/{index}{error.pointer or '/key'}") from None
         return PlannedEvaluator(key=requested.key, name=bound.name, parameters=requested.parameters)
 
     # Variants
 
-    async def _variants(self, project: str, request: NewEvaluation, revision: RevisionSummary) -> list[PlannedVariant]:
-        numbered = list(enumerate(request.variants))
-        answers = {one.column for _, one in numbered if one.column is not None}
+    async def _plan_variants(
+        self, project: str, request: NewEvaluation, revision: RevisionSummary
+    ) -> list[PlannedVariant]:
+        requests = list(enumerate(request.variants))
+        answers = {wanted.column for _, wanted in requests if wanted.column is not None}
         with_workflow = {
-            index: await self._plan_called(project, request, one, index, revision, answers)
-            for index, one in numbered
-            if one.column is None
+            index: await self._plan_workflow_variant(project, request, wanted, index, revision, answers)
+            for index, wanted in requests
+            if wanted.column is None
         }
-        chats = any(one.is_chat for one in with_workflow.values())
+        has_chat = any(variant.is_chat for variant in with_workflow.values())
         return [
-            with_workflow.get(index) or _plan_recorded(request, one, index, revision.kinds, chats=chats)
-            for index, one in numbered
+            with_workflow.get(index)
+            or _plan_recorded_variant(request, wanted, index, revision.kinds, has_chat=has_chat)
+            for index, wanted in requests
         ]
 
-    async def _plan_called(
+    async def _plan_workflow_variant(
         self,
         project: str,
         request: NewEvaluation,
@@ -141,7 +144,7 @@ class EvaluationPlanner:
             try:
                 resolved = await self.resolve_variant(project, workflow, requested.variant)
             except RequestError as error:
-                raise _with_pointer(error, f"{pointer}/variant") from None
+                raise _set_pointer(error, f"{pointer}/variant") from None
             reference, parameters = resolved.reference, {**resolved.parameters, **parameters}
         if faults := find_parameter_faults(workflow, parameters):
             raise _nest_error(pointer, faults[0])
@@ -157,12 +160,12 @@ class EvaluationPlanner:
         )
 
 
-def _plan_recorded(
-    request: NewEvaluation, requested: WantedVariant, index: int, kinds: ColumnKinds, *, chats: bool
+def _plan_recorded_variant(
+    request: NewEvaluation, requested: WantedVariant, index: int, kinds: ColumnKinds, *, has_chat: bool
 ) -> PlannedVariant:
-    """A variant with recorded answers in a column.
+    """Plan a variant whose answers are recorded in a column.
 
-    They are a chat's if they are messages, or if another variant is a chat.
+    It is a chat if the answers are messages, or if they are texts and another variant is a chat.
     """
     pointer, column = f"/variants/{index}", requested.column or ""
     if requested.workflow is not None or requested.variant is not None or requested.parameters:
@@ -176,26 +179,27 @@ def _plan_recorded(
     return PlannedVariant(
         name=requested.name or column or "column",
         column=column,
-        is_chat=kind in ("chat", "message") or (kind in ("text", "mixed") and chats),
+        is_chat=kind in ("chat", "message") or (kind in ("text", "mixed") and has_chat),
         is_chat_source="derived",
         map=map_answer_columns(request.map, kinds, column),
     )
 
 
 def _default_name(revision: RevisionSummary, variants: Sequence[PlannedVariant]) -> str:
-    return f"{revision.name}: {', '.join(one.name for one in variants)}"[:200]
+    return f"{revision.name}: {', '.join(variant.name for variant in variants)}"[:200]
 
 
-def _check_distinct(names: Sequence[str], of: str) -> None:
+def _check_distinct(names: Sequence[str], field: str) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise InvalidValue(f"Two {of} are called {name!r}: give one another name.", pointer=f"/{of}/{index}/name")
+            pointer = f"/{field}/{index}/name"
+            raise InvalidValue(f"Two {field} are called {name!r}: give one another name.", pointer=pointer)
 
 
 def _nest_error(pointer: str, error: RequestError) -> RequestError:
-    return _with_pointer(error, f"{pointer}{error.pointer or ''}")
+    return _set_pointer(error, f"{pointer}{error.pointer or ''}")
 
 
-def _with_pointer(error: RequestError, pointer: str) -> RequestError:
+def _set_pointer(error: RequestError, pointer: str) -> RequestError:
     error.pointer = pointer
     return error

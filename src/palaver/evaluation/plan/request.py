@@ -1,4 +1,4 @@
-"""What an evaluation request asks for."""
+"""The request that starts an evaluation: test set, variants, evaluators, column map and limits."""
 
 from typing import Annotated, Any, Literal
 

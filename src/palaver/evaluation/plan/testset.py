@@ -12,9 +12,8 @@ from palaver.evaluation.plan.column_map import ColumnKinds
 from palaver.evaluation.plan.plan import ROW_BYTES
 from palaver.evaluation.plan.request import WantedRows, WantedTestset
 from palaver.storage.database import Database
-from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets
-from palaver.storage.testsets import rows as testset_pieces
+from palaver.storage.testsets import rows as testset_rows
 from palaver.testsets import row_pages
 from palaver.testsets.row_pages import RowFilter, parse_row_filter
 from palaver.testsets.rows import pack_row_id
@@ -34,32 +33,32 @@ def select_rows(rows: bytes, selection: WantedRows | None) -> bytes:
 
 
 def _select_by_id(rows: bytes, ids: tuple[str, ...]) -> bytes:
-    offsets = {rows[at : at + _ID_BYTES]: at for at in range(0, len(rows), ROW_BYTES)}
+    offsets = {rows[offset : offset + _ID_BYTES]: offset for offset in range(0, len(rows), ROW_BYTES)}
     selected: set[int] = set()
-    for number, name in enumerate(ids):
+    for index, row_id in enumerate(ids):
         try:
-            offset = offsets.get(pack_row_id(name))
+            offset = offsets.get(pack_row_id(row_id))
         except ValueError:
             offset = None
         if offset is None:
-            raise InvalidValue(f"The revision has no row {name[:80]!r}.", pointer=f"/testset/rows/ids/{number}")
+            raise InvalidValue(f"The revision has no row {row_id[:80]!r}.", pointer=f"/testset/rows/ids/{index}")
         selected.add(offset)
-    return b"".join(rows[at : at + ROW_BYTES] for at in sorted(selected))
+    return b"".join(rows[offset : offset + ROW_BYTES] for offset in sorted(selected))
 
 
 def _sample_rows(rows: bytes, count: int, seed: int) -> bytes:
-    """The rows whose hashed ids come first. A row keeps its rank when others come and go.
+    """Select the rows whose hashed ids sort first. A row keeps its rank when other rows are added or removed.
 
     So two revisions of one set share most of a sample, and can be compared row by row.
     """
     key = seed.to_bytes(8)
 
-    def rank(at: int) -> bytes:
-        return hashlib.blake2b(rows[at : at + _ID_BYTES], key=key, digest_size=8).digest()
+    def rank(offset: int) -> bytes:
+        return hashlib.blake2b(rows[offset : offset + _ID_BYTES], key=key, digest_size=8).digest()
 
     offsets = range(0, len(rows), ROW_BYTES)
     sample = offsets if count >= len(offsets) else sorted(nsmallest(count, offsets, key=rank))
-    return b"".join(rows[at : at + ROW_BYTES] for at in sample)
+    return b"".join(rows[offset : offset + ROW_BYTES] for offset in sample)
 
 
 class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,16 +99,16 @@ class StoredTestsets:
         matching: list[bytes] = []
         start: int | None = 0
         while start is not None:
-            some, start = await self._database.read(
+            batch, start = await self._database.read(
                 _read_matching_rows, project, revision, RowFilter(cells=cells), start
             )
-            matching += some
+            matching += batch
         return b"".join(matching)
 
 
 def _read_revision(db: Connection, project: str, request: WantedTestset) -> RevisionSummary:
     testset = testsets.get_testset(db, project, request.id)
-    revision = testset_revisions.get_revision(db, project, testset.id, request.revision, testset.head)
+    revision = testsets.get_revision(db, project, testset.id, request.revision, testset.head)
     kinds = {column["name"]: column["kind"] for column in revision.columns}
     gaps = frozenset(column["name"] for column in revision.columns if column["missing"] + column["nulls"] > 0)
     return RevisionSummary(
@@ -118,16 +117,16 @@ def _read_revision(db: Connection, project: str, request: WantedTestset) -> Revi
 
 
 def _read_all_rows(db: Connection, project: str, testset: str, number: int) -> bytes:
-    chunks = testset_revisions.list_chunks(db, project, testset, number)
-    pieces = testset_pieces.read_chunks(db, project, testset, [chunk.digest for chunk in chunks])
-    return b"".join(pieces[chunk.digest] for chunk in chunks)
+    chunks = testsets.list_chunks(db, project, testset, number)
+    contents = testset_rows.read_chunks(db, project, testset, [chunk.digest for chunk in chunks])
+    return b"".join(contents[chunk.digest] for chunk in chunks)
 
 
 def _read_matching_rows(
     db: Connection, project: str, revision: RevisionSummary, row_filter: RowFilter, start: int
 ) -> tuple[list[bytes], int | None]:
     """Matching rows of the next batch, and where to continue; None at the end."""
-    stored = testset_revisions.get_revision(db, project, revision.testset, revision.number, revision.number)
+    stored = testsets.get_revision(db, project, revision.testset, revision.number, revision.number)
     rows = row_pages.read_rows(db, project, stored, start, _ROW_BATCH)
     matching = [pack_row_id(row.id) + row.hash for row in rows if row_filter.matches(row.raw)]
     return matching, rows[-1].position + 1 if len(rows) == _ROW_BATCH else None

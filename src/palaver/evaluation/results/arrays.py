@@ -81,8 +81,8 @@ class ResultArrays(NamedTuple):
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        columns = [*self.cells, *(column for one in self.scores for column in (one.status, one.passed, one.score))]
-        return len(self.rows) + sum(column.nbytes for column in columns)
+        score_columns = [column for scores in self.scores for column in (scores.status, scores.passed, scores.score)]
+        return len(self.rows) + sum(column.nbytes for column in (*self.cells, *score_columns))
 
 
 class CountedScores(NamedTuple):
@@ -99,31 +99,32 @@ def load_score_arrays(
 ) -> list[ScoreArrays]:
     """The arrays of each evaluator and name, in the order of evaluators, names by first occurrence."""
     arrays: dict[tuple[int, str], ScoreArrays] = {}
-    numbers = defaultdict[tuple[int, str, str, bool | None], int](count().__next__)
-    for some in _batches(rows):
-        evaluators, names, cells, statuses, passed, scores = zip(*some, strict=True)
+    kind_numbers = defaultdict[tuple[int, str, str, bool | None], int](count().__next__)
+    for batch in _batches(rows):
+        evaluators, names, cells, statuses, passed, scores = zip(*batch, strict=True)
         # All non-numeric fields are mapped to one number: there are few combinations.
-        kinds = np.fromiter(map(numbers.__getitem__, zip(evaluators, names, statuses, passed, strict=True)), np.int64)
-        indexes, number = np.array(cells, np.int64), np.array(scores, np.float64)  # None becomes NaN.
+        keys = zip(evaluators, names, statuses, passed, strict=True)
+        kinds = np.fromiter(map(kind_numbers.__getitem__, keys), np.int64)
+        indexes, values = np.array(cells, np.int64), np.array(scores, np.float64)  # None becomes NaN.
         present = set(kinds.tolist())
-        for (evaluator, name, status, passed_value), kind in numbers.items():
+        for (evaluator, name, status, passed_value), kind in kind_numbers.items():
             if kind not in present:
                 continue
-            columns_of_name = arrays.get((evaluator, name)) or arrays.setdefault(
+            columns = arrays.get((evaluator, name)) or arrays.setdefault(
                 (evaluator, name), empty_score_arrays(evaluator, name, shape)
             )
-            mine = kinds == kind
-            cells_of_kind = indexes[mine]
-            columns_of_name.status.reshape(-1)[cells_of_kind] = _SCORE_CODES[status]
-            columns_of_name.passed.reshape(-1)[cells_of_kind] = _PASSED_CODES[passed_value]
-            columns_of_name.score.reshape(-1)[cells_of_kind] = number[mine]
-    return sorted(arrays.values(), key=lambda columns: columns.evaluator)
+            is_kind = kinds == kind
+            cells_of_kind = indexes[is_kind]
+            columns.status.reshape(-1)[cells_of_kind] = _SCORE_CODES[status]
+            columns.passed.reshape(-1)[cells_of_kind] = _PASSED_CODES[passed_value]
+            columns.score.reshape(-1)[cells_of_kind] = values[is_kind]
+    return sorted(arrays.values(), key=lambda scores: scores.evaluator)
 
 
 def load_cell_arrays(rows: Iterable[tuple[int, str, float | None, float | None]], shape: GridShape) -> CellArrays:
     columns = CellArrays(np.full(shape, PENDING, np.int8), np.full(shape, np.nan), np.full(shape, np.nan))
-    for some in _batches(rows):
-        cells, statuses, latencies, costs = zip(*some, strict=True)
+    for batch in _batches(rows):
+        cells, statuses, latencies, costs = zip(*batch, strict=True)
         indexes = np.array(cells, np.int64)
         columns.status.reshape(-1)[indexes] = np.fromiter(map(_CELL_CODES.__getitem__, statuses), np.int8)
         columns.latency.reshape(-1)[indexes] = np.array(latencies, np.float64)
@@ -143,10 +144,10 @@ def count_scores(scores: ScoreArrays, cells: CellArrays, failed_as: FailedAs = "
     if failed_as == "exclude":
         return CountedScores(passed, score, is_scored)
     is_failed = cells.status == FAILED
-    says_nothing = not is_scored.any()
-    if says_nothing or not np.isnan(passed).all():
+    has_no_scores = not is_scored.any()
+    if has_no_scores or not np.isnan(passed).all():
         passed[is_failed] = 0.0
-    if says_nothing or not np.isnan(score).all():
+    if has_no_scores or not np.isnan(score).all():
         score[is_failed] = 0.0
     return CountedScores(passed, score, is_scored | is_failed)
 
@@ -167,5 +168,5 @@ def empty_score_arrays(evaluator: int, name: str, shape: GridShape) -> ScoreArra
 
 def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
     remaining = iter(rows)
-    while some := list(islice(remaining, _BATCH_ROWS)):
-        yield some
+    while batch := list(islice(remaining, _BATCH_ROWS)):
+        yield batch

@@ -29,11 +29,11 @@ from palaver.evaluation.results.statistics import (
     percentile_interval,
     resample_means,
 )
-from palaver.evaluation.results.summary import flaky_rows as differing
+from palaver.evaluation.results.summary import flaky_rows
 from palaver.testsets.rows import format_row_id
 
 DEFAULT_MARGIN = 0.02
-"""A difference that is too small to matter."""
+"""Differences up to this are too small to matter."""
 MAX_LISTED_ROWS = 100
 """Maximum number of regressed and of changed rows that are listed."""
 _ID_BYTES = 16
@@ -71,10 +71,10 @@ class _PairedScores(NamedTuple):
     """Indexes of these rows among the pairs."""
     unpaired: int
     is_binary: bool
-    """Whether the evaluator says what passed."""
+    """Whether pass shares are compared, not mean scores."""
     is_repeated: bool
     scores: tuple[FloatArray, FloatArray] | None
-    """Scores that say more than passes."""
+    """Scores of base and candidate; None if passes are not compared, or the scores are just passes as 1 and 0."""
     row_scores: tuple[FloatArray, FloatArray]
     """Mean scores of the rows; NaN if unknown."""
 
@@ -98,7 +98,7 @@ def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: 
     columns += [sides.scores[1] - sides.scores[0] for sides in paired if sides.scores is not None]
     means_by_column = resample_means(columns, seed)
     score_means = iter(means_by_column[len(paired) :])
-    compared = [
+    comparisons = [
         _compare_evaluator(
             sides, means, None if sides.scores is None else next(score_means), margin, pairs, base.results.rows
         )
@@ -108,8 +108,8 @@ def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: 
         base=base.name,
         candidate=candidate.name,
         margin=margin,
-        evaluators=_adjust_p(compared),
-        changed=[format_row_id(one) for one in pairs.changed[:MAX_LISTED_ROWS]],
+        evaluators=_adjust_p(comparisons),
+        changed=[format_row_id(row_id) for row_id in pairs.changed[:MAX_LISTED_ROWS]],
         changed_count=len(pairs.changed),
         only_in_base=[scores.name for scores in base.results.scores if scores.name not in candidate_scores],
         only_in_candidate=[scores.name for scores in candidate.results.scores if scores.name not in base_names],
@@ -118,19 +118,19 @@ def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: 
 
 def pair_rows(base: bytes, candidate: bytes) -> RowPairs:
     if base == candidate:
-        every = np.arange(len(base) // ROW_BYTES)
-        return RowPairs(every, every, 0, [])
-    by_id = {one[:_ID_BYTES]: (index, one[_ID_BYTES:]) for index, one in enumerate(_split_rows(candidate))}
+        all_rows = np.arange(len(base) // ROW_BYTES)
+        return RowPairs(all_rows, all_rows, 0, [])
+    by_id = {row[:_ID_BYTES]: (index, row[_ID_BYTES:]) for index, row in enumerate(_split_rows(candidate))}
     index_pairs: list[tuple[int, int]] = []
     changed: list[bytes] = []
-    for index, one in enumerate(_split_rows(base)):
-        match by_id.get(one[:_ID_BYTES]):
+    for index, row in enumerate(_split_rows(base)):
+        match by_id.get(row[:_ID_BYTES]):
             case None:
                 pass
-            case (other, content) if content == one[_ID_BYTES:]:
-                index_pairs.append((index, other))
+            case (candidate_index, content) if content == row[_ID_BYTES:]:
+                index_pairs.append((index, candidate_index))
             case _:
-                changed.append(one[:_ID_BYTES])
+                changed.append(row[:_ID_BYTES])
     base_rows, candidate_rows = np.array(index_pairs, np.int64).reshape(-1, 2).T
     both = len(index_pairs) + len(changed)
     return RowPairs(base_rows, candidate_rows, (len(base) + len(candidate)) // ROW_BYTES - 2 * both, changed)
@@ -145,40 +145,38 @@ def interval_verdict(interval: Interval, margin: float) -> Verdict:
     return "same" if low >= -margin and high <= margin else "unclear"
 
 
-def is_majority(shares: FloatArray) -> NDArray[np.bool_]:
+def has_majority(shares: FloatArray) -> NDArray[np.bool_]:
     """Whether a row passed in the majority of its repeats. A draw is not a majority."""
     return shares > 0.5
 
 
 def _pair_scores(
-    base: ComparedVariant, before: ScoreArrays, candidate: ComparedVariant, after: ScoreArrays, pairs: RowPairs
+    base: ComparedVariant, old_scores: ScoreArrays, candidate: ComparedVariant, new_scores: ScoreArrays, pairs: RowPairs
 ) -> _PairedScores:
-    old = count_scores(before, base.results.cells, base.results.failed_as)
-    new = count_scores(after, candidate.results.cells, candidate.results.failed_as)
-    old_passed, new_passed = (
-        row_means(old.passed[pairs.base, base.variant]),
-        row_means(new.passed[pairs.candidate, candidate.variant]),
-    )
-    old_score, new_score = (
-        row_means(old.score[pairs.base, base.variant]),
-        row_means(new.score[pairs.candidate, candidate.variant]),
-    )
+    old = count_scores(old_scores, base.results.cells, base.results.failed_as)
+    new = count_scores(new_scores, candidate.results.cells, candidate.results.failed_as)
+    old_passed = row_means(old.passed[pairs.base, base.variant])
+    new_passed = row_means(new.passed[pairs.candidate, candidate.variant])
+    old_score = row_means(old.score[pairs.base, base.variant])
+    new_score = row_means(new.score[pairs.candidate, candidate.variant])
     has_passes = _both_present(old_passed, new_passed).any()
     is_binary = bool(has_passes) or not _both_present(old_score, new_score).any()
-    first, second = (old_passed, new_passed) if is_binary else (old_score, new_score)
-    both = _both_present(first, second)
-    lone = int(np.count_nonzero(np.isnan(first) != np.isnan(second)))
+    base_values, candidate_values = (old_passed, new_passed) if is_binary else (old_score, new_score)
+    both = _both_present(base_values, candidate_values)
+    scored_on_one_side = int(np.count_nonzero(np.isnan(base_values) != np.isnan(candidate_values)))
     scored = _both_present(old_score, new_score)
-    says_more = is_binary and bool(scored.any()) and not _are_equal(old_passed, old_score, new_passed, new_score)
+    has_extra_scores = (
+        is_binary and bool(scored.any()) and not _scores_equal_passes(old_passed, old_score, new_passed, new_score)
+    )
     return _PairedScores(
-        name=before.name,
-        base=first[both],
-        candidate=second[both],
+        name=old_scores.name,
+        base=base_values[both],
+        candidate=candidate_values[both],
         rows=np.flatnonzero(both),
-        unpaired=pairs.unpaired + lone,
+        unpaired=pairs.unpaired + scored_on_one_side,
         is_binary=is_binary,
         is_repeated=max(base.results.shape.repeats, candidate.results.shape.repeats) > 1,
-        scores=(old_score[scored], new_score[scored]) if says_more else None,
+        scores=(old_score[scored], new_score[scored]) if has_extra_scores else None,
         row_scores=(old_score[both], new_score[both]),
     )
 
@@ -208,9 +206,9 @@ def _compare_evaluator(
         )
     differences = sides.differences
     difference, interval = float(differences.mean()), percentile_interval(means)
-    lost = is_majority(sides.base) & ~is_majority(sides.candidate)
-    won = is_majority(sides.candidate) & ~is_majority(sides.base)
-    regressions, fixes = (int(np.count_nonzero(one)) if sides.is_binary else 0 for one in (lost, won))
+    regressed = has_majority(sides.base) & ~has_majority(sides.candidate)
+    fixed = has_majority(sides.candidate) & ~has_majority(sides.base)
+    regressions, fixes = (int(np.count_nonzero(mask)) if sides.is_binary else 0 for mask in (regressed, fixed))
     verdict = interval_verdict(interval, margin)
     return EvaluatorComparison(
         name=sides.name,
@@ -229,7 +227,7 @@ def _compare_evaluator(
         fixes=fixes,
         cases_needed=cases_needed(difference, float((differences**2).mean())) if verdict == "unclear" else None,
         score=None if score_means is None or sides.scores is None else _score_difference(*sides.scores, score_means),
-        worst=_worst_rows(sides, np.flatnonzero(lost), pairs, rows) if sides.is_binary else [],
+        worst=_worst_rows(sides, np.flatnonzero(regressed), pairs, rows) if sides.is_binary else [],
     )
 
 
@@ -245,79 +243,79 @@ def _score_difference(base: FloatArray, candidate: FloatArray, means: FloatArray
     return ScoreDifference(base=old, candidate=new, difference=difference, ci=percentile_interval(means))
 
 
-def _worst_rows(sides: _PairedScores, lost: NDArray[np.int64], pairs: RowPairs, rows: bytes) -> list[RowChange]:
+def _worst_rows(sides: _PairedScores, regressed: NDArray[np.int64], pairs: RowPairs, rows: bytes) -> list[RowChange]:
     """Regressed rows, the largest loss first."""
     is_scored = _both_present(*sides.row_scores)
     old, new = (
-        np.where(is_scored, *both) for both in zip(sides.row_scores, (sides.base, sides.candidate), strict=True)
+        np.where(is_scored, *values) for values in zip(sides.row_scores, (sides.base, sides.candidate), strict=True)
     )
     changes: list[RowChange] = []
-    for index in lost[np.argsort((new - old)[lost], kind="stable")][:MAX_LISTED_ROWS]:
-        first = int(pairs.base[sides.rows[index]]) * ROW_BYTES
-        row = format_row_id(rows[first : first + _ID_BYTES])
+    for index in regressed[np.argsort((new - old)[regressed], kind="stable")][:MAX_LISTED_ROWS]:
+        offset = int(pairs.base[sides.rows[index]]) * ROW_BYTES
+        row = format_row_id(rows[offset : offset + _ID_BYTES])
         changes.append(RowChange(row=row, base=float(old[index]), candidate=float(new[index])))
     return changes
 
 
 def _adjust_p(compared: Sequence[EvaluatorComparison]) -> list[EvaluatorComparison]:
-    raised = iter(holm_adjust([one.p for one in compared if one.p is not None]))
-    return [one if one.p is None else replace(one, p_adjusted=next(raised)) for one in compared]
+    adjusted = iter(holm_adjust([result.p for result in compared if result.p is not None]))
+    return [result if result.p is None else replace(result, p_adjusted=next(adjusted)) for result in compared]
 
 
 def _split_rows(rows: bytes) -> list[bytes]:
-    return [rows[first : first + ROW_BYTES] for first in range(0, len(rows), ROW_BYTES)]
+    return [rows[offset : offset + ROW_BYTES] for offset in range(0, len(rows), ROW_BYTES)]
 
 
 def _both_present(first: FloatArray, second: FloatArray) -> NDArray[np.bool_]:
     return ~(np.isnan(first) | np.isnan(second))
 
 
-def _are_equal(passed: FloatArray, score: FloatArray, *others: FloatArray) -> bool:
+def _scores_equal_passes(passed: FloatArray, score: FloatArray, *others: FloatArray) -> bool:
     """Whether scores are just passes as 1 and 0."""
     same = bool(np.array_equal(passed, score, equal_nan=True))
-    return same and (not others or _are_equal(*others))
+    return same and (not others or _scores_equal_passes(*others))
 
 
 RowMask = NDArray[np.bool_]
 
 
 def find_cells(results: ResultArrays, *, evaluator: str | None, flaky: bool, base: ComparedVariant | None) -> list[int]:
-    """The cells of rows that are flaky, or that passed in `base` and not here."""
+    """Return the cells of rows that are flaky (if `flaky`) and that regressed from `base` (if given)."""
     scores = _scores_named(results.scores, evaluator)
     selected = np.ones((results.shape.rows, results.shape.variants), np.bool_)
     if flaky:
-        selected &= _any_of(results, [_flaky_rows(results, one) for one in scores])
+        selected &= _any_of(results, [_flaky_rows(results, evaluator_scores) for evaluator_scores in scores])
     if base is not None:
-        selected &= _any_of(results, [_regressed_rows(results, one, base) for one in scores])
+        selected &= _any_of(results, [_regressed_rows(results, evaluator_scores, base) for evaluator_scores in scores])
     return np.flatnonzero(np.repeat(selected.reshape(-1), results.shape.repeats)).tolist()
 
 
 def _scores_named(scores: Iterable[ScoreArrays], evaluator: str | None) -> list[ScoreArrays]:
-    return [one for one in scores if evaluator is None or one.name == evaluator]
+    return [candidate for candidate in scores if evaluator is None or candidate.name == evaluator]
 
 
 def _any_of(results: ResultArrays, masks: list[RowMask]) -> RowMask:
-    none = np.zeros((results.shape.rows, results.shape.variants), np.bool_)
-    return np.logical_or.reduce([none, *masks])
+    no_rows = np.zeros((results.shape.rows, results.shape.variants), np.bool_)
+    return np.logical_or.reduce([no_rows, *masks])
 
 
 def _flaky_rows(results: ResultArrays, scores: ScoreArrays) -> RowMask:
     counts = count_scores(scores, results.cells, results.failed_as)
-    masks = [differing(counts, variant) for variant in range(results.shape.variants)]
-    none = np.zeros(results.shape.rows, np.bool_)
-    return np.stack([none if one is None else one for one in masks], axis=1)
+    masks = [flaky_rows(counts, variant) for variant in range(results.shape.variants)]
+    no_rows = np.zeros(results.shape.rows, np.bool_)
+    return np.stack([no_rows if mask is None else mask for mask in masks], axis=1)
 
 
-def _regressed_rows(results: ResultArrays, scores: ScoreArrays, before: ComparedVariant) -> RowMask:
+def _regressed_rows(results: ResultArrays, scores: ScoreArrays, base: ComparedVariant) -> RowMask:
     mask = np.zeros((results.shape.rows, results.shape.variants), np.bool_)
-    same = [one for one in before.results.scores if one.name == scores.name]
-    if not same:
+    base_scores = [base_score for base_score in base.results.scores if base_score.name == scores.name]
+    if not base_scores:
         return mask
-    old = _row_passes(before.results, same[0])[:, before.variant]
-    pairs = pair_rows(before.results.rows, results.rows)
+    old = _row_passes(base.results, base_scores[0])[:, base.variant]
+    pairs = pair_rows(base.results.rows, results.rows)
     new = _row_passes(results, scores)[pairs.candidate]
-    was, is_now = is_majority(old[pairs.base])[:, np.newaxis], is_majority(new)
-    mask[pairs.candidate] = was & ~is_now & ~np.isnan(new)
+    passed_before, passes_now = has_majority(old[pairs.base])[:, np.newaxis], has_majority(new)
+    mask[pairs.candidate] = passed_before & ~passes_now & ~np.isnan(new)
     return mask
 
 

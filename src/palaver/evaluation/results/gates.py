@@ -61,18 +61,19 @@ def failed_gates(gates: Gates, summary: EvaluationSummary, comparisons: Sequence
 
 def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
     for variant in summary.variants:
-        summaries = {one.name: one for one in variant.evaluators}
+        summaries = {evaluator.name: evaluator for evaluator in variant.evaluators}
         for name in [
             name for name in gates.fail_under if name not in summaries and not _has_subscores(name, summaries)
         ]:
             yield f"fail-under: {variant.name} has no score {name}."
-        for name, one in summaries.items():
+        for name, evaluator in summaries.items():
             # An evaluator with named scores uses its own name only if it returned nothing.
-            if not one.n and not one.errors and _has_subscores(name, summaries):
+            if not evaluator.n and not evaluator.errors and _has_subscores(name, summaries):
                 continue
             minimum = _minimum_for(gates, name)
-            if minimum is not None and (why := _describe_shortfall(one, minimum, strict=gates.strict)) is not None:
-                yield f"fail-under: {variant.name}, {name}: {why}"
+            shortfall = None if minimum is None else _describe_shortfall(evaluator, minimum, strict=gates.strict)
+            if shortfall is not None:
+                yield f"fail-under: {variant.name}, {name}: {shortfall}"
 
 
 def _has_subscores(name: str, names: Collection[str]) -> bool:
@@ -89,26 +90,26 @@ def _minimum_for(gates: Gates, name: str) -> float | None:
     return gates.minimum
 
 
-def _describe_shortfall(one: EvaluatorSummary, minimum: float, *, strict: bool) -> str | None:
-    rate, interval, what = (
-        (one.mean, one.mean_ci, "the mean") if one.pass_rate is None else (one.pass_rate, one.pass_ci, "the pass rate")
-    )
+def _describe_shortfall(evaluator: EvaluatorSummary, minimum: float, *, strict: bool) -> str | None:
+    rate, interval, measure = evaluator.pass_rate, evaluator.pass_ci, "the pass rate"
+    if rate is None:
+        rate, interval, measure = evaluator.mean, evaluator.mean_ci, "the mean"
     if rate is None or interval is None:
         return f"nothing was scored, {minimum:g} is wanted."
     if strict and interval[0] < minimum:
-        return f"{what} is {rate:.3f}, but may be as low as {interval[0]:.3f}: {minimum:g} is wanted for sure."
-    return f"{what} is {rate:.3f}, {minimum:g} is wanted." if rate < minimum else None
+        return f"{measure} is {rate:.3f}, but may be as low as {interval[0]:.3f}: {minimum:g} is wanted for sure."
+    return f"{measure} is {rate:.3f}, {minimum:g} is wanted." if rate < minimum else None
 
 
 def _failed_comparisons(gates: Gates, comparison: Comparison) -> Iterator[str]:
-    for one in comparison.evaluators:
-        if gates.max_regressions is not None and one.regressions > gates.max_regressions:
-            rows = "row passes" if one.regressions == 1 else "rows pass"
+    for result in comparison.evaluators:
+        if gates.max_regressions is not None and result.regressions > gates.max_regressions:
+            rows = "row passes" if result.regressions == 1 else "rows pass"
             yield (
-                f"max-regressions: {comparison.candidate}, {one.name}: {one.regressions} {rows} no longer, "
-                f"{gates.max_regressions} may. The first: {one.worst[0].row if one.worst else 'unknown'}."
+                f"max-regressions: {comparison.candidate}, {result.name}: {result.regressions} {rows} no longer, "
+                f"{gates.max_regressions} may. The first: {result.worst[0].row if result.worst else 'unknown'}."
             )
-        if gates.fail_on_worse and one.verdict == "worse" and one.ci is not None and one.difference is not None:
-            ends = f"{one.ci[0]:+.3f} to {one.ci[1]:+.3f}"
-            subject = f"{comparison.candidate}, {one.name}"
-            yield f"fail-on worse: {subject}: {one.difference:+.3f} ({ends}) beside {comparison.base}."
+        if gates.fail_on_worse and result.verdict == "worse" and result.ci and result.difference is not None:
+            ends = f"{result.ci[0]:+.3f} to {result.ci[1]:+.3f}"
+            subject = f"{comparison.candidate}, {result.name}"
+            yield f"fail-on worse: {subject}: {result.difference:+.3f} ({ends}) beside {comparison.base}."

@@ -1,6 +1,6 @@
 """Load results from the database, compare variants, and make reports.
 
-Reads are functions of a connection. Computations with numpy, up to a third of a second, happen without one.
+Reads are functions of a connection. Computations with numpy take up to a third of a second, and happen without one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,8 +43,8 @@ def read_results(db: Connection, project: str, evaluation: str) -> ResultArrays:
     scored = load_score_arrays(evaluation_results.score_rows(db, project, evaluation), shape)
     with_scores = {scores.evaluator for scores in scored}
     without_scores = [
-        empty_score_arrays(index, one.name, shape)
-        for index, one in enumerate(plan.evaluators)
+        empty_score_arrays(index, evaluator.name, shape)
+        for index, evaluator in enumerate(plan.evaluators)
         if index not in with_scores
     ]
     return ResultArrays(
@@ -69,13 +69,13 @@ def read_column(db: Connection, project: str, evaluation: str, column: str) -> l
 
 def _read_values(db: Connection, project: str, testset: str, rows: bytes, column: str) -> Iterator[Any]:
     # Decode only the one field.
-    shape = msgspec.defstruct("_Row", [("value", Any, UNSET)], rename={"value": column})
-    decode = msgspec.json.Decoder(shape).decode
-    hashes = [rows[first + ROW_BYTES // 2 : first + ROW_BYTES] for first in range(0, len(rows), ROW_BYTES)]
-    for first in range(0, len(hashes), _ROW_BATCH):
-        some = hashes[first : first + _ROW_BATCH]
-        contents = testset_rows.read_contents(db, project, testset, some)
-        for digest in some:
+    row_type = msgspec.defstruct("_Row", [("value", Any, UNSET)], rename={"value": column})
+    decode = msgspec.json.Decoder(row_type).decode
+    hashes = [rows[offset + ROW_BYTES // 2 : offset + ROW_BYTES] for offset in range(0, len(rows), ROW_BYTES)]
+    for offset in range(0, len(hashes), _ROW_BATCH):
+        batch = hashes[offset : offset + _ROW_BATCH]
+        contents = testset_rows.read_contents(db, project, testset, batch)
+        for digest in batch:
             data = contents.get(digest)
             row: Any = None if data is None else decode(data)
             yield UNSET if row is None else row.value
@@ -102,11 +102,11 @@ def compare_with_base(
     results: ResultArrays, base: ComparedVariant | None = None, margin: float = DEFAULT_MARGIN
 ) -> list[Comparison]:
     """Compare every variant with a base, by default the first variant."""
-    first = ComparedVariant(results, 0) if base is None and results.variants else base
-    if first is None:
+    base = ComparedVariant(results, 0) if base is None and results.variants else base
+    if base is None:
         return []
-    others = [ComparedVariant(results, index) for index in range(len(results.variants))]
-    return [compare_variants(first, other, margin) for other in others if other.name != first.name]
+    variants = [ComparedVariant(results, index) for index in range(len(results.variants))]
+    return [compare_variants(base, variant, margin) for variant in variants if variant.name != base.name]
 
 
 def make_report(

@@ -7,8 +7,8 @@ value is drawn, so the cheapest of three equivalent ways is used:
 - few values: their counts are multinomial;
 - many values: rows are drawn and counted. All columns of one length share the draws.
 
-Above MAX_DRAWS values are first grouped into BIN_COUNT bins, each represented by its mean. Draws are seeded by a text,
-so figures are reproducible in every process and independent of each other.
+If that takes more than MAX_DRAWS draws, the values are first grouped into BIN_COUNT bins, each represented by its
+mean. Draws are seeded by a text, so figures are reproducible in every process and independent of each other.
 """
 
 import hashlib
@@ -59,8 +59,8 @@ def resample_means(columns: Sequence[FloatArray], seed: str) -> list[FloatArray]
         means_by_column[index] = _resample_few_values(values, counts, seed)
     for length, indexes in by_length.items():
         means = _resample_rows(np.stack([columns[index] for index in indexes]), seed, length)
-        for index, row in zip(indexes, means, strict=True):
-            means_by_column[index] = row
+        for index, column_means in zip(indexes, means, strict=True):
+            means_by_column[index] = column_means
     return means_by_column
 
 
@@ -78,13 +78,13 @@ def _resample_few_values(values: FloatArray, counts: NDArray[np.int64], seed: st
 def _resample_rows(columns: FloatArray, seed: str, length: int) -> FloatArray:
     random = _make_generator(seed, "many")
     means = np.empty((RESAMPLES, len(columns)))
-    at_once = max(1, _DRAW_BATCH // length)
-    for first in range(0, RESAMPLES, at_once):
-        some = min(at_once, RESAMPLES - first)
-        indexes = random.integers(0, length, (some, length))
-        indexes += np.arange(some)[:, np.newaxis] * length  # Offsets, so that one bincount covers all resamples.
-        draws = np.bincount(indexes.reshape(-1), minlength=some * length).reshape(some, length)
-        means[first : first + some] = draws.astype(np.float64) @ columns.T
+    max_batch_size = max(1, _DRAW_BATCH // length)
+    for first in range(0, RESAMPLES, max_batch_size):
+        batch_size = min(max_batch_size, RESAMPLES - first)
+        indexes = random.integers(0, length, (batch_size, length))
+        indexes += np.arange(batch_size)[:, np.newaxis] * length  # Offsets, so that one bincount covers all resamples.
+        draws = np.bincount(indexes.reshape(-1), minlength=batch_size * length).reshape(batch_size, length)
+        means[first : first + batch_size] = draws.astype(np.float64) @ columns.T
     return means.T / length
 
 
@@ -100,28 +100,30 @@ def _make_generator(seed: str, method: str) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
 
-def holm_adjust(ps: Sequence[float]) -> list[float]:
-    adjusted = [1.0] * len(ps)
+def holm_adjust(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values after Holm's correction for multiple tests, in the same order."""
+    adjusted = [1.0] * len(p_values)
     highest = 0.0
-    for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
-        highest = max(highest, min(1.0, ps[index] * (len(ps) - rank)))
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
         adjusted[index] = highest
     return adjusted
 
 
 def mcnemar_test(worse: int, better: int) -> float:
-    count, smallest = worse + better, min(worse, better)
-    if 2 * smallest == count:  # Perfectly even, also if nothing changed.
+    """Return the two-sided p-value of McNemar's exact test."""
+    count, smaller = worse + better, min(worse, better)
+    if 2 * smaller == count:  # Perfectly even, also if nothing changed.
         return 1.0
     # Binomial terms from the largest down, each from the one before: no huge numbers.
-    first = exp(lgamma(count + 1) - lgamma(smallest + 1) - lgamma(count - smallest + 1) - count * log(2))
+    largest_term = exp(lgamma(count + 1) - lgamma(smaller + 1) - lgamma(count - smaller + 1) - count * log(2))
     total, term = 0.0, 1.0
-    for k in range(smallest, -1, -1):
+    for k in range(smaller, -1, -1):
         total += term
         term *= k / (count - k + 1)
         if term < total * 1e-17:
             break
-    return min(1.0, 2 * first * total)
+    return min(1.0, 2 * largest_term * total)
 
 
 _Z_ROUNDED = 1.96
@@ -148,8 +150,8 @@ def wilson_interval(successes: int, count: int) -> Interval | None:
     if count == 0:
         return None
     share = successes / count
-    shrunk = 1 + Z_95 * Z_95 / count
-    centre = (share + Z_95 * Z_95 / (2 * count)) / shrunk
-    width = Z_95 * sqrt(share * (1 - share) / count + Z_95 * Z_95 / (4 * count * count)) / shrunk
+    denominator = 1 + Z_95 * Z_95 / count
+    centre = (share + Z_95 * Z_95 / (2 * count)) / denominator
+    half_width = Z_95 * sqrt(share * (1 - share) / count + Z_95 * Z_95 / (4 * count * count)) / denominator
     # At the ends the formula has rounding errors.
-    return (0.0 if successes == 0 else centre - width, 1.0 if successes == count else centre + width)
+    return (0.0 if successes == 0 else centre - half_width, 1.0 if successes == count else centre + half_width)

@@ -38,7 +38,7 @@ from palaver.testsets.rows import canonical_json
 
 MAX_SLICES = 20
 MAX_VALUE_LENGTH = 200
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 
 
 class RowSlice(NamedTuple):
@@ -66,9 +66,8 @@ def _slice_by_value(cells: Sequence[Any]) -> list[RowSlice]:
         if key not in labels:
             labels[key] = _shorten_value(value)
         indexes.setdefault(key, []).append(index)
-    frequent = sorted(indexes, key=lambda key: -len(indexes[key]))[
-        :MAX_SLICES
-    ]  # Stable: the first of equally frequent ones.
+    # The sort is stable: of equally frequent values the first ones are listed.
+    frequent = sorted(indexes, key=lambda key: -len(indexes[key]))[:MAX_SLICES]
     return [RowSlice(labels[key], np.array(indexes[key], np.int64)) for key in frequent]
 
 
@@ -82,11 +81,11 @@ def _slice_by_quartile(cells: Sequence[Any]) -> list[RowSlice]:
     for index in range(len(edges) + 1):
         rows_in_bin = rows[bins == index]
         if len(rows_in_bin):
-            some = sorted((cells[row] for row in rows_in_bin), key=float)
-            low, high = json.encode(some[0]).decode(), json.encode(some[-1]).decode()
+            values = sorted((cells[row] for row in rows_in_bin), key=float)
+            low, high = json.encode(values[0]).decode(), json.encode(values[-1]).decode()
             slices.append(RowSlice(low if low == high else f"{low} to {high}", rows_in_bin))
-    without = [index for index, value in enumerate(cells) if value is None]
-    return [*slices, RowSlice(None, np.array(without, np.int64))] if without else slices
+    null_rows = [index for index, value in enumerate(cells) if value is None]
+    return [*slices, RowSlice(None, np.array(null_rows, np.int64))] if null_rows else slices
 
 
 def _is_number(value: Any) -> bool:
@@ -108,25 +107,25 @@ FLAKY_DEVIATION = 0.1
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be any numbers.
 def summarize(results: ResultArrays, slices: Sequence[RowSlice] | None = None) -> EvaluationSummary:
     """All figures of an evaluation, and of the given slices."""
-    figures = _IntervalBatch(results.id)
-    parts = [(scores, count_scores(scores, results.cells, results.failed_as)) for scores in results.scores]
+    intervals = _IntervalBatch(results.id)
+    counted = [(scores, count_scores(scores, results.cells, results.failed_as)) for scores in results.scores]
     by_variant: list[list[_EvaluatorOnVariant]] = []
     for index in range(results.shape.variants):
         by_variant.append([])
-        for scores, counts in parts:
+        for scores, counts in counted:
             status = scores.status[:, index]
-            all_rows = _RowsSummary(figures, counts, index, None)
+            all_rows = _RowsSummary(intervals, counts, index, None)
             by_slice = (
                 None
                 if slices is None
-                else [(one.value, _RowsSummary(figures, counts, index, one.rows)) for one in slices]
+                else [(part.value, _RowsSummary(intervals, counts, index, part.rows)) for part in slices]
             )
             flaky = flaky_rows(counts, index)
             by_variant[-1].append(_EvaluatorOnVariant(scores.name, status, all_rows, by_slice, flaky))
-    figures.draw()  # All intervals at once: columns of one length share their draws.
+    intervals.draw()  # All intervals at once: columns of one length share their draws.
     return EvaluationSummary(
         [
-            _summarize_variant(results, index, name, [one.summarize() for one in by_variant[index]])
+            _summarize_variant(results, index, name, [evaluator.summarize() for evaluator in by_variant[index]])
             for index, name in enumerate(results.variants)
         ]
     )
@@ -162,37 +161,37 @@ class _IntervalBatch:
     def draw(self) -> None:
         self._intervals = bootstrap_intervals(self._columns, self._seed)
 
-    def interval(self, number: int) -> Interval | None:
-        return self._intervals[number]
+    def interval(self, index: int) -> Interval | None:
+        return self._intervals[index]
 
 
 class _RowsSummary:
     """Some or all rows of a variant, for one evaluator."""
 
     def __init__(
-        self, figures: _IntervalBatch, counts: CountedScores, variant: int, rows: NDArray[np.int64] | None
+        self, intervals: _IntervalBatch, counts: CountedScores, variant: int, rows: NDArray[np.int64] | None
     ) -> None:
         passed, score, is_counted = counts.passed[:, variant], counts.score[:, variant], counts.is_counted[:, variant]
         if rows is not None:
             passed, score, is_counted = passed[rows], score[rows], is_counted[rows]
-        self._figures = figures
+        self._intervals = intervals
         self._repeats = passed.shape[-1]
         self.n = int(np.count_nonzero(is_counted.any(axis=-1)))
-        self._passes, self._scores = _present(row_means(passed)), _present(row_means(score))
-        self._pass_interval = figures.add(self._passes) if self._repeats > 1 else None
-        self._mean_interval = figures.add(self._scores)
+        self._passes, self._scores = _drop_nan(row_means(passed)), _drop_nan(row_means(score))
+        self._pass_interval = intervals.add(self._passes) if self._repeats > 1 else None
+        self._mean_interval = intervals.add(self._scores)
 
     def figures(self) -> tuple[float | None, Interval | None, float | None, Interval | None]:
-        """Pass share, mean score, and the interval of each."""
+        """Return the pass share, its interval, the mean score and its interval."""
         if self._pass_interval is None:
             pass_ci = wilson_interval(int(self._passes.sum()), len(self._passes))
         else:
-            pass_ci = self._figures.interval(self._pass_interval)
+            pass_ci = self._intervals.interval(self._pass_interval)
         return (
             mean_or_none(self._passes),
             pass_ci,
             mean_or_none(self._scores),
-            self._figures.interval(self._mean_interval),
+            self._intervals.interval(self._mean_interval),
         )
 
 
@@ -234,17 +233,17 @@ def _summarize_variant(
 ) -> VariantSummary:
     cells = results.cells
     status = cells.status[:, index]
-    seconds, costs = _present(cells.latency[:, index][status == DONE]), _present(cells.cost[:, index])
-    low, high = np.quantile(seconds, (0.5, 0.95)) if len(seconds) else (None, None)
+    seconds, costs = _drop_nan(cells.latency[:, index][status == DONE]), _drop_nan(cells.cost[:, index])
+    p50, p95 = np.quantile(seconds, (0.5, 0.95)) if len(seconds) else (None, None)
     return VariantSummary(
         name=name,
         cells=int(np.count_nonzero((status == DONE) | (status == FAILED))),
         failed=int(np.count_nonzero(status == FAILED)),
         cost=float(costs.sum()) if len(costs) else None,
-        latency=Latencies(None if low is None else float(low), None if high is None else float(high)),
+        latency=Latencies(None if p50 is None else float(p50), None if p95 is None else float(p95)),
         evaluators=evaluators,
     )
 
 
-def _present(values: FloatArray) -> FloatArray:
+def _drop_nan(values: FloatArray) -> FloatArray:
     return values[~np.isnan(values)]

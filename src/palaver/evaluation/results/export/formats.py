@@ -1,4 +1,4 @@
-"""The export formats by name."""
+"""Write evaluation reports as CSV, JSON Lines, JUnit XML and Markdown, and list all export formats by name."""
 
 import re
 from collections import Counter
@@ -59,7 +59,7 @@ CSV_COLUMNS = (
 
 
 def write_csv(report: Report) -> Iterator[bytes]:
-    """Yield the lines. A cell without scores has one, too."""
+    """Yield one line per score; a cell without scores has one line as well."""
     yield _format_csv_line(CSV_COLUMNS)
     for detail in report.cells():
         result = detail.result
@@ -148,10 +148,10 @@ class _TestSuite:
         self._seconds = 0.0
         self._tests = SpooledTemporaryFile[bytes](_MAX_MEMORY_BYTES)
 
-    def add(self, row: str, result: RowOutcome, seconds: float) -> None:
-        self._kinds[result.kind] += 1
+    def add(self, row: str, outcome: RowOutcome, seconds: float) -> None:
+        self._kinds[outcome.kind] += 1
         self._seconds += seconds
-        self._tests.write(_test_case(f"{self.variant}.{self.evaluator}", row, result, seconds).encode())
+        self._tests.write(_test_case(f"{self.variant}.{self.evaluator}", row, outcome, seconds).encode())
 
     def encode(self) -> Iterator[bytes]:
         name = _escape_xml(f"{self.variant} · {self.evaluator}")
@@ -160,8 +160,8 @@ class _TestSuite:
         skipped = f'skipped="{kinds["skipped"]}" time="{self._seconds:.3f}"'
         yield f'  <testsuite name="{name}" {counts} {skipped}>\n'.encode()
         self._tests.seek(0)
-        while piece := self._tests.read(_CHUNK_BYTES):
-            yield piece
+        while chunk := self._tests.read(_CHUNK_BYTES):
+            yield chunk
         yield b"  </testsuite>\n"
 
     def close(self) -> None:
@@ -177,8 +177,8 @@ def write_junit(report: Report) -> Iterator[bytes]:
         _fill_suites(suites, report)
         yield b'<?xml version="1.0" encoding="UTF-8"?>\n'
         yield f'<testsuites name="{_escape_xml(report.name or report.id)}">\n'.encode()
-        for of_variant in suites:
-            for suite in of_variant:
+        for variant_suites in suites:
+            for suite in variant_suites:
                 yield from suite.encode()
         yield b"</testsuites>\n"
 
@@ -189,34 +189,34 @@ def _fill_suites(suites: Sequence[Sequence[_TestSuite]], report: Report) -> None
         for variant, cells in groupby(row, key=lambda cell: cell.variant):
             repeats = list(cells)
             for suite in suites[variant]:
-                passes = suite.evaluator in with_passes
-                result = row_outcome(repeats, suite.evaluator, passes=passes, failed_as=report.failed_as)
-                suite.add(repeats[0].row, result, _total_latency(repeats))
+                has_passes = suite.evaluator in with_passes
+                outcome = row_outcome(repeats, suite.evaluator, has_passes=has_passes, failed_as=report.failed_as)
+                suite.add(repeats[0].row, outcome, _total_latency(repeats))
 
 
-def _test_case(class_name: str, row: str, result: RowOutcome, seconds: float) -> str:
-    inside = [*_properties(result)]
-    reason = _escape_xml(result.reason)
-    match result.kind:
+def _test_case(class_name: str, row: str, outcome: RowOutcome, seconds: float) -> str:
+    elements = [*_properties(outcome)]
+    reason = _escape_xml(outcome.reason)
+    match outcome.kind:
         case "failed":
-            inside.append(f'<failure type="not passed" message="{reason}"/>')
+            elements.append(f'<failure type="not passed" message="{reason}"/>')
         case "error":
-            inside.append(f'<error type="not scored" message="{reason}"/>')
+            elements.append(f'<error type="not scored" message="{reason}"/>')
         case "skipped":
-            inside.append(f'<skipped message="{reason}"/>')
+            elements.append(f'<skipped message="{reason}"/>')
         case "passed" | "scored":
             pass
     names = f'classname="{_escape_xml(class_name)}" name="{_escape_xml(row)}"'
     head = f'    <testcase {names} time="{seconds:.3f}"'
-    return f"{head}>{''.join(inside)}</testcase>\n" if inside else f"{head}/>\n"
+    return f"{head}>{''.join(elements)}</testcase>\n" if elements else f"{head}/>\n"
 
 
-def _properties(result: RowOutcome) -> Iterator[str]:
-    values = {} if result.score is None else {"score": f"{result.score:.6g}"}
-    if result.is_flaky:
+def _properties(outcome: RowOutcome) -> Iterator[str]:
+    values = {} if outcome.score is None else {"score": f"{outcome.score:.6g}"}
+    if outcome.is_flaky:
         values["flaky"] = "true"
-    if result.passes is not None and result.passes[1] > 1:
-        values["passed"] = f"{result.passes[0]} of {result.passes[1]}"
+    if outcome.passes is not None and outcome.passes[1] > 1:
+        values["passed"] = f"{outcome.passes[0]} of {outcome.passes[1]}"
     if values:
         properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in values.items())
         yield f"<properties>{properties}</properties>"
@@ -246,7 +246,7 @@ def write_markdown(report: Report) -> Iterator[bytes]:
 def _report_lines(report: Report) -> Iterator[str]:
     yield f"## {_escape_markdown(report.name or report.id)}: {report.state}"
     yield ""
-    yield f"{' × '.join(_escape_markdown(one) for one in describe_size(report))} · {report.id}"
+    yield f"{' × '.join(_escape_markdown(part) for part in describe_size(report))} · {report.id}"
     if report.reason:
         yield f"\n{_escape_markdown(report.reason)}"
     for line in report.failed_gates:
@@ -263,17 +263,19 @@ def _summary_table(report: Report) -> Iterator[str]:
         ["variant", "evaluator", "passed", "95 %", "mean", "rows", "not scored", "flaky"], text_columns=2
     )
     for variant in report.summary.variants:
-        for one in variant.evaluators:
+        for stats in variant.evaluators:
             yield _table_row(
                 [
                     _escape_markdown(variant.name),
-                    _escape_markdown(one.name),
-                    format_percent(one.pass_rate),
-                    format_interval(one.mean_ci, "mean") if one.pass_rate is None else format_interval(one.pass_ci),
-                    format_number(one.mean),
-                    f"{one.n:,}",
-                    f"{one.errors + one.skipped:,}",
-                    NO_VALUE if one.flaky is None else f"{one.flaky:,}",
+                    _escape_markdown(stats.name),
+                    format_percent(stats.pass_rate),
+                    format_interval(stats.mean_ci, "mean")
+                    if stats.pass_rate is None
+                    else format_interval(stats.pass_ci),
+                    format_number(stats.mean),
+                    f"{stats.n:,}",
+                    f"{stats.errors + stats.skipped:,}",
+                    NO_VALUE if stats.flaky is None else f"{stats.flaky:,}",
                 ]
             )
     for variant in report.summary.variants:
@@ -288,19 +290,19 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
     yield ""
     names = ["evaluator", "verdict", "base", "candidate", "difference", "95 %", "p (Holm)", "regressions", "fixes"]
     yield from _table_head(names, text_columns=2)
-    for one in comparison.evaluators:
-        needed = f" ({one.cases_needed:,} rows would tell)" if one.cases_needed else ""
+    for result in comparison.evaluators:
+        needed = f" ({result.cases_needed:,} rows would tell)" if result.cases_needed else ""
         yield _table_row(
             [
-                _escape_markdown(one.name),
-                f"{_VERDICT_LABELS[one.verdict]}{needed}",
-                format_measure(one.base, one.measure),
-                format_measure(one.candidate, one.measure),
-                format_difference(one.difference, one.measure),
-                format_interval(one.ci, one.measure),
-                NO_VALUE if one.p_adjusted is None else f"{one.p_adjusted:.3f}",
-                f"{one.regressions:,}",
-                f"{one.fixes:,}",
+                _escape_markdown(result.name),
+                f"{_VERDICT_LABELS[result.verdict]}{needed}",
+                format_measure(result.base, result.measure),
+                format_measure(result.candidate, result.measure),
+                format_difference(result.difference, result.measure),
+                format_interval(result.ci, result.measure),
+                NO_VALUE if result.p_adjusted is None else f"{result.p_adjusted:.3f}",
+                f"{result.regressions:,}",
+                f"{result.fixes:,}",
             ]
         )
     if comparison.changed_count:
@@ -308,9 +310,9 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
         yield f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
     worst = sorted(
         (
-            (change.candidate - change.base, change.row, one.name)
-            for one in comparison.evaluators
-            for change in one.worst
+            (change.candidate - change.base, change.row, result.name)
+            for result in comparison.evaluators
+            for change in result.worst
         ),
         key=lambda change: change[0],
     )
@@ -320,9 +322,9 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
         yield ""
         for difference, row, name in worst[:MAX_REGRESSIONS]:
             yield f"- {row}: {_escape_markdown(name)} {difference:+.2f}"
-        lost = sum(one.regressions for one in comparison.evaluators)
-        if lost > MAX_REGRESSIONS:
-            yield f"- and {lost - MAX_REGRESSIONS:,} more"
+        total = sum(result.regressions for result in comparison.evaluators)
+        if total > MAX_REGRESSIONS:
+            yield f"- and {total - MAX_REGRESSIONS:,} more"
 
 
 def _table_head(names: Sequence[str], text_columns: int) -> Iterator[str]:

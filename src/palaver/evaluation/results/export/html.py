@@ -1,6 +1,6 @@
 """Export as one HTML file without scripts or network access.
 
-All text is escaped, and the file's policy allows nothing but its own style.
+All text is escaped, and the content security policy allows nothing but the file's own style.
 """
 
 import base64
@@ -44,41 +44,41 @@ class RowRenderer:
         self._with_passes = evaluators_with_passes(report)
 
     def __call__(self, cells: Sequence[StoredResult]) -> Iterator[str]:
-        by_variant = [(variant, list(some)) for variant, some in groupby(cells, key=lambda cell: cell.variant)]
-        outcomes_by_variant = [self._outcomes(some) for _, some in by_variant]
-        first = cells[0]
+        by_variant = [(variant, list(repeats)) for variant, repeats in groupby(cells, key=lambda cell: cell.variant)]
+        outcomes_by_variant = [self._outcomes(repeats) for _, repeats in by_variant]
+        first_cell = cells[0]
         marks = "".join(
-            f'<span class="marks">{"".join(_outcome_mark(one) for one in outcomes)}</span>'
+            f'<span class="marks">{"".join(_outcome_mark(outcome) for outcome in outcomes)}</span>'
             for outcomes in outcomes_by_variant
         )
-        question = f'<span dir="auto">{escape(preview_line(first.preview_in)[:200])}</span>'
-        yield f'<details class="row" id="{escape(first.row)}"><summary>{marks}{question}</summary><div>'
-        yield f'<p class="note">{escape(first.row)}</p>{_render_preview(first.preview_in)}'
-        for (variant, some), outcomes in zip(by_variant, outcomes_by_variant, strict=True):
+        input_preview = f'<span dir="auto">{escape(preview_line(first_cell.preview_in)[:200])}</span>'
+        yield f'<details class="row" id="{escape(first_cell.row)}"><summary>{marks}{input_preview}</summary><div>'
+        yield f'<p class="note">{escape(first_cell.row)}</p>{_render_preview(first_cell.preview_in)}'
+        for (variant, repeats), outcomes in zip(by_variant, outcomes_by_variant, strict=True):
             yield f'<h3 dir="auto">{escape(self._report.variants[variant])}</h3>'
-            for cell in some:
+            for cell in repeats:
                 yield _render_answer(cell, is_repeated=self._report.repeats > 1)
             yield "<table>"
-            for name, one in zip(self._names, outcomes, strict=True):
-                reason = f'<td dir="auto">{_escape_text(one.reason)}'
-                yield f"<tr><td>{_outcome_mark(one)} {escape(name)}<td class=n>{format_number(one.score)}{reason}</tr>"
+            for name, outcome in zip(self._names, outcomes, strict=True):
+                score = f'<td class=n>{format_number(outcome.score)}<td dir="auto">{_escape_text(outcome.reason)}'
+                yield f"<tr><td>{_outcome_mark(outcome)} {escape(name)}{score}</tr>"
             yield "</table>"
         yield "</div></details>"
 
     def _outcomes(self, cells: Sequence[StoredResult]) -> list[RowOutcome]:
-        failed_as = self._report.failed_as
-        return [row_outcome(cells, name, passes=name in self._with_passes, failed_as=failed_as) for name in self._names]
+        names, failed_as = self._names, self._report.failed_as
+        return [row_outcome(cells, name, has_passes=name in self._with_passes, failed_as=failed_as) for name in names]
 
 
-def _outcome_mark(one: RowOutcome) -> str:
+def _outcome_mark(outcome: RowOutcome) -> str:
     signs = {"passed": "✓", "failed": "✗", "scored": "•", "error": "!", "skipped": "○"}
-    flaky = " flaky" if one.is_flaky else ""
+    flaky = " flaky" if outcome.is_flaky else ""
     title = (
-        f"{one.kind}{flaky}"
-        if one.passes is None or one.passes[1] == 1
-        else f"{one.passes[0]} of {one.passes[1]} passed"
+        f"{outcome.kind}{flaky}"
+        if outcome.passes is None or outcome.passes[1] == 1
+        else f"{outcome.passes[0]} of {outcome.passes[1]} passed"
     )
-    return f'<span class="mark {one.kind}{flaky}" title="{title}">{signs[one.kind]}</span>'
+    return f'<span class="mark {outcome.kind}{flaky}" title="{title}">{signs[outcome.kind]}</span>'
 
 
 def _render_answer(cell: StoredResult, *, is_repeated: bool) -> str:
@@ -93,8 +93,8 @@ def _render_preview(preview: Any) -> str:
     match preview:
         case {"renderer": "chat", "messages": [*messages]}:
             rendered = "".join(_render_message(message) for message in messages)
-            more = preview.get("more") or 0
-            return rendered + (f'<p class="note">and {more} more messages</p>' if more else "")
+            omitted = preview.get("more") or 0
+            return rendered + (f'<p class="note">and {omitted} more messages</p>' if omitted else "")
         case {"body": str(body)}:
             return f'<pre dir="auto">{_escape_text(body)}</pre>'
         case {"text": str(text)}:
@@ -199,8 +199,8 @@ def _summary_table(report: Report) -> Iterator[str]:
     yield "<th class=n>mean<th class=n>rows<th class=n>not scored<th class=n>flaky</tr></thead>"
     for variant in report.summary.variants:
         yield "<tbody>"
-        for index, one in enumerate(variant.evaluators):
-            yield _evaluator_row(variant, one, is_first=index == 0)
+        for index, stats in enumerate(variant.evaluators):
+            yield _evaluator_row(variant, stats, is_first=index == 0)
         yield "</tbody>"
     yield "</table></div>"
     for variant in report.summary.variants:
@@ -213,16 +213,16 @@ def _summary_table(report: Report) -> Iterator[str]:
         yield f'<p class="note">{" · ".join(escape(fact) for fact in facts)}</p>'
 
 
-def _evaluator_row(variant: VariantSummary, one: EvaluatorSummary, *, is_first: bool) -> str:
+def _evaluator_row(variant: VariantSummary, stats: EvaluatorSummary, *, is_first: bool) -> str:
     variant_cell = f"<th rowspan={len(variant.evaluators)} dir=auto>{escape(variant.name)}</th>" if is_first else ""
-    bar = _bar(one.mean, one.mean_ci, "mean") if one.pass_rate is None else _bar(one.pass_rate, one.pass_ci)
-    flaky = NO_VALUE if one.flaky is None else f"{one.flaky:,}"
+    bar = _bar(stats.mean, stats.mean_ci, "mean") if stats.pass_rate is None else _bar(stats.pass_rate, stats.pass_ci)
+    flaky = NO_VALUE if stats.flaky is None else f"{stats.flaky:,}"
     cells = "".join(
         f"<td class=n>{cell}</td>"
-        for cell in (format_number(one.mean), f"{one.n:,}", f"{one.errors + one.skipped:,}", flaky)
+        for cell in (format_number(stats.mean), f"{stats.n:,}", f"{stats.errors + stats.skipped:,}", flaky)
     )
-    passed = f"<td class=n>{format_percent(one.pass_rate)}</td>"
-    return f"<tr>{variant_cell}<td>{escape(one.name)}</td>{passed}<td>{bar}</td>{cells}</tr>"
+    passed = f"<td class=n>{format_percent(stats.pass_rate)}</td>"
+    return f"<tr>{variant_cell}<td>{escape(stats.name)}</td>{passed}<td>{bar}</td>{cells}</tr>"
 
 
 def _bar(value: float | None, interval: Interval | None, measure: Measure = "pass_rate") -> str:
@@ -240,22 +240,24 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
     yield f'<h2 dir="auto">{escape(comparison.candidate)} beside {escape(comparison.base)}</h2>'
     yield "<div class=wide><table><thead><tr><th>evaluator<th>verdict<th class=n>base<th class=n>candidate"
     yield "<th class=n>difference<th>95 %<th class=n>p (Holm)<th class=n>regressions<th class=n>fixes</tr></thead>"
-    for one in comparison.evaluators:
-        needed = f" <small>{one.cases_needed:,} rows would tell</small>" if one.cases_needed else ""
-        p = NO_VALUE if one.p_adjusted is None else f"{one.p_adjusted:.3f}"
-        numbers = (format_measure(one.base, one.measure), format_measure(one.candidate, one.measure))
-        yield f'<tr><td>{escape(one.name)}<td><span class="badge {one.verdict}">{one.verdict}</span>{needed}'
-        yield "".join(f"<td class=n>{cell}" for cell in (*numbers, format_difference(one.difference, one.measure)))
-        counts = f"<td class=n>{one.regressions:,}<td class=n>{one.fixes:,}"
-        yield f"<td>{format_interval(one.ci, one.measure)}<td class=n>{p}{counts}</tr>"
+    for result in comparison.evaluators:
+        needed = f" <small>{result.cases_needed:,} rows would tell</small>" if result.cases_needed else ""
+        p = NO_VALUE if result.p_adjusted is None else f"{result.p_adjusted:.3f}"
+        numbers = (format_measure(result.base, result.measure), format_measure(result.candidate, result.measure))
+        yield f'<tr><td>{escape(result.name)}<td><span class="badge {result.verdict}">{result.verdict}</span>{needed}'
+        difference = format_difference(result.difference, result.measure)
+        yield "".join(f"<td class=n>{cell}" for cell in (*numbers, difference))
+        counts = f"<td class=n>{result.regressions:,}<td class=n>{result.fixes:,}"
+        yield f"<td>{format_interval(result.ci, result.measure)}<td class=n>{p}{counts}</tr>"
     yield "</table></div>"
     if comparison.changed_count:
         changed = f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
         yield f'<p class="note">{changed}</p>'
-    for one in comparison.evaluators:
-        if one.worst:
-            links = ", ".join(f'<a href="#{escape(change.row)}">{escape(change.row)}</a>' for change in one.worst[:10])
-            yield f"<p>{escape(one.name)}, worst regressions: {links}</p>"
+    for result in comparison.evaluators:
+        if result.worst:
+            rows = [escape(change.row) for change in result.worst[:10]]
+            links = ", ".join(f'<a href="#{row}">{row}</a>' for row in rows)
+            yield f"<p>{escape(result.name)}, worst regressions: {links}</p>"
 
 
 def _encode_lines(lines: Iterable[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""What exports are made of: figures, and cells one by one."""
+"""The report that all export formats are made from, the outcome of each row, and the formatting of figures."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -35,45 +35,45 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowOutcome(NamedTuple):
-    """What one evaluator says of one row, over its repeats."""
+    """The verdict of one evaluator on one row, over its repeats."""
 
     kind: OutcomeKind
     score: float | None
     """The mean."""
     reason: str
-    """Of the first repeat that did not pass."""
+    """The reason of the first repeat that did not pass, else of the first one."""
     passes: tuple[int, int] | None
-    """How many of how many passed; None if unknown."""
+    """Repeats that passed, and repeats that passed or failed; None if the evaluator only gives scores."""
     is_flaky: bool
 
 
 def iterate_rows(report: Report) -> Iterator[list[StoredResult]]:
     """The cells by row, within a row by variant and repeat."""
-    per_row = max(1, len(report.variants) * report.repeats)
-    for _, cells in groupby(report.cells(), key=lambda detail: detail.result.cell // per_row):
+    cells_per_row = max(1, len(report.variants) * report.repeats)
+    for _, cells in groupby(report.cells(), key=lambda detail: detail.result.cell // cells_per_row):
         yield [detail.result for detail in cells]
 
 
 def evaluator_names(report: Report) -> list[str]:
-    return [one.name for one in report.summary.variants[0].evaluators] if report.summary.variants else []
+    return [evaluator.name for evaluator in report.summary.variants[0].evaluators] if report.summary.variants else []
 
 
 def evaluators_with_passes(report: Report) -> set[str]:
     """Names of evaluators that say whether a case passed."""
-    summaries = (one for variant in report.summary.variants for one in variant.evaluators)
-    return {one.name for one in summaries if one.pass_rate is not None}
+    summaries = (summary for variant in report.summary.variants for summary in variant.evaluators)
+    return {summary.name for summary in summaries if summary.pass_rate is not None}
 
 
-def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, passes: bool, failed_as: FailedAs) -> RowOutcome:
-    """Combine the repeats of a row. `passes`: whether the evaluator says if a case passed."""
+def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, has_passes: bool, failed_as: FailedAs) -> RowOutcome:
+    """Combine the repeats of a row. `has_passes`: whether the evaluator says if a case passed."""
     scored: list[tuple[bool | None, float | None, str]] = []
-    broken: list[tuple[OutcomeKind, str]] = []
+    unscored: list[tuple[OutcomeKind, str]] = []
     for cell in cells:
         if cell.status == "failed":
             if failed_as == "not_passed":
-                scored.append((False if passes else None, 0.0, describe_cell_error(cell)))
+                scored.append((False if has_passes else None, 0.0, describe_cell_error(cell)))
             else:
-                broken.append(("error", describe_cell_error(cell)))
+                unscored.append(("error", describe_cell_error(cell)))
             continue
         score = find_score(cell, evaluator)
         if score is None:
@@ -81,19 +81,19 @@ def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, passes: bool, 
         if score.status == "scored":
             scored.append((score.passed, score.score, score.reason))
         else:
-            broken.append(("error" if score.status == "error" else "skipped", score.reason))
+            unscored.append(("error" if score.status == "error" else "skipped", score.reason))
     if not scored:
-        kinds = [kind for kind, _ in broken]
-        return RowOutcome("error" if "error" in kinds else "skipped", None, broken[0][1] if broken else "", None, False)
-    votes = [passed for passed, _, _ in scored if passed is not None]
+        kind = "error" if any(kind == "error" for kind, _ in unscored) else "skipped"
+        return RowOutcome(kind, None, unscored[0][1] if unscored else "", None, False)
+    passes = [passed for passed, _, _ in scored if passed is not None]
     scores = [score for _, score, _ in scored if score is not None]
     mean = sum(scores) / len(scores) if scores else None
-    why = next((reason for passed, _, reason in scored if passed is False), scored[0][2])
-    is_flaky = len(set(votes)) > 1 or (mean is not None and _standard_deviation(scores, mean) > 0.1 + 1e-12)
-    if not votes:
+    reason = next((reason for passed, _, reason in scored if passed is False), scored[0][2])
+    is_flaky = len(set(passes)) > 1 or (mean is not None and _standard_deviation(scores, mean) > 0.1 + 1e-12)
+    if not passes:
         return RowOutcome("scored", mean, scored[0][2], None, is_flaky)
-    won = 2 * sum(votes) > len(votes)
-    return RowOutcome("passed" if won else "failed", mean, why, (sum(votes), len(votes)), is_flaky)
+    has_passed = 2 * sum(passes) > len(passes)
+    return RowOutcome("passed" if has_passed else "failed", mean, reason, (sum(passes), len(passes)), is_flaky)
 
 
 def find_score(cell: StoredResult, evaluator: str) -> StoredScore | None:
@@ -120,8 +120,8 @@ def describe_size(report: Report) -> tuple[str, str]:
     return rows, f"{format_count(len(report.variants), 'variant')}{repeats}"
 
 
-def format_count(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 NO_VALUE = "-"
