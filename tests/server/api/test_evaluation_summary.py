@@ -312,7 +312,7 @@ async def test_an_export_has_every_cell_however_many_pages_they_are(
     http: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation_export, "_PAGE_SIZE", 2)
-    monkeypatch.setattr(evaluation_export, "PIECE_BYTES", 10)
+    monkeypatch.setattr(evaluation_export, "CHUNK_BYTES", 10)
     evaluation = await run(http, database, repeats=2)
 
     lines = (await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "jsonl"})).text.splitlines()
@@ -355,7 +355,7 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
 
     def write(cells: Any) -> Any:
         try:
-            yield b"x" * evaluation_export.PIECE_BYTES
+            yield b"x" * evaluation_export.CHUNK_BYTES
             while True:  # It reads and reads, and has nothing to say.
                 assert len(list(cells())) == 6
                 loop.call_soon_threadsafe(begun.set)
@@ -364,7 +364,7 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
 
     monkeypatch.setitem(cast("dict[Any, Any]", EXPORT_FORMATS), "csv", EXPORT_FORMATS["csv"]._replace(write=write))
     make: Any = lambda cells: cells  # noqa: E731
-    lines = evaluation_export.export_pieces(database, "default", evaluation, "csv", make)
+    lines = evaluation_export.export_chunks(database, "default", evaluation, "csv", make)
     await anext(lines)
     reading = asyncio.ensure_future(anext(lines))
     await begun.wait()

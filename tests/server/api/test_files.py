@@ -301,7 +301,7 @@ async def test_a_file_that_is_deleted_while_it_is_read_ends_short(http: httpx.As
     made = (await http.post("/api/files", content=b"x" * (kept.CHUNK_BYTES + 1), headers=HEAD)).json()
     file = await database.read(kept.get_file, "default", made["id"])
     assert file is not None
-    reading = files._read_pieces(database, file)
+    reading = files._read_chunks(database, file)
 
     assert len(await anext(reading)) == kept.CHUNK_BYTES
     (await http.delete(made["url"])).raise_for_status()

@@ -296,7 +296,7 @@ async def second_line() -> AsyncGenerator[bytes]:
 
 async def test_a_reader_who_takes_nothing_is_left() -> None:
     with pytest.raises(TimeoutError):
-        await streaming.send_pieces(stalled_exchange(), b"first", second_line(), 0.01, ())
+        await streaming.send_chunks(stalled_exchange(), b"first", second_line(), 0.01, ())
 
 
 async def test_one_who_may_read_no_more_is_cut_off() -> None:
@@ -314,7 +314,7 @@ async def test_one_who_may_read_no_more_is_cut_off() -> None:
 
     exchange, writer, authenticator = stalled_exchange(), cast("Any", Writer()), cast("Any", RevokedKeys())
     exchange.writer, exchange.authenticator = writer, authenticator
-    await streaming.send_pieces(exchange, b"first", second_line(), 60, ())
+    await streaming.send_chunks(exchange, b"first", second_line(), 60, ())
 
     assert aborted == ["aborted"]
 

@@ -104,9 +104,8 @@ def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> Co
     script = _checked_column(wanted.script, kinds, "/map/script") or None
     expected = _expected_column(wanted.expected, kinds)
     if messages is UNSET:
-        messages = next(
-            iter(_single([name for name, kind in kinds.items() if kind == "chat" and name != column])), None
-        )
+        chats = [name for name, kind in kinds.items() if kind == "chat" and name != column]
+        messages = next(iter(_single(chats)), None)
     reserved = {messages, history, script, expected, column}
     requested = wanted.inputs or {}
     for name, from_column in requested.items():

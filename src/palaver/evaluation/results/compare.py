@@ -246,9 +246,8 @@ def _score_difference(base: FloatArray, candidate: FloatArray, means: FloatArray
 def _worst_rows(sides: _PairedScores, regressed: NDArray[np.int64], pairs: RowPairs, rows: bytes) -> list[RowChange]:
     """Regressed rows, the largest loss first."""
     is_scored = _both_present(*sides.row_scores)
-    old, new = (
-        np.where(is_scored, *values) for values in zip(sides.row_scores, (sides.base, sides.candidate), strict=True)
-    )
+    old = np.where(is_scored, sides.row_scores[0], sides.base)
+    new = np.where(is_scored, sides.row_scores[1], sides.candidate)
     changes: list[RowChange] = []
     for index in regressed[np.argsort((new - old)[regressed], kind="stable")][:MAX_LISTED_ROWS]:
         offset = int(pairs.base[sides.rows[index]]) * ROW_BYTES

@@ -62,10 +62,9 @@ def failed_gates(gates: Gates, summary: EvaluationSummary, comparisons: Sequence
 def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
     for variant in summary.variants:
         summaries = {evaluator.name: evaluator for evaluator in variant.evaluators}
-        for name in [
-            name for name in gates.fail_under if name not in summaries and not _has_subscores(name, summaries)
-        ]:
-            yield f"fail-under: {variant.name} has no score {name}."
+        for name in gates.fail_under:
+            if name not in summaries and not _has_subscores(name, summaries):
+                yield f"fail-under: {variant.name} has no score {name}."
         for name, evaluator in summaries.items():
             # An evaluator with named scores uses its own name only if it returned nothing.
             if not evaluator.n and not evaluator.errors and _has_subscores(name, summaries):

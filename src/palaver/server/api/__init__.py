@@ -1,6 +1,6 @@
 """The REST API under /api: Litestar controllers, a module per resource.
 
-app                 the application: all controllers, bound to what they use
+app                 the application: all controllers, bound to their dependencies
 boards              saved grids of the playground, and the runs of their cells
 connections         workflows on other servers, added by URL
 conventions         request bodies, timestamps, ETags, idempotency and errors, shared by all controllers
@@ -9,7 +9,7 @@ evaluation_export   an evaluation as a file
 evaluation_results  results, figures and comparisons of evaluations
 evaluation_views    evaluations, results and evaluators as responses
 evaluations         start, list, cancel and follow evaluations
-evaluators          what can score an answer, and trials of it
+evaluators          evaluators, and trials of one on a case
 feedback            thumbs and comments on runs
 files               uploaded files, and conversations extracted from JSON
 html_export         traces, sessions and threads as HTML pages
@@ -24,7 +24,7 @@ sessions            sessions of traces, and traces as conversations
 streaming           streamed responses
 system              bootstrap of the page, version, settings, erasure
 testset_files       import and export of test sets
-testset_revisions   revisions of test sets, their rows, and rows made of what happened
+testset_revisions   revisions of test sets, their rows, and rows made from recorded calls
 testsets            test sets, and their parts as responses
 thread_files        import and export of threads
 thread_messages     messages of a thread, and turns that are answered by a run

@@ -62,7 +62,7 @@ class GivenBoard(Grid, frozen=True, kw_only=True):
     """A board, whole, as a person wants it."""
 
     cells: tuple[Kept, ...] | UnsetType = UNSET
-    """Those that are to stay; absent: all of them. Nothing else of cells is read."""
+    """The cells to keep; by default all. Their other fields are ignored."""
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -205,9 +205,9 @@ class RunBoard(msgspec.Struct, frozen=True, kw_only=True):
     """Which cells are to be run."""
 
     cells: Which | list[tuple[str, str]] = "all"
-    """Or these, each by its row and its column."""
+    """A group of cells, or a list of rows and columns."""
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=16)] = 4
-    """How many go on at once."""
+    """Maximum number of concurrent runs."""
 
 
 class CellRun(msgspec.Struct, frozen=True):
@@ -230,8 +230,8 @@ class Ended(msgspec.Struct, frozen=True):
     runs: list[str]
 
 
-class _Column(msgspec.Struct, frozen=True):
-    """What answers in a column, as it is now."""
+class _ResolvedColumn(msgspec.Struct, frozen=True):
+    """The workflow, variant and parameters of a column, resolved when cells are run."""
 
     workflow: Workflow
     resolved: ResolvedVariant
@@ -263,7 +263,7 @@ class BoardRunController(ApiController):
             raise InvalidValue("Only a board in single mode is run: in a chat, say something in its threads.")
         requested = _requested_cells(stored_board, body.cells)
         columns = {
-            column.id: await self._column(caller, column)
+            column.id: await self._resolve_column(caller, column)
             for column in stored_board.grid.columns
             if any(cell.column == column.id for cell in requested)
         }
@@ -278,8 +278,8 @@ class BoardRunController(ApiController):
         )
         rows = {row.id: row for row in stored_board.grid.rows}
         new_runs = {
-            (cell.row, cell.column): _new_run(self.engine, columns[cell.column], rows[cell.row], origin, name)
-            for cell, name in zip(requested, self.engine.new_run_ids(len(requested)), strict=True)
+            (cell.row, cell.column): _new_run(self.engine, columns[cell.column], rows[cell.row], origin, run_id)
+            for cell, run_id in zip(requested, self.engine.new_run_ids(len(requested)), strict=True)
         }
 
         def work(db: Connection) -> HttpResponse:
@@ -324,14 +324,14 @@ class BoardRunController(ApiController):
         await asyncio.gather(*(self.run_reader.cancel(project, run) for run in running))
         return object_response(request, Ended([*cancelled, *running]))
 
-    async def _column(self, caller: Caller, column: BoardColumn) -> _Column:
+    async def _resolve_column(self, caller: Caller, column: BoardColumn) -> _ResolvedColumn:
         workflow = self.registry.workflow(column.workflow)
         if workflow.options.record != "full" or self.settings.record != "full":
             raise InvalidValue(
                 f"What {column.workflow!r} is asked is not recorded: so it cannot wait in the background."
             )
         resolved = await resolve_variant(self.database, caller.project, workflow, column.variant)
-        return _Column(workflow, resolved, merge_parameters(resolved, column.parameters))
+        return _ResolvedColumn(workflow, resolved, merge_parameters(resolved, column.parameters))
 
 
 def _requested_cells(board: Board, selection: Which | list[tuple[str, str]]) -> list[Cell]:
@@ -351,7 +351,7 @@ def _cells_to_run(
     runs = {(cell.row, cell.column): cell.run for cell in board.cells if cell.run is not None}
     statuses = boards.run_statuses(db, project, list(runs.values()))
 
-    def is_wanted(cell: Cell) -> bool:
+    def needs_run(cell: Cell) -> bool:
         status: RunStatus | None = statuses.get(runs.get((cell.row, cell.column), ""))
         match status:
             case "queued" | "running":
@@ -365,10 +365,10 @@ def _cells_to_run(
             case _:
                 assert_never(status)
 
-    return [cell for cell in requested if is_wanted(cell)]
+    return [cell for cell in requested if needs_run(cell)]
 
 
-def _cell_call(column: _Column, row: BoardRow) -> Call:
+def _cell_call(column: _ResolvedColumn, row: BoardRow) -> Call:
     """Build the call of a cell. Invalid messages remain an input, so that the run reports them."""
     inputs, messages = dict(row.inputs), ()
     if column.workflow.description.is_chat and "messages" in inputs:
@@ -394,10 +394,10 @@ def _require_files(db: Connection, run: NewRun) -> NewRun:
     return msgspec.structs.replace(run, call=msgspec.structs.replace(run.call, messages=messages))
 
 
-def _new_run(engine: Engine, column: _Column, row: BoardRow, origin: Origin, name: str) -> NewRun:
+def _new_run(engine: Engine, column: _ResolvedColumn, row: BoardRow, origin: Origin, run_id: str) -> NewRun:
     call = _cell_call(column, row)
     return NewRun(
-        started=engine.promise_run(call, name),
+        started=engine.promise_run(call, run_id),
         workflow=call.workflow,
         call=call,
         origin=msgspec.structs.replace(origin, variant=column.resolved.reference),

@@ -72,15 +72,15 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     url: str
     fixed: bool
-    """Was it connected by code or settings? Then it is changed there."""
+    """Whether it is declared in code or settings, and can only be changed there."""
     declared_in: Literal["code", "settings"] | None
     state: Literal["ready", "unreachable", "failed"]
     message: str | None
-    """Why it is not served, if it is not."""
+    """Why it is not served; null if it is."""
     is_chat: bool
     created_at: Timestamp | None
     checked_at: Timestamp | None
-    """When it was last asked what it is."""
+    """When discovery was last attempted."""
 
 
 class Connect(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,14 +88,14 @@ class Connect(msgspec.Struct, frozen=True, kw_only=True):
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_URL_CHARS)]
     name: str | None = None
-    """What it is called here; by itself as the end of its URL, or as it says."""
+    """Its name here; by default derived from its URL, or the name that it reports."""
     is_chat: bool | None = None
     dialect: Dialect | None = None
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
     timeout_seconds: TimeoutSeconds = 60
-    """How long its first byte, or the next, may take."""
+    """Maximum time until its first byte, and between bytes."""
     dry_run: bool = False
-    """Only say what would be connected."""
+    """Only return what would be connected."""
 
 
 class ConnectionController(ApiController):
@@ -197,12 +197,12 @@ async def _discover(config: ConnectionConfig, name: str | None) -> Discovery:
     try:
         return await discover_service(config)
     except DiscoveryRefused as error:
-        declared = toml_lines(name or default_name(config.url) or "service", config.url)
+        settings_lines = toml_lines(name or default_name(config.url) or "service", config.url)
         message = (
             "The service wants credentials, and none can be given over HTTP:"
             " write the lines of details.settings into palaver.toml, and start again."
         )
-        raise DiscoveryRefused(message, details={**error.details, "settings": declared}) from None
+        raise DiscoveryRefused(message, details={**error.details, "settings": settings_lines}) from None
 
 
 def _check_free_name(name: str, registry: Registry) -> str:
@@ -218,8 +218,8 @@ def _check_free_name(name: str, registry: Registry) -> str:
 def _removal_error(request: ApiRequest, name: str, registry: Registry, settings: Settings) -> Exception:
     if name not in registry or not isinstance(registry.workflow(name), RemoteWorkflow):
         return NotFound(f"There is no connection {name[:80]!r}.")
-    where = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"
-    reason = f"It is declared in {where}: remove it there."
+    place = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"
+    reason = f"It is declared in {place}: remove it there."
     return MethodNotAllowed("DELETE", request.scope["path"][:200], allowed=(), reason=reason)
 
 

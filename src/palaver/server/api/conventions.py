@@ -142,9 +142,9 @@ def object_response(
 ) -> Response[T]:
     """Return the object with its ETag, or 304 if `If-None-Match` of a GET matches."""
     response = encode_object(value, status=status, location=location, etag_prefix=etag_prefix)
-    tag = dict(response.headers)["etag"]
-    if request.method == "GET" and _etag_matches(request.headers.get("if-none-match"), tag):
-        return Response(cast("T", None), status_code=304, headers={"etag": tag})
+    etag = dict(response.headers)["etag"]
+    if request.method == "GET" and _etag_matches(request.headers.get("if-none-match"), etag):
+        return Response(cast("T", None), status_code=304, headers={"etag": etag})
     return cast("Response[T]", litestar_response(response))
 
 
@@ -167,18 +167,18 @@ def if_match_check(
         if if_match is None:
             return
         prefix = etag_prefix(value)
-        tag = compute_etag(json.encode(view(value)), prefix)
-        if not (_etag_matches(if_match, tag) or (prefix and f'"{prefix}-' in if_match)):
-            raise StaleBase("It has changed since you read it.", by="etag", details={"etag": tag})
+        etag = compute_etag(json.encode(view(value)), prefix)
+        if not (_etag_matches(if_match, etag) or (prefix and f'"{prefix}-' in if_match)):
+            raise StaleBase("It has changed since you read it.", by="etag", details={"etag": etag})
 
     return check
 
 
-def _etag_matches(header: str | None, tag: str) -> bool:
+def _etag_matches(header: str | None, etag: str) -> bool:
     if header is None:
         return False
     # Compressing proxies turn ETags into weak ones.
-    return any(item.strip() == "*" or item.strip().removeprefix("W/") == tag for item in header.split(","))
+    return any(item.strip() == "*" or item.strip().removeprefix("W/") == etag for item in header.split(","))
 
 
 # OpenAPI
@@ -193,21 +193,21 @@ class _RawSchema(Schema):
 
 
 def operation_with_body(
-    kind: Any, media_type: str = "application/json", *, streams: Any = None, status: str = "200"
+    kind: Any, media_type: str = "application/json", *, events: Any = None, status: str = "200"
 ) -> type[Operation]:
-    """Return an `operation_class` that documents a body read by the handler itself, and its event stream."""
+    """Return an `operation_class` that documents a body read by the handler itself, and its stream of `events`."""
 
     @dataclass
     class OperationWithBody(Operation):
         def __post_init__(self) -> None:
             if kind is not None:
                 self.request_body = RequestBody(content={media_type: _media_type_schema(kind)}, required=True)
-            if streams is not None:
+            if events is not None:
                 responses = dict(self.responses or {})
                 response = responses.get(status)
                 if not isinstance(response, OpenAPIResponse):
                     response = OpenAPIResponse(description="The stream.")
-                content = {**(response.content or {}), "text/event-stream": _media_type_schema(streams)}
+                content = {**(response.content or {}), "text/event-stream": _media_type_schema(events)}
                 self.responses = {**responses, status: replace(response, content=content)}
 
     return OperationWithBody
@@ -215,7 +215,7 @@ def operation_with_body(
 
 def operation_with_stream(kind: Any) -> type[Operation]:
     """Like `operation_with_body`, for a route without a body; `kind` is the `data` of each server-sent event."""
-    return operation_with_body(None, streams=kind)
+    return operation_with_body(None, events=kind)
 
 
 def _media_type_schema(kind: Any) -> OpenAPIMediaType:
@@ -292,7 +292,7 @@ def _error_response(status: int, error: dict[str, Any], headers: dict[str, str])
     return Response(json.encode({"error": error}), status_code=status, headers=headers, media_type="application/json")
 
 
-def _handle_bug(request: "Request[Any, Any, Any]", error: Exception) -> "Response[Any]":
+def _handle_unexpected_error(request: "Request[Any, Any, Any]", error: Exception) -> "Response[Any]":
     log.error("%s %s failed", request.method, request.url.path[:200], exc_info=error)
     return _error_response(500, {"code": "internal", "message": "Something broke: the log says what."}, {})
 
@@ -301,7 +301,7 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
     PalaverError: handle_palaver_error,
     HTTPException: _handle_http_exception,
     ClientDisconnected: _handle_disconnect,
-    Exception: _handle_bug,
+    Exception: _handle_unexpected_error,
 }
 
 

@@ -1,6 +1,6 @@
 """GET /api/evaluations/{id}/export: an evaluation as a file.
 
-The writers are plain generators. They run in a thread, a piece at a time, and request results page by page from the
+The writers are plain generators. They run in a thread, a chunk at a time, and request results page by page from the
 event loop, so that at most one page is in memory.
 """
 
@@ -20,7 +20,7 @@ from palaver.server.api import evaluation_views as views
 from palaver.server.api.conventions import ApiRequest, caller_of
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_results import VARIANT_DESCRIPTION, FigureCache, Margin
-from palaver.server.api.streaming import StreamingResponse, send_pieces
+from palaver.server.api.streaming import StreamingResponse, send_chunks
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
@@ -44,7 +44,7 @@ Format = Annotated[
     ExportName,
     QueryParameter(name="format", description="For build servers, a comment, a spreadsheet, a program, or a reader."),
 ]
-PIECE_BYTES = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 _PAGE_SIZE = 200
 
 
@@ -75,13 +75,13 @@ class EvaluationExportController(ApiController):
         summary = await self.figures.summary(caller.project, evaluation, None)
         comparisons = await self.figures.comparisons(caller.project, evaluation, base, margin)
         make_report = _report_factory(evaluation_record, views.decode_plan(stored_plan), summary, comparisons)
-        pieces = export_pieces(self.database, caller.project, evaluation, form, make_report)
-        first = await anext(pieces, b"")
+        chunks = export_chunks(self.database, caller.project, evaluation, form, make_report)
+        first = await anext(chunks, b"")
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await send_pieces(
-                    exchange, first, pieces, self.settings.stream_stall, export_headers(evaluation_record.id, form)
+                await send_chunks(
+                    exchange, first, chunks, self.settings.stream_stall, export_headers(evaluation_record.id, form)
                 )
 
         return StreamingResponse(send)
@@ -99,7 +99,7 @@ class _ClientLeft(Exception):
     """Raised in the writer's thread after the client has disconnected."""
 
 
-async def export_pieces(
+async def export_chunks(
     database: Database, project: str, evaluation: str, form: ExportName, make_report: Callable[[Cells], Report]
 ) -> AsyncGenerator[bytes]:
     loop = asyncio.get_running_loop()
@@ -111,20 +111,20 @@ async def export_pieces(
             raise _ClientLeft
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
-    read = _detailed_results if form == "jsonl" else _results
-    lines = EXPORT_FORMATS[form].write(make_report(lambda: read(database, project, evaluation, run_in_loop)))
+    read_cells = _read_details if form == "jsonl" else _read_results
+    lines = EXPORT_FORMATS[form].write(make_report(lambda: read_cells(database, project, evaluation, run_in_loop)))
     try:
         while True:
-            future = loop.run_in_executor(None, _next_piece, lines)
+            future = loop.run_in_executor(None, _next_chunk, lines)
             try:
-                piece = await asyncio.shield(future)
+                chunk = await asyncio.shield(future)
             except asyncio.CancelledError:
                 client_left = True
-                await asyncio.wait([future])  # At most one page.
+                await asyncio.wait([future])  # It ends after at most one page.
                 raise
-            if not piece:
+            if not chunk:
                 return
-            yield piece
+            yield chunk
     finally:
         if isinstance(lines, Generator):
             cast("Generator[bytes]", lines).close()
@@ -142,22 +142,22 @@ def export_headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], 
     )
 
 
-def _next_piece(lines: Iterator[bytes]) -> bytes:
-    """Return about PIECE_BYTES of lines; empty at the end."""
-    piece: list[bytes] = []
+def _next_chunk(lines: Iterator[bytes]) -> bytes:
+    """Return about CHUNK_BYTES of lines; empty at the end."""
+    chunk: list[bytes] = []
     size = 0
     try:
         for line in lines:
-            piece.append(line)
+            chunk.append(line)
             size += len(line)
-            if size >= PIECE_BYTES:
+            if size >= CHUNK_BYTES:
                 break
     except _ClientLeft:
         return b""
-    return b"".join(piece)
+    return b"".join(chunk)
 
 
-def _results(database: Database, project: str, evaluation: str, run_in_loop: RunInLoop) -> Iterator[ResultDetail]:
+def _read_results(database: Database, project: str, evaluation: str, run_in_loop: RunInLoop) -> Iterator[ResultDetail]:
     after: str | None = None
     while True:
         window = Window(_PAGE_SIZE, after)
@@ -170,9 +170,7 @@ def _results(database: Database, project: str, evaluation: str, run_in_loop: Run
             return
 
 
-def _detailed_results(
-    database: Database, project: str, evaluation: str, run_in_loop: RunInLoop
-) -> Iterator[ResultDetail]:
+def _read_details(database: Database, project: str, evaluation: str, run_in_loop: RunInLoop) -> Iterator[ResultDetail]:
     after = -1
     while batch := cast(
         "list[ResultDetail]", run_in_loop(database.read(result_store.list_result_details, project, evaluation, after))

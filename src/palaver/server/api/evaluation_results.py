@@ -39,7 +39,7 @@ _MAX_CACHED_BYTES = 16 * 1024 * 1024  # Twenty evaluations of 10,000 cells with 
 
 
 class FigureCache:
-    """Compute figures, and cache those of ended evaluations: they only change by a rerun."""
+    """Compute figures, and cache those of ended evaluations: they only change when it is run again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,19 +76,20 @@ class FigureCache:
         from palaver.evaluation.results.compare import compare_variants
         from palaver.evaluation.results.load import compared_variant, split_variant_reference
 
-        first_id, first_variant = split_variant_reference(base)
-        second_id, second_variant = split_variant_reference(candidate)
-        is_same = first_id == second_id
-        first = await self._database.read(evaluations.get_evaluation, project, first_id)
-        second = first if is_same else await self._database.read(evaluations.get_evaluation, project, second_id)
-        key = ("compare", project, *_version(first), first_variant, *_version(second), second_variant, margin)
+        base_id, base_name = split_variant_reference(base)
+        candidate_id, candidate_name = split_variant_reference(candidate)
+        is_same = base_id == candidate_id
+        old = await self._database.read(evaluations.get_evaluation, project, base_id)
+        new = old if is_same else await self._database.read(evaluations.get_evaluation, project, candidate_id)
+        key = ("compare", project, *_version(old), base_name, *_version(new), candidate_name, margin)
         if (cached := self._figures.get(key)) is not None:
             return cached
-        first_results = await self._results(project, first)
-        second_results = first_results if is_same else await self._results(project, second)
-        left = compared_variant(first_results, first_variant, "?base")
-        right = compared_variant(second_results, second_variant, "?candidate")
-        return self._cache(key, await asyncio.to_thread(compare_variants, left, right, margin), first, second)
+        old_results = await self._results(project, old)
+        new_results = old_results if is_same else await self._results(project, new)
+        base_variant = compared_variant(old_results, base_name, "?base")
+        candidate_variant = compared_variant(new_results, candidate_name, "?candidate")
+        comparison = await asyncio.to_thread(compare_variants, base_variant, candidate_variant, margin)
+        return self._cache(key, comparison, old, new)
 
     async def comparisons(self, project: str, evaluation: str, base: str | None, margin: float) -> list[Comparison]:
         """Compare all variants of an evaluation with `base`, or with its own first variant."""
@@ -104,7 +105,7 @@ class FigureCache:
     async def cells(
         self, project: str, evaluation: str, *, evaluator: str | None, flaky: bool, base: str | None
     ) -> list[int]:
-        """Return the cells, in order, of rows that are flaky, or that passed in `base` and do not here.
+        """Return the cells, in order, of rows that are flaky (if `flaky`) and that regressed from `base` (if given).
 
         `base` is `ev_…:variant`, or `true` for the first variant of this evaluation.
         """
@@ -228,9 +229,9 @@ class EvaluationResultController(ApiController):
         plan = views.decode_plan(stored_plan)
         if of_status not in (None, *get_args(ResultStatus)):
             raise InvalidValue(f"status is one of {', '.join(get_args(ResultStatus))}.", pointer="?status")
-        among: Sequence[int] | None = None
+        cells: Sequence[int] | None = None
         if flaky or regression is not None:
-            among = await self.figures.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
+            cells = await self.figures.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
         filters = ResultFilters(
             variant=_variant_index(plan, variant),
             status=None if of_status in (None, "error") else of_status,  # pyright: ignore[reportArgumentType]
@@ -239,7 +240,7 @@ class EvaluationResultController(ApiController):
             passed=passed,
             row=row,
             search=search,
-            among=among,
+            among=cells,
         )
         page = await self.database.read(result_store.list_results, project, evaluation, filters, Window(limit, after))
         return page.map(lambda result: views.result_row(result, plan))

@@ -40,7 +40,7 @@ class TestsetNamed(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    """As it was called when the evaluation began."""
+    """Its name when the evaluation began."""
     revision: int
 
 
@@ -63,9 +63,9 @@ class EvaluationHead(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     """Scores that an evaluator could not give."""
     cost: float | None
-    """Of all calls, in US dollars, as far as it is known."""
+    """Cost of all calls, in US dollars, as far as it is known."""
     score_cost: float | None
-    """Of evaluators that ask models themselves."""
+    """Cost of evaluators that call models."""
     key: str | None
     created_at: Timestamp
     started_at: Timestamp | None
@@ -85,16 +85,16 @@ class EvaluationView(EvaluationHead, frozen=True, kw_only=True):
     """All of one; its figures and results have routes of their own."""
 
     variants: Sequence[PlannedVariant]
-    """With their parameters, flags and columns, as they were when it began."""
+    """With the parameters, flags and columns that they had when it began."""
     evaluators: Sequence[PlannedEvaluator]
     rows: int
     """Rows of the test set that it runs over."""
     selection: WantedRows | None
-    """How they were chosen; null: all of them."""
+    """How the rows were chosen; null for all."""
     limits: Limits
     failed_as: FailedAs
     seq: int
-    """The number of the result that was recorded last; the stream of events goes on after it."""
+    """The number of the last recorded result, after which the event stream continues."""
     updated_at: Timestamp
 
 
@@ -110,7 +110,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     """Which cells are run once more, in the same evaluation."""
 
     which: Which = "failed"
-    """`failed`: cells that failed or were cancelled; `errors`: those and where an evaluator erred; `all`: every one."""
+    """`failed`: cells that failed or were cancelled; `errors`: also those with evaluator errors; `all`: all cells."""
 
 
 # Results
@@ -126,7 +126,7 @@ class ScoreView(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
     label: str | None = None
     reason: str = ""
-    """Of one that was skipped or erred it begins with a code."""
+    """Begins with a code if the status is `skipped` or `error`."""
     details: Mapping[str, Any] = {}
     seconds: float | None = None
     usage: Mapping[str, Any] | None = None
@@ -137,7 +137,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     """One cell: a row of the test set, answered by one variant, once."""
 
     id: str
-    """`cell_42`: of this evaluation."""
+    """For example `cell_42`; unique within the evaluation."""
     row: str
     """The id of the row in the test set."""
     variant: str
@@ -157,7 +157,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     finish: str | None
     attempts: int
-    """How often it was tried, at last with this result."""
+    """Number of attempts; the last one gave this result."""
     trace_id: str | None
     run: str | None
     started_at: Timestamp
@@ -170,9 +170,9 @@ class CaseCallView(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     name: str
     arguments: str
-    """The exact text."""
+    """The exact text of the arguments."""
     parsed: Any | UnsetType = UNSET
-    """No key: it is no JSON."""
+    """Absent if the arguments are not JSON."""
     result: Any | UnsetType = UNSET
     is_error: bool = False
     turn: int = 0
@@ -196,7 +196,7 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     expect: Any = None
     """What the script expects of this turn."""
     reached: bool = True
-    """False: the script had stopped before it."""
+    """False if the script stopped before this turn."""
 
 
 class ResultView(ResultRow, frozen=True, kw_only=True):
@@ -204,13 +204,13 @@ class ResultView(ResultRow, frozen=True, kw_only=True):
 
     inputs: Mapping[str, Any]
     expected: Any | UnsetType = UNSET
-    """No key: the row has none."""
+    """Absent if the row has no expected value."""
     history: Sequence[Message]
-    """What was sent."""
+    """The messages that were sent."""
     messages: Sequence[Message]
-    """What came back, of all turns."""
+    """The messages that came back, of all turns."""
     value: Any | UnsetType = UNSET
-    """A workflow's value; no key for a chat."""
+    """The workflow's value; absent for a chat."""
     text: str
     notes: Sequence[str] = ()
     tool_calls: Sequence[CaseCallView] = ()
@@ -218,11 +218,11 @@ class ResultView(ResultRow, frozen=True, kw_only=True):
     is_chat: bool
     is_chat_source: IsChatSource
     repeats: list[str]
-    """The ids of this row's cells with the same variant, in the order of repeats, this one among them."""
+    """The ids of this row's cells with the same variant, including this one, in the order of repeats."""
     others: Mapping[str, str]
-    """By the name of every variant, the id of its cell of the same row and repeat."""
+    """The id of the cell with the same row and repeat, by variant name."""
     previous: str | None
-    """The id of the cell before it, of the same variant and repeat."""
+    """The id of the previous row's cell with the same variant and repeat."""
     next: str | None
 
 
@@ -237,7 +237,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
     errors: int = 0
     total: int
     rate: float | None
-    """Cells a second, of the last 200; null before there are two."""
+    """Cells per second over the last 200; null before there are two."""
     eta_seconds: float | None
     cost: float | None = None
 
@@ -274,7 +274,7 @@ class EvaluatorView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     schema: Mapping[str, Any]
-    """JSON Schema of its parameters; a form is made from it."""
+    """JSON Schema of its parameters, from which the page builds a form."""
     needs: list[Need]
     origin: EvaluatorOrigin
 
@@ -296,7 +296,7 @@ class Tried(ScoreView, frozen=True, kw_only=True):
     """What it thought."""
 
     more: list[ScoreView] = []
-    """The others, of one that gives several scores."""
+    """The other scores of an evaluator that gives several."""
 
 
 class ImportedView(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,9 +304,9 @@ class ImportedView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     source: str
-    """Its key there."""
+    """Its key in Agenta."""
     evaluator: WantedEvaluator | None
-    """As an evaluation takes it; null: nothing here does the same."""
+    """The evaluator to use in an evaluation; null if there is no equivalent."""
     notes: list[str]
     """What was left out, and why."""
     text: str | None

@@ -49,7 +49,7 @@ from palaver.server.api.evaluation_views import (
     Progress,
     Rerun,
 )
-from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, last_event_id, send_pieces
+from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse, last_event_id, send_chunks
 from palaver.server.keep_alive import with_keep_alive
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
@@ -213,7 +213,7 @@ class EvaluationEventController(ApiController):
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
                 chunks = with_keep_alive(frames, EVENT_STREAM_HEAD.keep_alive)
-                await send_pieces(exchange, b"", chunks, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
+                await send_chunks(exchange, b"", chunks, self.settings.stream_stall, EVENT_STREAM_HEAD.headers)
 
         return StreamingResponse(send)
 

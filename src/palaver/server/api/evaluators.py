@@ -1,4 +1,4 @@
-"""/api/evaluators: list evaluators, try one without an evaluation, convert those of Agenta.
+"""/api/evaluators: list evaluators, try one without an evaluation, and convert evaluators of Agenta.
 
 No route accepts code: evaluators are referenced by key.
 """
@@ -40,7 +40,7 @@ from palaver.server.settings import Settings
 
 
 class _Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a trial; what its case is, `tried` finds out."""
+    """The body of a trial, whose case `read_manual_case` validates."""
 
     parameters: dict[str, Any] = {}
     case: dict[str, Any]
@@ -77,11 +77,11 @@ class EvaluatorController(ApiController):
             evaluator.bind, body.parameters, self.evaluator_context.for_project(caller.project, caller.key)
         )
         try:
-            first, *more = await bound.score(read_manual_case(body.case))
+            score, *other_scores = await bound.score(read_manual_case(body.case))
         except EvaluationAborted:  # Raised by evaluators that call a workflow.
             raise ShuttingDown("The server is stopping: try again in a moment.") from None
         return object_response(
-            request, Tried(**_score_fields(first), more=[ScoreView(**_score_fields(score)) for score in more])
+            request, Tried(**_score_fields(score), more=[ScoreView(**_score_fields(other)) for other in other_scores])
         )
 
     @post(

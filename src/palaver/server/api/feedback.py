@@ -41,12 +41,12 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """The body that says what somebody thought."""
 
     rating: Rating | None
-    """null takes it back."""
+    """Null deletes the feedback."""
     comment: Annotated[str, Meta(max_length=4_000)] = ""
     message: Annotated[str, Meta(max_length=80)] | None = None
-    """The message that is meant, where the run said several."""
+    """The rated message, if the run produced several."""
     user: Annotated[str, Meta(max_length=128)] = ""
-    """Whom the caller speaks for: a label."""
+    """A label for the end user on whose behalf the caller rates."""
 
 
 class Rated(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class FeedbackRow(msgspec.Struct, frozen=True, kw_only=True):
     asked: Any = msgspec.field(name="in")
     answered: Any = msgspec.field(name="out")
     source: dict[str, str | None]
-    """What a test set takes, to make a case of it."""
+    """The source from which a test set can make a row."""
     created_at: Timestamp
 
 
@@ -91,8 +91,8 @@ class FeedbackController(ApiController):
     )
     async def rate_run(self, request: ApiRequest, run: FromPath[str]) -> Response[Rated]:
         _, body = await read_body(request, self.settings, Rate)
-        caller, name, now = caller_of(request), run_id(run), utc_now()
-        rated = await self.database.write(_rate, caller.project, name, body, caller.key or "", now)
+        caller, now = caller_of(request), utc_now()
+        rated = await self.database.write(_rate, caller.project, run_id(run), body, caller.key or "", now)
         return object_response(request, rated)
 
     @get("/feedback", operation_id="list_feedback", summary="What people thought of answers, newest first")

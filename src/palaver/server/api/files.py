@@ -84,7 +84,7 @@ class FileView(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     created_at: Timestamp
     expires_at: Timestamp | None
-    """When it goes, unless something names it by then; null once something does."""
+    """When it is deleted unless it is referenced by then; null once it is referenced."""
 
 
 @dataclass
@@ -123,7 +123,7 @@ class FileController(ApiController):
         exchange = exchange_of(request)
         media_type, filename = _media_type(exchange), _filename(exchange)
         body = await _read_upload(exchange, self.settings)
-        pieces, sha256 = body.end()
+        chunks, sha256 = body.end()
         file = StoredFile(
             project=caller_of(request).project,
             id=new_id("file"),
@@ -135,7 +135,7 @@ class FileController(ApiController):
         )
 
         def insert(db: Connection) -> HttpResponse:
-            file_store.insert_file(db, file, pieces, max_total_bytes=self.settings.files_max)
+            file_store.insert_file(db, file, chunks, max_total_bytes=self.settings.files_max)
             return encode_object(file_view(file), status=201, location=f"{self.settings.root_path}/api/files/{file.id}")
 
         digest = f"{media_type}\n{filename}\n{sha256}".encode()
@@ -194,8 +194,8 @@ def _filename(exchange: Exchange) -> str:
         name = unicodedata.normalize("NFC", unquote_to_bytes(header).decode()).strip()
     except UnicodeDecodeError:
         raise InvalidValue("x-palaver-filename must be percent-encoded UTF-8.", pointer="/filename") from None
-    controls = any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
-    if _PATH_NAME.search(name) or controls or len(name) > _MAX_NAME_CHARS:
+    has_controls = any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
+    if _PATH_NAME.search(name) or has_controls or len(name) > _MAX_NAME_CHARS:
         message = f"x-palaver-filename must be a plain name of at most {_MAX_NAME_CHARS} characters, not a path."
         raise InvalidValue(message, pointer="/filename")
     return name
@@ -207,7 +207,7 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
     length = exchange.headers.get("content-length", "")
     if length.isdigit() and int(length) > max_bytes:
         raise _too_large(max_bytes)
-    pieces = FileChunks()
+    chunks = FileChunks()
     has_more = True
     while has_more:
         try:
@@ -218,13 +218,13 @@ async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
         if message["type"] == "http.disconnect":
             raise ClientDisconnected
         data = message.get("body", b"")
-        if pieces.bytes + len(data) > max_bytes:
+        if chunks.bytes + len(data) > max_bytes:
             raise _too_large(max_bytes)
-        pieces.feed(data)
+        chunks.feed(data)
         has_more = message.get("more_body", False)
-    if not pieces.bytes:
+    if not chunks.bytes:
         raise InvalidBody("The body is empty: it should be the file itself.")
-    return pieces
+    return chunks
 
 
 def _too_large(max_bytes: int) -> TooLarge:
@@ -240,16 +240,16 @@ def _file_response(request: ApiRequest, database: Database, file: StoredFile) ->
         return Response(None, status_code=304, headers=headers)
     headers["content-length"] = str(file.bytes)
     media_type = file.media_type if file.media_type in INLINE_MEDIA_TYPES else "application/octet-stream"
-    return Stream(_read_pieces(database, file), headers=headers, media_type=media_type)
+    return Stream(_read_chunks(database, file), headers=headers, media_type=media_type)
 
 
-async def _read_pieces(database: Database, file: StoredFile) -> AsyncGenerator[bytes]:
+async def _read_chunks(database: Database, file: StoredFile) -> AsyncGenerator[bytes]:
     for index in range(-(-file.bytes // file_store.CHUNK_BYTES)):
-        piece = await database.read(file_store.read_chunk, file.project, file.sha256, index)
-        if piece is None:
-            # After the headers: cut the connection, so that the client sees that bytes are missing.
+        chunk = await database.read(file_store.read_chunk, file.project, file.sha256, index)
+        if chunk is None:
+            # The headers are sent. Abort the connection, so that the client sees that bytes are missing.
             raise file_store.file_not_found(file.id)
-        yield piece
+        yield chunk
 
 
 def content_disposition(filename: str) -> str:

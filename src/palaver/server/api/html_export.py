@@ -1,7 +1,7 @@
 """Traces, sessions and threads as self-contained HTML files without scripts.
 
 A trace shows its conversation and then its spans as a tree with a timeline. Pages of traces and sessions are written in
-pieces, so that only a few spans are in memory at once.
+chunks, so that only a few spans are in memory at once.
 """
 
 import base64
@@ -18,7 +18,7 @@ from palaver.core import json
 from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import NotFound
 from palaver.storage.pagination import Window
-from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans import traces as span_traces
 from palaver.storage.spans.queries import TraceListItem
 from palaver.storage.spans.traces import OutlineEntry, TraceOverview
 from palaver.storage.threads import message_tree
@@ -158,11 +158,11 @@ class ReadDatabase(Protocol):
 
 
 async def trace_page(read: ReadDatabase, project: str, trace: str) -> AsyncGenerator[bytes]:
-    """Yield the page of a trace. Raises NotFound before the first piece."""
-    summary, turn = await read(span_trees.get_trace_overview, project, trace), await read(load_turn, project, trace)
+    """Yield the page of a trace. Raises NotFound before the first chunk."""
+    summary, turn = await read(span_traces.get_trace_overview, project, trace), await read(load_turn, project, trace)
     if summary is None or turn is None:
         raise NotFound(f"There is no trace {trace[:80]!r}.")
-    entries = await read(span_trees.load_outline, project, trace)
+    entries = await read(span_traces.load_outline, project, trace)
     yield _encode_lines([*page_head(summary.root.name, wide=True), *_facts(summary)])
     yield _encode_lines([_heading("Conversation"), *_turn(turn[1]), _heading("Spans")])
     for batch in _batches(entries):
@@ -187,7 +187,7 @@ def _bodies(db: Connection, project: str, trace: str, ids: list[str]) -> list[by
 
 
 def _batches(entries: Sequence[OutlineEntry]) -> Iterator[Sequence[OutlineEntry]]:
-    return (entries[first : first + SPAN_BATCH_SIZE] for first in range(0, len(entries), SPAN_BATCH_SIZE))
+    return (entries[offset : offset + SPAN_BATCH_SIZE] for offset in range(0, len(entries), SPAN_BATCH_SIZE))
 
 
 def _ids(entries: Sequence[OutlineEntry]) -> list[str]:
@@ -196,14 +196,14 @@ def _ids(entries: Sequence[OutlineEntry]) -> list[str]:
 
 def _facts(summary: TraceOverview) -> Iterator[str]:
     root = summary.root
-    used = None if root.input_tokens is None else f"{root.input_tokens:,} tokens in, {root.output_tokens or 0:,} out"
+    usage = None if root.input_tokens is None else f"{root.input_tokens:,} tokens in, {root.output_tokens or 0:,} out"
     facts: dict[str, Any] = {
         "trace": root.trace_id,
         "started": _time(root.start),
         "took": _duration(root.duration_ms),
         "status": root.status,
         "spans": f"{root.spans:,}, {root.errors:,} of them failed",
-        "used": used,
+        "used": usage,
         "cost": None if root.cost is None else f"${root.cost:.6g}",
         "workflow": root.workflow,
         "sessions": ", ".join(summary.sessions),
@@ -270,7 +270,7 @@ def _time_bar(span: Span, root: TraceListItem) -> str:
 
 
 async def session_page(read: ReadDatabase, project: str, session: str) -> AsyncGenerator[bytes]:
-    """Yield the page of a session's conversation. Raises NotFound before the first piece."""
+    """Yield the page of a session's conversation. Raises NotFound before the first chunk."""
     turns: list[Turn] = []
     after, size = None, 0
     while size < MAX_SESSION_BYTES:
@@ -338,12 +338,12 @@ def _duration(ms: float) -> str:
     return f"{ms:,.1f} ms" if ms < 1000 else f"{ms / 1000:,.2f} s"
 
 
-def _time(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
 
 
 def read_thread_page(db: Connection, project: str, thread: str) -> bytes:
-    """Return the page of a thread. Rendered in the database's OS thread, off the event loop."""
+    """Return the page of a thread, rendered in the database's OS thread, off the event loop."""
     stored_thread, nodes = require_thread(db, project, thread), message_tree.list_nodes(db, project, thread)
     return thread_page(stored_thread, branch_paths(nodes, [stored_thread.head])[0], nodes)
 

@@ -234,7 +234,7 @@ class SessionController(ApiController):
         self.rate_limits.count_request(caller)
         value, session = await self.authenticator.create_session(caller)
         lifetime = session.expires_at - session.created_at
-        return _with_cookie(request, self.settings, value, int(lifetime.total_seconds()))
+        return _cookie_response(request, self.settings, value, int(lifetime.total_seconds()))
 
     @get(operation_id="get_session", summary="Who is asking")
     async def get_session(self, request: ApiRequest) -> SessionView:
@@ -250,9 +250,9 @@ class SessionController(ApiController):
     @delete(operation_id="log_out", summary="End this session")
     async def log_out(self, request: ApiRequest) -> Response[None]:
         await self.authenticator.end_session(caller_of(request))
-        return _with_cookie(request, self.settings, "", 0)
+        return _cookie_response(request, self.settings, "", 0)
 
 
-def _with_cookie(request: ApiRequest, settings: Settings, value: str, seconds: int) -> Response[None]:
+def _cookie_response(request: ApiRequest, settings: Settings, value: str, seconds: int) -> Response[None]:
     cookie = session_cookie(settings, value, seconds=seconds, scheme=request.scope["scheme"])
     return Response(None, status_code=204, headers={"set-cookie": cookie})

@@ -52,12 +52,12 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True):
 
     name: DisplayName
     filter: dict[str, Any] | None = None
-    """As traces are asked for; null: all of them."""
+    """A trace filter, as in /api/traces/query; null for all traces."""
     sample: Sample = 0.1
-    """The share of them that is scored: the same trace is always in, or always out."""
+    """The share of matching traces that is scored; whether a trace is in the sample depends only on its id."""
     evaluators: EvaluatorList
     per_minute: PerMinute = 60
-    """At most so many, over all processes."""
+    """Maximum number of cases per minute, over all processes."""
     session: bool = False
     """Score whole sessions, once they are idle."""
     enabled: bool = True
@@ -97,10 +97,10 @@ class RuleStat(msgspec.Struct, frozen=True, kw_only=True):
     at: Timestamp
     evaluator: str
     n: int
-    """Scores that it gave."""
+    """Number of scores."""
     passed: int
     pass_rate: float | None
-    """Of those that say whether it passed."""
+    """The share of scores that passed, of those that pass or fail."""
     mean: float | None
     skipped: int
     errors: int
@@ -111,10 +111,10 @@ class RuleStats(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule came to, in the order of time."""
 
     waiting: int
-    """Traces, or sessions, that were chosen and are not scored yet."""
+    """Selected traces or sessions that are not scored yet."""
     done: int
     dropped: int
-    """The oldest of those that waited: there is more than `per_minute` allows."""
+    """Waiting traces or sessions that were dropped, oldest first, because `per_minute` was exceeded."""
     data: list[RuleStat]
 
 

@@ -37,7 +37,7 @@ from palaver.storage.projects import Project
 
 Confirm = Annotated[str | None, QueryParameter(description="The project's name once more.")]
 log = logging.getLogger("palaver.server")
-_erasure_tasks: set[asyncio.Task[None]] = set()  # The loop holds tasks weakly.
+_erasure_tasks: set[asyncio.Task[None]] = set()  # The event loop holds only weak references to tasks.
 
 
 class ProjectRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class ProjectController(ApiController):
         page = await self.database.read(projects.list_projects, Window(limit, after))
         default = await self.database.read(projects.get_project, DEFAULT_PROJECT) if after is None else None
         rows = page.map(_project_row)
-        if after is None and default is None:  # It exists without a row.
+        if after is None and default is None:  # The default project exists without a row.
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows
 

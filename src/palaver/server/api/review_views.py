@@ -21,7 +21,7 @@ from palaver.server.api import evaluation_views
 from palaver.server.api.conventions import FreeText, Timestamp, format_timestamp
 from palaver.server.api.evaluation_views import CaseCallView, ResultView, ScoreView, TurnView
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations import results as result_store
 from palaver.storage.evaluations.reviews import Review, ReviewAnswer, ReviewItem, ReviewProgress
 
 ReviewState = Literal["open", "closed"]
@@ -37,11 +37,11 @@ class NewReview(msgspec.Struct, frozen=True, kw_only=True):
     name: Name = ""
     items: WantedItems
     questions: Questions | None = None
-    """Left out: those of the run's `human` evaluators."""
+    """By default those of the run's `human` evaluators."""
     reviewers: Annotated[int, Meta(ge=1, le=50)] = 1
-    """How many are to answer each item."""
+    """Number of reviewers who should answer each item."""
     blind: bool = True
-    """Show neither scores nor which variant answered, and what was expected only to who asks for it."""
+    """Hide scores and variants, and show expected values only on request."""
 
 
 class ReviewPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class ReviewPatch(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=200, pattern=NAME_PATTERN)] | None = None
     state: ReviewState | None = None
-    """One that is closed takes no answers."""
+    """A closed review accepts no answers."""
 
 
 class ReviewHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,12 +59,12 @@ class ReviewHead(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: ReviewState
     run: str | None
-    """The evaluation whose results are reviewed; null: traces are."""
+    """The evaluation whose results are reviewed; null for a review of traces."""
     reviewers: int
     blind: bool
     items: int
     answers: int
-    """That were ever given, corrections included."""
+    """Number of answers, including corrections."""
     key: str | None
     created_at: Timestamp
     updated_at: Timestamp
@@ -90,13 +90,13 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
 
     items: int
     gone: int
-    """Those whose result or trace is no longer there: nobody is asked about them."""
+    """Items whose result or trace was deleted; reviewers do not get them."""
     done: int
-    """Those that as many have answered as are wanted."""
+    """Items with enough answers."""
     answers: int
-    """One for each reviewer and item,"""
+    """Answers so far, one per reviewer and item."""
     wanted: int
-    """of so many."""
+    """Answers that are needed in total."""
     reviewers: list[WorkedView]
 
 
@@ -105,7 +105,7 @@ class ReviewView(ReviewHead, frozen=True, kw_only=True):
 
     questions: list[Question]
     source: Mapping[str, Any]
-    """What was asked to be reviewed."""
+    """The selection that the review was created from."""
     progress: ProgressView
 
 
@@ -117,43 +117,43 @@ class ContentView(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: Mapping[str, Any]
     expected: Any | UnsetType = UNSET
-    """No key: nobody said what to expect, or the review is blind."""
+    """Absent if there is no expected value, or if the review is blind."""
     has_expected: bool
-    """Did somebody say what to expect?"""
+    """Whether there is an expected value."""
     history: Sequence[Message]
-    """What was asked."""
+    """The messages that were sent."""
     messages: Sequence[Message]
-    """What was answered, in all turns."""
+    """The answers of all turns."""
     value: Any | UnsetType = UNSET
-    """A workflow's value; no key for a chat."""
+    """The workflow's value; absent for a chat."""
     text: str
     tool_calls: Sequence[CaseCallView]
     turns: Sequence[TurnView]
     is_chat: bool
     variant: str | None
-    """Which answered; null in a blind review."""
+    """The variant that answered; null in a blind review."""
     scores: list[ScoreView]
-    """What evaluators say; none in a blind review."""
+    """The evaluators' scores; empty in a blind review."""
 
 
 class ExpectedView(msgspec.Struct, frozen=True, kw_only=True):
     """What was expected of what an item is about."""
 
     expected: Any | UnsetType = UNSET
-    """No key: nobody said what to expect."""
+    """Absent if there is no expected value."""
 
 
 class AnnotationView(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody said of an item. It is never changed: a correction is another one."""
 
     number: int
-    """In the order in which they were given."""
+    """Increases with every answer."""
     item: str
     reviewer: str
     answers: Mapping[str, Any]
     comment: str
     counts: bool
-    """Has this reviewer said nothing of the item since?"""
+    """Whether it is the reviewer's latest answer for the item."""
     created_at: Timestamp
 
 
@@ -161,12 +161,12 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the list of items."""
 
     id: str
-    """`item_3`: of this review."""
+    """For example `item_3`; unique within the review."""
     state: ItemState
     result: str | None
-    """The cell of the run."""
+    """The cell of the evaluation."""
     trace_id: str | None
-    """Both are null to who is asked in a blind review: they lead to what it does not show."""
+    """In a blind review both are null for reviewers, because they lead to hidden data."""
     answered: int
     annotations: list[AnnotationView]
 
@@ -175,18 +175,18 @@ class ItemView(ItemRow, frozen=True, kw_only=True):
     """All of one. Whoever is asked about it is not shown what others said."""
 
     content: ContentView | None
-    """Null: it is gone."""
+    """Null if its result or trace was deleted."""
 
 
 class Next(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody is asked next."""
 
     item: ItemView | None
-    """Null: there is nothing left for them, or others hold what is."""
+    """Null if all items are answered, or leased by other reviewers."""
     until: Timestamp | None
-    """So long it is kept for them."""
+    """When the reviewer's lease of the item ends."""
     reviewer: str
-    """Whose answers these will be."""
+    """The reviewer under whose name answers will be stored."""
     progress: ProgressView
 
 
@@ -194,10 +194,10 @@ class NewAnnotation(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody says of an item."""
 
     answers: dict[str, Any]
-    """By the key of the question."""
+    """Answers by question key."""
     comment: FreeText = ""
     reviewer: Reviewer | None = None
-    """Who says it, where the server has no keys."""
+    """The reviewer's name, on a server without keys."""
 
 
 class ByWhom(msgspec.Struct, frozen=True, kw_only=True):
@@ -352,7 +352,7 @@ def _load_result(db: Connection, project: str, evaluation: str, item: ReviewItem
     """Return the item's result; None if it was deleted or rerun."""
     try:
         _, stored_plan = evaluations.get_plan(db, project, evaluation)
-        stored = evaluation_pages.get_result(db, project, evaluation, item.cell or 0)
+        stored = result_store.get_result(db, project, evaluation, item.cell or 0)
     except NotFound:
         return None
     if stored.result.seq != item.seq:

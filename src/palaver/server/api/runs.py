@@ -77,9 +77,9 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None
     trace_id: str | None
     seq: int
-    """That of its last event."""
+    """The number of its last event."""
     readers: int
-    """How many read it here."""
+    """Number of clients of this process that follow it."""
     usage: Mapping[str, Any] | None
     cost: float | None = None
     asked: Any = msgspec.field(name="in")
@@ -90,7 +90,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: Timestamp | None
     input: RunInput | UnsetType | None = UNSET
     reply: RunReply | UnsetType | None = UNSET
-    """Where they were asked for; null where they are not kept."""
+    """`input` and `reply` are only present if requested with `include`; null if not recorded."""
 
 
 _COPIED_FIELDS = [
@@ -99,17 +99,17 @@ _COPIED_FIELDS = [
 _TIME_FIELDS = ("created_at", "started_at", "first_output_at", "ended_at")
 
 
-def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
+def run_view(row: RunRow, run_reader: RunReader, **extra: Any) -> RunView:
     fields: dict[str, Any] = {name: getattr(row, name) for name in _COPIED_FIELDS}
     times = {name: getattr(row, name) for name in _TIME_FIELDS}
     fields["key"] = None if row.key is None else format_key_id(row.key)
-    active = records.find_active(row.project, row.id)
-    fields["readers"] = 0 if active is None else records.unread_runs.count_readers(active)
+    active = run_reader.find_active(row.project, row.id)
+    fields["readers"] = 0 if active is None else run_reader.unread_runs.count_readers(active)
     if active is not None and row.is_alive:
         fields["seq"] = max(len(active.log) - 1, row.seq)
         times["first_output_at"] = active.first_output_at
     fields |= {name: None if value is None else format_timestamp(value) for name, value in times.items()}
-    return RunView(**fields, asked=row.preview_in, answered=row.preview_out, **more)
+    return RunView(**fields, asked=row.preview_in, answered=row.preview_out, **extra)
 
 
 def fold_unfinished(log: Sequence[Event]) -> Reply:
@@ -118,15 +118,15 @@ def fold_unfinished(log: Sequence[Event]) -> Reply:
     return fold(log if is_finished else [*log, *interruption_events(log, utc_now())])
 
 
-def partial_reply_finder(records: RunReader) -> FindPartialReply:
+def partial_reply_finder(run_reader: RunReader) -> FindPartialReply:
     async def find(project: str, run: str) -> PartialReply | None:
         try:
-            row = await records.get_row(project, run)
+            row = await run_reader.get_row(project, run)
         except RunNotFound:
             return None  # Not started yet.
         if not row.is_alive:
             return None
-        reply = fold_unfinished(await records.read_log(project, run))
+        reply = fold_unfinished(await run_reader.read_log(project, run))
         return PartialReply(row.answers, reply.messages, row.created_at)
 
     return find
@@ -209,12 +209,12 @@ class RunController(ApiController):
             raise InvalidValue("include takes input and reply.", pointer="?include")
         project = caller_of(request).project
         stored_run = await self.run_reader.get_run(project, run)
-        more: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
         if "input" in included:
-            more["input"] = await _run_input(self.database, project, stored_run)
+            extra["input"] = await _run_input(self.database, project, stored_run)
         if "reply" in included:
-            more["reply"] = await _run_reply(self.run_reader, project, stored_run)
-        return object_response(request, run_view(stored_run.row, self.run_reader, **more))
+            extra["reply"] = await _run_reply(self.run_reader, project, stored_run)
+        return object_response(request, run_view(stored_run.row, self.run_reader, **extra))
 
     @get(
         "/{run:str}/events",
@@ -226,8 +226,8 @@ class RunController(ApiController):
     async def follow_run(self, request: ApiRequest, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
         caller = caller_of(request)
         row = await self.run_reader.get_row(caller.project, run)
-        resumed = last_event_id(request)
-        last_seen = max(-1 if after is None else after, -1 if resumed is None else resumed)
+        last_id = last_event_id(request)
+        last_seen = max(-1 if after is None else after, -1 if last_id is None else last_id)
         if not row.is_alive and last_seen >= row.seq:
             return Response(None, status_code=204)
         events = self.run_reader.follow(caller.project, run, last_seen)
@@ -261,9 +261,9 @@ async def _run_input(database: Database, project: str, stored_run: StoredRun) ->
     return RunInput(messages=messages, inputs=call.inputs, parameters=call.parameters)
 
 
-async def _run_reply(records: RunReader, project: str, stored_run: StoredRun) -> RunReply | None:
+async def _run_reply(run_reader: RunReader, project: str, stored_run: StoredRun) -> RunReply | None:
     if stored_run.row.is_alive:
-        reply = fold_unfinished(await records.read_log(project, stored_run.row.id))
+        reply = fold_unfinished(await run_reader.read_log(project, stored_run.row.id))
     elif stored_run.reply is None:
         return None
     else:

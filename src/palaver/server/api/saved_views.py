@@ -45,7 +45,7 @@ class GivenView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Name
     body: dict[str, Any]
-    """What was asked: the page reads it, and nobody else."""
+    """The query, which only the page interprets."""
 
 
 class NewView(GivenView, frozen=True, kw_only=True):
@@ -73,9 +73,10 @@ class SavedViewController(ApiController):
 
     @get(operation_id="list_views", summary="The saved views of a page, last saved first")
     async def list_views(
-        self, request: ApiRequest, of: OfPage, limit: Limit = 50, after: After = None
+        self, request: ApiRequest, page_name: OfPage, limit: Limit = 50, after: After = None
     ) -> Page[ViewView]:
-        page = await self.database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
+        project, window = caller_of(request).project, Window(limit, after)
+        page = await self.database.read(saved_views.list_views, project, page_name, window)
         return page.map(_view_of)
 
     @post(operation_id="create_view", summary="Keep a view", operation_class=operation_with_body(NewView))

@@ -25,8 +25,8 @@ from palaver.server.api.trace_views import SessionRow, Since, TraceQueryRunner, 
 from palaver.server.api.traces import shorten_texts
 from palaver.server.settings import Settings
 from palaver.storage.pagination import Page, Window
-from palaver.storage.spans import queries as span_sessions
-from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans import queries as span_queries
+from palaver.storage.spans import traces as span_traces
 from palaver.storage.spans.queries import SpanQuery
 from palaver.traces.conversation import Live, MessageStep, Step, Tab, Turn, build_live, build_tabs, build_turn
 from palaver.traces.model import Span
@@ -35,7 +35,7 @@ from palaver.traces.stored_spans import load_session_turns, load_turn
 DEFAULT_TURN_LIMIT = 5
 """Traces of a session read per query."""
 MAX_READ_BYTES = 8 * 1024 * 1024
-"""A page of a session ends once this much was read."""
+"""A page of a session ends once this many bytes were read."""
 MAX_PART_BYTES = 256 * 1024
 """Texts of longer conversations are shortened."""
 
@@ -49,7 +49,7 @@ class SessionThread(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     traces: int
-    """How many of them are on this page."""
+    """Number of traces on this page."""
     tabs: list[Tab]
     next: str | None
 
@@ -59,10 +59,10 @@ class TraceConversation(msgspec.Struct, frozen=True, kw_only=True):
 
     trace_id: str
     span_id: str
-    """The span that the messages are of."""
+    """The span that holds the messages."""
     steps: list[Step]
     cut: int = 0
-    """Where it is long, each text in it is shown from its beginning: how many characters are left out."""
+    """Number of characters left out, if the texts of a long conversation are shortened."""
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class TraceSessionController(ApiController):
     ) -> Page[SessionRow]:
         query = SpanQuery(since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to"))
         project, window = caller_of(request).project, Window(limit, after)
-        page = await self.run_query(query, span_sessions.list_sessions, project, query, window, name=search)
+        page = await self.run_query(query, span_queries.list_sessions, project, query, window, name=search)
         return page.map(session_row)
 
     @get(
@@ -170,8 +170,8 @@ def _conversation(turn: Turn, *, whole: bool) -> TraceConversation:
     steps += [MessageStep(**ids, message=message) for message in turn.messages_out]
     encoded, cut = msgspec.json.encode(steps), 0
     if len(encoded) > MAX_PART_BYTES and not whole:
-        short = msgspec.json.encode(shorten_texts(msgspec.json.decode(encoded)))
-        steps, cut = msgspec.json.decode(short, type=list[Step]), len(encoded.decode()) - len(short.decode())
+        shortened = msgspec.json.encode(shorten_texts(msgspec.json.decode(encoded)))
+        steps, cut = msgspec.json.decode(shortened, type=list[Step]), len(encoded.decode()) - len(shortened.decode())
     return TraceConversation(trace_id=turn.trace_id, span_id=turn.span_id, steps=steps, cut=cut)
 
 
@@ -183,16 +183,16 @@ def _open_as_thread(db: Connection, project: str, trace: str, opening: Opening) 
     if opening.span_id is None:
         source = None
         if turn.span_id != head.span_id:
-            body = span_trees.get_span_body(db, project, head.trace_id, turn.span_id)
-            source = None if body is None else _with_call_tools(head, _decode_span(body))
+            body = span_traces.get_span_body(db, project, head.trace_id, turn.span_id)
+            source = None if body is None else _add_call_tools(head, _decode_span(body))
         return build_live(head, turn, source, upto=opening.upto)
-    body = span_trees.get_span_body(db, project, head.trace_id, opening.span_id.lower())
+    body = span_traces.get_span_body(db, project, head.trace_id, opening.span_id.lower())
     if body is None:
         raise NotFound(f"There is no span {opening.span_id[:80]!r} in this trace.", pointer="/span_id")
     source = _decode_span(body)
     return build_live(head, build_turn(source), source, upto=opening.upto)
 
 
-def _with_call_tools(head: Span, call: Span) -> Span:
+def _add_call_tools(head: Span, call: Span) -> Span:
     """Return the head span, with the tools of the call if it has none."""
     return msgspec.structs.replace(head, tools=head.tools or call.tools)

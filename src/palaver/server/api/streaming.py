@@ -41,7 +41,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def last_event_id(request: ApiRequest) -> int | None:
-    """The number that an EventSource sends when it reconnects; None on the first request."""
+    """Return the number that an EventSource sends when it reconnects; None on the first request."""
     text = request.headers.get("last-event-id", "").strip()
     if not text:
         return None
@@ -50,24 +50,24 @@ def last_event_id(request: ApiRequest) -> int | None:
     return int(text)
 
 
-async def send_pieces(
-    exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers
+async def send_chunks(
+    exchange: Exchange, first: bytes, chunks: AsyncGenerator[bytes], stall: float, headers: Headers
 ) -> None:
-    """Send `first` and `lines`, until the client disconnects, stalls, or its credential becomes invalid."""
-    task = asyncio.get_running_loop().create_task(_send_all(exchange, first, lines, stall, headers))
+    """Send `first` and `chunks`, until the client disconnects, stalls, or its credential becomes invalid."""
+    task = asyncio.get_running_loop().create_task(_send_all(exchange, first, chunks, stall, headers))
     is_disconnected = await run_until_disconnect(exchange, task, on_revoked=task.cancel)
     if task.cancelled() and not is_disconnected:
         if exchange.writer is None:
             raise ClientDisconnected
-        exchange.writer.abort()  # So that the client sees that it is incomplete.
+        exchange.writer.abort()  # The client sees that the response is incomplete.
 
 
 async def _send_all(
-    exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers
+    exchange: Exchange, first: bytes, chunks: AsyncGenerator[bytes], stall: float, headers: Headers
 ) -> None:
     await exchange.start_response(200, headers)
-    async with aclosing(lines):
+    async with aclosing(chunks):
         await exchange.send_chunk(first, stall)
-        async for piece in lines:
-            await exchange.send_chunk(piece, stall)
+        async for chunk in chunks:
+            await exchange.send_chunk(chunk, stall)
     await exchange.send({"type": "http.response.body", "body": b"", "more_body": False})

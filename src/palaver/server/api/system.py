@@ -85,9 +85,9 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
     spans: int = 0
     feedback: int
     running: int
-    """Runs that have not ended, and stay."""
+    """Active runs, which are not erased."""
     kept: list[dict[str, str]] = []
-    """Copies that were made of it, which are not touched."""
+    """Test set rows copied from the data, which are not erased."""
     dry_run: bool
 
 
@@ -98,9 +98,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     database: Literal["sqlite", "postgresql"]
     schema: str
-    """The form of the database."""
+    """The version of the database schema."""
     processes: int
-    """Those that serve from this database, we among them."""
+    """Server processes that use this database, including this one."""
     workers: int
     extras: list[str]
     """Frameworks whose agents can be served here."""
@@ -201,7 +201,7 @@ class FirstWorkflow(WorkflowRow, frozen=True, kw_only=True):
     """A row of the list of workflows, of the first ones with what they take."""
 
     schemas: FirstSchemas | UnsetType = UNSET
-    """Absent where they are too large: ask for the workflow."""
+    """Absent if too large; GET /api/workflows/{name} returns them."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     file: int
     body: int
     socket: int
-    """One message on the socket; larger bodies are sent by themselves."""
+    """Maximum size of a message on the socket; larger bodies are sent as HTTP requests."""
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,7 +219,7 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     traces: bool
     evaluation: bool
     tour: bool
-    """Is this the demo, which is shown around in?"""
+    """Whether the page offers the tour of the demo."""
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,9 +230,9 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     credential: Credential
     workflows: Page[FirstWorkflow]
     board: BoardView | None
-    """The one that was saved last; null where there is none, or where it is too large."""
+    """The board that was saved last; null if there is none, or if it is too large."""
     board_id: str | None
-    """Its id, in either case."""
+    """Its id, also if the board is too large."""
     threads: Page[ThreadSummary]
     pinned: list[ThreadSummary]
     running: list[str]
@@ -269,7 +269,7 @@ class BootstrapController(ApiController):
 def _bootstrap_view(recent: _Recent, registry: Registry, settings: Settings, caller: Caller, version: str) -> Bootstrap:
     """Return the response, with schemas for as many workflows as fit into MAX_BOOTSTRAP_BYTES."""
     board = None if recent.board is None else board_routes.board_view(recent.board)
-    schemas_of = {workflow.description.name: workflow.description.schemas for workflow in registry}
+    schemas_by_name = {workflow.description.name: workflow.description.schemas for workflow in registry}
     view = Bootstrap(
         version=version,
         project=caller.project,
@@ -290,7 +290,7 @@ def _bootstrap_view(recent: _Recent, registry: Registry, settings: Settings, cal
     budget = MAX_BOOTSTRAP_BYTES - _size(view)
     rows = list(view.workflows.data)
     for index, row in enumerate(rows[:_MAX_SCHEMAS]):
-        schemas = FirstSchemas(schemas_of[row.name].inputs, schemas_of[row.name].parameters)
+        schemas = FirstSchemas(schemas_by_name[row.name].inputs, schemas_by_name[row.name].parameters)
         size = _size(schemas) + len('"schemas":,')
         if size <= budget:
             rows[index] = msgspec.structs.replace(row, schemas=schemas)
@@ -317,14 +317,12 @@ def _first_workflow(row: WorkflowRow) -> FirstWorkflow:
 
 
 def _load_recent(db: Connection, project: str) -> _Recent:
-    last = boards.get_last_saved(db, project, max_bytes=_BOARD_BYTES)
-    pinned = (
-        threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MAX_THREADS)).map(thread_summary).data
-    )
-    view = _drop_previews(pinned, _PINNED_BYTES)
+    last_saved = boards.get_last_saved(db, project, max_bytes=_BOARD_BYTES)
+    pinned = threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MAX_THREADS)).map(thread_summary)
+    view = _drop_previews(pinned.data, _PINNED_BYTES)
     return _Recent(
-        board=last.board,
-        board_id=last.id,
+        board=last_saved.board,
+        board_id=last_saved.id,
         threads=_newest_threads(db, project),
         pinned=view[: _count_fitting(view, _PINNED_BYTES)],
         running=runs.list_active_ids(db, project, _MAX_RUNNING),
@@ -337,8 +335,8 @@ def _newest_threads(db: Connection, project: str) -> Page[ThreadSummary]:
     count = _count_fitting(view, _THREADS_BYTES)
     if count == len(view):
         return Page(view, page.next)
-    shorter = threads.list_threads(db, project, window=Window(max(count, 1))).map(thread_summary)
-    return Page(view[: len(shorter.data)], shorter.next)
+    shorter_page = threads.list_threads(db, project, window=Window(max(count, 1))).map(thread_summary)
+    return Page(view[: len(shorter_page.data)], shorter_page.next)
 
 
 def _drop_previews(rows: Sequence[ThreadSummary], budget: int) -> list[ThreadSummary]:

@@ -24,7 +24,7 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.streaming import StreamingResponse, send_pieces
+from palaver.server.api.streaming import StreamingResponse, send_chunks
 from palaver.server.api.testset_revisions import find_revision
 from palaver.server.api.testsets import ImportReport, ImportView, revision_view, testset_view
 from palaver.server.rate_limit import RateLimits
@@ -56,8 +56,8 @@ _FORM_MEDIA_TYPES = ("multipart/", "application/x-www-form-urlencoded")
 
 
 @dataclass
-class _Upload(Operation):
-    """OpenAPI: the request body is the file."""
+class _UploadOperation(Operation):
+    """Documents that the request body is the file."""
 
     def __post_init__(self) -> None:
         schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY, description="The file itself.")
@@ -76,7 +76,7 @@ class TestSetFileController(ApiController):
         "/import",
         operation_id="import_testset",
         summary="A new test set from a file, which is the body",
-        operation_class=_Upload,
+        operation_class=_UploadOperation,
     )
     async def import_testset(
         self,
@@ -99,7 +99,7 @@ class TestSetFileController(ApiController):
         "/{testset:str}/import",
         operation_id="import_into_testset",
         summary="The next revision from a file, which is the body",
-        operation_class=_Upload,
+        operation_class=_UploadOperation,
     )
     async def import_into_testset(
         self,
@@ -152,14 +152,14 @@ class TestSetFileController(ApiController):
     ) -> Response[Any]:
         caller = caller_of(request)
         name, stored_revision = await self.database.read(_find_export, caller.project, testset, revision)
-        pieces = export_revision(self.database, caller.project, stored_revision, form, ids=ids)
-        first = await anext(pieces, b"")  # Raises errors before the response starts.
+        chunks = export_revision(self.database, caller.project, stored_revision, form, ids=ids)
+        first = await anext(chunks, b"")  # Raises errors before the response starts.
         disposition = f'attachment; filename="{export_filename(name, stored_revision.number, form)}"'
         headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", disposition))
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await send_pieces(exchange, first, pieces, self.settings.stream_stall, headers)
+                await send_chunks(exchange, first, chunks, self.settings.stream_stall, headers)
 
         return StreamingResponse(send)
 
@@ -230,8 +230,8 @@ class _Body:
         length = exchange.headers.get("content-length", "")
         if length.isdigit() and int(length) > max_bytes:
             raise TooLarge(f"The file is larger than {max_bytes} bytes.")
-        more = True
-        while more:
+        has_more = True
+        while has_more:
             try:
                 async with asyncio.timeout(self._settings.body_seconds):
                     message = await exchange.receive()
@@ -245,6 +245,6 @@ class _Body:
             self._hash.update(data)
             if data:
                 yield data
-            more = message.get("more_body", False)
+            has_more = message.get("more_body", False)
         if not self._bytes:
             raise InvalidBody("The body is empty: it should be the file itself.")

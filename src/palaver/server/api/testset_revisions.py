@@ -56,10 +56,10 @@ from palaver.server.settings import Settings
 from palaver.storage import files, runs
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations import results as result_store
 from palaver.storage.pagination import Page, Window
-from palaver.storage.spans import queries as span_pages
-from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans import queries as span_queries
+from palaver.storage.spans import traces as span_traces
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.repository import Revision
@@ -216,8 +216,8 @@ def _check_form(body: NewRevision) -> None:
 
 
 def _compare_revisions(db: Connection, project: str, testset: str, since: str, to: str, window: Window) -> Difference:
-    before, after = find_revision(db, project, testset, since), find_revision(db, project, testset, to)
-    return diff.diff_revisions(db, project, before, after, window)
+    old, new = find_revision(db, project, testset, since), find_revision(db, project, testset, to)
+    return diff.diff_revisions(db, project, old, new, window)
 
 
 def _diff_view(difference: Difference) -> DiffView:
@@ -293,14 +293,14 @@ def _prepare_case(
     data = make_row(call, body.columns)
     prepared = commits.prepare_delta(db, project, testset, Delta(add=[Added(data)]), base=body.base, limits=limits)
     return _PreparedCase(
-        _with_source(body, prepared),
+        _add_source(body, prepared),
         format_row_id(prepared.added[0]),
         data,
         [*call.messages, *call.reply],
     )
 
 
-def _with_source(body: NewCase, prepared: PreparedCommit) -> PreparedCommit:
+def _add_source(body: NewCase, prepared: PreparedCommit) -> PreparedCommit:
     """Record the source in the metadata of the new row."""
     metas = {packed: {"source": msgspec.to_builtins(body.source)} for packed in prepared.added}
     return msgspec.structs.replace(prepared, metas=metas)
@@ -342,9 +342,9 @@ def _run_inputs(db: Connection, project: str, run: str | None, default: Mapping[
 def _call_from_trace(db: Connection, project: str, source: FromTrace) -> tuple[RecordedCall, str | None]:
     trace, span = source.trace_id.lower(), source.span_id
     if span is None:
-        head = span_pages.get_head_span(db, project, trace)
+        head = span_queries.get_head_span(db, project, trace)
         span = None if head is None else head.span_id
-    body = None if span is None else span_trees.get_span_body(db, project, trace, span.lower())
+    body = None if span is None else span_traces.get_span_body(db, project, trace, span.lower())
     if body is None:
         raise missing_trace(source.trace_id)
     record = _decode_span(body)
@@ -364,7 +364,7 @@ def _accept_result(
     if body.as_ == "script":
         raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
     evaluation, stored_plan = evaluations.get_plan(db, project, source.run)
-    stored = evaluation_pages.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
+    stored = result_store.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
     variant = msgspec.convert(stored_plan, Plan).variants[stored.result.variant]
     answer = msgspec.convert(stored.body["messages"], list[Message])
     call = RecordedCall(reply=answer, value=stored.body.get("value", UNSET))
@@ -377,7 +377,7 @@ def _accept_result(
     changes = Delta(replace=[Replaced(case.id, data)]) if has_row else Delta(add=[Added(data)])
     prepared = commits.prepare_delta(db, project, testset, changes, base=body.base, limits=settings.testset_limits)
     row = case.id if has_row else format_row_id(prepared.added[0])
-    return _PreparedCase(_with_source(body, prepared), row, data, call.reply)
+    return _PreparedCase(_add_source(body, prepared), row, data, call.reply)
 
 
 def _has_row(db: Connection, project: str, testset: str, base: int, row: str) -> bool:

@@ -1,4 +1,4 @@
-"""/api/testsets: test sets, and how sets, revisions and rows are returned."""
+"""/api/testsets: test sets, and test sets, revisions and rows as responses."""
 
 from typing import Annotated, Any, Literal
 
@@ -66,7 +66,7 @@ class NewTestSet(msgspec.Struct, frozen=True, kw_only=True):
     description: FreeText = ""
     rows: list[GivenRow] = []
     message: FreeText = ""
-    """What the first revision is about."""
+    """The commit message of the first revision."""
 
 
 class TestSetPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,12 +83,12 @@ class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     present: int
-    """In how many rows it is; nulls are counted apart,"""
+    """Rows that have it with a value other than null."""
     missing: int
-    """and in how many it is not."""
+    """Rows that do not have it."""
     nulls: int
     looks_like: Literal["chat"] | UnsetType = UNSET
-    """Its values are texts that hold messages."""
+    """Set if its values are texts that contain messages."""
 
 
 class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class NewRevision(msgspec.Struct, frozen=True, kw_only=True):
     """A commit: all rows, a delta, or an older revision that is to be the newest again. One of the three."""
 
     base: int
-    """The revision that it was made from: the newest one."""
+    """The revision that it is based on, which must be the newest one."""
     message: FreeText = ""
     rows: list[GivenRow] | UnsetType = UNSET
     delta: Delta | UnsetType = UNSET
@@ -137,7 +137,7 @@ class RevisionRow(msgspec.Struct, frozen=True, kw_only=True):
     columns: list[str]
     message: str
     author: str | None
-    """The id of the key that it was made with."""
+    """The id of the key that made the commit."""
     created_at: Timestamp
 
 
@@ -145,14 +145,14 @@ class RevisionView(RevisionRow, frozen=True, kw_only=True):
     """One revision, just made or not."""
 
     unchanged: bool = False
-    """True: nothing was made, the newest revision has the same rows."""
+    """True if no revision was created, because the newest one has the same rows."""
 
 
 class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
     """All of one revision but its rows."""
 
     kinds: list[ColumnView]
-    """Its columns, and what their values are."""
+    """Its columns, with the kinds of their values."""
 
 
 # Rows
@@ -165,10 +165,10 @@ class RowView(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     """Changes with the data."""
     place: int
-    """Where it stands in the revision, from 0."""
+    """Its position in the revision, from 0."""
     data: Cells
     cut: dict[str, int] | UnsetType = UNSET
-    """The columns whose cells are cut here, and the bytes that each has as JSON."""
+    """The full size, in bytes of JSON, of cells that are shortened, by column."""
 
 
 class WholeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ class WholeRow(msgspec.Struct, frozen=True, kw_only=True):
     place: int
     data: Cells
     meta: Cells | None
-    """What an import brought with it that is no data."""
+    """Metadata of an import or a recorded call."""
 
 
 # Differences
@@ -193,7 +193,7 @@ class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
     moved: bool
     """A changed row may have moved as well."""
     cells: list[CellChange]
-    """What differs, whole; none where all that it did was to move."""
+    """The cells that differ, in full; empty if the row only moved."""
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,14 +221,14 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What an import found in a file, and what became of it."""
 
     rows: int
-    """In the file."""
+    """Number of rows in the file."""
     added: int
     changed: int
-    """Rows that were there already, by their key, and have other data now."""
+    """Rows whose key already existed, with different data."""
     unchanged: int
     removed: int
     wrapped: int = 0
-    """Values that were no objects."""
+    """Values that were not objects and became rows."""
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,7 +270,7 @@ class NewCase(msgspec.Struct, frozen=True, kw_only=True, rename={"as_": "as"}):
     source: Source
     as_: Literal["row", "script"] = "row"
     columns: dict[str, str] = {}
-    """Other names for the columns that it gives."""
+    """New names of the row's columns, by default name."""
     message: FreeText = ""
 
 

@@ -45,9 +45,9 @@ class ImportedThreads(msgspec.Struct, frozen=True):
 
     created: int
     unchanged: int
-    """Threads that were there already, with the same messages."""
+    """Threads that already existed with the same messages."""
     threads: list[str]
-    """The ids of those that were made, in the order of the lines."""
+    """The ids of the created threads, in the order of the lines."""
     faults: list[dict[str, Any]]
 
 
@@ -96,8 +96,8 @@ class ThreadFileController(ApiController):
     ) -> Stream:
         project = caller_of(request).project
         filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
-        first = await self.database.read(threads.list_threads, project, filters)
-        lines = _export_lines(self.database, project, filters, first, format, branches)
+        first_page = await self.database.read(threads.list_threads, project, filters)
+        lines = _export_lines(self.database, project, filters, first_page, format, branches)
         return Stream(lines, headers=_download_headers("threads.jsonl"), media_type=NDJSON)
 
     @post(
@@ -145,18 +145,18 @@ def _parse_lines(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list
     """Return the threads of the body, and the first 20 invalid lines."""
     files: list[ThreadFile] = []
     faults: list[dict[str, Any]] = []
-    for number, text in enumerate(raw.split(b"\n"), 1):
-        if not text.strip():
+    for line_number, line in enumerate(raw.split(b"\n"), 1):
+        if not line.strip():
             continue
         try:
-            files.append(thread_files.parse_thread_file(json.decode(text, settings.json_limits)))
+            files.append(thread_files.parse_thread_file(json.decode(line, settings.json_limits)))
         except RequestError as error:
-            faults.append(_fault(number, error))
+            faults.append(_fault(line_number, error))
     return files, faults[:20]
 
 
-def _fault(number: int, error: PalaverError) -> dict[str, Any]:
-    return cast("dict[str, Any]", {"line": number}) | error_document(error)
+def _fault(line_number: int, error: PalaverError) -> dict[str, Any]:
+    return cast("dict[str, Any]", {"line": line_number}) | error_document(error)
 
 
 def _download_headers(name: str) -> dict[str, str]:

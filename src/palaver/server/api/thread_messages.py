@@ -76,11 +76,11 @@ class Say(msgspec.Struct, frozen=True, kw_only=True):
     """The body that puts messages into a thread."""
 
     messages: Any
-    """A list in any dialect that we read, or one message."""
+    """A list in any supported dialect, or one message."""
     parent: str | UnsetType | None = UNSET
-    """The message that they follow, null for none; where it is absent the end of the current branch."""
+    """The message that they follow, null for none; by default the end of the current branch."""
     replaces: str | None = None
-    """The message beside which they are put: an edit of it."""
+    """The message that they replace, as a new branch beside it."""
 
 
 class _BranchPage(NamedTuple):
@@ -128,9 +128,9 @@ class ThreadMessageController(ApiController):
         if partial is not None and last != partial.answers:
             nodes = []
         stored_ids = {node.id for node in branch.page.data}
-        view = [*branch.page.data, *(node for node in nodes if node.id not in stored_ids)]
+        listed = [*branch.page.data, *(node for node in nodes if node.id not in stored_ids)]
         siblings = add_siblings(branch.siblings, nodes)
-        return Page([node_view(node, siblings, branch.feedback, branch.seconds) for node in view], branch.page.next)
+        return Page([node_view(node, siblings, branch.feedback, branch.seconds) for node in listed], branch.page.next)
 
     @get(
         "/{thread:str}/tree",
@@ -165,7 +165,7 @@ class ThreadMessageController(ApiController):
         project, now = caller_of(request).project, utc_now()
 
         def work(db: Connection) -> HttpResponse:
-            parent = _parent(db, project, thread, body)
+            parent = _find_parent(db, project, thread, body)
             attached = attach_files(db, project, messages, raw)
             _check_results(db, project, thread, parent, attached)
             created = threads.append_messages(db, project, thread, parent, attached, origin="client", at=now)
@@ -204,7 +204,7 @@ def _load_branch_page(
     return _BranchPage(stored_thread, page, siblings, counts, runs.run_durations(db, project, run_ids))
 
 
-def _parent(db: Connection, project: str, thread: str, body: Say) -> str | None:
+def _find_parent(db: Connection, project: str, thread: str, body: Say) -> str | None:
     stored_thread = threads.require_thread(db, project, thread)
     if body.replaces is not None:
         replaced = message_tree.get_node(db, project, thread, body.replaces)
@@ -218,9 +218,9 @@ def _check_results(db: Connection, project: str, thread: str, parent: str | None
     """Raise UnknownCall for a tool result that answers no open call of the branch."""
     if not any(message.tool_results for message in messages):
         return
-    before = [node.message for node in message_tree.load_branch(db, project, thread, parent)]
+    history = [node.message for node in message_tree.load_branch(db, project, thread, parent)]
     try:
-        check_tool_results([*before, *messages], len(before))
+        check_tool_results([*history, *messages], len(history))
     except UnknownCall as error:
         raise UnknownCall(error.message, pointer="/messages") from None
 
@@ -233,11 +233,11 @@ class TakeTurn(msgspec.Struct, frozen=True, kw_only=True):
     """The body that takes a turn. What it does not say, the thread does."""
 
     parent: str | UnsetType | None = UNSET
-    """The message that is followed, null for none; where it is absent the end of the current branch."""
+    """The message that is followed, null for none; by default the end of the current branch."""
     messages: Any = ()
-    """What is said, in any dialect that we read; nothing: `parent` is answered as it stands."""
+    """New messages in any supported dialect; without any, `parent` itself is answered."""
     again: str | None = None
-    """Instead of both: the message whose question is to be answered once more."""
+    """Instead of both: the message to regenerate."""
     variant: str | None = None
     parameters: Object = {}
     inputs: Object = {}
@@ -264,7 +264,7 @@ class TurnController(ApiController):
         "/{thread:str}/turns",
         operation_id="take_turn",
         summary="Say something and begin the run that answers; as a stream of its events, if that is what one accepts",
-        operation_class=operation_with_body(TakeTurn, streams=Event),
+        operation_class=operation_with_body(TakeTurn, events=Event),
         status_code=202,
     )
     async def take_turn(self, request: ApiRequest, thread: FromPath[str]) -> Response[Taken]:
@@ -310,10 +310,10 @@ class TurnController(ApiController):
         response = encode_object(view, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
         return add_headers(response, *headers)
 
-    def _stream(self, request: ApiRequest, row: RunRow, headers: Headers, *, replayed: bool = False) -> Response[Any]:
+    def _stream(self, request: ApiRequest, row: RunRow, headers: Headers, *, is_replay: bool = False) -> Response[Any]:
         caller = caller_of(request)
         events = self.run_reader.follow(caller.project, row.id)
-        head = add_headers(EVENT_STREAM_HEAD, *headers, *((REPLAYED_HEADER,) if replayed else ()))
+        head = add_headers(EVENT_STREAM_HEAD, *headers, *((REPLAYED_HEADER,) if is_replay else ()))
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
@@ -326,7 +326,7 @@ class TurnController(ApiController):
         assert previous.run is not None
         row = await wait_for_run(self.run_reader, caller_of(request).project, previous.run)
         if _wants_stream(request):
-            return self._stream(request, row, run_headers(await self.run_reader.get_started_event(row)), replayed=True)
+            return self._stream(request, row, run_headers(await self.run_reader.get_started_event(row)), is_replay=True)
 
         async def find() -> StoredResponse | None:
             stored = await self.database.write(idempotency.claim_for_run, claim, row.id)
@@ -350,7 +350,7 @@ def _plan_turn(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
     plan = plan_append(HEAD if body.parent is UNSET else body.parent, messages)
 
     def plan_with_files(db: Connection, project: str, thread: str) -> ThreadTurn:
-        attach_files(db, project, messages, raw)  # Here errors can point into the body.
+        attach_files(db, project, messages, raw)  # Errors raised here can point into the body.
         return plan(db, project, thread)
 
     return plan_with_files

@@ -1,4 +1,4 @@
-"""/api/threads: conversations with branches, and how threads and messages are returned."""
+"""/api/threads: conversations with branches, and threads and messages as responses."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -65,10 +65,10 @@ from palaver.storage.threads.repository import (
 
 
 class PartialReply(msgspec.Struct, frozen=True):
-    """What a run that has not ended has said so far in its thread."""
+    """The messages that an active run has produced so far in its thread."""
 
     answers: str | None
-    """The node below which it will stand."""
+    """The node that becomes the parent of its first message."""
     messages: Sequence[Message]
     since: datetime
 
@@ -96,7 +96,7 @@ class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Timestamp
     updated_at: Timestamp
     match: Match | UnsetType = UNSET
-    """Where the text that was searched for stands."""
+    """Where the searched text was found."""
 
 
 class ThreadView(ThreadSummary, frozen=True, kw_only=True):
@@ -121,11 +121,11 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     status: NodeStatus
     error: Mapping[str, Any] | None
     siblings: Sequence[str]
-    """It and the others below its parent, in order of making."""
+    """The ids of all children of its parent, itself included, in order of creation."""
     feedback: Counts
     usage: Mapping[str, Any] | None
     seconds: float | None
-    """How long its run took; null where there was none, or it goes on."""
+    """How long its run took; null without a run, or while it is active."""
     created_at: Timestamp
 
 
@@ -248,7 +248,7 @@ class MakeThread(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Object = {}
     title: Title | None = None
     messages: Any = ()
-    """A list in any dialect that we read."""
+    """A list in any supported dialect."""
     cell: Cell | None = None
 
 
@@ -309,9 +309,9 @@ class ThreadController(ApiController):
         _check_variant(body.variant, body.parameters)
         messages = decode_messages(request, body.messages, self.settings, limit=MAX_INITIAL_MESSAGES)
         check_tool_results(messages, 0)
-        project, name, now = caller_of(request).project, new_id("conv"), utc_now()
+        project, thread_id, now = caller_of(request).project, new_id("conv"), utc_now()
         new_thread = NewThread(
-            id=name,
+            id=thread_id,
             at=now,
             workflow=body.workflow,
             variant=body.variant,
@@ -324,7 +324,7 @@ class ThreadController(ApiController):
         def work(db: Connection) -> HttpResponse:
             created = threads.create_thread(db, project, new_thread, attach_files(db, project, messages, raw))
             if body.cell is not None:
-                cell = BoardCell(row=body.cell.row, column=body.cell.column, thread=name)
+                cell = BoardCell(row=body.cell.row, column=body.cell.column, thread=thread_id)
                 boards.fill_cells(db, project, body.cell.board, [cell])
             return _created_response(created, self.settings)
 
@@ -391,11 +391,11 @@ class ThreadController(ApiController):
             self.registry.find(body.workflow)
         _check_variant(body.variant, UNSET)
         changes = ThreadChanges(title=body.title or UNSET, workflow=body.workflow, variant=body.variant)
-        project, name, now = caller_of(request).project, new_id("conv"), utc_now()
+        project, thread_id, now = caller_of(request).project, new_id("conv"), utc_now()
 
         def work(db: Connection) -> HttpResponse:
             created = thread_copies.duplicate_thread(
-                db, project, thread, id=name, at=now, upto=body.upto, branches=body.branches, changes=changes
+                db, project, thread, id=thread_id, at=now, upto=body.upto, branches=body.branches, changes=changes
             )
             return _created_response(created, self.settings)
 
@@ -422,16 +422,16 @@ def attach_files(db: Connection, project: str, messages: list[Message], raw: byt
 _NO_LIMITS = HistoryLimits(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)
 
 
-def check_tool_results(messages: list[Message], new: int) -> None:
-    """Raise for a tool result in `messages[new:]` that answers no earlier call."""
-    if any(message.tool_results for message in messages[new:]):
+def check_tool_results(messages: list[Message], first_new: int) -> None:
+    """Raise for a tool result in `messages[first_new:]` that answers no earlier call."""
+    if any(message.tool_results for message in messages[first_new:]):
         validate_history(messages, limits=_NO_LIMITS)
 
 
 async def _erase_traces(database: Database, project: str, thread: str, run_ids: list[str]) -> None:
     """Delete the spans of the thread's runs, and all spans with the thread as their session."""
-    for first in range(0, len(run_ids), _ERASE_BATCH_SIZE):
-        while await database.write(retention.delete_run_spans, project, run_ids[first : first + _ERASE_BATCH_SIZE]):
+    for offset in range(0, len(run_ids), _ERASE_BATCH_SIZE):
+        while await database.write(retention.delete_run_spans, project, run_ids[offset : offset + _ERASE_BATCH_SIZE]):
             pass
     while await database.write(retention.delete_labelled, project, "session", thread):
         pass
@@ -445,11 +445,11 @@ def _check_variant(variant: str | UnsetType | None, parameters: Object | UnsetTy
 
 
 def _changes(body: ChangeThread) -> ThreadChanges:
-    cleared: dict[str, Any] = {"pinned": False, "parameters": {}, "inputs": {}}
-    title = body.title or None if body.title is not UNSET else UNSET  # An empty title clears, too.
+    empty_values: dict[str, Any] = {"pinned": False, "parameters": {}, "inputs": {}}
+    title = body.title or None if body.title is not UNSET else UNSET  # An empty title clears it as well.
     names = [name for name in ChangeThread.__struct_fields__ if name not in ("head", "title")]
     fields: dict[str, Any] = {name: getattr(body, name) for name in names}
-    fields = {name: cleared.get(name) if value is None else value for name, value in fields.items()}
+    fields = {name: empty_values.get(name) if value is None else value for name, value in fields.items()}
     return ThreadChanges(title=title, **fields)
 
 

@@ -11,7 +11,7 @@ from palaver.server.api import html_export
 from palaver.server.api.conventions import ApiRequest, caller_of
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.html_export import PAGE_POLICY
-from palaver.server.api.streaming import Headers, StreamingResponse, send_pieces
+from palaver.server.api.streaming import Headers, StreamingResponse, send_chunks
 from palaver.server.api.trace_views import (
     FilterText,
     SearchWords,
@@ -26,7 +26,7 @@ from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.pagination import Window
-from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import SpanQuery
 from palaver.traces.stored_spans import ExportFormat, export_page
 
@@ -66,7 +66,7 @@ class TraceExportController(ApiController):
         query, caller = query_from_url(filter_, search, since, until), caller_of(request)
         if trace is None:
             lines = _export_traces(self.run_query, caller.project, query, form)
-        elif await self.run_query(None, span_pages.get_head_span, caller.project, trace.lower()) is None:
+        elif await self.run_query(None, span_queries.get_head_span, caller.project, trace.lower()) is None:
             raise missing_trace(trace)
         else:
             lines = _export_trace(self.run_query, caller.project, trace.lower(), form)
@@ -74,7 +74,7 @@ class TraceExportController(ApiController):
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await send_pieces(exchange, first, lines, self.settings.stream_stall, _HEADERS)
+                await send_chunks(exchange, first, lines, self.settings.stream_stall, _HEADERS)
 
         return StreamingResponse(send)
 
@@ -84,7 +84,7 @@ async def _export_traces(
 ) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
-        page = await run_query(query, span_pages.list_traces, project, query, Window(TRACE_BATCH_SIZE, after))
+        page = await run_query(query, span_queries.list_traces, project, query, Window(TRACE_BATCH_SIZE, after))
         for row in page.data:
             async for lines in _export_trace(run_query, project, row.trace_id, form):
                 yield lines
@@ -127,7 +127,7 @@ class TracePageController(ApiController):
 
         async def send(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await send_pieces(exchange, first, page, self.settings.stream_stall, _html_headers(name))
+                await send_chunks(exchange, first, page, self.settings.stream_stall, _html_headers(name))
 
         return StreamingResponse(send)
 
@@ -138,10 +138,9 @@ class TracePageController(ApiController):
         media_type=_HTML,
     )
     async def export_trace_page(self, request: ApiRequest, trace: FromPath[str]) -> Response[Any]:
-        caller, name = caller_of(request), trace.lower()
-        return await self._send_page(
-            caller, html_export.trace_page(self._read, caller.project, name), f"trace-{name}.html"
-        )
+        caller, trace_id = caller_of(request), trace.lower()
+        page = html_export.trace_page(self._read, caller.project, trace_id)
+        return await self._send_page(caller, page, f"trace-{trace_id}.html")
 
     @get(
         "/sessions/thread.html",
@@ -151,13 +150,12 @@ class TracePageController(ApiController):
     )
     async def export_session_page(self, request: ApiRequest, session: SessionName) -> Response[Any]:
         caller = caller_of(request)
-        return await self._send_page(
-            caller, html_export.session_page(self._read, caller.project, session), "session.html"
-        )
+        page = html_export.session_page(self._read, caller.project, session)
+        return await self._send_page(caller, page, "session.html")
 
 
 def _html_headers(name: str) -> tuple[tuple[str, str], ...]:
-    """Make browsers save the file, or run no scripts where they show it. `name` is not escaped."""
+    """Return headers that make browsers save the file, and sandbox it if they display it. `name` is not escaped."""
     return (
         ("content-type", f"{_HTML}; charset=utf-8"),
         ("content-disposition", f'attachment; filename="{name}"'),

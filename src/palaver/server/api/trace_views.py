@@ -49,7 +49,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> SpanQuery:
-        """Raises InvalidValue for an invalid filter."""
+        """Return the span query. Raises InvalidValue for an invalid filter."""
         parsed = None if self.filter is None else span_filters.parse_filter(self.filter)
         return SpanQuery(filter=parsed, search=self.search, since=self.since, until=self.until)
 
@@ -199,7 +199,7 @@ def trace_view(overview: TraceOverview) -> TraceView:
 
 
 def query_from_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> SpanQuery:
-    """Raises InvalidValue for an invalid filter or timestamp."""
+    """Build a span query from query parameters. Raises InvalidValue for an invalid filter or timestamp."""
     parsed = None
     if filter_ is not None:
         try:
@@ -230,9 +230,9 @@ class TraceQueryRunner:
         try:
             return await self._database.read(self._run, partial(_call, work, args, kwargs))
         except QueryTimeout as error:
-            slow = find_unindexed_names(query.filter) if query is not None and query.filter is not None else []
-            if slow:
-                names = ", ".join(name[:80] for name in slow[:5])
+            unindexed = find_unindexed_names(query.filter) if query is not None and query.filter is not None else []
+            if unindexed:
+                names = ", ".join(name[:80] for name in unindexed[:5])
                 raise QueryTimeout(f"{error.message} No index helps with {names}.") from None
             raise
 

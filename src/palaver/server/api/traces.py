@@ -58,9 +58,9 @@ from palaver.storage.evaluations.live_evaluators import LiveScore
 from palaver.storage.evaluations.reviews import TraceReview
 from palaver.storage.feedback import Feedback
 from palaver.storage.pagination import Page, Window
-from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans import stats as span_stats
-from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans import traces as span_traces
 from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.stats import StatsGroup, TimeStep, TraceStats
 from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
@@ -95,7 +95,7 @@ class TraceController(ApiController):
     ) -> Page[TraceRow]:
         query = query_from_url(filter_, search, since, until)
         page = await self.run_query(
-            query, span_pages.list_traces, caller_of(request).project, query, Window(limit, after)
+            query, span_queries.list_traces, caller_of(request).project, query, Window(limit, after)
         )
         return page.map(trace_row)
 
@@ -109,7 +109,7 @@ class TraceController(ApiController):
     async def query_traces(self, request: ApiRequest) -> Page[TraceRow]:
         _, body = await read_body(request, self.settings, Asking)
         query = body.query
-        page = await self.run_query(query, span_pages.list_traces, caller_of(request).project, query, body.window)
+        page = await self.run_query(query, span_queries.list_traces, caller_of(request).project, query, body.window)
         return page.map(trace_row)
 
     @get("/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time")
@@ -131,7 +131,7 @@ class TraceController(ApiController):
     @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
     async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[TraceView]:
         trace_overview = await self.run_query(
-            None, span_trees.get_trace_overview, caller_of(request).project, trace.lower()
+            None, span_traces.get_trace_overview, caller_of(request).project, trace.lower()
         )
         if trace_overview is None:
             raise missing_trace(trace)
@@ -145,8 +145,8 @@ class TraceController(ApiController):
     async def get_trace_tree(
         self, request: ApiRequest, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
     ) -> Page[BranchRow]:
-        project, below = caller_of(request).project, parent if parent is None else parent.lower()
-        page = await self.run_query(None, _tree, project, trace, below, Window(limit, after))
+        project, parent_id = caller_of(request).project, parent if parent is None else parent.lower()
+        page = await self.run_query(None, _list_children, project, trace, parent_id, Window(limit, after))
         return page.map(branch_row)
 
     @get(
@@ -157,7 +157,7 @@ class TraceController(ApiController):
     async def get_trace_skeleton(
         self, request: ApiRequest, trace: FromPath[str], limit: SkeletonLimit = 5_000, after: After = None
     ) -> Page[BoneRow]:
-        page = await self.run_query(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
+        page = await self.run_query(None, _list_skeleton, caller_of(request).project, trace, Window(limit, after))
         return page.map(bone_row)
 
 
@@ -165,18 +165,18 @@ def _stats(db: Connection, project: str, by: TimeStep, group: StatsGroup | None,
     return span_stats.trace_stats(db, project, by=by, group=group, query=query)
 
 
-def _tree(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[SpanTreeItem]:
+def _list_children(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[SpanTreeItem]:
     _require_trace(db, project, trace)
-    return span_trees.list_children(db, project, trace.lower(), parent=parent, window=window)
+    return span_traces.list_children(db, project, trace.lower(), parent=parent, window=window)
 
 
-def _skeleton(db: Connection, project: str, trace: str, window: Window) -> Page[SkeletonSpan]:
+def _list_skeleton(db: Connection, project: str, trace: str, window: Window) -> Page[SkeletonSpan]:
     _require_trace(db, project, trace)
-    return span_trees.list_skeleton(db, project, trace.lower(), window)
+    return span_traces.list_skeleton(db, project, trace.lower(), window)
 
 
 def _require_trace(db: Connection, project: str, trace: str) -> None:
-    if span_pages.get_head_span(db, project, trace.lower()) is None:
+    if span_queries.get_head_span(db, project, trace.lower()) is None:
         raise missing_trace(trace)
 
 
@@ -200,16 +200,16 @@ MAX_INLINE_PART_BYTES = 64 * 1024
 """Texts in longer parts are shortened."""
 MAX_SHORTENED_TEXT_CHARS = 8 * 1024
 MAX_SHORTENED_PART_BYTES = 256 * 1024
-"""Parts that are longer even so are left empty."""
+"""Parts that are still longer are left empty."""
 PIECE_CHARS = 256 * 1024
-_EMPTY: dict[str, Any] = {"attributes": {}, "parameters": {}, "inputs": None, "outputs": None, "exception": None}
+_EMPTY_PARTS: dict[str, Any] = {"attributes": {}, "parameters": {}, "inputs": None, "outputs": None, "exception": None}
 
 
 class Record(Span, frozen=True, kw_only=True):
     """The record of a span."""
 
     cut: dict[str, int] = msgspec.field(default_factory=dict[str, int])
-    """Which parts are not shown whole, and how many characters their JSON has."""
+    """The full length, in characters of JSON, of parts that are shortened, by name."""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +220,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     text: str
     next: int | None
-    """The offset of the piece after it."""
+    """The offset of the next piece."""
 
 
 class SpanController(ApiController):
@@ -239,7 +239,7 @@ class SpanController(ApiController):
     async def query_spans(self, request: ApiRequest) -> Page[SpanRow]:
         _, body = await read_body(request, self.settings, Asking)
         query = body.query
-        page = await self.run_query(query, span_pages.list_spans, caller_of(request).project, query, body.window)
+        page = await self.run_query(query, span_queries.list_spans, caller_of(request).project, query, body.window)
         return page.map(span_row)
 
     @get(
@@ -252,32 +252,32 @@ class SpanController(ApiController):
     ) -> Response[Record | Piece]:
         project = caller_of(request).project
         if part is not None:
-            return object_response(request, await self.run_query(None, _piece, project, trace, span, part, offset))
-        return object_response(request, cast("Record", await self.run_query(None, _record, project, trace, span)))
+            return object_response(request, await self.run_query(None, _load_piece, project, trace, span, part, offset))
+        return object_response(request, cast("Record", await self.run_query(None, _load_record, project, trace, span)))
 
 
-def _parts(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
-    body = span_trees.get_span_body(db, project, trace.lower(), span.lower())
+def _load_parts(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
+    body = span_traces.get_span_body(db, project, trace.lower(), span.lower())
     if body is None:
         raise NotFound(f"There is no span {span[:80]!r} in a trace {trace[:80]!r}.")
     return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
 
 
-def _record(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
-    parts = _parts(db, project, trace, span)
+def _load_record(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
+    parts = _load_parts(db, project, trace, span)
     cut: dict[str, int] = {}
     for name, raw in parts.items():
         if len(raw) > MAX_INLINE_PART_BYTES:
-            parts[name] = _short_part(name, raw)
+            parts[name] = _shorten_part(name, raw)
             cut[name] = len(bytes(raw).decode())
     start = msgspec.json.decode(parts["start"], type=msgspec.structs.fields(Span)[_START].type)
-    parts["start"] = _raw(format_timestamp(start))
-    return parts | {"cut": _raw(cut)} if cut else parts
+    parts["start"] = _encode_raw(format_timestamp(start))
+    return parts | {"cut": _encode_raw(cut)} if cut else parts
 
 
-def _short_part(name: str, raw: msgspec.Raw) -> msgspec.Raw:
-    short = _raw(shorten_texts(msgspec.json.decode(raw)))
-    return short if len(short) <= MAX_SHORTENED_PART_BYTES else _raw(_EMPTY.get(name, []))
+def _shorten_part(name: str, raw: msgspec.Raw) -> msgspec.Raw:
+    short = _encode_raw(shorten_texts(msgspec.json.decode(raw)))
+    return short if len(short) <= MAX_SHORTENED_PART_BYTES else _encode_raw(_EMPTY_PARTS.get(name, []))
 
 
 def shorten_texts(value: Any) -> Any:
@@ -293,15 +293,15 @@ def shorten_texts(value: Any) -> Any:
             return value
 
 
-def _piece(db: Connection, project: str, trace: str, span: str, part: PartName, offset: int) -> Piece:
-    parts = _parts(db, project, trace, span)
+def _load_piece(db: Connection, project: str, trace: str, span: str, part: PartName, offset: int) -> Piece:
+    parts = _load_parts(db, project, trace, span)
     text = bytes(parts.get(part, b"null")).decode()
     end = offset + PIECE_CHARS
     next_offset = end if end < len(text) else None
     return Piece(part=part, offset=offset, total=len(text), text=text[offset:end], next=next_offset)
 
 
-def _raw(value: Any) -> msgspec.Raw:
+def _encode_raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(json.encode(value))
 
 
@@ -312,24 +312,24 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     """One of them. What a source has nothing of is no key, or null."""
 
     source: Literal["feedback", "review", "online"] = "feedback"
-    """Where it comes from: a thumb, an answer in a review, or an evaluator of an online rule."""
+    """Feedback on a run, an answer in a review, or an evaluator of an online rule."""
     name: str | UnsetType = UNSET
-    """The question of the review, or the evaluator."""
+    """The key of the review's question, or the evaluator's name."""
     value: float | None
-    """Of feedback 1 is up and 0 is down; of a review and an evaluator what was said, where it is a number."""
+    """Feedback: 1 for up, 0 for down. Review and evaluator: the score, if it is a number."""
     passed: bool | UnsetType = UNSET
     label: str | UnsetType = UNSET
     status: Literal["scored", "skipped", "error"] | UnsetType = UNSET
-    """Of an evaluator."""
+    """Only for an evaluator."""
     reason: str | UnsetType = UNSET
     review: str | UnsetType = UNSET
     reviewer: str | UnsetType = UNSET
     rule: str | UnsetType = UNSET
     session: str | UnsetType = UNSET
-    """Of a score that is the whole session's, up to this trace."""
+    """Set if the score is for the whole session up to this trace."""
     run: str | None
     message: str | None
-    """The message that is meant, if one was."""
+    """The rated message, if the feedback names one."""
     comment: str
     user: str | None
     key: str | None
@@ -353,12 +353,12 @@ class TraceScoreController(ApiController):
         summary="What people thought of a trace, 1 or 0 for each thumb, and what evaluators say of it",
     )
     async def list_trace_scores(self, request: ApiRequest, trace: FromPath[str]) -> Scores:
-        return Scores(await self.database.read(_scores, caller_of(request).project, trace))
+        return Scores(await self.database.read(_load_scores, caller_of(request).project, trace))
 
 
-def _scores(db: Connection, project: str, trace: str) -> list[Score]:
+def _load_scores(db: Connection, project: str, trace: str) -> list[Score]:
     trace_id = trace.lower()
-    if span_pages.get_head_span(db, project, trace_id) is None:
+    if span_queries.get_head_span(db, project, trace_id) is None:
         raise missing_trace(trace)
     scores = [_feedback_score(entry) for entry in feedback.list_trace_feedback(db, project, trace_id)]
     for review in reviews.list_trace_reviews(db, project, trace_id):

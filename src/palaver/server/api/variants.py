@@ -73,7 +73,7 @@ class NewVariant(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     description: FreeText = ""
     message: FreeText = ""
-    """What the first version is about."""
+    """The commit message of the first version."""
 
 
 class VariantPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
     """What a variant is to set from now on."""
 
     base: int
-    """The version that it was made from: the newest one."""
+    """The version that it is based on, which must be the newest one."""
     parameters: dict[str, Any]
     message: FreeText = ""
 
@@ -110,9 +110,9 @@ class VariantView(VariantRow, frozen=True, kw_only=True):
     """All of one variant, as it is now."""
 
     parameters: Mapping[str, Any]
-    """What its newest version sets."""
+    """The parameters of its newest version."""
     fits: bool
-    """Can the workflow, as it is now, take them?"""
+    """Whether the current workflow accepts the parameters."""
     faults: list[dict[str, Any]]
 
 
@@ -131,7 +131,7 @@ class VersionView(VersionRow, frozen=True, kw_only=True):
 
     parameters: Mapping[str, Any]
     unchanged: bool | UnsetType = UNSET
-    """True: nothing was made, the newest version sets the same."""
+    """True if no version was created, because the newest one has the same parameters."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -223,8 +223,8 @@ class VariantFileController(ApiController):
     )
     async def export_variants(self, request: ApiRequest, workflow: Filter = None) -> Stream:
         project = caller_of(request).project
-        first = await self.database.read(variants.export_variants, project, workflow=workflow)
-        return Stream(_export_lines(self.database, project, workflow, first), media_type=NDJSON)
+        first_page = await self.database.read(variants.export_variants, project, workflow=workflow)
+        return Stream(_export_lines(self.database, project, workflow, first_page), media_type=NDJSON)
 
     @post(
         "/import",
@@ -240,11 +240,13 @@ class VariantFileController(ApiController):
         raw = await exchange.body(self.settings)
         files, faults = _parse_lines(raw, self.registry, self.settings)
         mode = "look" if dry_run or faults else "commit"
-        now, new = utc_now(), partial(new_id, "var")
+        now, make_id = utc_now(), partial(new_id, "var")
 
         def work(db: Connection) -> HttpResponse:
-            report = variants.import_variants(db, caller.project, files, new_id=new, at=now, key=caller.key, mode=mode)
-            return encode_object(Imported(report.created, report.updated, report.unchanged, faults))
+            counts = variants.import_variants(
+                db, caller.project, files, new_id=make_id, at=now, key=caller.key, mode=mode
+            )
+            return encode_object(Imported(counts.created, counts.updated, counts.unchanged, faults))
 
         return await run_idempotent(request, self.database, raw, work)
 
@@ -262,24 +264,24 @@ def _parse_lines(raw: bytes, registry: Registry, settings: Settings) -> tuple[li
     """Return the variants of the body, and the faults of its lines."""
     files: dict[tuple[str, str], VariantFile] = {}
     faults: list[dict[str, Any]] = []
-    for number, text in enumerate(raw.split(b"\n"), 1):
-        if not text.strip():
+    for line_number, line in enumerate(raw.split(b"\n"), 1):
+        if not line.strip():
             continue
         try:
-            file = decode_variant_file(text, settings.json_limits)
+            file = decode_variant_file(line, settings.json_limits)
             errors: list[RequestError] = [*find_parameter_faults(registry.workflow(file.workflow), file.parameters)]
         except RequestError as error:
-            faults.append(_fault(number, error))
+            faults.append(_fault(line_number, error))
             continue
         if (file.workflow, file.name) in files:
-            faults.append({"line": number, "code": "conflicting_fields", "message": "This variant is here twice."})
-        faults += [_fault(number, error) for error in errors]
+            faults.append({"line": line_number, "code": "conflicting_fields", "message": "This variant is here twice."})
+        faults += [_fault(line_number, error) for error in errors]
         files[file.workflow, file.name] = file
     return list(files.values()), faults
 
 
-def _fault(number: int, error: PalaverError) -> dict[str, Any]:
-    return cast("dict[str, Any]", {"line": number}) | error_document(error)
+def _fault(line_number: int, error: PalaverError) -> dict[str, Any]:
+    return cast("dict[str, Any]", {"line": line_number}) | error_document(error)
 
 
 class VariantController(ApiController):
@@ -423,8 +425,8 @@ class VariantController(ApiController):
         since: Annotated[str, QueryParameter(name="from")],
     ) -> Difference:
         project = caller_of(request).project
-        before, after = await self.database.read(_load_versions, project, variant, since, to)
-        return Difference(diff_json(before.parameters, after.parameters))
+        old, new = await self.database.read(_load_versions, project, variant, since, to)
+        return Difference(diff_json(old.parameters, new.parameters))
 
 
 def _load_versions(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:
@@ -437,10 +439,10 @@ def _find_version(db: Connection, project: str, variant: Variant, text: str) -> 
     if text.isascii() and text.isdigit() and len(text) < 10:
         return variants.get_version(db, project, variant.id, int(text))
     reference = parse_reference(text)
-    other = variants.find_variant(db, project, reference.workflow or variant.workflow, reference.name)
-    if other is None:
+    other_variant = variants.find_variant(db, project, reference.workflow or variant.workflow, reference.name)
+    if other_variant is None:
         raise NotFound(f"There is no variant {text[:160]!r}.")
-    return variants.get_version(db, project, other.id, reference.version or other.head)
+    return variants.get_version(db, project, other_variant.id, reference.version or other_variant.head)
 
 
 def _changed_fields(body: VariantPatch) -> dict[str, Any]:

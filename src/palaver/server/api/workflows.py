@@ -11,7 +11,7 @@ from palaver.core.descriptions import IsChatSource, Schemas
 from palaver.discovery.registry import Registry
 from palaver.errors import InvalidValue
 from palaver.frameworks.remote import RemoteWorkflow
-from palaver.server import routing as paths
+from palaver.server import routing
 from palaver.server.api.conventions import (
     After,
     ApiRequest,
@@ -55,9 +55,9 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
     streams: bool
     turns: TurnPolicy
     on_disconnect: OnDisconnect | None
-    """What becomes of a run that nobody reads any more; null leaves it to the protocol."""
+    """What happens to a run when its client disconnects; null leaves it to the protocol."""
     checked_at: Timestamp | None
-    """When a connected one was last asked what it is."""
+    """When discovery of a connected workflow was last attempted."""
 
 
 class VariantNamed(msgspec.Struct, frozen=True):
@@ -75,10 +75,10 @@ class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
     parameters: Mapping[str, Any]
     variants: list[VariantNamed]
     routes: Mapping[str, str]
-    """Where it is called, by protocol."""
+    """The URLs to call it, by protocol."""
     snippets: list[Snippet]
     evidence: Any
-    """How was found out what a connected one is."""
+    """How a connected workflow was discovered."""
 
 
 def workflow_row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
@@ -88,14 +88,14 @@ def workflow_row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
 def workflow_view(
     workflow: Workflow, *, default: str | None, base: str, keyed: bool, stored_variants: list[Variant] | None = None
 ) -> WorkflowView:
-    """`base` is the URL of this server; `keyed`: calls need an API key."""
+    """`base` is the URL of this server; `keyed` says whether calls need an API key."""
     description = workflow.description
     return WorkflowView(
         **_row_fields(workflow, default),
         schemas=description.schemas,
         parameters=description.parameters,
         variants=[VariantNamed(variant.id, variant.name, variant.head) for variant in stored_variants or ()],
-        routes={name: base + path for name, path in paths.workflow_paths(description.name).items()},
+        routes={name: base + path for name, path in routing.workflow_paths(description.name).items()},
         snippets=snippets(description, base, keyed=keyed),
         evidence=workflow.evidence if isinstance(workflow, RemoteWorkflow) else None,
     )
@@ -111,8 +111,8 @@ def base_url(request: ApiRequest, settings: Settings) -> str:
     return f"{request.scope['scheme']}://{request.headers['host']}{settings.root_path}"
 
 
-async def requires_key(settings: Settings, callers: Authenticator) -> bool:
-    return not settings.is_loopback or await callers.has_keys()
+async def requires_key(settings: Settings, authenticator: Authenticator) -> bool:
+    return not settings.is_loopback or await authenticator.has_keys()
 
 
 class WorkflowController(ApiController):

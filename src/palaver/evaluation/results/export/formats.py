@@ -308,19 +308,16 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
     if comparison.changed_count:
         yield ""
         yield f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
-    worst = sorted(
-        (
-            (change.candidate - change.base, change.row, result.name)
-            for result in comparison.evaluators
-            for change in result.worst
-        ),
-        key=lambda change: change[0],
-    )
-    if worst:
+    regressions = [
+        (change.candidate - change.base, change.row, result.name)
+        for result in comparison.evaluators
+        for change in result.worst
+    ]
+    if regressions:
         yield ""
         yield "Worst regressions:"
         yield ""
-        for difference, row, name in worst[:MAX_REGRESSIONS]:
+        for difference, row, name in sorted(regressions, key=lambda regression: regression[0])[:MAX_REGRESSIONS]:
             yield f"- {row}: {_escape_markdown(name)} {difference:+.2f}"
         total = sum(result.regressions for result in comparison.evaluators)
         if total > MAX_REGRESSIONS:

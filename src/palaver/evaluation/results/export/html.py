@@ -206,9 +206,8 @@ def _summary_table(report: Report) -> Iterator[str]:
     for variant in report.summary.variants:
         latency, cost = variant.latency, variant.cost
         facts = [f"{variant.name}: {format_count(variant.cells, 'call')}", f"{variant.failed:,} failed"]
-        facts += (
-            [] if latency.p50 is None else [f"{latency.p50:.2f} s in the middle, {latency.p95:.2f} s for one in 20"]
-        )
+        if latency.p50 is not None:
+            facts.append(f"{latency.p50:.2f} s in the middle, {latency.p95:.2f} s for one in 20")
         facts += [] if cost is None else [f"${cost:.4g}"]
         yield f'<p class="note">{" · ".join(escape(fact) for fact in facts)}</p>'
 
