@@ -81,16 +81,16 @@ def make_trace_case(head: Span, trace_turn: TraceTurn, totals: TraceTotals) -> C
 
 
 def make_session_case(session: str, cases: Sequence[Case]) -> Case:
-    first, last = cases[0], cases[-1]
-    history = first.history[:-1] if first.turns[0].user is not None else first.history
+    first_case, last_case = cases[0], cases[-1]
+    history = first_case.history[:-1] if first_case.turns[0].user is not None else first_case.history
     return make_case(
         turns=[turn for case in cases for turn in case.turns],
-        flags=last.flags,
+        flags=last_case.flags,
         id=session,
-        variant=last.variant,
-        inputs=last.inputs,
+        variant=last_case.variant,
+        inputs=last_case.inputs,
         history=history,
-        trace_id=last.trace_id,
+        trace_id=last_case.trace_id,
     )
 
 

@@ -103,7 +103,7 @@ class LiveEvaluationWorker:
     ) -> None:
         self._database = database
         self._process = process
-        self._make_scorer = make_scorer  # Imported with the first case: most servers never have one.
+        self._make_scorer = make_scorer  # Called for the first case: it imports much, and most servers never have one.
         self._scorer: LiveScorer | None = None
         self._is_draining = is_draining
         self._now = now
@@ -169,7 +169,7 @@ class LiveEvaluationWorker:
         settled = self._settled_position(last) if self._database.kind == "postgresql" else None
         for evaluator in enabled:
             rule = evaluator.rule
-            while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
+            while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in batches
                 live_evaluators.scan_arrivals,
                 evaluator.project,
                 rule.id,
@@ -180,7 +180,7 @@ class LiveEvaluationWorker:
                 quiet=self._quiet_time,
                 idle=self._idle_time,
             ):
-                await asyncio.sleep(0)  # Let others write.
+                await asyncio.sleep(0)  # Let other tasks write.
 
     def _settled_position(self, last: int) -> int:
         """Return the position up to which all writes are visible: the last one of SETTLE_TIME_S ago, else 0."""

@@ -132,8 +132,8 @@ def pair_rows(base: bytes, candidate: bytes) -> RowPairs:
             case _:
                 changed.append(row[:_ID_BYTES])
     base_rows, candidate_rows = np.array(index_pairs, np.int64).reshape(-1, 2).T
-    both = len(index_pairs) + len(changed)
-    return RowPairs(base_rows, candidate_rows, (len(base) + len(candidate)) // ROW_BYTES - 2 * both, changed)
+    shared_count = len(index_pairs) + len(changed)
+    return RowPairs(base_rows, candidate_rows, (len(base) + len(candidate)) // ROW_BYTES - 2 * shared_count, changed)
 
 
 def interval_verdict(interval: Interval, margin: float) -> Verdict:
@@ -162,22 +162,22 @@ def _pair_scores(
     has_passes = _both_present(old_passed, new_passed).any()
     is_binary = bool(has_passes) or not _both_present(old_score, new_score).any()
     base_values, candidate_values = (old_passed, new_passed) if is_binary else (old_score, new_score)
-    both = _both_present(base_values, candidate_values)
+    is_paired = _both_present(base_values, candidate_values)
     scored_on_one_side = int(np.count_nonzero(np.isnan(base_values) != np.isnan(candidate_values)))
-    scored = _both_present(old_score, new_score)
+    is_scored = _both_present(old_score, new_score)
     has_extra_scores = (
-        is_binary and bool(scored.any()) and not _scores_equal_passes(old_passed, old_score, new_passed, new_score)
+        is_binary and bool(is_scored.any()) and not _scores_equal_passes(old_passed, old_score, new_passed, new_score)
     )
     return _PairedScores(
         name=old_scores.name,
-        base=base_values[both],
-        candidate=candidate_values[both],
-        rows=np.flatnonzero(both),
+        base=base_values[is_paired],
+        candidate=candidate_values[is_paired],
+        rows=np.flatnonzero(is_paired),
         unpaired=pairs.unpaired + scored_on_one_side,
         is_binary=is_binary,
         is_repeated=max(base.results.shape.repeats, candidate.results.shape.repeats) > 1,
-        scores=(old_score[scored], new_score[scored]) if has_extra_scores else None,
-        row_scores=(old_score[both], new_score[both]),
+        scores=(old_score[is_scored], new_score[is_scored]) if has_extra_scores else None,
+        row_scores=(old_score[is_paired], new_score[is_paired]),
     )
 
 

@@ -18,7 +18,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     fail_under: Mapping[str, float] = {}
     """Minimum by evaluator name."""
     max_regressions: int | None = None
-    """Maximum for each evaluator, compared with the base."""
+    """Maximum number of regressed rows for each evaluator."""
     fail_on_worse: bool = False
     strict: bool = False
 

@@ -68,7 +68,7 @@ def read_column(db: Connection, project: str, evaluation: str, column: str) -> l
 
 
 def _read_values(db: Connection, project: str, testset: str, rows: bytes, column: str) -> Iterator[Any]:
-    # Decode only the one field.
+    # Decodes only this column.
     row_type = msgspec.defstruct("_Row", [("value", Any, UNSET)], rename={"value": column})
     decode = msgspec.json.Decoder(row_type).decode
     hashes = [rows[offset + ROW_BYTES // 2 : offset + ROW_BYTES] for offset in range(0, len(rows), ROW_BYTES)]

@@ -39,7 +39,7 @@ _MAX_CACHED_BYTES = 16 * 1024 * 1024  # Twenty evaluations of 10,000 cells with 
 
 
 class FigureCache:
-    """Compute figures, and cache those of ended evaluations: they only change when it is run again."""
+    """Compute figures, and cache those of ended evaluations, which only change when cells are run again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

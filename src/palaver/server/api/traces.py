@@ -276,8 +276,8 @@ def _load_record(db: Connection, project: str, trace: str, span: str) -> dict[st
 
 
 def _shorten_part(name: str, raw: msgspec.Raw) -> msgspec.Raw:
-    short = _encode_raw(shorten_texts(msgspec.json.decode(raw)))
-    return short if len(short) <= MAX_SHORTENED_PART_BYTES else _encode_raw(_EMPTY_PARTS.get(name, []))
+    shortened = _encode_raw(shorten_texts(msgspec.json.decode(raw)))
+    return shortened if len(shortened) <= MAX_SHORTENED_PART_BYTES else _encode_raw(_EMPTY_PARTS.get(name, []))
 
 
 def shorten_texts(value: Any) -> Any:

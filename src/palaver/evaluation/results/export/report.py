@@ -39,7 +39,7 @@ class RowOutcome(NamedTuple):
 
     kind: OutcomeKind
     score: float | None
-    """The mean."""
+    """The mean score of the repeats."""
     reason: str
     """The reason of the first repeat that did not pass, else of the first one."""
     passes: tuple[int, int] | None
