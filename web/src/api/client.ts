@@ -44,14 +44,14 @@ export async function api<M extends Method, P extends PathsWith<M>>(
   options: RequestOptions<Operation<P, M>>,
 ): Promise<ResponseBody<P, M>> {
   const { body, signal, headers } = options;
-  const answer = await fetchOk(buildUrl(String(path), options.path ?? {}, options.query ?? {}), {
+  const response = await fetchOk(buildUrl(String(path), options.path ?? {}, options.query ?? {}), {
     method: method.toUpperCase(),
     headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   });
   // The only cast from wire to type: the OpenAPI document guarantees it.
-  return (answer.status === 204 ? undefined : await answer.json()) as ResponseBody<P, M>;
+  return (response.status === 204 ? undefined : await response.json()) as ResponseBody<P, M>;
 }
 
 /**
@@ -59,30 +59,30 @@ export async function api<M extends Method, P extends PathsWith<M>>(
  * exports).
  */
 export async function fetchOk(path: string, init: RequestInit): Promise<Response> {
-  let answer: Response;
+  let response: Response;
   try {
-    answer = await fetch(serverPath(path), init);
+    response = await fetch(serverPath(path), init);
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new ApiError(0, 'unreachable', 'The server cannot be reached. Is it still running?');
   }
-  if (!answer.ok) throw await readError(answer);
-  return answer;
+  if (!response.ok) throw await readError(response);
+  return response;
 }
 
 /** Parse the error of a failed response. */
-export async function readError(answer: Response): Promise<ApiError> {
-  const text = await answer.text();
+export async function readError(response: Response): Promise<ApiError> {
+  const text = await response.text();
   try {
     const error = (
       JSON.parse(text) as { error?: { code?: string; message?: string; path?: string; details?: unknown } }
     ).error;
     if (error?.message)
-      return new ApiError(answer.status, error.code ?? 'unknown', error.message, error.path, error.details);
+      return new ApiError(response.status, error.code ?? 'unknown', error.message, error.path, error.details);
   } catch {
     // Not JSON: some routes send errors as plain text.
   }
-  return new ApiError(answer.status, 'unknown', text.slice(0, 500) || `The server answered ${answer.status}.`);
+  return new ApiError(response.status, 'unknown', text.slice(0, 500) || `The server answered ${response.status}.`);
 }
 
 function buildUrl(path: string, parameters: object, query: object): string {

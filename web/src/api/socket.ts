@@ -66,16 +66,16 @@ export class Socket {
   #connectionListeners = new Set<(connected: boolean) => void>();
   #reconnectDelay = MIN_RECONNECT_DELAY_MS;
 
-  constructor(url: string, createSocket: (url: string) => WebSocket = (address) => new WebSocket(address)) {
+  constructor(url: string, createSocket: (url: string) => WebSocket = (socketUrl) => new WebSocket(socketUrl)) {
     this.#url = url;
     this.#createSocket = createSocket;
   }
 
   /** Subscribe to notices and to the connection state. The socket stays open while there are listeners. */
-  listen(listener: (notice: Notice) => void, connected: (connected: boolean) => void = () => {}): () => void {
+  listen(noticeListener: (notice: Notice) => void, connectionListener: (connected: boolean) => void = () => {}): () => void {
     // Wrapped, so that one function can subscribe twice and unsubscribe separately.
-    const onNotice = (notice: Notice) => listener(notice);
-    const onConnection = (now: boolean) => connected(now);
+    const onNotice = (notice: Notice) => noticeListener(notice);
+    const onConnection = (connected: boolean) => connectionListener(connected);
     this.#listeners.add(onNotice);
     this.#connectionListeners.add(onConnection);
     void this.#connect().catch(() => {});
@@ -97,7 +97,7 @@ export class Socket {
     if (socket.readyState !== READY_STATE_OPEN) throw new SocketUnavailable();
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      this.#pending.set(id, { socket, resolve: resolve, fail: reject });
+      this.#pending.set(id, { socket, resolve, fail: reject });
       signal?.addEventListener('abort', () => this.#abort(id), { once: true });
       socket.send(JSON.stringify({ id, ...request }));
     });
@@ -146,7 +146,7 @@ export class Socket {
     this.#connection = null;
     const pending = [...this.#pending.values()];
     this.#pending.clear();
-    for (const one of pending) failRequest(one, new ConnectionLost());
+    for (const request of pending) failRequest(request, new ConnectionLost());
     for (const notify of this.#connectionListeners) notify(false);
     if (this.#listeners.size === 0) return;
     setTimeout(() => {

@@ -5,7 +5,7 @@
 import { SERVER_ROOT } from '@/lib/server-path';
 import { ConnectionLost, SocketUnavailable, Socket } from './socket';
 
-const MAX_SOCKET_BODY = 1024 * 1024;
+const MAX_SOCKET_BODY_BYTES = 1024 * 1024;
 const MAX_PLAIN_REQUESTS = 4;
 
 const origin = window.location.origin.replace(/^http/, 'ws');
@@ -34,37 +34,37 @@ export const streamFetch: typeof fetch = async (input, init) => {
       if (!(error instanceof SocketUnavailable)) throw error;
     }
   }
-  return fetchPlainly(url, init);
+  return fetchInSlot(url, init);
 };
 
 /** The server limits bytes per message; a character has at most three, and JSON adds quotes. */
 const canUseSocket = (body: RequestInit['body'] | undefined): body is string | undefined =>
-  body === undefined || (typeof body === 'string' && body.length < MAX_SOCKET_BODY / 4);
+  body === undefined || (typeof body === 'string' && body.length < MAX_SOCKET_BODY_BYTES / 4);
 
-async function fetchPlainly(url: URL, init?: RequestInit): Promise<Response> {
+async function fetchInSlot(url: URL, init?: RequestInit): Promise<Response> {
   await acquireSlot(init?.signal);
-  let answer: Response;
+  let response: Response;
   try {
-    answer = await fetch(url, init);
+    response = await fetch(url, init);
   } catch (error) {
     releaseSlot();
     throw toConnectionLost(error);
   }
-  if (!answer.body) {
+  if (!response.body) {
     releaseSlot();
-    return answer;
+    return response;
   }
   const relay = new TransformStream<Uint8Array, Uint8Array>();
-  void passThrough(answer.body, relay.writable).finally(releaseSlot);
-  return new Response(relay.readable, { status: answer.status, headers: answer.headers });
+  void pipeBody(response.body, relay.writable).finally(releaseSlot);
+  return new Response(relay.readable, { status: response.status, headers: response.headers });
 }
 
-/** Errors of every origin become ConnectionLost for the reader. */
-async function passThrough(body: ReadableStream<Uint8Array>, to: WritableStream<Uint8Array>): Promise<void> {
+/** Pipe a body; errors other than an abort become ConnectionLost for the reader. */
+async function pipeBody(body: ReadableStream<Uint8Array>, destination: WritableStream<Uint8Array>): Promise<void> {
   try {
-    await body.pipeTo(to, { preventAbort: true });
+    await body.pipeTo(destination, { preventAbort: true });
   } catch (error) {
-    await to.abort(toConnectionLost(error)).catch(() => {});
+    await destination.abort(toConnectionLost(error)).catch(() => {});
   }
 }
 

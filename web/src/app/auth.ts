@@ -5,10 +5,10 @@ import { queryClient } from '@/api/queries';
 
 const PLACEHOLDER_ORIGIN = 'http://here';
 
-/** Call `refused` whenever a response is 401. */
-export function watchUnauthorized(refused: () => void): () => void {
+/** Call `onUnauthorized` whenever a response is 401. Returns the unsubscriber. */
+export function watchUnauthorized(onUnauthorized: () => void): () => void {
   const check = (error: unknown) => {
-    if (error instanceof ApiError && error.status === 401) refused();
+    if (error instanceof ApiError && error.status === 401) onUnauthorized();
   };
   const unwatchQueries = queryClient.getQueryCache().subscribe((event) => {
     if (event.type === 'updated' && event.action.type === 'error') check(event.action.error);

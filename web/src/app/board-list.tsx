@@ -11,13 +11,13 @@ import { Menu, MenuItem } from '@/components/menu';
 import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatDateTime } from '@/lib/format';
-import { deleteBoard as erase } from '@/pages/playground/board-store';
+import { deleteBoard as deleteStoredBoard } from '@/pages/playground/board-store';
 
 const MAX_COLLAPSED = 5;
 
 export function BoardList(): ReactNode {
   const { data } = useQuery(boardsQuery());
-  const [all, setAll] = useState(false);
+  const [showAll, setShowAll] = useState(false);
   const [, parameters] = useRoute('/play/:id');
   const boards = data?.data ?? [];
   if (boards.length === 0) return null;
@@ -25,17 +25,17 @@ export function BoardList(): ReactNode {
     <section aria-label="Boards" className="pb-1">
       <h2 className="px-5 pt-2 pb-1 text-xs font-medium text-faint">Boards</h2>
       <ul className="px-2.5">
-        {boards.slice(0, all ? undefined : MAX_COLLAPSED).map((board) => (
+        {boards.slice(0, showAll ? undefined : MAX_COLLAPSED).map((board) => (
           <BoardRow key={board.id} board={board} active={parameters?.id === board.id} />
         ))}
       </ul>
       {boards.length > MAX_COLLAPSED && (
         <button
           type="button"
-          onClick={() => setAll(!all)}
+          onClick={() => setShowAll(!showAll)}
           className="mx-2.5 rounded-lg px-2.5 py-1 text-xs text-muted hover:text-ink"
         >
-          {all ? 'Show fewer' : `Show all ${boards.length}`}
+          {showAll ? 'Show fewer' : `Show all ${boards.length}`}
         </button>
       )}
     </section>
@@ -86,7 +86,7 @@ function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: bo
   );
 }
 
-const WHEN = new Intl.DateTimeFormat('en', {
+const CREATED_FORMAT = new Intl.DateTimeFormat('en', {
   month: 'short',
   day: 'numeric',
   hour: '2-digit',
@@ -96,11 +96,11 @@ const WHEN = new Intl.DateTimeFormat('en', {
 
 type BoardSummary = Schemas['BoardListed'];
 
-/** A new address each time, so that navigating to it opens a new chat. */
+/** A new path each time, so that navigating to it opens a new chat. */
 export const newChatPath = (): string => `/play?new=${Date.now().toString(36)}`;
 
 export const boardName = (board: Pick<BoardSummary, 'name' | 'created_at'>): string =>
-  board.name || `Board, ${WHEN.format(new Date(board.created_at))}`;
+  board.name || `Board, ${CREATED_FORMAT.format(new Date(board.created_at))}`;
 
 const refreshBoards = (id: string) =>
   Promise.all([
@@ -108,24 +108,24 @@ const refreshBoards = (id: string) =>
     queryClient.invalidateQueries({ queryKey: ['board', id] }),
   ]);
 
-/** PUT replaces the whole board, so read it first; if-match protects a concurrent change. */
+/** Ask for a name and set it. PUT replaces the whole board, so fetch it first; if-match protects concurrent changes. */
 export async function renameBoard(board: BoardSummary): Promise<void> {
   const name = await askText({ title: 'Rename board', act: 'Rename', value: board.name, label: 'Name' });
   if (!name || name === board.name) return;
-  const read = await fetchOk(`/api/boards/${encodeURIComponent(board.id)}`, {});
-  const { mode, columns, rows, cells, layout, testset } = (await read.json()) as Board;
-  const etag = read.headers.get('etag');
+  const response = await fetchOk(`/api/boards/${encodeURIComponent(board.id)}`, {});
+  const { mode, columns, rows, cells, layout, testset } = (await response.json()) as Board;
+  const etag = response.headers.get('etag');
   await api('put', '/api/boards/{board}', {
     path: { board: board.id },
-    // The generated body type allows no keys in free-form objects; send what was read.
+    // The generated body type allows no keys in free-form objects; send what was fetched.
     body: { name, mode, columns, rows, cells, layout, testset } as never,
     ...(etag ? { headers: { 'if-match': etag } } : {}),
   });
   await refreshBoards(board.id);
 }
 
-/** Asks for confirmation. Calls `leave` before the board is deleted. */
-export async function deleteBoard(board: BoardSummary, onDeleted: () => void): Promise<void> {
+/** Asks for confirmation; calls `onConfirmed` before the board is deleted. */
+export async function deleteBoard(board: BoardSummary, onConfirmed: () => void): Promise<void> {
   const confirmed = await askConfirmation({
     title: 'Delete this board?',
     text: `“${boardName(board)}” goes; its threads stay.`,
@@ -133,8 +133,8 @@ export async function deleteBoard(board: BoardSummary, onDeleted: () => void): P
     danger: true,
   });
   if (!confirmed) return;
-  onDeleted();
-  await erase(board.id);
+  onConfirmed();
+  await deleteStoredBoard(board.id);
   queryClient.removeQueries({ queryKey: ['board', board.id] });
   await queryClient.invalidateQueries({ queryKey: ['boards'] });
 }

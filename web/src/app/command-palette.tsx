@@ -69,18 +69,18 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
   const [, navigate] = useLocation();
   const commands = useCommands().filter(({ id }) => id !== 'palette');
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
-  const saved = useQuery(boardsQuery()).data?.data ?? [];
+  const boards = useQuery(boardsQuery()).data?.data ?? [];
   const search = useDebounced(text.trim(), 200);
   const threads = useInfiniteQuery(threadPagesQuery(search));
-  const go = (href: string) => {
+  const goTo = (href: string) => {
     onClose();
     navigate(href);
   };
   const open = async (thread: ThreadRow) => {
-    const location = thread.board
+    const board = thread.board
       ? await queryClient.fetchQuery(boardQuery(thread.board)).catch(() => undefined)
       : undefined;
-    go(threadPath(thread.id, location));
+    goTo(threadPath(thread.id, board));
   };
   const rows = threads.data?.pages[0]?.data ?? [];
   return (
@@ -107,7 +107,7 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
       </Group>
       <Group title="Go to">
         {searchByTitle(text, PAGES).map(({ title, href }) => (
-          <Item key={href} id={href} icon={<PanelsTopLeft />} title={title} onSelect={() => go(href)} />
+          <Item key={href} id={href} icon={<PanelsTopLeft />} title={title} onSelect={() => goTo(href)} />
         ))}
       </Group>
       <Group title="Workflows">
@@ -122,17 +122,17 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
             icon={<Workflow />}
             title={title}
             trailing={more}
-            onSelect={() => go(`/workflows/${encodeURIComponent(title)}`)}
+            onSelect={() => goTo(`/workflows/${encodeURIComponent(title)}`)}
           />
         ))}
       </Group>
       <Group title="Boards">
         {searchByTitle(
           text,
-          saved.map((board) => ({ title: boardName(board), id: board.id })),
+          boards.map((board) => ({ title: boardName(board), id: board.id })),
           text ? 8 : 3,
         ).map(({ title, id }) => (
-          <Item key={id} id={id} icon={<Grid2x2 />} title={title} onSelect={() => go(`/play/${id}`)} />
+          <Item key={id} id={id} icon={<Grid2x2 />} title={title} onSelect={() => goTo(`/play/${id}`)} />
         ))}
       </Group>
       <Group title={search ? 'Threads found' : 'Latest threads'}>

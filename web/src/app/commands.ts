@@ -31,7 +31,7 @@ export class Commands {
   /** Register a command; the last one with an id wins. Returns the function that unregisters it. */
   add(command: Command): () => void {
     this.#register([...this.#registered, command]);
-    return () => this.#register(this.#registered.filter((one) => one !== command));
+    return () => this.#register(this.#registered.filter((other) => other !== command));
   }
 
   /** The command for a key press, if any. */
@@ -104,7 +104,7 @@ interface Chord {
 }
 
 /** Whether the `mod` of chords such as `mod+k` is Command instead of Control. */
-export const MAC: boolean = typeof navigator !== 'undefined' && /Mac|iPhone|iPad/.test(navigator.platform);
+export const IS_MAC: boolean = typeof navigator !== 'undefined' && /Mac|iPhone|iPad/.test(navigator.platform);
 
 const KEY_CODES: Record<string, string> = {
   '.': 'Period',
@@ -130,15 +130,15 @@ function parseChord(keys: string): Chord {
  * Whether the chord was pressed. Letters also match by position, because other layouts and Option on a Mac produce
  * other characters.
  */
-export function matchesKeys(keys: string, press: KeyPress, mac = MAC): boolean {
+export function matchesKeys(keys: string, press: KeyPress, mac = IS_MAC): boolean {
   const { key, mod, alt, shift } = parseChord(keys);
-  const other = mac ? press.ctrlKey : press.metaKey;
-  if (other || mod !== (mac ? press.metaKey : press.ctrlKey) || alt !== press.altKey) return false;
+  const hasOtherModifier = mac ? press.ctrlKey : press.metaKey;
+  if (hasOtherModifier || mod !== (mac ? press.metaKey : press.ctrlKey) || alt !== press.altKey) return false;
   // Some layouts need Shift for a sign such as ?; if the chord names Shift, match by position.
   const code = KEY_CODES[key];
   if (code && shift) return press.shiftKey && press.code === code;
-  const letter = /^([a-z0-9]|..+)$/.test(key);
-  if (letter && shift !== press.shiftKey) return false;
+  const isLetter = /^([a-z0-9]|..+)$/.test(key);
+  if (isLetter && shift !== press.shiftKey) return false;
   if (press.key.toLowerCase() === key) return true;
   return (mod || alt) && (press.code === `Key${key.toUpperCase()}` || press.code === `Digit${key}`);
 }
@@ -160,7 +160,7 @@ const KEY_SYMBOLS: Record<string, string> = {
 };
 
 /** The keys of a chord as shown to the user. */
-export function formatKeys(keys: string, mac = MAC): string[] {
+export function formatKeys(keys: string, mac = IS_MAC): string[] {
   const { key, mod, alt, shift } = parseChord(keys);
   return [
     ...(mod ? [mac ? '⌘' : 'Ctrl'] : []),
@@ -171,7 +171,7 @@ export function formatKeys(keys: string, mac = MAC): string[] {
 }
 
 /** A chord as one short text, for tooltips and menus. */
-export const formatShortcut = (keys: string, mac = MAC): string => formatKeys(keys, mac).join(mac ? '' : '+');
+export const formatShortcut = (keys: string, mac = IS_MAC): string => formatKeys(keys, mac).join(mac ? '' : '+');
 
 /** Shortcuts as the help lists them, whether or not their view is open. */
 export const KEYS = { palette: 'mod+k', help: '?', newChat: 'mod+shift+o', sidebar: 'mod+b' } as const;
@@ -195,11 +195,11 @@ export const SHORTCUTS: readonly Shortcut[] = [
 /** All shortcuts by group: the table above, then registered commands that are not in it. */
 export function groupShortcuts(registered: readonly Command[]): Map<string, Shortcut[]> {
   const documented = new Set(SHORTCUTS.map(({ keys }) => keys));
-  const more = registered.flatMap(({ group, title, keys }) =>
+  const undocumented = registered.flatMap(({ group, title, keys }) =>
     keys && !documented.has(keys.toLowerCase()) ? [{ group, title, keys }] : [],
   );
   const groups = new Map<string, Shortcut[]>();
-  for (const shortcut of [...SHORTCUTS, ...more]) {
+  for (const shortcut of [...SHORTCUTS, ...undocumented]) {
     groups.set(shortcut.group, [...(groups.get(shortcut.group) ?? []), shortcut]);
   }
   return groups;

@@ -29,28 +29,28 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   const [overlay, setOverlay] = useState<'palette' | 'shortcuts' | null>(null);
   const isCollapsed = useSidebarState() === 'folded';
   const ready = useBootstrap();
-  const nothingToTalkTo = useHasNoWorkflows(ready) && path === '/play';
+  const hasNothingToRun = useHasNoWorkflows(ready) && path === '/play';
   const toggleSidebar = () => useSidebarState.setState(isCollapsed ? 'open' : 'folded');
-  const find = () => setOverlay((now) => (now === 'palette' ? null : 'palette'));
+  const togglePalette = () => setOverlay((current) => (current === 'palette' ? null : 'palette'));
   useEffect(watchForChanges, []);
   useLoginRedirect();
-  useGlobalCommands({ toggleSidebar, find, help: () => setOverlay('shortcuts') });
+  useGlobalCommands({ toggleSidebar, togglePalette, showShortcuts: () => setOverlay('shortcuts') });
   return (
     <div className="flex h-full flex-col">
-      <ConnectionLine />
+      <ConnectionBanner />
       <div className="flex min-h-0 grow">
         <aside className="hidden shrink-0 md:block">
           {isCollapsed ? (
-            <Rail onFold={toggleSidebar} onPalette={find} />
+            <Rail onExpand={toggleSidebar} onPalette={togglePalette} />
           ) : (
             <div className="h-full w-64 border-r">
-              <Sidebar ready={ready} onFold={toggleSidebar} onPalette={find} />
+              <Sidebar ready={ready} onFold={toggleSidebar} onPalette={togglePalette} />
             </div>
           )}
         </aside>
         <div className="flex min-w-0 grow flex-col">
-          <TopBar ready={ready} onPalette={find} />
-          <main className="min-h-0 min-w-0 grow overflow-y-auto">{nothingToTalkTo ? <NoWorkflows /> : children}</main>
+          <TopBar ready={ready} onPalette={togglePalette} />
+          <main className="min-h-0 min-w-0 grow overflow-y-auto">{hasNothingToRun ? <NoWorkflows /> : children}</main>
         </div>
       </div>
       <Suspense>
@@ -68,11 +68,11 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
   const [path, navigate] = useLocation();
   const search = useSearch();
   const currentUrl = `${path}?${search}`;
-  const [openAt, setOpenAt] = useState<string | null>(null);
-  const close = () => setOpenAt(null);
+  const [openUrl, setOpenUrl] = useState<string | null>(null);
+  const close = () => setOpenUrl(null);
   return (
     <header className="flex h-11 shrink-0 items-center justify-between border-b bg-canvas px-1.5 md:hidden">
-      <Dialog.Root open={openAt === currentUrl} onOpenChange={(open) => setOpenAt(open ? currentUrl : null)}>
+      <Dialog.Root open={openUrl === currentUrl} onOpenChange={(open) => setOpenUrl(open ? currentUrl : null)}>
         <Dialog.Trigger asChild>
           <IconButton label="Menu">
             <Menu />
@@ -103,7 +103,7 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
         </Dialog.Portal>
       </Dialog.Root>
       <span className="flex items-center gap-3 font-semibold">
-        Palaver <TourPill onOpen={() => setOpenAt(currentUrl)} />
+        Palaver <TourPill onOpen={() => setOpenUrl(currentUrl)} />
       </span>
       <IconButton label="New chat" onClick={() => navigate(newChatPath())}>
         <SquarePen />
@@ -114,16 +114,16 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
 
 function useGlobalCommands({
   toggleSidebar,
-  find,
+  togglePalette,
   help,
 }: {
   toggleSidebar: () => void;
-  find: () => void;
-  help: () => void;
+  togglePalette: () => void;
+  showShortcuts: () => void;
 }): void {
   const [, navigate] = useLocation();
   useEffect(listenForKeys, []);
-  useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: find, everywhere: true });
+  useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: togglePalette, everywhere: true });
   useCommand({
     id: 'new-chat',
     title: 'New chat',
@@ -138,7 +138,7 @@ function useGlobalCommands({
     keys: KEYS.sidebar,
     run: toggleSidebar,
   });
-  useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
+  useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: showShortcuts });
 }
 
 /** Redirect to the login on 401, and back afterwards. */
@@ -151,10 +151,10 @@ function useLoginRedirect(): void {
   );
 }
 
-const LOST_AFTER_MS = 1200;
+const LOST_DELAY_MS = 1200;
 
 /** Banner while the connection to the server is lost. */
-export function ConnectionLine(): ReactNode {
+export function ConnectionBanner(): ReactNode {
   const isLost = useConnectionLost();
   if (!isLost) return null;
   return (
@@ -179,7 +179,7 @@ function useConnectionLost(): boolean {
           timer = undefined;
           setLost(false);
         } else if (wasConnected && timer === undefined) {
-          timer = setTimeout(() => setLost(true), LOST_AFTER_MS);
+          timer = setTimeout(() => setLost(true), LOST_DELAY_MS);
           // An expired session also closes the socket; the request then gets a 401 and redirects to the login.
           void queryClient.invalidateQueries({ queryKey: ['session'] });
         }
@@ -198,13 +198,13 @@ const MAX_PINNED = 20;
 /** Whether the bootstrap response has arrived or failed. */
 export function useBootstrap(): boolean {
   const { data, isError } = useQuery(bootstrapQuery());
-  const bootstrap = useQuery({
+  const seeding = useQuery({
     queryKey: ['first'],
     enabled: data !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: () => (data ? seedQueries(data) : false),
   });
-  return bootstrap.isSuccess || isError;
+  return seeding.isSuccess || isError;
 }
 
 function seedQueries({ threads, pinned, project, credential, features }: Bootstrap): true {

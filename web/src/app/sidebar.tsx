@@ -90,14 +90,14 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
   );
 }
 
-export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () => void }): ReactNode {
+export function Rail({ onExpand, onPalette }: { onExpand: () => void; onPalette: () => void }): ReactNode {
   const [, navigate] = useLocation();
   return (
     <div className="flex h-full w-12 flex-col items-center gap-1 border-r bg-canvas py-2">
       <Link href="/play" aria-label="Palaver" className="mb-1 flex size-8 items-center justify-center rounded-md">
         <img src={icon} alt="" className="size-5" />
       </Link>
-      <IconButton label="Show the sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onFold}>
+      <IconButton label="Show the sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onExpand}>
         <PanelLeftOpen />
       </IconButton>
       <IconButton label="Find" keys={formatShortcut(KEYS.palette)} onClick={onPalette}>
@@ -116,7 +116,7 @@ export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () 
         <NavIcon href="/reviews" icon={<UsersRound />} title="Reviews" />
         <NavIcon href="/evaluations/online" icon={<Radio />} title="Online rules" />
         <span className="grow" />
-        <TourIcon onOpen={onFold} />
+        <TourIcon onOpen={onExpand} />
         <NavIcon href="/settings" icon={<Settings />} title="Settings" />
       </nav>
     </div>

@@ -1,3 +1,4 @@
+/** Threads in the sidebar: pinned first, then by last change, loaded page by page. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Copy, Download, EllipsisVertical, Pencil, Pin, PinOff } from 'lucide-react';
 import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type MouseEvent } from 'react';
@@ -6,7 +7,6 @@ import type { ThreadRow as Row } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import { Button, IconButton } from '@/components/button';
 import { DeleteMenuItem, Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
-/** Threads in the sidebar: pinned first, then by last change, loaded page by page. */
 import { SearchInput } from '@/components/search-box';
 import { Spinner } from '@/components/status';
 import { showError } from '@/components/toast';
@@ -27,17 +27,17 @@ import {
   threadPath,
 } from './threads';
 
-const MINUTE = 60_000;
+const MINUTE_MS = 60_000;
 
 export function ThreadList(): ReactNode {
   const [text, setText] = useState('');
   const search = useDebounced(text.trim(), 250);
   const pages = useInfiniteQuery(threadPagesQuery(search));
   const pinned = useQuery({ ...pinnedThreadsQuery(), enabled: search === '' });
-  const all = pages.data?.pages.flatMap(({ data }) => data) ?? [];
-  const first = search ? [] : (pinned.data?.data ?? []);
-  const rest = search ? all : all.filter((thread) => !thread.pinned);
-  const isEmpty = pages.data && !pages.isPlaceholderData && first.length + all.length === 0;
+  const threads = pages.data?.pages.flatMap(({ data }) => data) ?? [];
+  const pinnedThreads = search ? [] : (pinned.data?.data ?? []);
+  const otherThreads = search ? threads : threads.filter((thread) => !thread.pinned);
+  const isEmpty = pages.data && !pages.isPlaceholderData && pinnedThreads.length + threads.length === 0;
   return (
     <section aria-label="Threads" className="flex flex-col">
       <div className="sticky top-0 z-10 bg-canvas px-3 pt-2 pb-1.5">
@@ -63,9 +63,9 @@ export function ThreadList(): ReactNode {
           {search ? 'No thread has this text.' : 'Threads you start appear here.'}
         </p>
       )}
-      <Rows title="Pinned" threads={first} />
-      <Rows title={search ? 'Found' : 'Threads'} threads={rest} />
-      <More
+      <ThreadGroup title="Pinned" threads={pinnedThreads} />
+      <ThreadGroup title={search ? 'Found' : 'Threads'} threads={otherThreads} />
+      <LoadMore
         key={pages.data?.pages.length}
         hasMore={pages.hasNextPage && !pages.isPlaceholderData}
         onReached={() => !pages.isFetching && void pages.fetchNextPage()}
@@ -74,7 +74,7 @@ export function ThreadList(): ReactNode {
   );
 }
 
-function Rows({ title, threads }: { title: string; threads: readonly Row[] }): ReactNode {
+function ThreadGroup({ title, threads }: { title: string; threads: readonly Row[] }): ReactNode {
   const active = useActiveThread();
   const now = useNow();
   if (threads.length === 0) return null;
@@ -91,7 +91,7 @@ function Rows({ title, threads }: { title: string; threads: readonly Row[] }): R
 }
 
 /** Calls `onReached` when it scrolls near. Keyed by page, because it stays visible after a short page. */
-function More({ hasMore, onReached }: { hasMore: boolean; onReached: () => void }): ReactNode {
+function LoadMore({ hasMore, onReached }: { hasMore: boolean; onReached: () => void }): ReactNode {
   const sentinel = useRef<HTMLDivElement>(null);
   const handleReached = useEffectEvent(onReached);
   useEffect(() => {
@@ -124,7 +124,7 @@ function useActiveThread(): string | null {
 function useNow(): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), MINUTE);
+    const timer = setInterval(() => setNow(Date.now()), MINUTE_MS);
     return () => clearInterval(timer);
   }, []);
   return now;
@@ -157,7 +157,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
         className="block rounded-lg py-1.5 pr-8 pl-2.5 -outline-offset-2"
       >
         <span className="flex items-center gap-1.5">
-          {thread.run && <Running />}
+          {thread.run && <RunningDot />}
           <span className={cn('truncate', !thread.title && 'text-muted italic')} dir="auto">
             {title}
           </span>
@@ -188,7 +188,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
   );
 }
 
-const Running = (): ReactNode => (
+const RunningDot = (): ReactNode => (
   <span className="relative flex size-2 shrink-0" role="img" aria-label="Running">
     <span className="absolute size-full animate-ping rounded-full bg-accent opacity-60" />
     <span className="size-2 rounded-full bg-accent" />

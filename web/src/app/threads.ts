@@ -5,7 +5,7 @@ import { queryClient } from '@/api/queries';
 import { askText, askConfirmation } from '@/components/confirm-dialog';
 
 export type ExportFormat = 'jsonl' | 'html' | 'messages';
-const FILE_ENDINGS: Record<ExportFormat, string> = { jsonl: '.jsonl', html: '.html', messages: '.messages.jsonl' };
+const FILE_EXTENSIONS: Record<ExportFormat, string> = { jsonl: '.jsonl', html: '.html', messages: '.messages.jsonl' };
 
 type Page = ResponseBody<'/api/threads', 'get'>;
 
@@ -13,11 +13,11 @@ type Page = ResponseBody<'/api/threads', 'get'>;
 const refreshThreads = (): void => void queryClient.invalidateQueries({ queryKey: ['threads'] });
 
 /** Remove the thread from all cached lists at once. */
-function leaveThread(id: string): void {
+function removeFromLists(id: string): void {
   const withoutThread = (page: Page): Page => ({ ...page, data: page.data.filter((row) => row.id !== id) });
   queryClient.setQueriesData<InfiniteData<Page>>(
     { queryKey: ['threads', 'pages'] },
-    (all) => all && { ...all, pages: all.pages.map(withoutThread) },
+    (cached) => cached && { ...cached, pages: cached.pages.map(withoutThread) },
   );
   queryClient.setQueriesData<Page>({ queryKey: ['threads', 'pinned'] }, (page) => page && withoutThread(page));
 }
@@ -47,7 +47,7 @@ export async function deleteThread(thread: ThreadRow): Promise<boolean> {
   });
   if (!confirmed) return false;
   await api('delete', '/api/threads/{thread}', { path: { thread: thread.id } });
-  leaveThread(thread.id);
+  removeFromLists(thread.id);
   refreshThreads();
   return true;
 }
@@ -63,8 +63,8 @@ export async function duplicateThread(thread: ThreadRow): Promise<Thread> {
 
 /** Download the thread as a file. */
 export async function exportThread(thread: ThreadRow, format: ExportFormat): Promise<void> {
-  const answer = await fetchOk(`/api/threads/${encodeURIComponent(thread.id)}/export?format=${format}`, {});
-  downloadFile(await answer.blob(), `${fileName(threadTitle(thread))}${FILE_ENDINGS[format]}`);
+  const response = await fetchOk(`/api/threads/${encodeURIComponent(thread.id)}/export?format=${format}`, {});
+  downloadFile(await response.blob(), `${fileName(threadTitle(thread))}${FILE_EXTENSIONS[format]}`);
 }
 
 /** A title as a file name that is valid on every system. */
@@ -90,7 +90,7 @@ function downloadFile(blob: Blob, name: string): void {
  * cell.
  */
 export function threadPath(thread: string, board: Pick<Board, 'id' | 'cells'> | undefined): string {
-  const cell = board?.cells.find((one) => one.thread === thread);
+  const cell = board?.cells.find((candidate) => candidate.thread === thread);
   return board && cell
     ? `/play/${board.id}?cell=${encodeURIComponent(`${cell.row}.${cell.column}`)}`
     : `/play/${thread}`;
@@ -104,7 +104,7 @@ export function threadFromPath(
 ): string | null {
   if (id?.startsWith('conv_')) return id;
   if (!cell) return null;
-  return board?.cells.find((one) => `${one.row}.${one.column}` === cell)?.thread ?? null;
+  return board?.cells.find((candidate) => `${candidate.row}.${candidate.column}` === cell)?.thread ?? null;
 }
 
 export const threadPagesQuery = (search: string) =>

@@ -72,15 +72,15 @@ export const LabeledField = ({
 export const FormSection = ({
   title,
   hint,
-  at,
+  pointer,
   children,
 }: {
   title: string;
   hint?: string;
-  /** JSON pointer of the value that this section edits. */ at?: string;
+  /** JSON pointer of the value that this section edits. */ pointer?: string;
   children: ReactNode;
 }): ReactNode => (
-  <section aria-label={title} data-at={at} className="min-w-0 border-t py-4">
+  <section aria-label={title} data-at={pointer} className="min-w-0 border-t py-4">
     <h3 className="font-semibold">{title}</h3>
     {hint && <p className="mb-2 text-[13px] text-muted">{hint}</p>}
     {children}

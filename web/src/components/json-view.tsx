@@ -6,19 +6,19 @@ import { safeExact } from '@/lib/safe-text';
 import { Button, CopyButton } from './button';
 
 const ENTRIES_PER_PAGE = 100;
-const MAX_STRING = 400;
+const INITIAL_STRING_LENGTH = 400;
 const COPY_BUTTON_CLASS =
   'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity ' +
   'group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
 
-/** `open`: number of levels that are open initially. */
+/** `openLevels`: number of levels that are open initially. */
 export function JsonView({
   value,
-  open = 1,
+  openLevels = 1,
   copy = true,
 }: {
   value: unknown;
-  open?: number;
+  openLevels?: number;
   copy?: boolean;
 }): ReactNode {
   return (
@@ -28,14 +28,14 @@ export function JsonView({
           <CopyButton label="Copy JSON" text={() => jsonText(value)} />
         </div>
       )}
-      <Value value={value} open={open} />
+      <Value value={value} openLevels={openLevels} />
     </div>
   );
 }
 
-function Value({ name, value, open }: { name?: string; value: unknown; open: number }): ReactNode {
+function Value({ name, value, openLevels }: { name?: string; value: unknown; openLevels: number }): ReactNode {
   if (typeof value === 'object' && value !== null && entryCount(value) > 0)
-    return <JsonBranch name={name} value={value} open={open} />;
+    return <JsonBranch name={name} value={value} openLevels={openLevels} />;
   return (
     <div className="pl-4 wrap-anywhere">
       <Name name={name} />
@@ -54,33 +54,33 @@ function Name({ name }: { name: string | undefined }): ReactNode {
   );
 }
 
-function JsonBranch({ name, value, open }: { name: string | undefined; value: object; open: number }): ReactNode {
-  const [opened, setOpened] = useState(open > 0);
+function JsonBranch({ name, value, openLevels }: { name: string | undefined; value: object; openLevels: number }): ReactNode {
+  const [isOpen, setOpen] = useState(openLevels > 0);
   const [visibleCount, setVisibleCount] = useState(ENTRIES_PER_PAGE);
   const total = entryCount(value);
   return (
     <div>
       <button
         type="button"
-        aria-expanded={opened}
-        onClick={() => setOpened(!opened)}
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
         className="flex w-full items-start rounded-sm text-left hover:bg-sunken"
       >
         <ChevronRight
           aria-hidden
-          className={cn('mt-1 size-3.5 shrink-0 text-faint transition-transform', opened && 'rotate-90')}
+          className={cn('mt-1 size-3.5 shrink-0 text-faint transition-transform', isOpen && 'rotate-90')}
         />
         <span className="min-w-0 pl-0.5 wrap-anywhere">
           <Name name={name} />
           <span className="text-faint">
-            {opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : safeExact(jsonSummary(value))}
+            {isOpen ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : safeExact(jsonSummary(value))}
           </span>
         </span>
       </button>
-      {opened && (
+      {isOpen && (
         <div className="ml-1.5 border-l pl-2">
           {jsonEntries(value, visibleCount).map(([key, item]) => (
-            <Value key={key} name={key} value={item} open={open - 1} />
+            <Value key={key} name={key} value={item} openLevels={openLevels - 1} />
           ))}
           {total > visibleCount && (
             <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount + ENTRIES_PER_PAGE)}>
@@ -102,7 +102,7 @@ function JsonLeaf({ value }: { value: unknown }): ReactNode {
 }
 
 function Text({ text }: { text: string }): ReactNode {
-  const [visibleCount, setVisibleCount] = useState(MAX_STRING);
+  const [visibleCount, setVisibleCount] = useState(INITIAL_STRING_LENGTH);
   const isTruncated = text.length > visibleCount;
   return (
     <>
@@ -122,10 +122,10 @@ function Text({ text }: { text: string }): ReactNode {
 export const entryCount = (value: object): number => (Array.isArray(value) ? value.length : Object.keys(value).length);
 
 /** The first entries of an object or list. */
-export function jsonEntries(value: object, first: number): [string, unknown][] {
-  if (Array.isArray(value)) return value.slice(0, first).map((item: unknown, index) => [String(index), item]);
+export function jsonEntries(value: object, count: number): [string, unknown][] {
+  if (Array.isArray(value)) return value.slice(0, count).map((item: unknown, index) => [String(index), item]);
   return Object.keys(value)
-    .slice(0, first)
+    .slice(0, count)
     .map((key) => [key, (value as Record<string, unknown>)[key]]);
 }
 
@@ -135,23 +135,23 @@ export function jsonSummary(value: unknown, length = 80): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
 
-function summarize(value: unknown, left: number): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, left));
+function summarize(value: unknown, maxLength: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, maxLength));
   if (typeof value !== 'object' || value === null) return String(value);
-  const list = Array.isArray(value);
+  const isList = Array.isArray(value);
   const parts: string[] = [];
   let length = 2;
   for (const [key, item] of jsonEntries(value, 20)) {
-    if (length >= left) break;
-    const part = list ? summarize(item, left - length) : `${key.slice(0, 40)}: ${summarize(item, left - length)}`;
+    if (length >= maxLength) break;
+    const part = isList ? summarize(item, maxLength - length) : `${key.slice(0, 40)}: ${summarize(item, maxLength - length)}`;
     parts.push(part);
     length += part.length + 2;
   }
-  const more = parts.length < entryCount(value) ? ', …' : '';
-  return list ? `[${parts.join(', ')}${more}]` : `{${parts.join(', ')}${more}}`;
+  const ellipsis = parts.length < entryCount(value) ? ', …' : '';
+  return isList ? `[${parts.join(', ')}${ellipsis}]` : `{${parts.join(', ')}${ellipsis}}`;
 }
 
-/** The value as indented text; values that JSON cannot express as a word. */
+/** Format a value as indented JSON, or with `String` if it cannot be encoded. */
 export function jsonText(value: unknown): string {
   try {
     return JSON.stringify(value, null, 2) ?? String(value);
@@ -163,6 +163,6 @@ export function jsonText(value: unknown): string {
 /** A JSON view in a box that scrolls. */
 export const JsonBox = ({ value }: { value: unknown }): ReactNode => (
   <div className="max-h-[32rem] overflow-y-auto rounded-xl border bg-surface p-2">
-    <JsonView value={value} open={2} />
+    <JsonView value={value} openLevels={2} />
   </div>
 );

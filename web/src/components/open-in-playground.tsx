@@ -11,36 +11,36 @@ import { Badge, ErrorMessage, Spinner } from './status';
 import { showToast, showError } from './toast';
 
 interface OpenInPlayground {
-  /** `read` loads what to open. */
-  open: (read: () => Promise<PlaygroundTarget>, title: string) => Promise<void>;
+  /** Load the target and open it; asks for the workflow if it is unknown. */
+  open: (load: () => Promise<PlaygroundTarget>, title: string) => Promise<void>;
   busy: boolean;
-  /** Dialog to render: asks for the workflow. */
-  question: ReactNode;
+  /** Dialog that asks for the workflow; the caller renders it. */
+  workflowDialog: ReactNode;
 }
 
 export function useOpenInPlayground(): OpenInPlayground {
   const [, navigate] = useLocation();
   const [busy, setBusy] = useState(false);
-  const [dialogTarget, setDialogTarget] = useState<{ live: PlaygroundTarget; title: string } | null>(null);
+  const [dialogTarget, setDialogTarget] = useState<{ target: PlaygroundTarget; title: string } | null>(null);
 
   const start = useCallback(
-    async (workflow: string, live: PlaygroundTarget, title: string) => {
-      const { address, rest } = await openInPlayground(workflow, live, title);
+    async (workflow: string, target: PlaygroundTarget, title: string) => {
+      const { path, notice } = await openInPlayground(workflow, target, title);
       completeStep('trace');
-      if (rest) showToast(rest);
-      navigate(address);
+      if (notice) showToast(notice);
+      navigate(path);
     },
     [navigate],
   );
   const open = useCallback(
-    (read: () => Promise<PlaygroundTarget>, title: string) => {
-      const go = async () => {
-        const live = await read();
-        if (live.workflow && (await isServedWorkflow(live.workflow))) await start(live.workflow, live, title);
-        else setDialogTarget({ live, title });
+    (load: () => Promise<PlaygroundTarget>, title: string) => {
+      const loadAndOpen = async () => {
+        const target = await load();
+        if (target.workflow && (await isServedWorkflow(target.workflow))) await start(target.workflow, target, title);
+        else setDialogTarget({ target, title });
       };
       setBusy(true);
-      return go().finally(() => setBusy(false));
+      return loadAndOpen().finally(() => setBusy(false));
     },
     [start],
   );
@@ -48,16 +48,16 @@ export function useOpenInPlayground(): OpenInPlayground {
     if (!dialogTarget) return;
     setDialogTarget(null);
     setBusy(true);
-    start(workflow, dialogTarget.live, dialogTarget.title)
+    start(workflow, dialogTarget.target, dialogTarget.title)
       .catch(showError)
       .finally(() => setBusy(false));
   };
   return {
     open,
     busy,
-    question: (
+    workflowDialog: (
       <WorkflowDialog
-        name={dialogTarget?.live.workflow ?? null}
+        name={dialogTarget?.target.workflow ?? null}
         open={dialogTarget !== null}
         onClose={() => setDialogTarget(null)}
         onChoose={choose}
@@ -114,46 +114,46 @@ export type PlaygroundTarget = Schemas['Live'];
 type Values = Record<string, unknown>;
 
 /** Split inputs into those that the workflow accepts and the names of the others. */
-export function fittingInputs(values: Values, schema: Values | undefined): { accepted: Values; rest: string[] } {
+export function splitInputs(values: Values, schema: Values | undefined): { accepted: Values; omitted: string[] } {
   const declared = schema?.['properties'];
   const names = typeof declared === 'object' && declared !== null ? declared : {};
-  const takesAny = schema?.['additionalProperties'] !== undefined && schema['additionalProperties'] !== false;
-  const all = Object.entries(values);
-  const isAccepted = (name: string) => takesAny || Object.hasOwn(names, name);
+  const acceptsAny = schema?.['additionalProperties'] !== undefined && schema['additionalProperties'] !== false;
+  const entries = Object.entries(values);
+  const isAccepted = (name: string) => acceptsAny || Object.hasOwn(names, name);
   return {
-    accepted: Object.fromEntries(all.filter(([name]) => isAccepted(name))),
-    rest: all.flatMap(([name]) => (isAccepted(name) ? [] : [name])),
+    accepted: Object.fromEntries(entries.filter(([name]) => isAccepted(name))),
+    omitted: entries.flatMap(([name]) => (isAccepted(name) ? [] : [name])),
   };
 }
 
 /** One line about omitted inputs; null if there are none. */
-export function omittedInputs(workflow: string, names: readonly string[]): string | null {
+export function omittedInputsNotice(workflow: string, names: readonly string[]): string | null {
   if (!names.length) return null;
   const shortNames = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
-  const more = names.length - shortNames.length;
-  return `${workflow} does not take ${shortNames.join(', ')}${more > 0 ? ` and ${more} more` : ''}: left out.`;
+  const others = names.length - shortNames.length;
+  return `${workflow} does not take ${shortNames.join(', ')}${others > 0 ? ` and ${others} more` : ''}: left out.`;
 }
 
 export async function isServedWorkflow(name: string | null): Promise<boolean> {
   if (!name) return false;
   const { data } = await queryClient.fetchQuery(workflowsQuery());
-  return data.some((one) => one.name === name);
+  return data.some((workflow) => workflow.name === name);
 }
 
-/** Create a thread or a board and return its path, with the inputs that were omitted. Runs nothing. */
+/** Create a thread or a board; return its path and a notice about omitted inputs. Starts no run. */
 export async function openInPlayground(
   name: string,
-  live: PlaygroundTarget,
+  target: PlaygroundTarget,
   title: string,
-): Promise<{ address: string; rest: string | null }> {
+): Promise<{ path: string; notice: string | null }> {
   const workflow = await queryClient.fetchQuery(workflowQuery(name));
-  const inputs = fittingInputs(live.inputs, workflow.schemas.inputs);
-  const parameters = fittingInputs(live.parameters, workflow.schemas.parameters);
+  const inputs = splitInputs(target.inputs, workflow.schemas.inputs);
+  const parameters = splitInputs(target.parameters, workflow.schemas.parameters);
   const request = { inputs: inputs.accepted, parameters: parameters.accepted };
-  const address = await (workflow.is_chat
-    ? createThread(workflow, live, request)
+  const path = await (workflow.is_chat
+    ? createThread(workflow, target, request)
     : createBoard(workflow, request, title));
-  return { address, rest: omittedInputs(name, [...inputs.rest, ...parameters.rest]) };
+  return { path, notice: omittedInputsNotice(name, [...inputs.omitted, ...parameters.omitted]) };
 }
 
 interface OpenRequest {
@@ -161,9 +161,9 @@ interface OpenRequest {
   parameters: Values;
 }
 
-async function createThread({ name }: Workflow, live: PlaygroundTarget, request: OpenRequest): Promise<string> {
-  const body = { workflow: name, ...request, messages: live.messages };
-  // The generated body type allows no keys in free-form objects; send what was read.
+async function createThread({ name }: Workflow, target: PlaygroundTarget, request: OpenRequest): Promise<string> {
+  const body = { workflow: name, ...request, messages: target.messages };
+  // The generated body type allows no keys in free-form objects.
   const created = await api('post', '/api/threads', { body: body as never });
   return `/play/${created.id}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Table cell with a preview of a conversation, text or JSON. Hover, focus or click opens the full value: what `full`
- * renders (only then, may fetch), else the whole preview.
+ * Table cell with a preview of a conversation, text or JSON. Hover, focus or click opens the full value: what
+ * `renderFull` renders (called only then, it may fetch), else the whole preview.
  */
 import { HoverCard } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
@@ -64,7 +64,7 @@ export function PreviewCell({ preview, label, renderFull, size = 'block', tabInd
   );
 }
 
-/** A preview without the box. */
+/** A preview without the button and its hover card. */
 export function PreviewView({ preview, isExpanded = false }: { preview: Preview; isExpanded?: boolean }): ReactNode {
   switch (preview.renderer) {
     case 'empty':
@@ -97,9 +97,9 @@ export function PreviewView({ preview, isExpanded = false }: { preview: Preview;
   }
 }
 
-type PreviewMessages = Extract<Preview, { renderer: 'chat' }>['messages'][number];
+type PreviewMessage = Extract<Preview, { renderer: 'chat' }>['messages'][number];
 
-function Bubble({ message, isExpanded }: { message: PreviewMessages; isExpanded: boolean }): ReactNode {
+function Bubble({ message, isExpanded }: { message: PreviewMessage; isExpanded: boolean }): ReactNode {
   return (
     <span className={cn('block rounded-lg px-2 py-1', message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
       <span className="block text-[11px]/4 text-muted">{message.role}</span>
@@ -116,7 +116,7 @@ function Bubble({ message, isExpanded }: { message: PreviewMessages; isExpanded:
         </span>
       ))}
       {message.attachments > 0 && (
-        <span className="block text-xs text-muted">{omittedText(message.attachments, 'attachment')}</span>
+        <span className="block text-xs text-muted">{formatCount(message.attachments, 'attachment')}</span>
       )}
     </span>
   );
@@ -124,13 +124,13 @@ function Bubble({ message, isExpanded }: { message: PreviewMessages; isExpanded:
 
 function OmittedCount({ preview }: { preview: Preview }): ReactNode {
   const { characters, messages } = omittedCount(preview);
-  if (messages) return <span className="block text-xs text-faint">+{omittedText(messages, 'more message')}</span>;
+  if (messages) return <span className="block text-xs text-faint">+{formatCount(messages, 'more message')}</span>;
   if (characters && preview.renderer !== 'chat')
-    return <bdi className="text-xs text-faint">… +{omittedText(characters, 'character')}</bdi>;
+    return <bdi className="text-xs text-faint">… +{formatCount(characters, 'character')}</bdi>;
   return null;
 }
 
-const omittedText = (number: number, noun: string): string =>
+const formatCount = (number: number, noun: string): string =>
   `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
 
 const RENDERERS: readonly unknown[] = ['chat', 'text', 'json', 'empty'] satisfies Preview['renderer'][];

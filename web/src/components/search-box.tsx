@@ -57,7 +57,7 @@ interface SearchInputProps {
 }
 
 /** A search field with its icon; Escape and the cross clear it. */
-export function SearchInput({ label, value, onChange, className, ...rest }: SearchInputProps): ReactNode {
+export function SearchInput({ label, value, onChange, className, ...inputProps }: SearchInputProps): ReactNode {
   return (
     <div className={className}>
       <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
@@ -66,7 +66,7 @@ export function SearchInput({ label, value, onChange, className, ...rest }: Sear
         dir="auto"
         aria-label={label}
         value={value}
-        {...rest}
+        {...inputProps}
         onChange={(event) => onChange(event.target.value)}
         onKeyDown={(event) => event.key === 'Escape' && onChange('')}
         className={cn(

@@ -30,11 +30,11 @@ export function LongText({
 /** A link to another site. Shows the host unless the label already does. */
 export function ExternalLink({
   to,
-  words,
+  linkText,
   children,
 }: {
   to: LinkTarget;
-  words: string;
+  linkText: string;
   children: ReactNode;
 }): ReactNode {
   return (
@@ -47,7 +47,7 @@ export function ExternalLink({
       >
         {children}
       </a>
-      {!namesHost(words, to) && (
+      {!namesHost(linkText, to) && (
         <span dir="ltr" className="text-[0.85em] wrap-anywhere text-faint">
           {' '}
           ({to.host})

@@ -30,7 +30,7 @@ interface VirtualRows {
 export function useVirtualRows({ list, box, count, active, heights, keyOf }: VirtualRowsOptions): VirtualRows {
   const { margin, card } = useScrollMeasure(list, box, count > 0);
   const height = card ? heights.card : heights.line;
-  // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
+  // oxlint-disable-next-line react/incompatible-library -- no memoized component receives the virtualizer
   const virtual = useVirtualizer<HTMLDivElement, Element>({
     count,
     getScrollElement: () => box,
@@ -52,7 +52,7 @@ export function useVirtualRows({ list, box, count, active, heights, keyOf }: Vir
   return { virtual, margin, card };
 }
 
-/** Measures again whenever anything above the list changes. */
+/** Offset of the list and whether rows are cards; measured again when anything above the list changes its size. */
 function useScrollMeasure(
   list: VirtualRowsOptions['list'],
   box: VirtualRowsOptions['box'],
@@ -70,17 +70,17 @@ function useScrollMeasure(
     measure();
     const observer = new ResizeObserver(measure);
     observer.observe(box);
-    for (const above of box.querySelectorAll('[data-above]')) observer.observe(above);
+    for (const element of box.querySelectorAll('[data-above]')) observer.observe(element);
     return () => observer.disconnect();
   }, [list, box, isVisible]);
   return measured;
 }
 
-const ARROW_STEPS: Record<string, (at: number) => number> = {
-  ArrowDown: (at) => at + 1,
-  ArrowUp: (at) => at - 1,
-  PageDown: (at) => at + 10,
-  PageUp: (at) => at - 10,
+const ARROW_STEPS: Record<string, (index: number) => number> = {
+  ArrowDown: (index) => index + 1,
+  ArrowUp: (index) => index - 1,
+  PageDown: (index) => index + 10,
+  PageUp: (index) => index - 10,
   Home: () => 0,
   End: () => Number.MAX_SAFE_INTEGER,
 };
@@ -93,7 +93,7 @@ export function handleArrowKeys(event: KeyboardEvent<HTMLElement>, active: numbe
   move(step(active));
 }
 
-/** Retries, because the row renders only after scrolling. */
+/** Focus a row. Retries, because the row renders only after scrolling. */
 export function focusRow(list: HTMLElement | null, index: number, attempts = 10): void {
   const row = list?.querySelector<HTMLElement>(`[data-place="${index}"]`);
   if (row) row.focus({ preventScroll: true });

@@ -7,9 +7,9 @@ export async function copyText(text: string): Promise<void> {
   area.style.opacity = '0';
   document.body.append(area);
   area.select();
-  const done = document.execCommand('copy');
+  const isCopied = document.execCommand('copy');
   area.remove();
-  if (!done) throw new Error('This browser does not let the page copy; select the text and copy it yourself.');
+  if (!isCopied) throw new Error('This browser does not let the page copy; select the text and copy it yourself.');
   return undefined;
 }
 

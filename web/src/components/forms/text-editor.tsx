@@ -13,7 +13,7 @@ export interface EditorProps {
   label: string;
   placeholder?: string;
   /** Whether the user is already typing in the placeholder. */
-  isFocusedRef?: RefObject<boolean>;
+  shouldFocusRef?: RefObject<boolean>;
 }
 
 const EDITOR_THEME = EditorView.theme({
@@ -50,7 +50,7 @@ export function TextEditor({
   onText,
   label,
   placeholder = '',
-  isFocusedRef,
+  shouldFocusRef,
   more,
 }: EditorProps & { more: Extension }): ReactNode {
   const container = useRef<HTMLDivElement>(null);
@@ -78,12 +78,12 @@ export function TextEditor({
       }),
     });
     view.current = editor;
-    if (isFocusedRef?.current) {
+    if (shouldFocusRef?.current) {
       editor.dispatch({ selection: { anchor: editor.state.doc.length } });
       editor.focus();
     }
     return () => editor.destroy();
-  }, [label, placeholder, isFocusedRef, more]);
+  }, [label, placeholder, shouldFocusRef, more]);
 
   useEffect(() => {
     const now = view.current?.state.doc.toString();

@@ -10,7 +10,7 @@ import {
   withField,
   withNestedField,
   isEqual,
-  sliderStep,
+  sliderRange,
   formatValue,
 } from './values';
 
@@ -39,19 +39,19 @@ describe('a slider', () => {
   const range = { min: -Infinity, max: Infinity, above: -Infinity, below: Infinity, step: null };
 
   it('runs between both ends in round steps', () => {
-    expect(sliderStep({ ...range, min: 0, max: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
-    expect(sliderStep({ ...range, min: 1, max: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
-    expect(sliderStep({ ...range, min: 0, max: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
+    expect(sliderRange({ ...range, min: 0, max: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
+    expect(sliderRange({ ...range, min: 1, max: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
+    expect(sliderRange({ ...range, min: 0, max: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
   });
 
   it('leaves out an end that is not part of the range', () => {
-    expect(sliderStep({ ...range, above: 0, below: 1 }, false)).toEqual({ from: 0.01, to: 0.99, step: 0.01 });
+    expect(sliderRange({ ...range, above: 0, below: 1 }, false)).toEqual({ from: 0.01, to: 0.99, step: 0.01 });
   });
 
   it('needs two ends with something between them', () => {
-    expect(sliderStep({ ...range, min: 0 }, false)).toBeNull();
-    expect(sliderStep({ ...range, min: 1, max: 1 }, true)).toBeNull();
-    expect(sliderStep({ ...range, min: 0, max: 1e9 }, true)).toBeNull();
+    expect(sliderRange({ ...range, min: 0 }, false)).toBeNull();
+    expect(sliderRange({ ...range, min: 1, max: 1 }, true)).toBeNull();
+    expect(sliderRange({ ...range, min: 0, max: 1e9 }, true)).toBeNull();
   });
 });
 

@@ -20,12 +20,12 @@ export function parseNumber(text: string, isInteger: boolean): number | null {
 }
 
 /** Range and step of a slider; null if a bound is missing or the range is empty. */
-export function sliderStep(range: Range, isInteger: boolean): { from: number; to: number; step: number } | null {
+export function sliderRange(range: Range, isInteger: boolean): { from: number; to: number; step: number } | null {
   const lower = Math.max(range.min, range.above);
   const max = Math.min(range.max, range.below);
   const width = max - lower;
   if (!Number.isFinite(width) || width <= 0 || (isInteger && width > 10_000)) return null;
-  // About a hundred steps of a round size.
+  // By default 1 for integers, else a power of ten that makes 50 to 500 steps.
   const step = range.step ?? (isInteger ? 1 : 10 ** Math.floor(Math.log10(width / 50)));
   const from = range.above >= lower ? roundTo(lower + step, step) : lower;
   const to = range.below <= max ? roundTo(max - step, step) : max;
@@ -86,7 +86,7 @@ export function matchesShape(shape: Shape, value: unknown): boolean {
     case 'choice':
       return shape.options.some((option) => isEqual(option, value));
     case 'list':
-      return Array.isArray(value) && value.every((one) => one !== null && matchesShape(shape.item, one));
+      return Array.isArray(value) && value.every((item) => item !== null && matchesShape(shape.item, item));
     case 'group':
       return isObject(value);
     case 'json':
@@ -107,21 +107,21 @@ export function formErrors(
 
 function nestedErrors(form: Form, value: Readonly<Record<string, unknown>>, path: string): FieldError[] {
   return form.fields.flatMap(({ name, required, shape }) => {
-    const at = pointer(path, name);
+    const fieldPath = pointer(path, name);
     const fieldValue = value[name];
     if (fieldValue === undefined)
-      return required && shape.fallback === undefined ? [{ path: at, message: 'Required.' }] : [];
+      return required && shape.fallback === undefined ? [{ path: fieldPath, message: 'Required.' }] : [];
     const message = fieldError(shape, fieldValue);
-    if (message) return [{ path: at, message: message }];
-    if (shape.kind === 'group' && isObject(fieldValue)) return nestedErrors(shape, fieldValue, at);
-    if (shape.kind === 'list' && Array.isArray(fieldValue)) return itemErrors(shape.item, fieldValue, at);
+    if (message) return [{ path: fieldPath, message }];
+    if (shape.kind === 'group' && isObject(fieldValue)) return nestedErrors(shape, fieldValue, fieldPath);
+    if (shape.kind === 'list' && Array.isArray(fieldValue)) return itemErrors(shape.item, fieldValue, fieldPath);
     return [];
   });
 }
 
 function itemErrors(item: Shape, items: readonly unknown[], path: string): FieldError[] {
-  return items.flatMap((one, index) => {
-    const message = fieldError(item, one);
+  return items.flatMap((value, index) => {
+    const message = fieldError(item, value);
     return message ? [{ path: pointer(path, index), message }] : [];
   });
 }
@@ -134,8 +134,8 @@ type Values = Readonly<Record<string, unknown>>;
 export function withField(values: Values, name: string, value: unknown): Record<string, unknown> {
   // Keep the position of the name, so that the JSON view does not jump.
   if (value !== undefined) return { ...values, [name]: value };
-  const { [name]: _, ...left } = values;
-  return left;
+  const { [name]: _, ...remaining } = values;
+  return remaining;
 }
 
 /**
@@ -157,7 +157,7 @@ export function withNestedField(
   return isEqual(changed, fallbackValues) ? undefined : changed;
 }
 
-/** Names in the value that have no field. */
+/** Entries of the value that have no field. */
 export function unknownFields(form: Form, values: Values, excluded: readonly string[]): Record<string, unknown> {
   const knownNames = new Set([...form.fields.map(({ name }) => name), ...excluded]);
   return Object.fromEntries(Object.entries(values).filter(([name]) => !knownNames.has(name)));

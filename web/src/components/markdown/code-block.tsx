@@ -62,27 +62,27 @@ const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactN
 const MAX_HIGHLIGHT_LENGTH = 100_000;
 
 /** Highlight code when the browser is idle; undefined until then, and for long code. */
-export function useHighlight(code: string, language: string, ready: boolean): readonly Span[] | undefined {
-  const [done, setDone] = useState<{ code: string; language: string; spans: readonly Span[] | undefined }>();
-  const isEnabled = ready && language !== '' && code.length <= MAX_HIGHLIGHT_LENGTH;
+export function useHighlight(code: string, language: string, isComplete: boolean): readonly Span[] | undefined {
+  const [result, setResult] = useState<{ code: string; language: string; spans: readonly Span[] | undefined }>();
+  const isEnabled = isComplete && language !== '' && code.length <= MAX_HIGHLIGHT_LENGTH;
   useEffect(() => {
     if (!isEnabled) return undefined;
-    let left = false;
+    let isCancelled = false;
     const cancel = whenIdle(() => {
       import('./highlighter').then(
-        ({ highlightCode: highlighted }) => !left && setDone({ code, language, spans: highlighted(code, language) }),
+        ({ highlightCode }) => !isCancelled && setResult({ code, language, spans: highlightCode(code, language) }),
         () => undefined, // The highlighter could not be loaded: show plain code.
       );
     });
     return () => {
-      left = true;
+      isCancelled = true;
       cancel();
     };
   }, [code, language, isEnabled]);
-  return isEnabled && done?.code === code && done.language === language ? done.spans : undefined;
+  return isEnabled && result?.code === code && result.language === language ? result.spans : undefined;
 }
 
-/** Safari has no requestIdleCallback. */
+/** Run a function when the browser is idle (after 50 ms in Safari); returns a function that cancels it. */
 function whenIdle(run: () => void): () => void {
   if (typeof requestIdleCallback === 'function') {
     const id = requestIdleCallback(run, { timeout: 2000 });
@@ -129,6 +129,6 @@ const HIGHLIGHT_CLASSES: Record<string, string> = {
   'hljs-strong': 'font-semibold',
 };
 
-/** Class of the innermost kind that has one. */
+/** CSS classes of the innermost kind that has any. */
 export const highlightClass = (kinds: readonly string[]): string | undefined =>
   kinds.map((kind) => HIGHLIGHT_CLASSES[kind]).findLast(Boolean);

@@ -19,15 +19,15 @@ export function highlightCode(code: string, language: string): Span[] | undefine
 
 type Nodes = ReturnType<typeof lowlight.highlight>['children'];
 
-function collectSpans(nodes: Nodes, kinds: readonly string[], into: Span[]): void {
+function collectSpans(nodes: Nodes, kinds: readonly string[], spans: Span[]): void {
   for (const node of nodes) {
-    if (node.type === 'text') into.push({ kinds, text: node.value });
+    if (node.type === 'text') spans.push({ kinds, text: node.value });
     else if (node.type === 'element') {
       const { className } = node.properties;
       collectSpans(
         node.children as Nodes,
         Array.isArray(className) ? [...kinds, ...className.map(String)] : kinds,
-        into,
+        spans,
       );
     }
   }

@@ -15,7 +15,7 @@ import {
   withoutPartialLine,
   blockTokens,
   isFenceClosed,
-  provisionalTable as begunTable,
+  provisionalTable,
   inlineTokens,
   withClosedMarks,
 } from './parser';
@@ -41,9 +41,9 @@ export const Markdown = memo(function Markdown({
   return <MarkdownBlocks text={streaming ? withoutPartialLine(throttledText) : throttledText} open={streaming} />;
 });
 
-const MarkdownBlocks = memo(function Read({ text, open }: { text: string; open: boolean }): ReactNode {
-  const [read] = useState(createBlockReader);
-  const { blocks, links } = useMemo(() => read(text, open), [read, text, open]);
+const MarkdownBlocks = memo(function MarkdownBlocks({ text, open }: { text: string; open: boolean }): ReactNode {
+  const [readBlocks] = useState(createBlockReader);
+  const { blocks, links } = useMemo(() => readBlocks(text, open), [readBlocks, text, open]);
   return (
     <div className="space-y-3">
       <BlocksView blocks={blocks} links={links} open={open} />
@@ -111,7 +111,7 @@ export const BlockView = memo(function BlockView({ block, links, open }: Props):
         <p dir="auto">
           <LongText text={token.raw} />
         </p>
-      ); // marked emits this inside blocks only; show the source otherwise.
+      ); // marked emits these inside blocks only; if not, show the source.
     default:
       return unreachable(token);
   }
@@ -132,7 +132,7 @@ export function BlocksView({
 }
 
 function ParagraphView({ text, links, open }: { text: string; links: Links; open: boolean }): ReactNode {
-  const provisional = open ? begunTable(text) : undefined;
+  const provisional = open ? provisionalTable(text) : undefined;
   if (provisional) return <BlocksView blocks={blockTokens(provisional)} links={links} open={false} />;
   return (
     <p dir="auto" className="wrap-anywhere">
@@ -158,7 +158,7 @@ function HeadingView({ heading, links, open }: { heading: Tokens.Heading; links:
 
 function ListView({ list, links, open }: { list: Tokens.List; links: Links; open: boolean }): ReactNode {
   const Tag = list.ordered ? 'ol' : 'ul';
-  const tasks = list.items.every((item) => item.task);
+  const isTaskList = list.items.every((item) => item.task);
   return (
     <Tag
       dir="auto"
@@ -166,7 +166,7 @@ function ListView({ list, links, open }: { list: Tokens.List; links: Links; open
       className={cn(
         'ps-6',
         list.ordered ? 'list-decimal' : 'list-disc',
-        tasks && '!ps-5',
+        isTaskList && '!ps-5',
         list.loose ? 'space-y-2' : 'space-y-1',
       )}
     >
@@ -177,7 +177,7 @@ function ListView({ list, links, open }: { list: Tokens.List; links: Links; open
   );
 }
 
-const LIST_MARKER = /^\[[ xX]\]\s+/;
+const TASK_MARKER = /^\[[ xX]\]\s+/;
 
 function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; open: boolean }): ReactNode {
   if (!item.task)
@@ -188,7 +188,7 @@ function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; 
     );
   // Loose lists keep the task marker in their text; it is drawn here.
   const blocks = item.tokens.map((token) =>
-    'text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(LIST_MARKER, '') } : token,
+    'text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(TASK_MARKER, '') } : token,
   );
   return (
     <li className="-ms-5 flex gap-2">
@@ -214,10 +214,10 @@ function TableView({ table, links, open }: { table: Tokens.Table; links: Links; 
           </tr>
         </thead>
         <tbody>
-          {table.rows.map((row, at) => (
-            <tr key={at} className="border-t">
+          {table.rows.map((row, rowIndex) => (
+            <tr key={rowIndex} className="border-t">
               {row.map((cell, index) => (
-                <CellView key={index} cell={cell} links={links} open={open && at === table.rows.length - 1} />
+                <CellView key={index} cell={cell} links={links} open={open && rowIndex === table.rows.length - 1} />
               ))}
             </tr>
           ))}
@@ -246,16 +246,16 @@ function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links;
 }
 
 /** Longer lines, or lines with more marks, are shown as written: pairing marks takes quadratic time. */
-const MAX_INLINE = 20_000;
+const MAX_INLINE_LENGTH = 20_000;
 const MAX_MARKS = 1000;
 const SINGLE_IMAGE = /^!\[([^\]\n]{0,500})\]\((data:image\/[a-z]+;base64,[\w+/=]+)\)\s*$/;
 
 /** `open`: the end is still streaming. */
 export function InlineView({ text, links, open = false }: { text: string; links: Links; open?: boolean }): ReactNode {
-  if (text.length > MAX_MARKS && (text.length > MAX_INLINE || countMarks(text) > MAX_MARKS)) {
+  if (text.length > MAX_MARKS && (text.length > MAX_INLINE_LENGTH || countMarks(text) > MAX_MARKS)) {
     const image = SINGLE_IMAGE.exec(text);
     return image?.[2] && isInlineImage(image[2]) ? (
-      <InlineImage url={image[2]} words={image[1] ?? ''} />
+      <InlineImage url={image[2]} alt={image[1] ?? ''} />
     ) : (
       <LongText text={text} />
     );
@@ -266,7 +266,7 @@ export function InlineView({ text, links, open = false }: { text: string; links:
 const countMarks = (text: string): number => text.match(/[*_~[<`@]/g)?.length ?? 0;
 
 function InlineTokens({ tokens }: { tokens: readonly Token[] }): ReactNode {
-  // oxlint-disable-next-line react/no-array-index-key -- they are nothing but their order
+  // oxlint-disable-next-line react/no-array-index-key -- tokens have no identity but their order
   return tokens.map((token, index) => <Fragment key={index}>{renderToken(token as MarkedToken)}</Fragment>);
 }
 
@@ -304,12 +304,12 @@ function renderToken(token: MarkedToken): ReactNode {
       return <br />;
     case 'link':
       return (
-        <InlineLink href={token.autolink ? token.href : decodeEntities(token.href)} words={token.text}>
+        <InlineLink href={token.autolink ? token.href : decodeEntities(token.href)} linkText={token.text}>
           <InlineTokens tokens={token.tokens} />
         </InlineLink>
       );
     case 'image':
-      return <InlineImage url={decodeEntities(token.href)} words={token.text} />;
+      return <InlineImage url={decodeEntities(token.href)} alt={token.text} />;
     case 'html':
       return /^<br\s*\/?>$/i.test(token.text) ? <br /> : safeProse(token.text);
     case 'checkbox':
@@ -324,16 +324,16 @@ function renderToken(token: MarkedToken): ReactNode {
     case 'paragraph':
     case 'space':
     case 'table':
-      return safeProse(token.raw); // marked emits this outside of lines only; show the source otherwise.
+      return safeProse(token.raw); // marked emits these outside of lines only; if not, show the source.
     default:
       return unreachable(token);
   }
 }
 
-function InlineLink({ href, words, children }: { href: string; words: string; children: ReactNode }): ReactNode {
+function InlineLink({ href, linkText, children }: { href: string; linkText: string; children: ReactNode }): ReactNode {
   const to = safeLink(href);
   return to ? (
-    <ExternalLink to={to} words={words}>
+    <ExternalLink to={to} linkText={linkText}>
       {children}
     </ExternalLink>
   ) : (
@@ -342,8 +342,8 @@ function InlineLink({ href, words, children }: { href: string; words: string; ch
 }
 
 /** Inline data is displayed; a remote image becomes a link, because loading it would reveal that it was read. */
-function InlineImage({ url, words }: { url: string; words: string }): ReactNode {
-  const name = safeProse(decodeEntities(words));
+function InlineImage({ url, alt }: { url: string; alt: string }): ReactNode {
+  const name = safeProse(decodeEntities(alt));
   if (isInlineImage(url))
     return <img src={url} alt={name} className="my-1 inline-block max-h-96 max-w-full rounded-lg" />;
   const to = safeLink(url);
@@ -354,7 +354,7 @@ function InlineImage({ url, words }: { url: string; words: string }): ReactNode 
     </>
   );
   return to ? (
-    <ExternalLink to={to} words={name}>
+    <ExternalLink to={to} linkText={name}>
       {label}
     </ExternalLink>
   ) : (

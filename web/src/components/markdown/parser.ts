@@ -6,31 +6,31 @@
 import { Lexer, Tokenizer, type Links, type Token, type Tokens } from 'marked';
 
 const MAX_DEPTH = 12;
-const PARAGRAPHS = [2000, 20_000];
+const PARAGRAPH_LENGTHS = [2000, 20_000];
 const DEFINITION =
   /^ {0,3}\[([^\][\n\\]{1,200})\]:[ \t]+<?([^\s<>]{1,2000})>?(?:[ \t]+"([^"\n]{0,500})")?[ \t]*(?:\n+|$)/;
 
-class BoundedLexer extends Tokenizer {
+class BoundedTokenizer extends Tokenizer {
   private depth = 0;
 
   override blockquote(src: string): Tokens.Blockquote | undefined {
-    return this.nested(() => super.blockquote(src));
+    return this.limitDepth(() => super.blockquote(src));
   }
 
   override list(src: string): Tokens.List | undefined {
-    return this.nested(() => super.list(src));
+    return this.limitDepth(() => super.list(src));
   }
 
   override link(src: string): Tokens.Link | Tokens.Image | undefined {
-    return this.nested(() => super.link(src));
+    return this.limitDepth(() => super.link(src));
   }
 
   override emStrong(src: string, masked: string, previous?: string): Tokens.Em | Tokens.Strong | undefined {
-    return this.nested(() => super.emStrong(src, masked, previous));
+    return this.limitDepth(() => super.emStrong(src, masked, previous));
   }
 
   override del(src: string, masked: string, previous?: string): Tokens.Del | undefined {
-    return this.nested(() => super.del(src, masked, previous));
+    return this.limitDepth(() => super.del(src, masked, previous));
   }
 
   override table(src: string): Tokens.Table | undefined {
@@ -40,16 +40,16 @@ class BoundedLexer extends Tokenizer {
   }
 
   override paragraph(src: string): Tokens.Paragraph | undefined {
-    // It also looks for a table at each line, with all its rows. So show it a little, then more if needed; a paragraph
-    // longer than the last limit is split.
-    for (const maxLength of PARAGRAPHS) {
+    // marked looks for a table at each line, with all its rows. So parse a short prefix first, then a longer one if
+    // needed; a paragraph longer than the last limit is split.
+    for (const maxLength of PARAGRAPH_LENGTHS) {
       const end = src.indexOf('\n', maxLength);
       const limited = end < 0 ? src : src.slice(0, end);
       const token = super.paragraph(limited);
       if (
         !token ||
         end < 0 ||
-        maxLength === PARAGRAPHS.at(-1) ||
+        maxLength === PARAGRAPH_LENGTHS.at(-1) ||
         limited.slice(token.raw.length).split('\n').length > 3
       )
         return token;
@@ -64,30 +64,30 @@ class BoundedLexer extends Tokenizer {
     return { type: 'def', raw: raw.replace(/\n+$/, ''), tag: normalizeLabel(label), href, title };
   }
 
-  private nested<T>(read: () => T | undefined): T | undefined {
+  private limitDepth<T>(parse: () => T | undefined): T | undefined {
     if (this.depth >= MAX_DEPTH) return undefined;
     this.depth += 1;
     try {
-      return read();
+      return parse();
     } finally {
       this.depth -= 1;
     }
   }
 }
 
-/** The form in which marked looks up a label. */
+/** Normalize a label as marked does to look it up. */
 const normalizeLabel = (label: string): string => label.trim().toLowerCase().replaceAll(/\s+/g, ' ');
 
-const lexer = (): Lexer => new Lexer({ gfm: true, breaks: true, tokenizer: new BoundedLexer() });
+const createLexer = (): Lexer => new Lexer({ gfm: true, breaks: true, tokenizer: new BoundedTokenizer() });
 
-/** The blocks of a text with line feeds. Inline content is not parsed. */
-export const blockTokens = (text: string): Token[] => lexer().blockTokens(text, []);
+/** Blocks of a text whose lines end with LF. Inline content is not parsed. */
+export const blockTokens = (text: string): Token[] => createLexer().blockTokens(text, []);
 
 /** Inline content of a paragraph, heading or table cell. */
 export function inlineTokens(text: string, links: Links): Token[] {
-  const reader = lexer();
-  reader.tokens.links = links;
-  return reader.inlineTokens(text);
+  const lexer = createLexer();
+  lexer.tokens.links = links;
+  return lexer.inlineTokens(text);
 }
 
 /**
@@ -95,7 +95,7 @@ export function inlineTokens(text: string, links: Links): Token[] {
  * follow it (the last one is open, and may turn out to belong to the one before: `1. a`, `2`, `.`).
  */
 export interface ParsedText {
-  /** The text with line feeds. */
+  /** The text with LF line ends. */
   readonly text: string;
   readonly blocks: readonly Token[];
   /** Number of final blocks; these keep their identity between parses. */
@@ -107,10 +107,10 @@ export interface ParsedText {
 const OPEN_BLOCKS = 2;
 const MAX_DEFINITIONS = 200;
 
-export function parseBlocks(rawText: string, before?: ParsedText): ParsedText {
+export function parseBlocks(rawText: string, previous?: ParsedText): ParsedText {
   const text = rawText.includes('\r') ? rawText.replaceAll(/\r\n?/g, '\n') : rawText;
-  if (before?.text === text) return before;
-  const reusable = before !== undefined && text.startsWith(before.text.slice(0, before.offset)) ? before : undefined;
+  if (previous?.text === text) return previous;
+  const reusable = previous !== undefined && text.startsWith(previous.text.slice(0, previous.offset)) ? previous : undefined;
   const offset = reusable?.offset ?? 0;
   const stableBlocks = reusable?.blocks.slice(0, reusable.stableCount) ?? [];
   const tail = blockTokens(text.slice(offset)).map((token, index) => {
@@ -120,27 +120,27 @@ export function parseBlocks(rawText: string, before?: ParsedText): ParsedText {
   return { text, blocks: [...stableBlocks, ...tail], ...stablePrefixLength(text, tail, stableBlocks.length, offset) };
 }
 
-/** The same source can parse differently as text follows, so compare everything. */
+/** Compare everything: the same source can parse differently once more text follows. */
 const isSameToken = (one: Token, other: Token): boolean =>
   one.type === other.type && one.raw === other.raw && JSON.stringify(one) === JSON.stringify(other);
 
-/** Number of blocks that are final now. */
+/** Number of final blocks, and the offset where they end. */
 function stablePrefixLength(
   text: string,
   tail: readonly Token[],
   stableCount: number,
   offset: number,
 ): { stableCount: number; offset: number } {
-  const filled = tail.flatMap((token, index) => (token.type === 'space' ? [] : [index]));
-  const open = filled.slice(0, 1 - OPEN_BLOCKS).findLast((index) => tail[index - 1]?.type === 'space');
-  if (open === undefined) return { stableCount, offset };
+  const blockIndexes = tail.flatMap((token, index) => (token.type === 'space' ? [] : [index]));
+  const firstOpen = blockIndexes.slice(0, 1 - OPEN_BLOCKS).findLast((index) => tail[index - 1]?.type === 'space');
+  if (firstOpen === undefined) return { stableCount, offset };
   let end = offset;
-  for (const { raw } of tail.slice(0, open)) {
-    // marked normalizes some raws (quotes): stop counting where one is not a prefix of the text.
+  for (const { raw } of tail.slice(0, firstOpen)) {
+    // marked normalizes `raw` of some blocks (quotes): if it differs from the source, the offset is unknown.
     if (!text.startsWith(raw, end)) return { stableCount, offset };
     end += raw.length;
   }
-  return { stableCount: stableCount + open, offset: end };
+  return { stableCount: stableCount + firstOpen, offset: end };
 }
 
 const NO_LINKS: Links = Object.create(null) as Links;
@@ -149,29 +149,29 @@ const NO_LINKS: Links = Object.create(null) as Links;
  * Link definitions of the blocks. While the text is open the last block is ignored: it changes with every character,
  * and all blocks would render again. Unchanged definitions keep their identity.
  */
-export function linkDefinitions(tokens: readonly Token[], open: boolean, before: Links = NO_LINKS): Links {
+export function linkDefinitions(tokens: readonly Token[], open: boolean, previous: Links = NO_LINKS): Links {
   const definitions = (open ? tokens.slice(0, -1) : tokens)
     .filter((token): token is Tokens.Def => token.type === 'def')
     .slice(0, MAX_DEFINITIONS);
   if (definitions.length === 0) return NO_LINKS;
-  const now = Object.create(null) as Links;
+  const links = Object.create(null) as Links;
   for (const { tag, href, title } of definitions) {
-    now[tag] ??= { href, title };
+    links[tag] ??= { href, title };
   }
   const unchanged =
-    Object.keys(now).length === Object.keys(before).length &&
-    Object.entries(now).every(([tag, { href }]) => before[tag]?.href === href);
-  return unchanged ? before : now;
+    Object.keys(links).length === Object.keys(previous).length &&
+    Object.entries(links).every(([tag, { href }]) => previous[tag]?.href === href);
+  return unchanged ? previous : links;
 }
 
 /** Create an incremental parser. It only remembers the last text; any other text is parsed from scratch. */
 export function createBlockReader(): (text: string, open: boolean) => { blocks: readonly Token[]; links: Links } {
   let parsed: ParsedText | undefined;
-  let defined: Links | undefined;
+  let links: Links | undefined;
   return (text, open) => {
     parsed = parseBlocks(text, parsed);
-    defined = linkDefinitions(parsed.blocks, open, defined);
-    return { blocks: parsed.blocks, links: defined };
+    links = linkDefinitions(parsed.blocks, open, links);
+    return { blocks: parsed.blocks, links };
   };
 }
 
@@ -189,11 +189,11 @@ export function withoutPartialLine(text: string): string {
 export function isFenceClosed(raw: string): boolean {
   const fence = /^ {0,3}(`{3,}|~{3,})/.exec(raw)?.[1];
   if (!fence) return true;
-  const last = raw.trimEnd().split('\n');
-  return last.length > 1 && (last.at(-1)?.trim().startsWith(fence) ?? false);
+  const lines = raw.trimEnd().split('\n');
+  return lines.length > 1 && (lines.at(-1)?.trim().startsWith(fence) ?? false);
 }
 
-/** Close what the last paragraph has opened: `**bol` is bold, `[a link](https://exa` is its label. */
+/** Close marks that are still open at the end: `**bol` is bold, `[a link](https://exa` is its label. */
 export function withClosedMarks(text: string): string {
   const plainText = text.replace(/!?\[([^\][\n]{0,300})(?:\](?:\([^)\s]{0,2000})?)?$/, '$1');
   if (isOddCount(plainText, '`')) return plainText.endsWith('`') ? plainText.replace(/`+$/, '') : `${plainText}\``;
@@ -206,8 +206,8 @@ const isOddCount = (text: string, mark: string): boolean => text.split(mark).len
 
 /** Complete the delimiter row of a table that is still streaming. */
 export function provisionalTable(text: string): string | undefined {
-  const [header = '', rule = '', more] = text.split('\n');
-  if (more !== undefined || !/^ {0,3}\|.*\|\s*$/.test(header) || !/^[\s|:-]*$/.test(rule)) return undefined;
+  const [header = '', delimiters = '', thirdLine] = text.split('\n');
+  if (thirdLine !== undefined || !/^ {0,3}\|.*\|\s*$/.test(header) || !/^[\s|:-]*$/.test(delimiters)) return undefined;
   const columns = header
     .trim()
     .slice(1, -1)

@@ -1,4 +1,4 @@
-/** A proposed code edit: diff, findings and actions. Loaded with the first one. */
+/** A proposed code edit: diff, findings and actions. A separate chunk, loaded for the first edit. */
 import { FILE_HEADERS_ONLY, createTwoFilesPatch, structuredPatch } from 'diff';
 import { FileDiff, Check } from 'lucide-react';
 import { useMemo, useState, type ReactNode, useContext, useSyncExternalStore } from 'react';
@@ -54,8 +54,8 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
       </figcaption>
       {lines === undefined && <CodeBlock text={edit.new ?? ''} language={edit.language} />}
       {lines?.length === 0 && <p className="px-3 py-2 text-muted">Nothing changes.</p>}
-      {lines && lines.length > 0 && <Lines lines={lines} />}
-      <Notes notes={[...edit.errors, ...failed.map((one) => one.reason || one.state)]} />
+      {lines && lines.length > 0 && <DiffLines lines={lines} />}
+      <Notes notes={[...edit.errors, ...failed.map(({ reason, state }) => reason || state)]} />
       <FindingsView findings={edit.findings} />
       <ApplyView edit={edit} />
     </figure>
@@ -84,10 +84,10 @@ function Notes({ notes }: { notes: readonly string[] }): ReactNode {
 }
 
 const LINE_CLASSES = { same: '', old: 'bg-bad-soft', new: 'bg-good-soft', gap: 'text-faint' };
-const MARKS = { same: ' ', old: '−', new: '+', gap: '⋯' };
-const NUMBER = 'w-px px-2 text-right whitespace-nowrap text-faint select-none';
+const LINE_MARKS = { same: ' ', old: '−', new: '+', gap: '⋯' };
+const NUMBER_CLASS = 'w-px px-2 text-right whitespace-nowrap text-faint select-none';
 
-function Lines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
+function DiffLines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
   const [maxLines, setMaxLines] = useState(MAX_LINES);
   return (
     <div dir="ltr" className="max-h-[32rem] overflow-auto">
@@ -96,8 +96,8 @@ function Lines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
           {lines.slice(0, maxLines).map((line, index) => (
             // oxlint-disable-next-line react/no-array-index-key -- the lines of one diff do not move
             <tr key={index} className={LINE_CLASSES[line.kind]}>
-              <td className={NUMBER}>{line.before}</td>
-              <td className={NUMBER}>{line.after}</td>
+              <td className={NUMBER_CLASS}>{line.before}</td>
+              <td className={NUMBER_CLASS}>{line.after}</td>
               <td
                 className={cn(
                   'w-px pr-2 select-none',
@@ -105,7 +105,7 @@ function Lines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
                   line.kind === 'old' && 'text-bad',
                 )}
               >
-                {MARKS[line.kind]}
+                {LINE_MARKS[line.kind]}
               </td>
               <td className="pr-3 whitespace-pre">{safeExact(line.text.slice(0, 2000))}</td>
             </tr>
@@ -130,7 +130,7 @@ export function FindingsView({ findings }: { findings: readonly Finding[] | null
   return (
     <ul aria-label="Findings" className="flex max-h-72 flex-col gap-1.5 overflow-y-auto border-t px-3 py-2 text-[13px]">
       {findings.map((finding, index) => (
-        // oxlint-disable-next-line react/no-array-index-key -- the same may be found twice
+        // oxlint-disable-next-line react/no-array-index-key -- the same finding may occur twice
         <li key={index} className="flex flex-wrap items-baseline gap-x-2 gap-y-0.5">
           <Badge tone={SEVERITY_TONES[finding.level]}>{finding.level}</Badge>
           {finding.line !== null && <span className="shrink-0 text-muted tabular-nums">Line {finding.line}</span>}
@@ -155,34 +155,34 @@ export function ApplyView({ edit }: { edit: CodeEdit }): ReactNode {
 }
 
 function ApplyState({ edit, inputs }: { edit: CodeEdit; inputs: InputsAccess }): ReactNode {
-  const set = useSyncExternalStore(inputs.subscribe, inputs.read);
-  const [last, setLast] = useState<Path | null>(null);
+  const currentInputs = useSyncExternalStore(inputs.subscribe, inputs.read);
+  const [lastPath, setLastPath] = useState<Path | null>(null);
   /** The text that was replaced; may differ from the old code. */
-  const [before, setBefore] = useState<string | null>(null);
-  const now = findEditTarget(edit, { ...inputs.defaults(), ...set }, last);
-  if (now && now.path.join('\n') !== last?.join('\n')) setLast(now.path);
-  if (!now) return null;
+  const [replacedText, setReplacedText] = useState<string | null>(null);
+  const target = findEditTarget(edit, { ...inputs.defaults(), ...currentInputs }, lastPath);
+  if (target && target.path.join('\n') !== lastPath?.join('\n')) setLastPath(target.path);
+  if (!target) return null;
 
-  const write = (text: string) =>
-    inputs.change((values) => withText({ ...defaultInputs(inputs, now.path), ...values }, now.path, text));
+  const writeText = (text: string) =>
+    inputs.change((values) => withText({ ...defaultInputs(inputs, target.path), ...values }, target.path, text));
   const apply = async () => {
-    if (now.state === 'changed' && !(await askConfirmation(CHANGED_TEXT))) return;
-    setBefore(textAt({ ...inputs.defaults(), ...inputs.read() }, now.path));
-    write(edit.new ?? '');
+    if (target.state === 'changed' && !(await askConfirmation(CHANGED_TEXT))) return;
+    setReplacedText(textAt({ ...inputs.defaults(), ...inputs.read() }, target.path));
+    writeText(edit.new ?? '');
   };
   const undo = () => {
-    write(before ?? edit.old);
-    setBefore(null);
+    writeText(replacedText ?? edit.old);
+    setReplacedText(null);
   };
-  const isApplied = now.state === 'applied';
+  const isApplied = target.state === 'applied';
   return (
     <div className="flex flex-wrap items-center gap-x-3 gap-y-1 border-t px-3 py-2 text-[13px]">
       {/* One button, so that the focus stays where it was. */}
       <Button size="small" variant={isApplied ? 'plain' : 'main'} onClick={() => (isApplied ? undo() : void apply())}>
         {isApplied ? 'Undo' : 'Apply'}
       </Button>
-      <span role="status" className={cn('min-w-0 grow basis-48 wrap-anywhere', STATE_TONES[now.state])}>
-        <ApplyStatus target={now} />
+      <span role="status" className={cn('min-w-0 grow basis-48 wrap-anywhere', STATE_TONES[target.state])}>
+        <ApplyStatus target={target} />
       </span>
     </div>
   );
@@ -217,7 +217,7 @@ function ApplyStatus({ target: { state, path } }: { target: EditTarget }): React
   }
 }
 
-/** Setting a nested input starts from the whole default of its top-level name. */
+/** Default of the top-level input of a path: setting a nested value starts from all of it. */
 function defaultInputs(inputs: InputsAccess, [name = '']: Path): Record<string, unknown> {
   const defaults = inputs.defaults();
   return Object.hasOwn(defaults, name) ? { [name]: defaults[name] } : {};
@@ -231,12 +231,12 @@ export interface DiffLine {
   text: string;
 }
 
-const MAX_DIFF = 400_000;
+const MAX_DIFF_LENGTH = 400_000;
 
 /** Diff with three lines of context; undefined if the texts are too long. */
-export function diffLines(old: string, now: string): DiffLine[] | undefined {
-  if (old.length + now.length > MAX_DIFF) return undefined;
-  const patch = structuredPatch('', '', old, now, '', '', { context: 3, timeout: 500 });
+export function diffLines(oldText: string, newText: string): DiffLine[] | undefined {
+  if (oldText.length + newText.length > MAX_DIFF_LENGTH) return undefined;
+  const patch = structuredPatch('', '', oldText, newText, '', '', { context: 3, timeout: 500 });
   if (!patch) return undefined;
   const lines: DiffLine[] = [];
   for (const hunk of patch.hunks) {
@@ -254,9 +254,9 @@ export function diffLines(old: string, now: string): DiffLine[] | undefined {
 }
 
 /** A unified diff, as for `git apply`. */
-export function unifiedPatch(name: string, old: string, now: string): string {
+export function unifiedPatch(name: string, oldText: string, newText: string): string {
   const file = name.replaceAll(/[\p{Cc}\p{Cf}\p{Z}]+/gu, '-').slice(0, 200) || 'code';
-  return createTwoFilesPatch(`a/${file}`, `b/${file}`, old, now, undefined, undefined, {
+  return createTwoFilesPatch(`a/${file}`, `b/${file}`, oldText, newText, undefined, undefined, {
     context: 3,
     headerOptions: FILE_HEADERS_ONLY,
   });

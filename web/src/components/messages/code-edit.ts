@@ -39,15 +39,15 @@ export function parseCodeEdit(value: unknown): CodeEdit | undefined {
     return undefined;
   const syntax = asRecord(data.syntax);
   return {
-    language: readText(data.language),
-    target: readText(data.target),
+    language: asText(data.language),
+    target: asText(data.target),
     old: data.old,
     new: data.new ?? null,
     input: parsePointer(data.input),
-    errors: syntax?.ok === false ? asList(syntax.errors).map(asString) : [],
+    errors: syntax?.ok === false ? asList(syntax.errors).map(formatSyntaxError) : [],
     edits: asList(data.edits).flatMap((item) => {
       const edit = asRecord(item);
-      return edit ? [{ state: readText(edit.state), reason: readText(edit.reason) }] : [];
+      return edit ? [{ state: asText(edit.state), reason: asText(edit.reason) }] : [];
     }),
     findings: parseFindings(data.findings),
   };
@@ -66,32 +66,32 @@ function parseFindings(value: unknown): readonly Finding[] | null {
   if (!Array.isArray(value)) return null;
   const findings = asList(value).flatMap((item): Finding[] => {
     const finding = asRecord(item);
-    const message = readText(finding?.message);
+    const message = asText(finding?.message);
     if (!finding || message === '') return [];
     const { level, line } = finding;
     return [
       {
-        rule: readText(finding.rule),
+        rule: asText(finding.rule),
         level: level === 'error' || level === 'warning' ? level : 'note',
         line: typeof line === 'number' && Number.isSafeInteger(line) && line > 0 ? line : null,
         message,
       },
     ];
   });
-  // An unreadable list is not an empty one.
+  // If no item could be parsed, the findings are unknown, not empty.
   return findings.length === 0 && value.length > 0 ? null : findings;
 }
 
 const asRecord = (value: unknown): Record<string, unknown> | undefined =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
-const readText = (value: unknown): string => (typeof value === 'string' ? value : '');
+const asText = (value: unknown): string => (typeof value === 'string' ? value : '');
 const asList = (value: unknown): unknown[] => (Array.isArray(value) ? value.slice(0, 100) : []);
 
-function asString(value: unknown): string {
+function formatSyntaxError(value: unknown): string {
   const error = asRecord(value);
-  if (!error) return readText(value) || JSON.stringify(value);
+  if (!error) return asText(value) || JSON.stringify(value);
   const line = typeof error.line === 'number' ? `line ${error.line}: ` : '';
-  return `${line}${readText(error.message) || readText(error.text) || JSON.stringify(value)}`;
+  return `${line}${asText(error.message) || asText(error.text) || JSON.stringify(value)}`;
 }
 
 export type Path = readonly string[];
@@ -103,36 +103,36 @@ export interface EditTarget {
 }
 
 const MAX_DEPTH = 16;
-const MAX_INPUTS_SEARCHED = 10_000;
+const MAX_VALUES_VISITED = 10_000;
 
 /**
- * Find where an edit applies: the path that the workflow names, or else the only place of the old code. `last` is the
- * previous target of an edit without a path. Null if there is none.
+ * Find where an edit applies: the path that the workflow names, or else the only input that holds the old code (or the
+ * new code, if already applied). `last` is the previous target, used if neither is found. Null if there is no target.
  */
 export function findEditTarget(edit: CodeEdit, inputs: InputValues, last: Path | null = null): EditTarget | null {
   if (edit.new === null || edit.new === edit.old) return null;
   if (edit.input && canHoldText(inputs, edit.input))
     return { state: editState(edit, inputs, edit.input), path: edit.input };
-  const old = findOnlyOccurrence(inputs, edit.old);
-  if (old) return { state: 'ready', path: old };
-  const now = findOnlyOccurrence(inputs, edit.new);
-  if (now) return { state: 'applied', path: now };
+  const oldPath = findOnlyOccurrence(inputs, edit.old);
+  if (oldPath) return { state: 'ready', path: oldPath };
+  const newPath = findOnlyOccurrence(inputs, edit.new);
+  if (newPath) return { state: 'applied', path: newPath };
   return last && canHoldText(inputs, last) ? { state: 'changed', path: last } : null;
 }
 
 function editState(edit: CodeEdit, inputs: InputValues, path: Path): EditTarget['state'] {
   const current = textAt(inputs, path);
   if (current === edit.new) return 'applied';
-  // Nothing is there, so nothing is overwritten.
+  // A missing or blank input counts as ready: the edit overwrites nothing.
   return current === edit.old || current === null || current.trim() === '' ? 'ready' : 'changed';
 }
 
 export function textAt(inputs: InputValues, path: Path): string | null {
-  const current = path.reduce<unknown>((at, name) => valueAt(at, name), inputs);
+  const current = path.reduce<unknown>((value, name) => valueAt(value, name), inputs);
   return typeof current === 'string' ? current : null;
 }
 
-/** Set a text, creating missing objects on the path. */
+/** Return a copy of the inputs with the text set at `path`, creating missing objects. */
 export function withText(inputs: InputValues, path: Path, text: string): InputValues {
   return putText(inputs, path, text) as InputValues;
 }
@@ -145,26 +145,26 @@ function putText(value: unknown, path: Path, text: string): unknown {
   return { ...(isObject(value) ? value : {}), [name]: putText(valueAt(value, name), rest, text) };
 }
 
-/** Whether a text can be set there: any name of an object, an existing index of a list, but not in the conversation. */
+/** Whether a text can be set at `path`: a key of an object or an existing index of a list, but not in `messages`. */
 function canHoldText(inputs: InputValues, path: Path): boolean {
   if (path.length === 0 || path.length > MAX_DEPTH || path[0] === 'messages') return false;
-  let at: unknown = inputs;
+  let value: unknown = inputs;
   for (const name of path) {
-    if (Array.isArray(at) ? valueAt(at, name) === undefined : !isObject(at) && at !== undefined && at !== null)
+    if (Array.isArray(value) ? valueAt(value, name) === undefined : !isObject(value) && value !== undefined && value !== null)
       return false;
-    at = valueAt(at, name);
+    value = valueAt(value, name);
   }
-  return at === undefined || at === null || typeof at === 'string';
+  return value === undefined || value === null || typeof value === 'string';
 }
 
-/** Path of the only occurrence; null if there is none or several. */
+/** Path of the only input that equals the text; null if there is none or several. */
 function findOnlyOccurrence(inputs: InputValues, text: string): Path | null {
   if (text === '') return null;
   const paths: Path[] = [];
   let visited = 0;
   const walk = (value: unknown, path: Path): void => {
     visited += 1;
-    if (visited > MAX_INPUTS_SEARCHED || paths.length > 1 || path.length > MAX_DEPTH) return;
+    if (visited > MAX_VALUES_VISITED || paths.length > 1 || path.length > MAX_DEPTH) return;
     if (value === text) paths.push(path);
     if (typeof value !== 'object' || value === null) return;
     for (const [name, item] of Object.entries(value))
@@ -182,7 +182,7 @@ function valueAt(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-/** Inputs next to the message, to which a code edit can be applied. */
+/** Inputs of the workflow, to which a code edit can be applied. */
 export type InputValues = Readonly<Record<string, unknown>>;
 
 export interface InputsAccess {

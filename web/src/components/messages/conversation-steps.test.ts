@@ -29,12 +29,12 @@ describe('the steps of a conversation', () => {
         makeMessage('assistant', text('3.')),
       ]),
     );
-    expect(items.map((item) => [item.kind, item.upto, item.steps, item.kind === 'said' && item.message.role])).toEqual([
-      ['said', 1, 1, 'user'],
-      ['said', 4, 4, 'assistant'],
+    expect(items.map((item) => [item.kind, item.messageCount, item.stepCount, item.kind === 'message' && item.message.role])).toEqual([
+      ['message', 1, 1, 'user'],
+      ['message', 4, 4, 'assistant'],
     ]);
     const [, answer] = items;
-    expect(answer?.kind === 'said' && answer.message.parts).toEqual([
+    expect(answer?.kind === 'message' && answer.message.parts).toEqual([
       {
         type: 'dynamic-tool',
         toolName: 'add',
@@ -49,7 +49,7 @@ describe('the steps of a conversation', () => {
 
   test('show a result whose call is not there by itself', () => {
     const [item] = stepItems([step(makeMessage('tool', result))]);
-    expect(item?.kind === 'said' && item.message.parts).toEqual([{ type: 'data-result of c1', id: '0.d0', data: 3 }]);
+    expect(item?.kind === 'message' && item.message.parts).toEqual([{ type: 'data-result of c1', id: '0.d0', data: 3 }]);
   });
 
   test('have tools of which no message tells in their place, with what came of them', () => {
@@ -64,8 +64,8 @@ describe('the steps of a conversation', () => {
     expect(
       items.map((item) =>
         item.kind === 'tool'
-          ? [item.upto, item.tool.state, 'errorText' in item.tool ? item.tool.errorText : null]
-          : item.upto,
+          ? [item.messageCount, item.tool.state, 'errorText' in item.tool ? item.tool.errorText : null]
+          : item.messageCount,
       ),
     ).toEqual([
       1,

@@ -49,10 +49,10 @@ const ItemView = memo(function ItemView({
   resume,
 }: Omit<Props, 'items' | 'before'> & { item: StepItem }): ReactNode {
   const actions = useMemo((): MessageActions => (resume ? { resume: () => resume(item) } : NO_ACTIONS), [resume, item]);
-  if (item.kind === 'said') return <MessageView message={item.message} streaming={false} actions={actions} />;
+  if (item.kind === 'message') return <MessageView message={item.message} streaming={false} actions={actions} />;
   return (
     <div className="space-y-1">
-      <ToolView part={item.tool} live={false} />
+      <ToolView part={item.tool} streaming={false} />
       {onSpan && (
         <Button size="small" variant="quiet" onClick={() => onSpan(item)}>
           Show its span
@@ -70,35 +70,35 @@ interface StepPosition {
   key: string;
   trace: string;
   span: string;
-  /** Number of steps up to its end, and of messages among them. */
-  steps: number;
-  upto: number;
+  /** Number of steps up to the end of this item, and of messages among them. */
+  stepCount: number;
+  messageCount: number;
 }
 
 export type StepItem =
-  | (StepPosition & { kind: 'said'; message: ChatMessage })
+  | (StepPosition & { kind: 'message'; message: ChatMessage })
   | (StepPosition & { kind: 'tool'; tool: ToolPart });
 
 /** Group steps into items: a message with the results of its tools, and consecutive messages of one answer. */
 export function stepItems(steps: readonly Step[]): StepItem[] {
   const items: StepItem[] = [];
   let group: { node: Node; position: StepPosition }[] = [];
-  let upto = 0;
-  const close = () => {
+  let messageCount = 0;
+  const closeGroup = () => {
     items.push(...messageItems(group));
     group = [];
   };
   for (const [index, step] of steps.entries()) {
-    if (step.type === 'message') upto += 1;
-    const position = { key: String(index), trace: step.trace_id, span: step.span_id, steps: index + 1, upto };
-    if (group[0] && group[0].position.trace !== step.trace_id) close();
+    if (step.type === 'message') messageCount += 1;
+    const position = { key: String(index), trace: step.trace_id, span: step.span_id, stepCount: index + 1, messageCount };
+    if (group[0] && group[0].position.trace !== step.trace_id) closeGroup();
     if (step.type === 'message') group.push({ node: nodeOf(step.message, position), position });
     else {
-      close();
+      closeGroup();
       items.push({ ...position, kind: 'tool', tool: toolPart(step) });
     }
   }
-  close();
+  closeGroup();
   return items;
 }
 
@@ -108,9 +108,9 @@ export const conversationSteps = (trace: string, span: string, messages: readonl
 
 function messageItems(group: readonly { node: Node; position: StepPosition }[]): StepItem[] {
   const positions = new Map(group.map(({ node, position }) => [node.id, position]));
-  return messagesOf(answeredCalls(group.map(({ node }) => node))).flatMap((message): StepItem[] => {
+  return messagesOf(convertOrphanResults(group.map(({ node }) => node))).flatMap((message): StepItem[] => {
     const position = positions.get(message.metadata?.nodes?.at(-1) ?? '');
-    return position && message.parts.length ? [{ ...position, key: message.id, kind: 'said', message }] : [];
+    return position && message.parts.length ? [{ ...position, key: message.id, kind: 'message', message }] : [];
   });
 }
 
@@ -133,8 +133,8 @@ const nodeOf = (message: Message, { key, trace }: StepPosition): Node => ({
   created_at: '',
 });
 
-/** Results are shown with their call. A result without its call becomes a data part, so that nothing is lost. */
-function answeredCalls(nodes: readonly Node[]): Node[] {
+/** Turn tool results without their call into data parts, as a result is only shown with its call. */
+function convertOrphanResults(nodes: readonly Node[]): Node[] {
   let calls = new Set<string>();
   return nodes.map((node) => {
     if (node.role !== 'assistant' && node.role !== 'tool') calls = new Set();
@@ -149,14 +149,14 @@ function answeredCalls(nodes: readonly Node[]): Node[] {
   });
 }
 
-const resultAsData = ({ output, call_id: call }: Extract<Part, { type: 'tool-result' }>): Part => ({
+const resultAsData = ({ output, call_id: callId }: Extract<Part, { type: 'tool-result' }>): Part => ({
   type: 'data',
-  name: `result of ${call}`,
+  name: `result of ${callId}`,
   value: output,
 });
 
-function toolPart({ name, call_id: call, span_id: span, inputs, outputs, status }: ToolStep): ToolPart {
-  const toolFields = { type: 'dynamic-tool' as const, toolName: name, toolCallId: call ?? span, input: inputs ?? {} };
+function toolPart({ name, call_id: callId, span_id: span, inputs, outputs, status }: ToolStep): ToolPart {
+  const toolFields = { type: 'dynamic-tool' as const, toolName: name, toolCallId: callId ?? span, input: inputs ?? {} };
   if (status === 'error') return { ...toolFields, state: 'output-error', errorText: toolError(outputs) };
   if (status === 'cancelled' || status === 'incomplete') return { ...toolFields, state: 'input-streaming' };
   return { ...toolFields, state: 'output-available', output: outputs };

@@ -1,6 +1,5 @@
 /**
- * Files of a message. Displays images of this server and inline images; other files are only named, nothing else is
- * loaded.
+ * Files of a message. Displays stored images and inline images; other files are shown by name, without loading them.
  */
 import { Download, File as FileIcon, ImageIcon } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -35,10 +34,10 @@ function FileView({ file }: { file: DisplayFile }): ReactNode {
     return DISPLAYED_IMAGE_TYPES.test(file.mediaType) ? (
       <Thumbnail url={serverPath(file.url)} name={name} />
     ) : (
-      <Chip file={file} name={name} href={serverPath(file.url)} />
+      <FileChip file={file} name={name} href={serverPath(file.url)} />
     );
   if (isInlineImage(file.url)) return <Thumbnail url={file.url} name={name} />;
-  if (inlineData(file.url)) return <Chip file={file} name={name} href={file.url} />;
+  if (isInlineData(file.url)) return <FileChip file={file} name={name} href={file.url} />;
   const to = safeLink(file.url);
   const Icon = file.mediaType.startsWith('image/') ? ImageIcon : FileIcon;
   const label = (
@@ -50,7 +49,7 @@ function FileView({ file }: { file: DisplayFile }): ReactNode {
   return (
     <span className="max-w-full wrap-anywhere">
       {to ? (
-        <ExternalLink to={to} words={name}>
+        <ExternalLink to={to} linkText={name}>
           {label}
         </ExternalLink>
       ) : (
@@ -60,11 +59,11 @@ function FileView({ file }: { file: DisplayFile }): ReactNode {
   );
 }
 
-const inlineData = (url: string): boolean => /^data:[\w.+-]+\/[\w.+-]+;base64,[\w+/=]*$/.test(url);
+const isInlineData = (url: string): boolean => /^data:[\w.+-]+\/[\w.+-]+;base64,[\w+/=]*$/.test(url);
 
-function Chip({ file, name, href }: { file: DisplayFile; name: string; href: string }): ReactNode {
+function FileChip({ file, name, href }: { file: DisplayFile; name: string; href: string }): ReactNode {
   const isInline = href.startsWith('data:');
-  const about = [
+  const details = [
     safeExact(file.mediaType).slice(0, 60),
     isInline && formatSize(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4)),
   ];
@@ -74,7 +73,7 @@ function Chip({ file, name, href }: { file: DisplayFile; name: string; href: str
       <span dir="auto" className="min-w-0 truncate">
         {name || 'File'}
       </span>
-      <span className="min-w-0 truncate text-xs text-faint">{about.filter(Boolean).join(' · ')}</span>
+      <span className="min-w-0 truncate text-xs text-faint">{details.filter(Boolean).join(' · ')}</span>
       <Download aria-label="Download" className="size-4 shrink-0 text-muted" />
     </>
   );

@@ -51,31 +51,31 @@ const HOVER_CLASS =
 export const MessageView = memo(function MessageView({ message, streaming, actions }: MessageViewProps): ReactNode {
   const [editing, setEditing] = useState(false);
   const metadata = message.metadata ?? NO_METADATA;
-  const speaker = metadata.role ?? message.role;
+  const role = metadata.role ?? message.role;
   const save = actions.edit;
   const bar = (
     // The last action comes first at the right edge, next to the message.
-    <div className={cn('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
+    <div className={cn('flex min-h-7 flex-wrap items-center gap-x-2', role === 'user' && 'flex-row-reverse')}>
       <VersionsView metadata={metadata} show={actions.show} />
       <UsageText metadata={metadata} />
       {!streaming && (
-        <div className={cn(HOVER_CLASS, speaker !== 'user' && 'first:-ml-1.5')}>
+        <div className={cn(HOVER_CLASS, role !== 'user' && 'first:-ml-1.5')}>
           <ActionBar message={message} actions={actions} edit={save && (() => setEditing(true))} />
         </div>
       )}
     </div>
   );
   return (
-    <article aria-label={NAMES[speaker]} className="group/message min-w-0">
+    <article aria-label={ROLE_LABELS[role]} className="group/message min-w-0">
       {editing && save ? (
         <EditView
           text={spokenText(message.parts)}
           save={save}
           close={() => setEditing(false)}
-          label={speaker === 'user' ? 'Save and answer' : 'Save'}
+          label={role === 'user' ? 'Save and answer' : 'Save'}
         />
       ) : (
-        <Body message={message} speaker={speaker} streaming={streaming} actions={actions} />
+        <Body message={message} role={role} streaming={streaming} actions={actions} />
       )}
       <MessageFooter metadata={metadata} streaming={streaming} rerun={actions.rerun} />
       {!editing && bar}
@@ -83,7 +83,7 @@ export const MessageView = memo(function MessageView({ message, streaming, actio
   );
 });
 
-const NAMES: Record<string, string> = {
+const ROLE_LABELS: Record<string, string> = {
   user: 'You',
   assistant: 'Answer',
   system: 'System',
@@ -91,20 +91,20 @@ const NAMES: Record<string, string> = {
   tool: 'Tool',
 };
 
-function Body({ message, speaker, streaming, actions }: MessageViewProps & { speaker: string }): ReactNode {
+function Body({ message, role, streaming, actions }: MessageViewProps & { role: string }): ReactNode {
   const groups = groupParts(message.parts);
-  if (speaker === 'user') {
+  if (role === 'user') {
     return (
       <div className="ml-auto w-fit max-w-[85%] space-y-2 rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2">
-        <Plain groups={groups} approve={actions.approve} />
+        <PlainParts groups={groups} approve={actions.approve} />
       </div>
     );
   }
-  if (speaker === 'system' || speaker === 'developer') {
+  if (role === 'system' || role === 'developer') {
     return (
       <div className="space-y-1 rounded-lg border border-dashed px-3 py-2 text-muted">
-        <div className="text-xs font-medium text-faint">{NAMES[speaker]}</div>
-        <Plain groups={groups} approve={actions.approve} />
+        <div className="text-xs font-medium text-faint">{ROLE_LABELS[role]}</div>
+        <PlainParts groups={groups} approve={actions.approve} />
       </div>
     );
   }
@@ -112,7 +112,7 @@ function Body({ message, speaker, streaming, actions }: MessageViewProps & { spe
 }
 
 /** User text, shown as written. */
-function Plain({ groups, approve }: { groups: readonly Group[]; approve: MessageActions['approve'] }): ReactNode {
+function PlainParts({ groups, approve }: { groups: readonly Group[]; approve: MessageActions['approve'] }): ReactNode {
   return groups.map((group, index) => {
     if (group.kind === 'files') return <FilesView key={index} files={group.parts} />;
     if (group.kind !== 'text')
@@ -135,24 +135,24 @@ function MessageParts({
   streaming: boolean;
   approve: MessageActions['approve'];
 }): ReactNode {
-  const [live] = useState(streaming);
-  const part = (group: Group, index: number) => (
+  const [wasStreaming] = useState(streaming);
+  const renderPart = (group: Group, index: number) => (
     <PartView key={index} group={group} streaming={streaming} last={index === groups.length - 1} approve={approve} />
   );
   return (
     <div
-      {...(live || streaming ? { 'aria-live': 'polite', 'aria-busy': streaming } : {})}
+      {...(wasStreaming || streaming ? { 'aria-live': 'polite', 'aria-busy': streaming } : {})}
       className="min-w-0 space-y-3"
     >
-      {groups.map((group, index) => isNotice(group) && part(group, index))}
-      {groups.map((group, index) => !isNotice(group) && part(group, index))}
-      {streaming && <Waiting groups={groups} />}
+      {groups.map((group, index) => isNotice(group) && renderPart(group, index))}
+      {groups.map((group, index) => !isNotice(group) && renderPart(group, index))}
+      {streaming && <TypingIndicator groups={groups} />}
     </div>
   );
 }
 
 /** Typing indicator while nothing else moves. */
-function Waiting({ groups }: { groups: readonly Group[] }): ReactNode {
+function TypingIndicator({ groups }: { groups: readonly Group[] }): ReactNode {
   const last = groups.at(-1);
   if (last?.kind === 'text' && last.part.text !== '') return null;
   if (last?.kind === 'reasoning' && last.part.state !== 'done') return null;
@@ -214,11 +214,11 @@ function MessageFooter({
 }
 
 function UsageText({ metadata }: { metadata: MessageMetadata }): ReactNode {
-  const words = formatUsage(metadata);
+  const text = formatUsage(metadata);
   return (
-    words && (
+    text && (
       <Hint text={formatUsageDetails(metadata)}>
-        <span className="text-xs text-faint tabular-nums">{words}</span>
+        <span className="text-xs text-faint tabular-nums">{text}</span>
       </Hint>
     )
   );
@@ -233,7 +233,7 @@ interface ActionBarProps {
 /** Frequent actions as buttons, the rest in a menu. */
 export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode {
   const { rate, rerun, fork, addToTestSet, remove, resume } = actions;
-  const [raw, setRaw] = useState(false);
+  const [showRaw, setShowRaw] = useState(false);
   const isUser = message.role !== 'assistant';
   const rerunLabel = isUser ? 'Answer again' : 'Regenerate';
   return (
@@ -255,7 +255,7 @@ export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode
         </IconButton>
       )}
       <CopyButton label="Copy text" text={() => spokenText(message.parts)} />
-      <IconButton size="small" label="Raw JSON" onClick={() => setRaw(true)}>
+      <IconButton size="small" label="Raw JSON" onClick={() => setShowRaw(true)}>
         <Braces />
       </IconButton>
       {(fork || remove || (!isUser && edit)) && (
@@ -290,8 +290,8 @@ export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode
           )}
         </Menu>
       )}
-      <Dialog open={raw} onClose={() => setRaw(false)} title="Raw JSON" wide>
-        {raw && <JsonView value={message} open={3} />}
+      <Dialog open={showRaw} onClose={() => setShowRaw(false)} title="Raw JSON" wide>
+        {showRaw && <JsonView value={message} openLevels={3} />}
       </Dialog>
     </div>
   );
@@ -310,7 +310,7 @@ export function EditView({ text: initialText, save, close, label }: EditViewProp
   const { send } = usePreferences();
   const [text, setText] = useState(initialText);
   const [saving, setSaving] = useState(false);
-  const done = (): void => {
+  const submit = (): void => {
     if (text.trim() === initialText.trim()) {
       close();
       return;
@@ -321,32 +321,32 @@ export function EditView({ text: initialText, save, close, label }: EditViewProp
       showError(error);
     });
   };
-  const press = (event: KeyboardEvent): void => {
+  const handleKey = (event: KeyboardEvent): void => {
     if (event.key === 'Escape' && !event.nativeEvent.isComposing) {
       event.stopPropagation();
       close();
     } else if (isSendKey(event.nativeEvent, send)) {
       event.preventDefault();
-      if (text.trim() && !saving) done();
+      if (text.trim() && !saving) submit();
     }
   };
   return (
     <div className="w-full space-y-2">
       <TextArea
-        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the person has just asked to write here
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the user has just chosen to edit
         autoFocus
         aria-label="Edit the message"
         dir="auto"
         value={text}
         onChange={(event) => setText(event.target.value)}
-        onKeyDown={press}
+        onKeyDown={handleKey}
         onFocus={(event) => event.target.setSelectionRange(text.length, text.length)}
       />
       <div className="flex justify-end gap-2">
         <Button size="small" variant="quiet" onClick={close}>
           Cancel
         </Button>
-        <Button size="small" variant="main" disabled={saving || !text.trim()} onClick={done}>
+        <Button size="small" variant="main" disabled={saving || !text.trim()} onClick={submit}>
           {label}
         </Button>
       </div>
@@ -363,26 +363,26 @@ export function VersionsView({
   show: MessageActions['show'];
 }): ReactNode {
   const siblings = metadata.siblings ?? [];
-  const at = siblings.indexOf(metadata.nodes?.[0] ?? '');
-  if (siblings.length < 2 || at < 0) return null;
-  const go = (to: string | undefined, label: string, icon: ReactNode): ReactNode => (
+  const index = siblings.indexOf(metadata.nodes?.[0] ?? '');
+  if (siblings.length < 2 || index < 0) return null;
+  const versionButton = (node: string | undefined, label: string, icon: ReactNode): ReactNode => (
     <IconButton
       size="small"
       className="w-5"
       label={label}
-      disabled={!to || !show}
-      onClick={() => to && void show?.(to).catch(showError)}
+      disabled={!node || !show}
+      onClick={() => node && void show?.(node).catch(showError)}
     >
       {icon}
     </IconButton>
   );
   return (
     <div role="group" aria-label="Versions" className="flex items-center text-xs text-muted tabular-nums">
-      {go(siblings[at - 1], 'Version before', <ChevronLeft />)}
+      {versionButton(siblings[index - 1], 'Version before', <ChevronLeft />)}
       <span>
-        {at + 1}/{siblings.length}
+        {index + 1}/{siblings.length}
       </span>
-      {go(siblings[at + 1], 'Next version', <ChevronRight />)}
+      {versionButton(siblings[index + 1], 'Next version', <ChevronRight />)}
     </div>
   );
 }
@@ -419,7 +419,7 @@ export function RatingView({
   );
 }
 
-interface RatingViewProps {
+interface ThumbProps {
   rating: 'up' | 'down';
   label: string;
   isMine: boolean;
@@ -428,9 +428,9 @@ interface RatingViewProps {
   icon: ReactNode;
 }
 
-function Thumb({ rating, label, isMine, count, rate, icon }: RatingViewProps): ReactNode {
+function Thumb({ rating, label, isMine, count, rate, icon }: ThumbProps): ReactNode {
   const [isCommenting, setCommenting] = useState(false);
-  const press = (): void => {
+  const handleClick = (): void => {
     if (isMine) {
       setCommenting(true);
       return;
@@ -445,7 +445,7 @@ function Thumb({ rating, label, isMine, count, rate, icon }: RatingViewProps): R
           label={label}
           aria-pressed={isMine}
           className={cn(isMine && (rating === 'up' ? '!text-good' : '!text-bad'))}
-          onClick={press}
+          onClick={handleClick}
         >
           {icon}
         </IconButton>
@@ -458,14 +458,14 @@ function Thumb({ rating, label, isMine, count, rate, icon }: RatingViewProps): R
           collisionPadding={8}
           className="z-50 w-80 max-w-[calc(100vw-1rem)] rounded-xl border bg-raised p-3 shadow-float"
         >
-          <Comment rating={rating} isMine={isMine} rate={rate} close={() => setCommenting(false)} />
+          <CommentForm rating={rating} isMine={isMine} rate={rate} close={() => setCommenting(false)} />
         </Popover.Content>
       </Popover.Portal>
     </Popover.Root>
   );
 }
 
-function Comment({
+function CommentForm({
   rating,
   isMine,
   rate,

@@ -22,7 +22,7 @@ export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
       applyApprovals(last, node);
       continuesRun = true;
     } else if (last && isAnswer(node) && last.role === 'assistant' && (continuesRun || isSameRun(last, node))) {
-      join(last, node);
+      appendNode(last, node);
       continuesRun = false;
     } else {
       messages.push(toMessage(node));
@@ -46,7 +46,7 @@ function toMessage(node: Node): ChatMessage {
   return message;
 }
 
-function join(message: ChatMessage, node: Node): void {
+function appendNode(message: ChatMessage, node: Node): void {
   for (const part of node.parts) addPart(message, part, node);
   const before = message.metadata ?? {};
   const now = metadataOf(node);
@@ -133,13 +133,13 @@ function addPart(message: ChatMessage, part: Part, node: Node): void {
   switch (part.type) {
     case 'text':
       message.parts.push({ type: 'text', text: part.text, state: 'done' });
-      for (const [index, note] of (part.annotations ?? []).entries()) {
-        if (note.kind === 'url' && note.url) {
+      for (const [index, annotation] of (part.annotations ?? []).entries()) {
+        if (annotation.kind === 'url' && annotation.url) {
           message.parts.push({
             type: 'source-url',
             sourceId: `${node.id}.s${index}`,
-            url: note.url,
-            ...(note.title ? { title: note.title } : {}),
+            url: annotation.url,
+            ...(annotation.title ? { title: annotation.title } : {}),
           });
         }
       }
@@ -177,7 +177,7 @@ function addPart(message: ChatMessage, part: Part, node: Node): void {
       });
       return;
     case 'tool-result':
-      resolve(message, part.call_id, (tool) =>
+      updateToolCall(message, part.call_id, (tool) =>
         part.is_error
           ? {
               ...tool,
@@ -202,7 +202,7 @@ function addData(message: ChatMessage, name: string, value: unknown, node: Node)
     message.parts.some((part) => part.type === 'dynamic-tool' && part.toolCallId === call)
   ) {
     const id = request.id;
-    resolve(message, call ?? '', (tool) => ({
+    updateToolCall(message, call ?? '', (tool) => ({
       ...tool,
       state: 'approval-requested',
       input: tool.input,
@@ -212,7 +212,7 @@ function addData(message: ChatMessage, name: string, value: unknown, node: Node)
 }
 
 /** Update the part of a tool call. */
-function resolve(message: ChatMessage, call: string, update: (tool: ToolPart & { input: unknown }) => unknown): void {
+function updateToolCall(message: ChatMessage, call: string, update: (tool: ToolPart & { input: unknown }) => unknown): void {
   message.parts = message.parts.map((part) =>
     part.type === 'dynamic-tool' && part.toolCallId === call
       ? // The AI SDK's parts are a union by state; an object spread is not narrowed to a member.
@@ -237,13 +237,13 @@ export function toNode(message: ChatMessage): { id?: string; role: string; parts
   const parts = message.parts.flatMap((part): object[] => {
     if (part.type === 'text') return [{ type: 'text', text: part.text }];
     if (part.type !== 'file') return [];
-    const stored = /\/api\/files\/(file_\w+)$/.exec(part.url)?.[1];
+    const fileId = /\/api\/files\/(file_\w+)$/.exec(part.url)?.[1];
     const fileFields = {
       type: 'file',
       media_type: part.mediaType,
       ...(part.filename ? { filename: part.filename } : {}),
     };
-    return [stored ? { ...fileFields, file_id: stored } : { ...fileFields, url: part.url }];
+    return [fileId ? { ...fileFields, file_id: fileId } : { ...fileFields, url: part.url }];
   });
   return { id: message.id, role: message.metadata?.role ?? message.role, parts };
 }
@@ -255,12 +255,12 @@ export const lastNode = (messages: readonly ChatMessage[]): string | null =>
     .findLast(({ metadata }) => metadata?.nodes?.length && metadata.status !== 'failed')
     ?.metadata?.nodes?.at(-1) ?? null;
 
-/** Output of a run as text, tool calls and messages. */
+/** A message of a run's output. */
 export type OutputMessage = Schemas['Message'];
 
 export const hasEnded = ({ status }: Pick<Run, 'status'>): boolean => status !== 'queued' && status !== 'running';
 
-/** Text as it is, the workflow's text of a conversation, anything else as JSON. */
+/** Output of a run as text: its value (as JSON unless it is text), or else the text of its assistant messages. */
 export function outputText(run: Run): string {
   const { messages = [], value } = run.reply ?? {};
   if (typeof value === 'string') return value;

@@ -32,7 +32,7 @@ export const PartView = memo(function PartView({ group, streaming, last, approve
     case 'reasoning':
       return <ReasoningView text={group.part.text} streaming={streaming && last && group.part.state !== 'done'} />;
     case 'tool':
-      return <ToolView part={group.part} live={streaming} {...(approve ? { approve } : {})} />;
+      return <ToolView part={group.part} streaming={streaming} {...(approve ? { approve } : {})} />;
     case 'data':
       return <DataView part={group.part} />;
     case 'sources':
@@ -56,12 +56,12 @@ const Refusal = ({ children }: { children: ReactNode }): ReactNode => (
 
 /** Reasoning of the model, collapsed. */
 export function ReasoningView({ text, streaming }: { text: string; streaming: boolean }): ReactNode {
-  const seconds = useSeconds(streaming);
+  const seconds = useStreamingSeconds(streaming);
   if (!text.trim() && !streaming) return null;
-  const done = seconds === undefined ? 'Thoughts' : `Thought for ${formatDuration(seconds)}`;
+  const doneLabel = seconds === undefined ? 'Thoughts' : `Thought for ${formatDuration(seconds)}`;
   return (
     <Disclosure
-      label={streaming ? <span className="animate-pulse">Thinking…</span> : done}
+      label={streaming ? <span className="animate-pulse">Thinking…</span> : doneLabel}
       className="ml-1.5 border-l-2 pl-3 text-[13px]"
     >
       <Markdown text={text} streaming={streaming} />
@@ -70,7 +70,7 @@ export function ReasoningView({ text, streaming }: { text: string; streaming: bo
 }
 
 /** Seconds of streaming, if this page saw all of it. */
-function useSeconds(streaming: boolean): number | undefined {
+function useStreamingSeconds(streaming: boolean): number | undefined {
   const startedAt = useRef<number>(undefined);
   const [seconds, setSeconds] = useState<number>();
   useEffect(() => {
@@ -80,7 +80,7 @@ function useSeconds(streaming: boolean): number | undefined {
   return seconds;
 }
 
-const CHIP =
+const CHIP_CLASS =
   'inline-flex max-w-full items-center gap-1.5 rounded-full border bg-surface px-2.5 py-0.5 text-xs text-muted';
 
 /** Numbered sources with their hosts. */
@@ -101,7 +101,7 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
   const numberView = <b className="text-ink">{number}</b>;
   if (source.type === 'source-document') {
     return (
-      <span className={CHIP} title={safeExact(source.filename ?? source.mediaType)}>
+      <span className={CHIP_CLASS} title={safeExact(source.filename ?? source.mediaType)}>
         {numberView}
         <FileText aria-hidden className="size-3.5 shrink-0" />
         <span dir="auto" className="truncate">
@@ -111,7 +111,7 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
     );
   }
   const to = safeLink(source.url);
-  const words = (
+  const content = (
     <>
       {numberView}
       {title && (
@@ -124,15 +124,15 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
       </span>
     </>
   );
-  if (!to) return <span className={CHIP}>{words}</span>;
+  if (!to) return <span className={CHIP_CLASS}>{content}</span>;
   return (
     <a
       href={to.href}
       target="_blank"
       rel="noopener noreferrer nofollow"
-      className={`${CHIP} hover:border-strong-line hover:text-ink`}
+      className={`${CHIP_CLASS} hover:border-strong-line hover:text-ink`}
     >
-      {words}
+      {content}
     </a>
   );
 }
@@ -153,7 +153,7 @@ export function DataView({ part }: { part: DataPart }): ReactNode {
   if (notice) return <NoticeView notice={notice} />;
   const file = name === 'file' ? storedFilePart(part.data) : undefined;
   if (file) return <FilesView files={[file]} />;
-  // Fields for programs; the text already says the same.
+  // The fields are meant for programs; the text of the reply says the same.
   if (name === 'reply')
     return (
       <Disclosure label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2">

@@ -5,7 +5,7 @@ import { parseCodeEdit } from './code-edit';
 import { diffLines, unifiedPatch } from './code-edit-view';
 import type { ChatPart } from './message';
 import { isNotice, parseNotice, groupParts, spokenText, type ToolPart } from './parts';
-import { toolLine, toolState } from './tool-view';
+import { toolSummary, toolState } from './tool-view';
 
 describe('parts', () => {
   const parts: ChatPart[] = [
@@ -66,7 +66,7 @@ describe('a tool call', () => {
   });
 
   it('has one line for what came of it', () => {
-    expect(calls.map(toolLine)).toEqual(['{"a', '{a: 1}', '{a: 1}', '{}', '{}', '[1, 2]', 'No.', 'why']);
+    expect(calls.map(toolSummary)).toEqual(['{"a', '{a: 1}', '{a: 1}', '{}', '{}', '[1, 2]', 'No.', 'why']);
   });
 });
 

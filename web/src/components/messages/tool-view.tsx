@@ -11,28 +11,28 @@ import { safeExact } from '@/lib/safe-text';
 import type { MessageActions } from './message';
 import { toolName, type ToolPart } from './parts';
 
-const STATES: Record<ToolState, { word: string; icon: ReactNode }> = {
-  running: { word: 'Running', icon: <LoaderCircle className="animate-spin text-accent" /> },
-  waiting: { word: 'Waiting', icon: <CircleHelp className="text-warn" /> },
-  done: { word: 'Done', icon: <CircleCheck className="text-good" /> },
-  failed: { word: 'Failed', icon: <CircleX className="text-bad" /> },
-  denied: { word: 'Denied', icon: <Ban className="text-muted" /> },
-  stopped: { word: 'Stopped', icon: <CirclePause className="text-muted" /> },
+const STATES: Record<ToolState, { label: string; icon: ReactNode }> = {
+  running: { label: 'Running', icon: <LoaderCircle className="animate-spin text-accent" /> },
+  waiting: { label: 'Waiting', icon: <CircleHelp className="text-warn" /> },
+  done: { label: 'Done', icon: <CircleCheck className="text-good" /> },
+  failed: { label: 'Failed', icon: <CircleX className="text-bad" /> },
+  denied: { label: 'Denied', icon: <Ban className="text-muted" /> },
+  stopped: { label: 'Stopped', icon: <CirclePause className="text-muted" /> },
 };
 
 interface Props {
   part: ToolPart;
-  live: boolean;
+  streaming: boolean;
   approve?: MessageActions['approve'];
 }
 
-export function ToolView({ part, live, approve }: Props): ReactNode {
-  const state = toolState(part, live);
+export function ToolView({ part, streaming, approve }: Props): ReactNode {
+  const state = toolState(part, streaming);
   const isApprovalRequested = part.state === 'approval-requested';
-  const [opened, setOpened] = useState<boolean>();
-  const open = opened ?? (isApprovalRequested || state === 'failed');
+  const [userOpen, setUserOpen] = useState<boolean>();
+  const open = userOpen ?? (isApprovalRequested || state === 'failed');
   const id = useId();
-  const { word, icon } = STATES[state];
+  const { label, icon } = STATES[state];
   return (
     <section
       aria-label={`Tool ${safeExact(toolName(part))}`}
@@ -42,10 +42,10 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
         type="button"
         aria-expanded={open}
         aria-controls={id}
-        onClick={() => setOpened(!open)}
+        onClick={() => setUserOpen(!open)}
         className="flex w-full items-center gap-2 rounded-xl px-3 py-2 text-left hover:bg-sunken"
       >
-        <span role="img" aria-label={word} title={word} className="shrink-0 [&>svg]:size-4">
+        <span role="img" aria-label={label} title={label} className="shrink-0 [&>svg]:size-4">
           {icon}
         </span>
         <span dir="auto" className="max-w-[60%] shrink-0 truncate font-mono text-[13px] font-medium">
@@ -55,7 +55,7 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
           dir="ltr"
           className={cn('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}
         >
-          {!open && safeExact(toolLine(part))}
+          {!open && safeExact(toolSummary(part))}
         </span>
         <ChevronRight
           aria-hidden
@@ -159,38 +159,38 @@ function ApprovalForm({ approve }: { approve: (approved: boolean, reason?: strin
 
 export type ToolState = 'running' | 'waiting' | 'done' | 'failed' | 'denied' | 'stopped';
 
-/** `live`: the answer is still streaming; otherwise an unfinished call counts as stopped. */
-export function toolState(part: ToolPart, live: boolean): ToolState {
+/** `streaming`: the answer is still streaming; otherwise an unfinished call counts as stopped. */
+export function toolState(part: ToolPart, streaming: boolean): ToolState {
   switch (part.state) {
     case 'approval-requested':
       return 'waiting';
     case 'output-available':
-      return part.preliminary && live ? 'running' : 'done';
+      return part.preliminary && streaming ? 'running' : 'done';
     case 'output-error':
       return 'failed';
     case 'output-denied':
       return 'denied';
     case 'approval-responded':
-      return part.approval.approved ? (live ? 'running' : 'done') : 'denied';
+      return part.approval.approved ? (streaming ? 'running' : 'done') : 'denied';
     case 'input-streaming':
-      return live ? 'running' : 'stopped';
+      return streaming ? 'running' : 'stopped';
     case 'input-available':
-      // A call for the client stays open when the stream ends.
-      return live ? 'running' : part.providerExecuted ? 'stopped' : 'waiting';
+      // A call that the client must execute stays pending when the stream ends.
+      return streaming ? 'running' : part.providerExecuted ? 'stopped' : 'waiting';
   }
 }
 
 /** Arguments so far: a value, or partial text. */
 export function toolInput(part: ToolPart): { value: unknown } | { text: string } | undefined {
-  if (part.state === 'input-streaming') return part.rawInput ? { text: part.rawInput } : shortValue(part.input);
-  return shortValue(part.input ?? ('rawInput' in part ? part.rawInput : undefined));
+  if (part.state === 'input-streaming') return part.rawInput ? { text: part.rawInput } : wrapInput(part.input);
+  return wrapInput(part.input ?? ('rawInput' in part ? part.rawInput : undefined));
 }
 
-const shortValue = (input: unknown): { value: unknown } | { text: string } | undefined =>
+const wrapInput = (input: unknown): { value: unknown } | { text: string } | undefined =>
   input === undefined ? undefined : typeof input === 'string' ? { text: input } : { value: input };
 
 /** One-line summary of the call. */
-export function toolLine(part: ToolPart): string {
+export function toolSummary(part: ToolPart): string {
   if (part.state === 'output-available') return jsonSummary(part.output, 120);
   if (part.state === 'output-error') return part.errorText.split('\n', 1)[0]?.slice(0, 160) ?? '';
   if (part.state === 'output-denied') return part.approval.reason ?? '';

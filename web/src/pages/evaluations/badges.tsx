@@ -7,7 +7,7 @@ import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { safeProse } from '@/lib/safe-text';
-import { formatScore as told, STATES, isOpen, type State, formatFigure, formatInterval, type Figure } from './format';
+import { formatScore as told, STATES, isUnfinished, type State, formatFigure, formatInterval, type Figure } from './format';
 import type { ScoreView } from './queries';
 
 const TONES = {
@@ -104,7 +104,7 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
       {count > 0 && (
         <div className="mt-1">
           <CollapsibleSection title="Details" open={count <= MAX_INLINE_DETAILS && !Object.hasOwn(details, 'turns')}>
-            <JsonView value={details} open={2} />
+            <JsonView value={details} openLevels={2} />
           </CollapsibleSection>
         </div>
       )}
@@ -114,7 +114,7 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
 
 export const StateBadge = ({ state, reason }: { state: State; reason: { message: string } | null }): ReactNode => (
   <Badge tone={STATES[state].tone} {...(reason ? { title: reason.message } : {})}>
-    {STATES[state].word}
+    {STATES[state].label}
   </Badge>
 );
 
@@ -138,7 +138,7 @@ export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode
       className="block h-1.5 w-full overflow-hidden rounded-full bg-sunken"
     >
       <svg aria-hidden viewBox="0 0 100 6" preserveAspectRatio="none" className="block size-full">
-        <rect x={0} y={0} width={share(done)} height={6} className={isOpen(state) ? 'fill-accent' : 'fill-good'} />
+        <rect x={0} y={0} width={share(done)} height={6} className={isUnfinished(state) ? 'fill-accent' : 'fill-good'} />
         <rect x={share(done)} y={0} width={share(failed)} height={6} className="fill-bad" />
       </svg>
     </span>

@@ -29,7 +29,7 @@ import { safeProse } from '@/lib/safe-text';
 import { serverPath } from '@/lib/server-path';
 import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { StateBadge, ProgressBar } from './badges';
-import { isOpen, evaluationTitle, formatTimeLeft, formatPace } from './format';
+import { isUnfinished, evaluationTitle, formatTimeLeft, formatPace } from './format';
 import { useLiveEvaluation, type Progress } from './live-progress';
 import {
   evaluationSummaryQuery as summaryOf,
@@ -66,7 +66,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
       <div data-above>
         <EvaluationHeader evaluation={evaluation} />
-        {(isOpen(evaluation.state) || evaluation.reason) && (
+        {(isUnfinished(evaluation.state) || evaluation.reason) && (
           <ProgressSection evaluation={evaluation} progress={progress} />
         )}
         <SummarySection
@@ -159,13 +159,13 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
         <Facts evaluation={evaluation} />
       </div>
       <div className="flex flex-wrap items-center gap-1.5">
-        {isOpen(state) && (
+        {isUnfinished(state) && (
           <Button variant="danger" onClick={() => void cancel()}>
             <Square aria-hidden className="size-3.5" />
             Cancel
           </Button>
         )}
-        {!isOpen(state) && undone > 0 && (
+        {!isUnfinished(state) && undone > 0 && (
           <Button onClick={() => void rerun('failed')}>
             <RotateCw aria-hidden className="size-4" />
             Rerun failed
@@ -197,16 +197,16 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
             </IconButton>
           }
         >
-          <MenuItem icon={<RotateCw />} disabled={isOpen(state) || errors === 0} onSelect={() => void rerun('errors')}>
+          <MenuItem icon={<RotateCw />} disabled={isUnfinished(state) || errors === 0} onSelect={() => void rerun('errors')}>
             Rerun where an evaluator erred
           </MenuItem>
-          <MenuItem icon={<RotateCw />} disabled={isOpen(state)} onSelect={() => void rerun('all')}>
+          <MenuItem icon={<RotateCw />} disabled={isUnfinished(state)} onSelect={() => void rerun('all')}>
             Rerun all
           </MenuItem>
           <MenuItem icon={<CopyPlus />} onSelect={() => navigate(`/evaluations?new=1&like=${id}`)}>
             New one like this…
           </MenuItem>
-          <MenuItem icon={<Users />} disabled={isOpen(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
+          <MenuItem icon={<Users />} disabled={isUnfinished(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
             Let people review it…
           </MenuItem>
           <DeleteMenuItem onSelect={() => void remove().catch(showError)} />
@@ -377,7 +377,7 @@ export function EvaluationSetup({ evaluation }: { evaluation: Evaluation }): Rea
                   </span>
                 </p>
                 {parameters && Object.keys(parameters).length > 0 && <JsonView value={parameters} />}
-                <JsonView value={map} open={0} />
+                <JsonView value={map} openLevels={0} />
               </div>
             ))}
           </div>
@@ -410,7 +410,7 @@ export function ProgressSection({
   progress: Progress | null;
 }): ReactNode {
   const { state, done, failed, total, reason } = evaluation;
-  if (!isOpen(state))
+  if (!isUnfinished(state))
     return (
       reason && (
         <div className="px-4 pt-3 sm:px-6">

@@ -109,17 +109,17 @@ export function draftFromEvaluation({
     name,
     testset: testset.id,
     sample: selection?.sample ?? null,
-    variants: variants.map((one) =>
+    variants: variants.map((variant) =>
       newVariant(
-        one.workflow
-          ? { name: one.name, workflow: one.workflow, parameters: one.parameters ?? {} }
-          : { kind: 'column', name: one.name, column: one.column ?? '' },
+        variant.workflow
+          ? { name: variant.name, workflow: variant.workflow, parameters: variant.parameters ?? {} }
+          : { kind: 'column', name: variant.name, column: variant.column ?? '' },
       ),
     ),
-    evaluators: evaluators.map((one) => ({
-      ...newEvaluator(one.key),
-      name: one.name === one.key ? '' : one.name,
-      parameters: one.parameters ?? {},
+    evaluators: evaluators.map((evaluator) => ({
+      ...newEvaluator(evaluator.key),
+      name: evaluator.name === evaluator.key ? '' : evaluator.name,
+      parameters: evaluator.parameters ?? {},
     })),
     // The spoken column is only detected together with the messages column.
     map: {
@@ -147,7 +147,7 @@ export function missingPart(draft: EvaluationDraft): string | null {
 export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
   const { map } = draft;
   // The generated body type allows no keys in free-form objects; send what was entered.
-  const anything = (values: ParameterValues) => values as Record<string, never>;
+  const asFreeForm = (values: ParameterValues) => values as Record<string, never>;
   return {
     name: draft.name.trim(),
     testset: {
@@ -155,20 +155,20 @@ export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
       revision: /^\d+$/.test(draft.revision) ? Number(draft.revision) : draft.revision,
       ...(draft.sample === null ? {} : { rows: { sample: draft.sample } }),
     },
-    variants: draft.variants.map((one) =>
-      one.kind === 'column'
-        ? { name: variantName(one), column: one.column }
+    variants: draft.variants.map((draftVariant) =>
+      draftVariant.kind === 'column'
+        ? { name: variantName(draftVariant), column: draftVariant.column }
         : {
-            name: variantName(one),
-            workflow: one.workflow,
-            ...(one.variant === 'default' ? {} : { variant: one.variant }),
-            parameters: anything(one.parameters),
+            name: variantName(draftVariant),
+            workflow: draftVariant.workflow,
+            ...(draftVariant.variant === 'default' ? {} : { variant: draftVariant.variant }),
+            parameters: asFreeForm(draftVariant.parameters),
           },
     ),
     evaluators: draft.evaluators.map(({ key, name, parameters }) => ({
       key,
       ...(name.trim() ? { name: name.trim() } : {}),
-      parameters: anything(parameters),
+      parameters: asFreeForm(parameters),
     })),
     map: {
       ...(map.messages === undefined ? {} : { messages: map.messages }),
@@ -183,20 +183,20 @@ export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
 }
 
 /**
- * Errors below a pointer, relative to it: `/variants/0/parameters/style` under `/variants/0` is `/parameters/style`.
+ * Errors steps a pointer, relative to it: `/variants/0/parameters/style` under `/variants/0` is `/parameters/style`.
  */
-export const errorsUnder = (errors: readonly FieldError[], at: string): readonly FieldError[] =>
+export const errorsUnder = (errors: readonly FieldError[], pointer: string): readonly FieldError[] =>
   errors.flatMap(({ path, message }) =>
-    path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : [],
+    path === pointer || path.startsWith(`${pointer}/`) ? [{ path: path.slice(pointer.length), message }] : [],
   );
 
-const TITLES: Readonly<Record<string, string>> = {
+const SECTION_TITLES: Readonly<Record<string, string>> = {
   testset: 'Test set',
   map: 'Columns',
   limits: 'Repeats and limits',
   repeats: 'Repeats and limits',
 };
-const FIELDS: Readonly<Record<string, string>> = {
+const FIELD_TITLES: Readonly<Record<string, string>> = {
   id: 'Set',
   variant: 'Saved variant',
   history: 'Said before',
@@ -205,25 +205,25 @@ const FIELDS: Readonly<Record<string, string>> = {
 
 /** Title of a field by pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
 export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]): string {
-  const [part = '', ...below] = path
+  const [part = '', ...steps] = path
     .split('/')
     .slice(1)
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
-  const index = Number(below[0]);
+  const index = Number(steps[0]);
   const { name = '', key = '' } = evaluators[index] ?? {};
   const title =
     part === 'variants'
       ? `Variant ${index + 1}`
       : part === 'evaluators'
         ? `Evaluator ${name.trim() || key || index + 1}`
-        : TITLES[part];
+        : SECTION_TITLES[part];
   const [first = '', detail] =
-    part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? below.slice(1) : below;
+    part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? steps.slice(1) : steps;
   // Parameters and inputs keep their names; titles of the form are capitalized.
   const field =
     first === 'parameters' || first === 'inputs'
       ? detail
-      : (FIELDS[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
+      : (FIELD_TITLES[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
   return [title, field].filter(Boolean).join(', ');
 }
 

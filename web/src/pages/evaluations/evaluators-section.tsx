@@ -41,10 +41,10 @@ export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): Re
             key={draft.id}
             draft={draft}
             evaluator={evaluators.find(({ key }) => key === draft.key)}
-            at={`/evaluators/${index}`}
+            pointer={`/evaluators/${index}`}
             serverErrors={errorsUnder(serverErrors, `/evaluators/${index}`)}
-            onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
-            onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
+            onChange={(next) => onChange(drafts.map((other) => (other.id === draft.id ? next : other)))}
+            onRemove={() => onChange(drafts.filter((other) => other.id !== draft.id))}
           />
         ))}
       </div>
@@ -79,15 +79,15 @@ function EvaluatorPicker({
   onClose,
 }: {
   evaluators: readonly Evaluator[];
-  onPick: (one: Evaluator) => void;
+  onPick: (evaluator: Evaluator) => void;
   onClose?: () => void;
 }): ReactNode {
   const [text, setText] = useState('');
   const visible = text.trim()
     ? searchByTitle(
         text,
-        evaluators.map((one) => ({ title: `${one.title} ${one.key}`, more: one.description, one })),
-      ).map(({ one }) => one)
+        evaluators.map((evaluator) => ({ title: `${evaluator.title} ${evaluator.key}`, more: evaluator.description, evaluator })),
+      ).map(({ evaluator }) => evaluator)
     : evaluators.toSorted((one, other) => Number(other.origin === 'author') - Number(one.origin === 'author'));
   return (
     <div className="mt-2 rounded-xl border">
@@ -113,20 +113,20 @@ function EvaluatorPicker({
         )}
       </div>
       <ul aria-label="Evaluators to add" className="max-h-56 overflow-y-auto p-1">
-        {visible.map((one) => (
-          <li key={one.key}>
+        {visible.map((evaluator) => (
+          <li key={evaluator.key}>
             <button
               type="button"
-              onClick={() => onPick(one)}
+              onClick={() => onPick(evaluator)}
               className="flex w-full items-baseline gap-2 rounded-lg px-2 py-1 text-left hover:bg-sunken"
             >
-              <span className="w-44 shrink-0 font-medium wrap-anywhere max-sm:w-32">{one.title}</span>
-              <span className="min-w-0 grow truncate text-[13px] text-muted" title={one.description}>
-                {one.description}
+              <span className="w-44 shrink-0 font-medium wrap-anywhere max-sm:w-32">{evaluator.title}</span>
+              <span className="min-w-0 grow truncate text-[13px] text-muted" title={evaluator.description}>
+                {evaluator.description}
               </span>
               <span className="flex shrink-0 gap-1 max-sm:hidden">
-                {one.origin === 'author' && <Badge tone="accent">Your own</Badge>}
-                {one.needs.map((requirement) => (
+                {evaluator.origin === 'author' && <Badge tone="accent">Your own</Badge>}
+                {evaluator.needs.map((requirement) => (
                   <Badge key={requirement}>{NEEDS_TEXT[requirement] ?? requirement}</Badge>
                 ))}
               </span>
@@ -145,27 +145,27 @@ interface FormProps {
   draft: EvaluatorDraft;
   evaluator: Evaluator | undefined;
   /** JSON pointer of the value. */
-  at: string;
+  pointer: string;
   onChange: (draft: EvaluatorDraft) => void;
   onRemove: () => void;
   serverErrors: readonly FieldError[];
 }
 
-function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, serverErrors }: FormProps): ReactNode {
+function EvaluatorForm({ draft, evaluator, pointer, onChange, onRemove, serverErrors }: FormProps): ReactNode {
   const schema = simplifySchema(evaluator?.schema ?? {});
   const errors = errorsUnder(serverErrors, '/parameters');
   const title = evaluator?.title ?? draft.key;
-  const set = (parameters: Record<string, unknown>) => onChange({ ...draft, parameters });
-  const shared = { schema, value: draft.parameters, errors, onChange: set };
+  const setParameters = (parameters: Record<string, unknown>) => onChange({ ...draft, parameters });
+  const formProps = { schema, value: draft.parameters, errors, onChange: setParameters };
   const specific = specificParameters(schema);
   const common = commonParameters(schema);
   const hasError = common.some((name) => errorsUnder(errors, `/${name}`).length > 0);
-  const changed = common.filter((name) => Object.hasOwn(draft.parameters, name)).length;
+  const changedCount = common.filter((name) => Object.hasOwn(draft.parameters, name)).length;
   return (
     <div
       role="group"
       aria-label={`Evaluator ${draft.name || title}`}
-      data-at={at}
+      data-at={pointer}
       className="relative min-w-0 rounded-xl border px-3 py-2.5"
     >
       <div className="flex flex-wrap items-start justify-between gap-x-4 gap-y-1 pr-8">
@@ -196,18 +196,18 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, serverErrors 
       </IconButton>
       {specific.length > 0 && (
         <div className="mt-2">
-          <SchemaForm {...shared} excluded={['name', ...COMMON_PARAMETERS]} />
+          <SchemaForm {...formProps} excluded={['name', ...COMMON_PARAMETERS]} />
         </div>
       )}
       <div className="mt-2">
         {common.length > 0 && (
           <CollapsibleSection
             key={String(hasError)}
-            title={changed ? `More settings, ${changed} changed` : 'More settings'}
-            open={changed > 0 || hasError}
+            title={changedCount ? `More settings, ${changedCount} changed` : 'More settings'}
+            open={changedCount > 0 || hasError}
           >
             <div className="pt-1 pl-5">
-              <SchemaForm {...shared} excluded={['name', ...specific]} />
+              <SchemaForm {...formProps} excluded={['name', ...specific]} />
             </div>
           </CollapsibleSection>
         )}
@@ -295,20 +295,20 @@ export function simplifySchema(schema: JsonSchema): JsonSchema {
   if (!isObject(schema['properties'])) return schema;
   return {
     ...schema,
-    properties: Object.fromEntries(Object.entries(schema['properties']).map(([name, one]) => [name, listSchema(one)])),
+    properties: Object.fromEntries(Object.entries(schema['properties']).map(([name, property]) => [name, listSchema(property)])),
   };
 }
 
 function listSchema(property: unknown): unknown {
   if (!isObject(property) || !Array.isArray(property['anyOf'])) return property;
-  const { anyOf, ...rest } = property;
+  const { anyOf, ...otherKeys } = property;
   const kinds = anyOf.filter(isObject);
   const listKind = kinds.find(
-    (one) => one['type'] === 'array' && isObject(one['items']) && one['items']['type'] === 'string',
+    (kind) => kind['type'] === 'array' && isObject(kind['items']) && kind['items']['type'] === 'string',
   );
-  const others = kinds.filter((one) => one !== listKind && one['type'] !== 'string');
-  if (!listKind || others.some((one) => one['type'] !== 'null')) return property;
-  return others.length > 0 ? { ...rest, anyOf: [listKind, ...others] } : { ...rest, ...listKind };
+  const others = kinds.filter((kind) => kind !== listKind && kind['type'] !== 'string');
+  if (!listKind || others.some((kind) => kind['type'] !== 'null')) return property;
+  return others.length > 0 ? { ...otherKeys, anyOf: [listKind, ...others] } : { ...otherKeys, ...listKind };
 }
 
 export const specificParameters = (schema: JsonSchema): string[] =>

@@ -5,20 +5,20 @@ export type State = Schemas['EvaluationRow']['state'];
 export type Interval = readonly [number, number];
 type Tone = 'plain' | 'accent' | 'good' | 'bad' | 'warn';
 
-export const STATES: Readonly<Record<State, { word: string; tone: Tone }>> = {
-  queued: { word: 'Queued', tone: 'plain' },
-  running: { word: 'Running', tone: 'accent' },
-  succeeded: { word: 'Succeeded', tone: 'good' },
-  partly: { word: 'Partly', tone: 'warn' },
-  failed: { word: 'Failed', tone: 'bad' },
-  cancelled: { word: 'Cancelled', tone: 'plain' },
+export const STATES: Readonly<Record<State, { label: string; tone: Tone }>> = {
+  queued: { label: 'Queued', tone: 'plain' },
+  running: { label: 'Running', tone: 'accent' },
+  succeeded: { label: 'Succeeded', tone: 'good' },
+  partly: { label: 'Partly', tone: 'warn' },
+  failed: { label: 'Failed', tone: 'bad' },
+  cancelled: { label: 'Cancelled', tone: 'plain' },
 };
 
-export const isOpen = (state: State): boolean => state === 'queued' || state === 'running';
+export const isUnfinished = (state: State): boolean => state === 'queued' || state === 'running';
 
 /** 82.8 %; no decimals for whole numbers: 100 % */
-export function formatPercent(share: number): string {
-  const tenths = Math.round(share * 1000) / 10;
+export function formatPercent(fraction: number): string {
+  const tenths = Math.round(fraction * 1000) / 10;
   return `${Number.isInteger(tenths) ? tenths : tenths.toFixed(1)} %`;
 }
 
@@ -50,12 +50,12 @@ export interface Figure {
 type SummaryFigures = Pick<Schemas['SliceSummary'], 'pass_rate' | 'pass_ci' | 'mean' | 'mean_ci'>;
 
 export function evaluatorFigure({
-  pass_rate: passed,
-  pass_ci: passes,
+  pass_rate: passRate,
+  pass_ci: passInterval,
   mean,
   mean_ci: meanInterval,
 }: SummaryFigures): Figure | null {
-  if (passed !== null) return { kind: 'pass rate', value: passed, interval: passes };
+  if (passRate !== null) return { kind: 'pass rate', value: passRate, interval: passInterval };
   return mean === null ? null : { kind: 'mean', value: mean, interval: meanInterval };
 }
 

@@ -13,7 +13,7 @@ import { formatAge, formatDateTime, pluralize } from '@/lib/format';
 import { useTitle, useDebounced } from '@/lib/hooks';
 import { safeProse } from '@/lib/safe-text';
 import { IntervalBar, ProgressBar, StateBadge } from './badges';
-import { evaluatorFigure, formatFigure, isOpen, evaluationTitle } from './format';
+import { evaluatorFigure, formatFigure, isUnfinished, evaluationTitle } from './format';
 import { evaluationPagesQuery, listSummaryQuery, type EvaluationRow } from './queries';
 
 const NewDialog = lazy(() => import('./new-dialog'));
@@ -23,8 +23,8 @@ const CARD_BREAKPOINT_PX = 900;
 export default function EvaluationsPage(): ReactNode {
   useTitle('Evaluations');
   const [params, setParams] = useSearchParams();
-  const [words, setWords] = useState('');
-  const search = useDebounced(words.trim(), 250);
+  const [searchText, setSearchText] = useState('');
+  const search = useDebounced(searchText.trim(), 250);
   const testset = params.get('testset');
   const isNew = params.get('new') === '1';
   const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(
@@ -34,17 +34,17 @@ export default function EvaluationsPage(): ReactNode {
   const box = useRef<HTMLDivElement>(null);
   const card = useIsNarrow(box);
   const height = card ? CARD_HEIGHT : LINE_HEIGHT;
-  // oxlint-disable-next-line react/incompatible-library -- nothing that it gives is kept for later
+  // oxlint-disable-next-line react/incompatible-library -- no memoized component receives the virtualizer
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => height,
     overscan: 6,
   });
-  const last = virtual.getVirtualItems().at(-1)?.index ?? 0;
+  const lastIndex = virtual.getVirtualItems().at(-1)?.index ?? 0;
   useEffect(() => {
-    if (hasNextPage && !isFetching && last >= rows.length - 10) void fetchNextPage();
-  }, [last, rows.length, hasNextPage, isFetching, fetchNextPage]);
+    if (hasNextPage && !isFetching && lastIndex >= rows.length - 10) void fetchNextPage();
+  }, [lastIndex, rows.length, hasNextPage, isFetching, fetchNextPage]);
   useEffect(() => virtual.measure(), [virtual, height]);
   const open = () => setParams({ new: '1', ...(testset ? { testset } : {}) });
   useCommand({ id: 'new-evaluation', title: 'New evaluation', group: 'Evaluations', run: open });
@@ -62,8 +62,8 @@ export default function EvaluationsPage(): ReactNode {
           aria-label="Find an evaluation"
           placeholder="Find by name"
           dir="auto"
-          value={words}
-          onChange={(event) => setWords(event.target.value)}
+          value={searchText}
+          onChange={(event) => setSearchText(event.target.value)}
           className="ml-auto w-auto max-w-72 min-w-32 grow"
         />
         <Button variant="main" onClick={open}>
@@ -247,13 +247,13 @@ function StateCell({ row }: { row: EvaluationRow }): ReactNode {
     <span className="flex min-w-0 flex-col gap-1">
       <span className="flex items-center gap-2">
         <StateBadge state={state} reason={row.reason} />
-        {isOpen(state) && (
+        {isUnfinished(state) && (
           <span className="text-xs text-muted tabular-nums">
             {(done + failed).toLocaleString('en')} of {total.toLocaleString('en')}
           </span>
         )}
       </span>
-      {isOpen(state) ? (
+      {isUnfinished(state) ? (
         <ProgressBar state={state} done={done} failed={failed} total={total} />
       ) : (
         problems && <span className="truncate text-xs text-bad">{problems}</span>
@@ -266,13 +266,13 @@ function StateCell({ row }: { row: EvaluationRow }): ReactNode {
 function SummaryFigures({ row, maxFigures }: { row: EvaluationRow; maxFigures: number }): ReactNode {
   const { data } = useQuery({ ...listSummaryQuery(row), enabled: row.done + row.failed > 0 });
   const figures = data?.variants.flatMap((variant) =>
-    variant.evaluators.flatMap((one) => {
-      const figure = evaluatorFigure(one);
+    variant.evaluators.flatMap((evaluator) => {
+      const figure = evaluatorFigure(evaluator);
       return figure
         ? [
             {
-              key: `${variant.name} ${one.name}`,
-              name: data.variants.length > 1 ? `${variant.name} · ${one.name}` : one.name,
+              key: `${variant.name} ${evaluator.name}`,
+              name: data.variants.length > 1 ? `${variant.name} · ${evaluator.name}` : evaluator.name,
               figure,
             },
           ]
@@ -285,10 +285,10 @@ function SummaryFigures({ row, maxFigures }: { row: EvaluationRow; maxFigures: n
         –
       </span>
     );
-  const rest = figures.length - maxFigures;
+  const hiddenCount = figures.length - maxFigures;
   return (
     <span className="flex min-w-0 flex-col">
-      {figures.slice(0, rest === 1 ? maxFigures + 1 : maxFigures).map(({ key, name, figure }) => (
+      {figures.slice(0, hiddenCount === 1 ? maxFigures + 1 : maxFigures).map(({ key, name, figure }) => (
         <span key={key} className="flex min-w-0 items-center gap-2 text-xs leading-[1.15rem]">
           <IntervalBar figure={figure} className="h-3 w-14" />
           <span className="w-13 shrink-0 tabular-nums">{formatFigure(figure)}</span>
@@ -297,7 +297,7 @@ function SummaryFigures({ row, maxFigures }: { row: EvaluationRow; maxFigures: n
           </span>
         </span>
       ))}
-      {rest > 1 && <span className="text-xs text-faint">and {rest} more</span>}
+      {hiddenCount > 1 && <span className="text-xs text-faint">and {hiddenCount} more</span>}
     </span>
   );
 }

@@ -6,18 +6,18 @@ import { queryClient } from '@/api/queries';
 import type { paths } from '@/api/schema.d';
 import { streamFetch } from '@/api/stream-fetch';
 import { serverPath } from '@/lib/server-path';
-import { isOpen } from './format';
-import { evaluationQuery as asked, type Evaluation } from './queries';
+import { isUnfinished } from './format';
+import { evaluationQuery, type Evaluation } from './queries';
 
 export type ProgressUpdate =
   paths['/api/evaluations/{evaluation}/events']['get']['responses'][200]['content']['text/event-stream'];
 export type Progress = Extract<ProgressUpdate, { type: 'progress' }>;
 
-/** Start after all cells: the page reads them as a table, not as events. */
+/** Start the stream after all cells: the page fetches them as a table, not as events. */
 const AFTER_ALL_CELLS = 2 ** 31;
 const RECONNECT_DELAY_MS = 1000;
 
-/** Call `tell` for each update until the evaluation ends or `signal` aborts. Reconnects after errors. */
+/** Call `onUpdate` for each update until the end, an abort or a 4xx response. Reconnects after other errors. */
 export async function followEvaluation(
   id: string,
   onUpdate: (update: ProgressUpdate) => void,
@@ -25,30 +25,30 @@ export async function followEvaluation(
 ): Promise<void> {
   while (!signal.aborted) {
     try {
-      const answer = await streamFetch(
+      const response = await streamFetch(
         serverPath(`/api/evaluations/${encodeURIComponent(id)}/events?after=${AFTER_ALL_CELLS}`),
         {
           signal,
         },
       );
-      if (!answer.ok) throw await readError(answer);
-      if (await readUpdates(answer, onUpdate)) return;
+      if (!response.ok) throw await readError(response);
+      if (await readUpdates(response, onUpdate)) return;
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Error && 'status' in error && Number(error.status) >= 400 && Number(error.status) < 500)
         return;
     }
-    await new Promise((done) => setTimeout(done, RECONNECT_DELAY_MS));
+    await new Promise((resolve) => setTimeout(resolve, RECONNECT_DELAY_MS));
   }
 }
 
 const END_STATES: ReadonlySet<string> = new Set(['succeeded', 'partly', 'failed', 'cancelled']);
 
 /** Read updates of one response; resolves to whether the end was reached. */
-async function readUpdates(answer: Response, onUpdate: (update: ProgressUpdate) => void): Promise<boolean> {
-  if (!answer.body) return answer.status === 204;
+async function readUpdates(response: Response, onUpdate: (update: ProgressUpdate) => void): Promise<boolean> {
+  if (!response.body) return response.status === 204;
   const frames = new EventStreamParser();
-  const reader = answer.body
+  const reader = response.body
     .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)
     .getReader();
   let hasEnded = false;
@@ -91,11 +91,11 @@ export interface LiveEvaluation {
 }
 
 export function useLiveEvaluation(id: string): LiveEvaluation {
-  const { data, error, refetch } = useQuery(asked(id));
+  const { data, error, refetch } = useQuery(evaluationQuery(id));
   const [progress, setProgress] = useState<Progress | null>(null);
-  const running = data !== undefined && isOpen(data.state);
+  const isRunning = data !== undefined && isUnfinished(data.state);
   useEffect(() => {
-    if (!running) return undefined;
+    if (!isRunning) return undefined;
     const controller = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const refresh = () => {
@@ -104,7 +104,7 @@ export function useLiveEvaluation(id: string): LiveEvaluation {
       void queryClient.invalidateQueries({ queryKey: ['evaluation', id, 'results'] });
     };
     const updateCache = (patch: Partial<Evaluation>) =>
-      queryClient.setQueryData(asked(id).queryKey, (cached) => cached && { ...cached, ...patch });
+      queryClient.setQueryData(evaluationQuery(id).queryKey, (cached) => cached && { ...cached, ...patch });
     void followEvaluation(
       id,
       (update) => {
@@ -119,7 +119,7 @@ export function useLiveEvaluation(id: string): LiveEvaluation {
           timer ??= setTimeout(refresh, REFRESH_INTERVAL_MS);
         } else if (update.type === 'state') {
           updateCache({ state: update.state, reason: update.reason });
-          if (!isOpen(update.state)) {
+          if (!isUnfinished(update.state)) {
             void queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
             void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
           }
@@ -132,6 +132,6 @@ export function useLiveEvaluation(id: string): LiveEvaluation {
       clearTimeout(timer);
       setProgress(null);
     };
-  }, [id, running]);
-  return { evaluation: data, error, retry: () => void refetch(), progress: running ? progress : null };
+  }, [id, isRunning]);
+  return { evaluation: data, error, retry: () => void refetch(), progress: isRunning ? progress : null };
 }

@@ -39,8 +39,8 @@ interface NewDialogProps {
 
 export default function NewDialog({ testset, template, onClose }: NewDialogProps): ReactNode {
   const { data, error } = useQuery({ ...evaluationQuery(template ?? ''), enabled: template !== null });
-  if (template === null) return <Form first={{ ...EMPTY_DRAFT, testset }} onClose={onClose} />;
-  if (data) return <Form first={draftFromEvaluation(data)} onClose={onClose} />;
+  if (template === null) return <Form initialDraft={{ ...EMPTY_DRAFT, testset }} onClose={onClose} />;
+  if (data) return <Form initialDraft={draftFromEvaluation(data)} onClose={onClose} />;
   return (
     <Dialog open wide onClose={onClose} title="New evaluation">
       {error ? <ErrorMessage error={error} /> : <Spinner />}
@@ -49,8 +49,8 @@ export default function NewDialog({ testset, template, onClose }: NewDialogProps
 }
 
 function sizeText({ variants, repeats }: EvaluationDraft, rows: number, cells: number): string {
-  const times = repeats > 1 ? ` × ${repeats} times` : '';
-  return `${pluralize(rows, 'row')} × ${pluralize(variants.length, 'variant')}${times}: ${pluralize(cells, 'cell')}`;
+  const repeatText = repeats > 1 ? ` × ${repeats} times` : '';
+  return `${pluralize(rows, 'row')} × ${pluralize(variants.length, 'variant')}${repeatText}: ${pluralize(cells, 'cell')}`;
 }
 
 const LEAVE_QUESTION = {
@@ -60,18 +60,18 @@ const LEAVE_QUESTION = {
   danger: true,
 };
 
-function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void }): ReactNode {
+function Form({ initialDraft, onClose }: { initialDraft: EvaluationDraft; onClose: () => void }): ReactNode {
   useTitle('New evaluation');
   const [, navigate] = useLocation();
-  const [initial] = useState(first);
-  const [draft, setDraft] = useState(first);
+  const [initial] = useState(initialDraft);
+  const [draft, setDraft] = useState(initialDraft);
   const change = (patch: Partial<EvaluationDraft>) => setDraft((before) => ({ ...before, ...patch }));
   const revision = useQuery({
     ...testsetRevisionQuery(draft.testset ?? '', draft.revision),
     enabled: draft.testset !== null,
   });
   const columns = revision.data?.kinds ?? [];
-  const begin = useMutation({
+  const start = useMutation({
     mutationFn: () => api('post', '/api/evaluations', { body: draftRequest(draft) }),
     onSuccess: ({ id }) => {
       completeStep('evaluate');
@@ -84,13 +84,13 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
     const isTouched = !isEqual(draftRequest(draft), draftRequest(initial));
     if (!isTouched || (await askConfirmation(LEAVE_QUESTION))) onClose();
   };
-  const errors = serverErrors(begin.error);
+  const errors = serverErrors(start.error);
   const form = useRef<HTMLFormElement>(null);
   const path = errors[0]?.path ?? '';
   useEffect(() => {
-    const [firstError] = serverErrors(begin.error);
+    const [firstError] = serverErrors(start.error);
     if (form.current && firstError) focusField(form.current, firstError.path);
-  }, [begin.error]);
+  }, [start.error]);
   const missing = missingPart(draft);
   const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
   const cells = rows * draft.variants.length * draft.repeats;
@@ -101,7 +101,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (!missing) begin.mutate();
+          if (!missing) start.mutate();
         }}
       >
         <div className="pb-4">
@@ -160,8 +160,8 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
             )}
           </div>
           <Button onClick={() => void confirmClose()}>Cancel</Button>
-          <Button variant="main" type="submit" disabled={missing !== null || begin.isPending}>
-            {begin.isPending ? 'Beginning…' : 'Run'}
+          <Button variant="main" type="submit" disabled={missing !== null || start.isPending}>
+            {start.isPending ? 'Beginning…' : 'Run'}
           </Button>
         </footer>
       </form>
@@ -182,13 +182,13 @@ interface OptionsProps {
 
 function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
   const limitErrors = [...errorsUnder(errors, '/limits'), ...errorsUnder(errors, '/repeats')];
-  const hasError = (at: string) => errorsUnder(errors, at).length > 0;
+  const hasError = (pointer: string) => errorsUnder(errors, pointer).length > 0;
   return (
     <CollapsibleSection key={String(limitErrors.length > 0)} title="Repeats and limits" open={limitErrors.length > 0}>
       <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
         <NumberField
           label="Repeats"
-          at="/repeats"
+          pointer="/repeats"
           invalid={hasError('/repeats')}
           hint="of each row"
           min={1}
@@ -198,7 +198,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
         />
         <NumberField
           label="At once"
-          at="/limits/concurrency"
+          pointer="/limits/concurrency"
           invalid={hasError('/limits/concurrency')}
           hint="calls"
           min={1}
@@ -208,7 +208,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
         />
         <NumberField
           label="Timeout"
-          at="/limits/timeout"
+          pointer="/limits/timeout"
           invalid={hasError('/limits/timeout')}
           hint="seconds"
           min={1}
@@ -218,7 +218,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
         />
         <NumberField
           label="Retries"
-          at="/limits/retries"
+          pointer="/limits/retries"
           invalid={hasError('/limits/retries')}
           hint="of a call"
           min={0}
@@ -238,7 +238,7 @@ interface NumberProps {
   label: string;
   hint: string;
   /** JSON pointer of the value. */
-  at: string;
+  pointer: string;
   invalid: boolean;
   min: number;
   max: number;
@@ -247,10 +247,10 @@ interface NumberProps {
 }
 
 /** While the field is empty the last valid number is kept. */
-function NumberField({ label, hint, at, invalid, min, max, value, onChange }: NumberProps): ReactNode {
+function NumberField({ label, hint, pointer, invalid, min, max, value, onChange }: NumberProps): ReactNode {
   const [text, setText] = useState(String(value));
   return (
-    <div data-at={at}>
+    <div data-at={pointer}>
       <LabeledField label={label} hint={hint}>
         <TextField
           type="number"
@@ -281,9 +281,9 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
   const revisions = useQuery({ ...testsetRevisionsQuery(draft.testset ?? ''), enabled: draft.testset !== null });
   const testsets = data?.data ?? [];
   const testsetErrors = errorsUnder(errors, '/testset');
-  const hasError = (at: string) => errorsUnder(testsetErrors, at).length > 0;
+  const hasError = (pointer: string) => errorsUnder(testsetErrors, pointer).length > 0;
   return (
-    <FormSection title="Test set" at="/testset">
+    <FormSection title="Test set" pointer="/testset">
       {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
       {data && testsets.length === 0 && (
@@ -322,10 +322,10 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
               onChange={(event) => onChange({ revision: event.target.value, map: {} })}
             >
               <option value="head">The newest</option>
-              {revisions.data?.data.map(({ revision, message, created_at: at }) => (
+              {revisions.data?.data.map(({ revision, message, created_at: createdAt }) => (
                 <option key={revision} value={String(revision)}>
                   {revision}
-                  {message && `, ${message.slice(0, 60)}`} ({formatAge(at)})
+                  {message && `, ${message.slice(0, 60)}`} ({formatAge(createdAt)})
                 </option>
               ))}
             </Select>
@@ -352,7 +352,7 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
   );
 }
 
-const FIELDS = 'input, select, textarea, [contenteditable="true"]';
+const FIELD_SELECTOR = 'input, select, textarea, [contenteditable="true"]';
 
 /** Focus and scroll to the field of a pointer. */
 export function focusField(form: HTMLElement, path: string): void {
@@ -363,8 +363,8 @@ export function focusField(form: HTMLElement, path: string): void {
   const part = parts.at(-1);
   const field =
     part?.querySelector<HTMLElement>('[aria-invalid="true"]') ??
-    part?.querySelector('[role=alert]')?.parentElement?.querySelector<HTMLElement>(FIELDS) ??
-    part?.querySelector<HTMLElement>(FIELDS);
+    part?.querySelector('[role=alert]')?.parentElement?.querySelector<HTMLElement>(FIELD_SELECTOR) ??
+    part?.querySelector<HTMLElement>(FIELD_SELECTOR);
   field?.focus({ preventScroll: true });
   (field ?? part)?.scrollIntoView({ block: 'center' });
 }

@@ -2,7 +2,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, type ResponseBody, type Schemas } from '@/api/client';
 import { parseSide } from './compare/comparison';
-import { isOpen } from './format';
+import { isUnfinished } from './format';
 
 export type EvaluationRow = Schemas['EvaluationRow'];
 export type Evaluation = Schemas['EvaluationView'];
@@ -24,7 +24,7 @@ export const evaluationPagesQuery = (search: string, testset: string | null) =>
     getNextPageParam: ({ next }: EvaluationPage) => next ?? null,
     placeholderData: keepPreviousData,
     refetchInterval: ({ state: { data } }) =>
-      data?.pages.some((page) => page.data.some((row) => isOpen(row.state))) ? REFRESH_INTERVAL_MS : false,
+      data?.pages.some((page) => page.data.some((row) => isUnfinished(row.state))) ? REFRESH_INTERVAL_MS : false,
   });
 
 /** Evaluations of the same test set, to compare with. */
@@ -241,7 +241,7 @@ export function parseResultsQuery(params: URLSearchParams): ResultsQuery {
     variant: params.get('variant'),
     evaluator: params.get('evaluator'),
     passed: passed === 'yes' ? true : passed === 'no' ? false : null,
-    status: STATUSES.find((one) => one === params.get('status')) ?? null,
+    status: STATUSES.find((status) => status === params.get('status')) ?? null,
     flaky: params.get('flaky') === 'yes',
     cell: params.get('cell'),
     slice: params.get('slice'),

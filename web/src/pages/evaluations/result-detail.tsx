@@ -23,7 +23,7 @@ import { ScoreCard } from './badges';
 import {
   testsetQuery,
   type Evaluation,
-  resultQuery as resultOf,
+  resultQuery,
   resultPagesQuery,
   type Result,
   type ScriptTurn,
@@ -36,7 +36,7 @@ import {
   wholeConversation,
   ConversationView,
   turnChecks,
-  type Check as Checked,
+  type Check as TurnCheck,
   ValueView,
 } from './result-values';
 
@@ -50,12 +50,12 @@ interface ResultDetailProps {
 
 export function ResultDetail({ evaluation, query, cell, onCell, onClose }: ResultDetailProps): ReactNode {
   const { data, error, isPlaceholderData, refetch } = useQuery({
-    ...resultOf(evaluation.id, cell),
+    ...resultQuery(evaluation.id, cell),
     placeholderData: keepPreviousData,
   });
-  const filtered = useNeighbours(evaluation.id, query, cell);
-  const { previous, next } = filtered ?? { previous: data?.previous, next: data?.next };
-  const step = (to: string | null | undefined) => to && onCell(to);
+  const filteredNeighbours = useNeighbours(evaluation.id, query, cell);
+  const { previous, next } = filteredNeighbours ?? { previous: data?.previous, next: data?.next };
+  const openCell = (target: string | null | undefined) => target && onCell(target);
   const onKey = (event: KeyboardEvent<HTMLElement>) => {
     if (
       event.altKey ||
@@ -64,8 +64,8 @@ export function ResultDetail({ evaluation, query, cell, onCell, onClose }: Resul
       (event.target as Element).closest('input, textarea, select, [contenteditable]')
     )
       return;
-    if (event.key === 'ArrowLeft' || event.key === 'k') step(previous);
-    if (event.key === 'ArrowRight' || event.key === 'j') step(next);
+    if (event.key === 'ArrowLeft' || event.key === 'k') openCell(previous);
+    if (event.key === 'ArrowRight' || event.key === 'j') openCell(next);
   };
   return (
     <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
@@ -79,7 +79,7 @@ export function ResultDetail({ evaluation, query, cell, onCell, onClose }: Resul
             event.preventDefault();
             (event.currentTarget as HTMLElement).focus();
           }}
-          onCloseAutoFocus={backToRow}
+          onCloseAutoFocus={focusResultRow}
           onKeyDown={onKey}
           className={cn(
             '@container fixed inset-y-0 right-0 z-40 flex w-full flex-col border-l',
@@ -87,10 +87,10 @@ export function ResultDetail({ evaluation, query, cell, onCell, onClose }: Resul
           )}
         >
           <header className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b bg-surface py-2 pr-12 pl-4">
-            <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => step(previous)}>
+            <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => openCell(previous)}>
               <ChevronLeft />
             </IconButton>
-            <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => step(next)}>
+            <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => openCell(next)}>
               <ChevronRight />
             </IconButton>
             <Dialog.Title className="font-semibold">Row {rowNumber(cell, evaluation)}</Dialog.Title>
@@ -137,8 +137,8 @@ function useNeighbours(
   return position < 0 ? null : { previous: rows[position - 1]?.id, next: rows[position + 1]?.id };
 }
 
-/** Return the focus to the row. */
-function backToRow(event: Event): void {
+/** Move the focus back to the row in the table of results. */
+function focusResultRow(event: Event): void {
   event.preventDefault();
   document.querySelector<HTMLElement>('[role=grid] [data-place][tabindex="0"]')?.focus({ preventScroll: true });
 }
@@ -185,7 +185,7 @@ function SameRowLinks({
 }
 
 function ResultActions({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
-  const { open: openInPlayground, busy, question } = useOpenInPlayground();
+  const { open: openInPlayground, busy, workflowDialog } = useOpenInPlayground();
   const variant = evaluation.variants.find(({ name }) => name === result.variant);
   const open = () =>
     openInPlayground(
@@ -225,7 +225,7 @@ function ResultActions({ evaluation, result }: { evaluation: Evaluation; result:
           Open in playground
         </Button>
       )}
-      {question}
+      {workflowDialog}
     </>
   );
 }
@@ -317,14 +317,14 @@ interface SideBySideProps {
 /** Expected and actual output side by side; a script turn by turn with its checks. */
 export function SideBySide({ evaluation, result, isScript }: SideBySideProps): ReactNode {
   const hasExpected = Object.hasOwn(result, 'expected');
-  const aboutTools = evaluation.evaluators.some(({ key }) => key.startsWith('tool_'));
+  const hasToolEvaluator = evaluation.evaluators.some(({ key }) => key.startsWith('tool_'));
   if (isScript) return <Script result={result} />;
   return (
     <>
       <div className="grid items-start gap-3 @3xl:grid-cols-2">
         <Pane title="Expected">
           {hasExpected ? (
-            <ValueView value={result.expected} label="What was expected" namesAreCalls={aboutTools} />
+            <ValueView value={result.expected} label="What was expected" namesAreCalls={hasToolEvaluator} />
           ) : (
             <p className="text-faint">The row says nothing of what is expected.</p>
           )}
@@ -366,7 +366,7 @@ function Script({ result }: { result: Result }): ReactNode {
   return (
     <section aria-label="Turns" className="flex min-w-0 flex-col gap-3">
       {result.turns.map((turn, index) => (
-        // oxlint-disable-next-line react/no-array-index-key -- turns have no name but their place
+        // oxlint-disable-next-line react/no-array-index-key -- turns have no ids
         <TurnSection key={index} turn={turn} index={index} checks={checks[index] ?? []} />
       ))}
     </section>
@@ -380,17 +380,17 @@ function TurnSection({
 }: {
   turn: ScriptTurn;
   index: number;
-  checks: readonly Checked[];
+  checks: readonly TurnCheck[];
 }): ReactNode {
   const messages = useMemo(() => [...(turn.user ? [turn.user] : []), ...(turn.messages ?? [])], [turn]);
-  const failed = checks.filter(({ passed }) => !passed).length;
+  const failedCount = checks.filter(({ passed }) => !passed).length;
   return (
     <section aria-label={`Turn ${index + 1}`} className="min-w-0 rounded-xl border bg-surface">
       <h3 className="flex flex-wrap items-center gap-2 border-b px-3 py-1.5 text-[13px] font-medium">
         Turn {index + 1}
         {checks.length > 0 && (
-          <span className={failed ? 'text-bad' : 'text-good'}>
-            {failed ? `${failed} of ${checks.length} checks failed` : 'all checks passed'}
+          <span className={failedCount ? 'text-bad' : 'text-good'}>
+            {failedCount ? `${failedCount} of ${checks.length} checks failed` : 'all checks passed'}
           </span>
         )}
         {turn.reached === false && <span className="text-warn">not reached</span>}
@@ -418,7 +418,7 @@ function TurnSection({
 }
 
 /** Each check with its expectation and failure reason. */
-function Expectations({ expect, checks }: { expect: unknown; checks: readonly Checked[] }): ReactNode {
+function Expectations({ expect, checks }: { expect: unknown; checks: readonly TurnCheck[] }): ReactNode {
   const expectation = isObject(expect) ? expect : {};
   if (checks.length === 0)
     return Object.keys(expectation).length > 0 ? (

@@ -23,7 +23,7 @@ import { cn } from '@/lib/cn';
 import { safeProse } from '@/lib/safe-text';
 import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { ScoreBadge } from './badges';
-import { isOpen } from './format';
+import { isUnfinished } from './format';
 import {
   type Evaluation,
   resultPagesQuery,
@@ -86,7 +86,7 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
                 Clear the filters
               </Button>
             </>
-          ) : isOpen(evaluation.state) ? (
+          ) : isUnfinished(evaluation.state) ? (
             'The first results are on their way.'
           ) : (
             'Nothing was answered.'

@@ -106,21 +106,21 @@ function Tabs({ session, lines }: { session: string; lines: readonly SessionBran
 }
 
 function Conversation({ session, line }: { session: string; line: SessionBranch }): ReactNode {
-  const { open: openInPlayground, busy, question } = useOpenInPlayground();
+  const { open: openInPlayground, busy, workflowDialog } = useOpenInPlayground();
   const items = useMemo(() => stepItems(line.steps), [line]);
   const resume = useCallback(
     (item: StepItem) =>
       openInPlayground(async () => {
         // Workflow and inputs come from the trace, messages from what is shown.
         const live = await api('post', '/api/traces/{trace}/thread', { path: { trace: item.trace }, body: {} });
-        return { ...live, messages: messagesUpTo(line.steps, item.steps) };
+        return { ...live, messages: messagesUpTo(line.steps, item.stepCount) };
       }, session),
     [openInPlayground, line, session],
   );
   const before = useCallback(
     (item: StepItem, previous: StepItem | undefined) => (
       <>
-        {line.shared > 0 && item.steps > line.shared && (previous?.steps ?? 0) <= line.shared && <BranchNote />}
+        {line.shared > 0 && item.stepCount > line.shared && (previous?.stepCount ?? 0) <= line.shared && <BranchNote />}
         {item.trace !== previous?.trace && <TraceLine trace={item.trace} span={item.span} />}
       </>
     ),
@@ -138,7 +138,7 @@ function Conversation({ session, line }: { session: string; line: SessionBranch 
           </Button>
         </div>
       )}
-      {question}
+      {workflowDialog}
     </div>
   );
 }

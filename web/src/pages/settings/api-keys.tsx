@@ -58,10 +58,10 @@ export function KeysSection(): ReactNode {
 }
 
 function KeyRow({ row }: { row: Key }): ReactNode {
-  const expired = isExpired(row);
+  const inactive = isInactive(row);
   return (
     <li className="flex min-h-14 items-center gap-3 px-4 py-2">
-      <div className={cn('min-w-0 grow', expired && 'opacity-60')}>
+      <div className={cn('min-w-0 grow', inactive && 'opacity-60')}>
         <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
           <span className="max-w-full truncate font-medium" title={row.name} dir="auto">
             {row.name}
@@ -71,7 +71,7 @@ function KeyRow({ row }: { row: Key }): ReactNode {
               {scope}
             </Badge>
           ))}
-          {row.revoked_at ? <Badge tone="bad">revoked</Badge> : expired && <Badge tone="bad">expired</Badge>}
+          {row.revoked_at ? <Badge tone="bad">revoked</Badge> : inactive && <Badge tone="bad">expired</Badge>}
         </div>
         <div className="text-xs leading-5 text-muted">
           <span className="font-mono">{row.id}</span> · {describeKey(row)}
@@ -86,7 +86,7 @@ function KeyRow({ row }: { row: Key }): ReactNode {
   );
 }
 
-const isExpired = ({ revoked_at: revoked, expires_at: expiresAt }: Key): boolean =>
+const isInactive = ({ revoked_at: revoked, expires_at: expiresAt }: Key): boolean =>
   revoked !== null || (expiresAt !== null && Date.parse(expiresAt) < Date.now());
 
 function describeKey({
@@ -134,15 +134,15 @@ const EXPIRIES: Record<string, number | null> = {
 /** Create a key; shows the secret once. */
 export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
   const { data } = useQuery(sessionQuery());
-  // From the first key on every request needs one, so log in with it.
-  const first = data?.key === null;
-  const create = useMutation({ mutationFn: (request: KeyRequest) => createKey(request, first) });
+  // Once the first key exists, every request needs a key, so log in with it.
+  const isFirst = data?.key === null;
+  const create = useMutation({ mutationFn: (request: KeyRequest) => createKey(request, isFirst) });
   return (
     <Dialog open onClose={onClose} title={create.data ? 'Your new key' : 'New key'}>
       {create.data ? (
         <NewSecret secret={create.data.secret} onClose={onClose} />
       ) : (
-        <KeyForm first={first} error={create.error} busy={create.isPending} onMake={create.mutate} onClose={onClose} />
+        <KeyForm isFirst={isFirst} error={create.error} busy={create.isPending} onCreate={create.mutate} onClose={onClose} />
       )}
     </Dialog>
   );
@@ -154,9 +154,9 @@ interface KeyRequest {
   expires_at: string | null;
 }
 
-async function createKey(request: KeyRequest, first: boolean): Promise<Schemas['NewKey']> {
+async function createKey(request: KeyRequest, isFirst: boolean): Promise<Schemas['NewKey']> {
   const key = await api('post', '/api/keys', { body: request });
-  if (first) {
+  if (isFirst) {
     await api('post', '/api/session', { body: { key: key.secret } });
     await queryClient.invalidateQueries({ queryKey: ['session'] });
   }
@@ -164,28 +164,28 @@ async function createKey(request: KeyRequest, first: boolean): Promise<Schemas['
 }
 
 interface FormProps {
-  first: boolean;
+  isFirst: boolean;
   error: Error | null;
   busy: boolean;
-  onMake: (request: KeyRequest) => void;
+  onCreate: (request: KeyRequest) => void;
   onClose: () => void;
 }
 
-function KeyForm({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
+function KeyForm({ isFirst, error, busy, onCreate, onClose }: FormProps): ReactNode {
   const [name, setName] = useState('');
-  const [scopes, setScopes] = useState<readonly Scope[]>(first ? ['admin'] : ['invoke', 'read']);
+  const [scopes, setScopes] = useState<readonly Scope[]>(isFirst ? ['admin'] : ['invoke', 'read']);
   const [expiry, setExpiry] = useState('never');
   const toggle = (scope: Scope) =>
-    setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
+    setScopes(scopes.includes(scope) ? scopes.filter((other) => other !== scope) : [...scopes, scope]);
   return (
     <form
       className="flex flex-col gap-4 pt-1"
       onSubmit={(event) => {
         event.preventDefault();
-        onMake({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(EXPIRIES[expiry] ?? null) });
+        onCreate({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(EXPIRIES[expiry] ?? null) });
       }}
     >
-      {first && (
+      {isFirst && (
         <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
           From the first key on, every request needs one, also from this machine. You will be logged in with this key,
           so it is an admin’s; keep it.
@@ -211,7 +211,7 @@ function KeyForm({ first, error, busy, onMake, onClose }: FormProps): ReactNode 
               type="checkbox"
               className="mt-0.5 size-4 shrink-0 accent-(--accent)"
               checked={scopes.includes(scope)}
-              disabled={first}
+              disabled={isFirst}
               onChange={() => toggle(scope)}
             />
             <span>

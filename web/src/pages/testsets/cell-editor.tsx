@@ -43,13 +43,13 @@ interface CellEditorProps {
 }
 
 export function CellEditor({ title, column, value, onApply, onClose }: CellEditorProps): ReactNode {
-  const [now, setNow] = useState(value);
+  const [current, setCurrent] = useState(value);
   const [mode, setMode] = useState<Mode>(() => initialMode(value, column.kind));
   const [errorCount, report] = useInputErrors();
-  const isUnchanged = now === undefined || value === undefined ? now === value : isEqual(now, value);
+  const isUnchanged = current === undefined || value === undefined ? current === value : isEqual(current, value);
   const apply = (): void => {
     if (errorCount > 0) return;
-    if (!isUnchanged) onApply(now);
+    if (!isUnchanged) onApply(current);
     onClose();
   };
   const close = async (): Promise<void> => {
@@ -80,17 +80,17 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
             value={mode}
             onChange={(next) => errorCount === 0 && setMode(next)}
           />
-          <ModeEditor mode={mode} kind={column.kind} value={now} onChange={setNow} />
+          <ModeEditor mode={mode} kind={column.kind} value={current} onChange={setCurrent} />
           <div className="sticky bottom-0 mt-auto flex flex-wrap items-center gap-2 border-t bg-surface pt-3">
-            <Button size="small" variant="quiet" disabled={now === undefined} onClick={() => setNow(undefined)}>
+            <Button size="small" variant="quiet" disabled={current === undefined} onClick={() => setCurrent(undefined)}>
               Empty
             </Button>
             <Button
               size="small"
               variant="quiet"
-              disabled={now === null}
+              disabled={current === null}
               onClick={() => {
-                setNow(null);
+                setCurrent(null);
                 setMode('json');
               }}
             >
@@ -126,7 +126,7 @@ interface ModeEditorProps {
   onChange: (value: unknown) => void;
 }
 
-/** Switching the mode changes nothing; only edits do. */
+/** Switching the mode does not change the value; only edits do. */
 function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode {
   if (mode === 'text') {
     const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value, null, 2);
@@ -161,20 +161,20 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
     return isScript(value) ? (
       <ScriptEditor script={value} onChange={onChange} />
     ) : (
-      <ConvertOffer noun="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
+      <ConvertOffer noun="script" value={value} isValid={isScript} initialValue={NEW_SCRIPT} onChange={onChange} />
     );
   if (isSingleMessage(value))
     return <ConversationEditor focus single messages={[value]} onChange={([only]) => onChange(only)} />;
   // Items of other protocols are lists too, but have no role and text.
   if (isMessages(value) || (Array.isArray(value) && value.length === 0))
     return <ConversationEditor focus messages={value as CellMessage[]} onChange={onChange} />;
-  const begin = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
+  const initialValue = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
   return (
     <ConvertOffer
       noun="conversation of roles and texts"
       value={value}
-      read={(one) => isMessages(one) || isSingleMessage(one)}
-      begin={begin}
+      isValid={(candidate) => isMessages(candidate) || isSingleMessage(candidate)}
+      initialValue={initialValue}
       onChange={onChange}
     />
   );
@@ -184,26 +184,26 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
 function ConvertOffer({
   noun,
   value,
-  read,
-  begin,
+  isValid,
+  initialValue,
   onChange,
 }: {
   noun: string;
   value: unknown;
-  read: (value: unknown) => boolean;
-  begin: unknown;
+  isValid: (value: unknown) => boolean;
+  initialValue: unknown;
   onChange: (value: unknown) => void;
 }): ReactNode {
-  const inside = typeof value === 'string' ? parseValue(value) : undefined;
+  const parsedText = typeof value === 'string' ? parseValue(value) : undefined;
   return (
     <div className="flex flex-col items-start gap-2 rounded-lg border border-dashed p-4 text-muted">
       <p>{value === undefined ? 'The cell is empty.' : `This is no ${noun}.`}</p>
-      {inside !== undefined && read(inside) && (
-        <Button size="small" variant="main" onClick={() => onChange(inside)}>
+      {parsedText !== undefined && isValid(parsedText) && (
+        <Button size="small" variant="main" onClick={() => onChange(parsedText)}>
           Its text is one: read it
         </Button>
       )}
-      <Button size="small" onClick={() => onChange(begin)}>
+      <Button size="small" onClick={() => onChange(initialValue)}>
         {value === undefined ? 'Begin one' : 'Begin one in its place'}
       </Button>
     </div>
@@ -273,5 +273,5 @@ function ReadOnlyValue({ value }: { value: unknown }): ReactNode {
       </p>
     );
   const messages = messagesIn(isSingleMessage(value) ? [value] : value);
-  return messages ? <ConversationView message={messages} /> : <JsonView value={value} open={3} />;
+  return messages ? <ConversationView messages={messages} /> : <JsonView value={value} openLevels={3} />;
 }

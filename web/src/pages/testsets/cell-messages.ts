@@ -35,7 +35,7 @@ export const isScript = (value: unknown): value is CellMessage & { turns: CellMe
 export function messagesIn(value: unknown): MessageText[] | null {
   if (!isMessages(value)) return null;
   const texts = value.map(messageText);
-  return texts.includes(null) ? null : texts.filter((one) => one !== null);
+  return texts.includes(null) ? null : texts.filter((text) => text !== null);
 }
 
 function messageText(message: CellMessage): MessageText | null {
@@ -79,18 +79,18 @@ function formatCall(call: unknown): string {
 export function scriptMessages(script: { turns: readonly CellMessage[] }): MessageText[] {
   return script.turns.map((turn) => {
     const role = ['user', 'assistant', 'simulate'].find((name) => name in turn) ?? 'user';
-    const spokenText = turn[role];
+    const turnContent = turn[role];
     const text =
-      typeof spokenText === 'string'
-        ? spokenText
-        : isObject(spokenText) && typeof spokenText.goal === 'string'
-          ? spokenText.goal
-          : textPosition(spokenText);
+      typeof turnContent === 'string'
+        ? turnContent
+        : isObject(turnContent) && typeof turnContent.goal === 'string'
+          ? turnContent.goal
+          : contentText(turnContent);
     return { role, text, calls: [], attachments: 0 };
   });
 }
 
-function textPosition(rawContent: unknown): string {
+function contentText(rawContent: unknown): string {
   const content = isObject(rawContent) ? (rawContent.content ?? rawContent.parts) : rawContent;
   return contentPieces(content)?.text ?? '';
 }

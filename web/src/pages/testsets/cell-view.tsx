@@ -27,7 +27,7 @@ export const CellView = memo(function CellView({ value, kind, isTall }: Props): 
   if (typeof value === 'number') return <span className="block text-right tabular-nums">{String(value)}</span>;
   if (typeof value === 'boolean')
     return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
-  if (isScript(value)) return <MessagesPreview message={scriptMessages(value)} word="turn" isTall={isTall} />;
+  if (isScript(value)) return <MessagesPreview messages={scriptMessages(value)} noun="turn" isTall={isTall} />;
   if (kind === 'chat' || kind === 'message' || isMessages(value) || isSingleMessage(value))
     return <Conversation value={isSingleMessage(value) ? [value] : value} isTall={isTall} />;
   return <Json value={value} isTall={isTall} />;
@@ -49,17 +49,17 @@ const Json = ({ value, isTall }: { value: unknown; isTall: boolean }): ReactNode
   </code>
 );
 
-/** Most formats are parsed here; the server extracts the others. */
+/** Parses most formats here; the server extracts the messages of others. */
 function Conversation({ value, isTall }: { value: unknown; isTall: boolean }): ReactNode {
-  const message = messagesIn(value);
-  return message ? (
-    <MessagesPreview message={message} word="message" isTall={isTall} />
+  const messages = messagesIn(value);
+  return messages ? (
+    <MessagesPreview messages={messages} noun="message" isTall={isTall} />
   ) : (
-    <ScriptTurns value={value} isTall={isTall} />
+    <ExtractedConversation value={value} isTall={isTall} />
   );
 }
 
-function ScriptTurns({ value, isTall }: { value: unknown; isTall: boolean }): ReactNode {
+function ExtractedConversation({ value, isTall }: { value: unknown; isTall: boolean }): ReactNode {
   const text = JSON.stringify(value);
   const { data } = useQuery({
     queryKey: ['extracted', text],
@@ -70,49 +70,49 @@ function ScriptTurns({ value, isTall }: { value: unknown; isTall: boolean }): Re
   });
   const preview = data?.preview;
   if (preview?.renderer !== 'chat') return <Json value={value} isTall={isTall} />;
-  return <MessagesPreview message={preview.messages} more={preview.more} word="message" isTall={isTall} />;
+  return <MessagesPreview messages={preview.messages} omitted={preview.more} noun="message" isTall={isTall} />;
 }
 
 function MessagesPreview({
-  message,
-  more = 0,
-  word,
+  messages,
+  omitted = 0,
+  noun,
   isTall,
 }: {
-  message: readonly MessageText[];
-  more?: number;
-  word: string;
+  messages: readonly MessageText[];
+  omitted?: number;
+  noun: string;
   isTall: boolean;
 }): ReactNode {
-  const last = message.at(-1);
-  const number = <span className="text-xs text-faint">{pluralize(message.length + more, word)}</span>;
+  const last = messages.at(-1);
+  const countView = <span className="text-xs text-faint">{pluralize(messages.length + omitted, noun)}</span>;
   if (!isTall)
     return (
       <span dir="auto" className="block truncate">
-        {number}{' '}
+        {countView}{' '}
         {last && (
           <>
-            <Role role={last.role} /> {safeProse(changeLabel(last).slice(0, 200))}
+            <Role role={last.role} /> {safeProse(messageSummary(last).slice(0, 200))}
           </>
         )}
       </span>
     );
-  const lastMessages = message.slice(-2);
+  const lastMessages = messages.slice(-2);
   return (
     <span className="flex flex-col gap-1">
-      {message.length + more > lastMessages.length && (
+      {messages.length + omitted > lastMessages.length && (
         <span className="text-[11px]/4 text-faint">
-          {pluralize(message.length + more - lastMessages.length, `earlier ${word}`)}
+          {pluralize(messages.length + omitted - lastMessages.length, `earlier ${noun}`)}
         </span>
       )}
-      {lastMessages.map((one, index) => (
+      {lastMessages.map((message, index) => (
         <span
-          // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
+          // oxlint-disable-next-line react/no-array-index-key -- messages have no ids
           key={index}
-          className={cn('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}
+          className={cn('block rounded-md px-1.5 py-0.5', message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}
         >
           <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere">
-            <Role role={one.role} /> {safeProse(changeLabel(one).slice(0, MAX_PREVIEW_LENGTH))}
+            <Role role={message.role} /> {safeProse(messageSummary(message).slice(0, MAX_PREVIEW_LENGTH))}
           </span>
         </span>
       ))}
@@ -124,7 +124,7 @@ const Role = ({ role }: { role: string }): ReactNode => (
   <span className="text-[11px] text-muted">{safeProse(role.slice(0, 20))}</span>
 );
 
-const changeLabel = ({ text, calls, attachments }: MessageText): string =>
+const messageSummary = ({ text, calls, attachments }: MessageText): string =>
   text || calls.join(', ') || (attachments ? pluralize(attachments, 'attachment') : '');
 
 export type ChangeKind = 'added' | 'removed' | 'changed';
@@ -135,11 +135,11 @@ const CHANGE_BORDERS: Readonly<Record<ChangeKind, string>> = {
 };
 const CHANGE_TONES = { added: 'good', removed: 'bad', changed: 'warn' } as const;
 
-export const ConversationView = ({ message }: { message: readonly MessageText[] }): ReactNode => (
+export const ConversationView = ({ messages }: { messages: readonly MessageText[] }): ReactNode => (
   <div className="flex flex-col gap-2">
-    {message.map((one, index) => (
-      // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
-      <MessageView key={index} message={one} />
+    {messages.map((message, index) => (
+      // oxlint-disable-next-line react/no-array-index-key -- messages have no ids
+      <MessageView key={index} message={message} />
     ))}
   </div>
 );
@@ -169,9 +169,9 @@ export function MessageView({
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
         {text ?? <LongText text={message.text} />}
       </div>
-      {message.calls.map((call, at) => (
+      {message.calls.map((call, index) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
-        <p key={at} className="font-mono text-[12px]/5 text-muted wrap-anywhere">
+        <p key={index} className="font-mono text-[12px]/5 text-muted wrap-anywhere">
           {safeExact(call)}
         </p>
       ))}

@@ -21,7 +21,7 @@ import {
   cellValue,
   withCells,
 } from './edits';
-import { InputErrorsContext, useInputErrors, JsonInput, inexactNumber } from './json-input';
+import { InputErrorsContext, useInputErrors, JsonInput, inexactNumberError } from './json-input';
 
 export const KIND_LABELS: Readonly<Record<ShownColumn['kind'], string>> = {
   chat: 'Every value is a conversation',
@@ -112,25 +112,25 @@ interface Props {
 const TITLES = { add: 'Add a column', rename: 'Rename the column', fill: 'Fill empty cells' };
 
 export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props): ReactNode {
-  const before = 'column' in action ? action.column : '';
-  const [name, setName] = useState(before);
+  const oldName = 'column' in action ? action.column : '';
+  const [name, setName] = useState(oldName);
   const [fillKind, setFillKind] = useState<'nothing' | 'text' | 'json'>(action.act === 'fill' ? 'text' : 'nothing');
   const [text, setText] = useState('');
   const [value, setValue] = useState<unknown>(undefined);
   const [errorCount, report] = useInputErrors();
   const error =
-    action.act === 'fill' ? null : columnNameError(name, columns, edits, action.act === 'rename' ? before : undefined);
-  const filling = fillKind === 'text' ? text : fillKind === 'json' ? value : undefined;
-  const isReady = error === null && errorCount === 0 && (action.act !== 'fill' || filling !== undefined);
-  const done = (): void => {
+    action.act === 'fill' ? null : columnNameError(name, columns, edits, action.act === 'rename' ? oldName : undefined);
+  const fillValue = fillKind === 'text' ? text : fillKind === 'json' ? value : undefined;
+  const isReady = error === null && errorCount === 0 && (action.act !== 'fill' || fillValue !== undefined);
+  const submit = (): void => {
     if (!isReady) return;
-    const isNameTaken =
+    const renamedEdits =
       action.act === 'rename'
-        ? renameColumn(edits, before, name)
+        ? renameColumn(edits, oldName, name)
         : action.act === 'add'
           ? withColumn(edits, name)
           : edits;
-    onDone(filling === undefined ? isNameTaken : withFill(isNameTaken, name, filling));
+    onDone(fillValue === undefined ? renamedEdits : withFill(renamedEdits, name, fillValue));
     onClose();
   };
   return (
@@ -139,7 +139,7 @@ export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props)
       onClose={onClose}
       title={TITLES[action.act]}
       {...(action.act === 'fill'
-        ? { description: `Where ${safeExact(before).slice(0, 80)} has no value, it gets this one.` }
+        ? { description: `Where ${safeExact(oldName).slice(0, 80)} has no value, it gets this one.` }
         : {})}
     >
       <InputErrorsContext value={report}>
@@ -147,7 +147,7 @@ export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props)
           className="flex flex-col gap-3 pt-1"
           onSubmit={(event) => {
             event.preventDefault();
-            done();
+            submit();
           }}
         >
           {action.act !== 'fill' && (
@@ -201,13 +201,13 @@ export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props)
 /** Larger test sets must be converted as a file. */
 const MAX_CONVERTED_ROWS = 20_000;
 
-/** Returns the function that applies the conversion to any edits, and the number of texts left as they are. */
+/** Parse a column of JSON texts. Returns a function that adds the results to edits, and the number of other texts. */
 export async function convertToMessages(
   id: string,
   base: number,
   rows: number,
   column: ShownColumn,
-): Promise<{ convert: (edits: Edits) => Edits; left: number }> {
+): Promise<{ convert: (edits: Edits) => Edits; unconverted: number }> {
   if (rows > MAX_CONVERTED_ROWS)
     throw new Error(
       `The page converts up to ${MAX_CONVERTED_ROWS.toLocaleString('en')} rows. ` +
@@ -219,12 +219,12 @@ export async function convertToMessages(
   );
   const lines = (await answer.text()).split('\n').filter(Boolean);
   const name = column.originalName ?? column.name;
-  let left = 0;
+  let unconverted = 0;
   const changes = lines.flatMap((line) => {
     const { __id__: row, ...before } = JSON.parse(line) as RowData & { __id__: string };
     const text = cellValue(before, name);
     const value = typeof text === 'string' ? parseMessages(text) : undefined;
-    if (value === undefined && typeof text === 'string') left += 1;
+    if (value === undefined && typeof text === 'string') unconverted += 1;
     return value === undefined ? [] : [{ id: row, name: column.name, value, before }];
   });
   return {
@@ -233,15 +233,15 @@ export async function convertToMessages(
         edits,
         changes.filter((change) => !edits.removed.has(change.id)),
       ),
-    left,
+    unconverted,
   };
 }
 
-/** Undefined if a number would lose precision. */
+/** Parse a JSON object or list; undefined if the text is neither, or if a number would lose precision. */
 function parseMessages(text: string): unknown {
   try {
     const value = JSON.parse(text) as unknown;
-    return typeof value === 'object' && value !== null && inexactNumber(text) === null ? value : undefined;
+    return typeof value === 'object' && value !== null && inexactNumberError(text) === null ? value : undefined;
   } catch {
     return undefined;
   }

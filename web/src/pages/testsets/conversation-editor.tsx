@@ -25,17 +25,17 @@ interface Props {
 }
 
 export function ConversationEditor({ messages, onChange, single = false, focus = false }: Props): ReactNode {
-  // Messages have no ids: these keys move with them, so that drafts do, too.
-  const [names, setNames] = useState<readonly number[]>(() => messages.map((_, index) => index));
-  const keys = names.length === messages.length ? names : messages.map((_, index) => index);
+  // Messages have no ids: these keys move with them, so that each keeps its draft.
+  const [storedKeys, setStoredKeys] = useState<readonly number[]>(() => messages.map((_, index) => index));
+  const keys = storedKeys.length === messages.length ? storedKeys : messages.map((_, index) => index);
   const update = (next: readonly CellMessage[], newKeys: readonly number[]): void => {
-    setNames(newKeys);
+    setStoredKeys(newKeys);
     onChange(next);
   };
   const move = (from: number, to: number): void => {
-    const [message, name] = [messages[from], keys[from]];
-    if (message && name !== undefined)
-      update(messages.toSpliced(from, 1).toSpliced(to, 0, message), keys.toSpliced(from, 1).toSpliced(to, 0, name));
+    const [message, key] = [messages[from], keys[from]];
+    if (message && key !== undefined)
+      update(messages.toSpliced(from, 1).toSpliced(to, 0, message), keys.toSpliced(from, 1).toSpliced(to, 0, key));
   };
   const add = (): void =>
     update(
@@ -77,7 +77,7 @@ interface MessageProps {
 
 function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown }: MessageProps): ReactNode {
   const text = editableText(message);
-  const [raw, setRaw] = useState(text === null);
+  const [showJson, setShowJson] = useState(text === null);
   const [isInvalid, setInvalid] = useState(false);
   const number = index + 1;
   const role = String(message.role ?? '');
@@ -95,18 +95,18 @@ function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown
           onChange={(event) => onChange({ ...message, role: event.target.value })}
           className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
         >
-          {[...new Set([...ROLES, role])].map((one) => (
-            <option key={one}>{one}</option>
+          {[...new Set([...ROLES, role])].map((option) => (
+            <option key={option}>{option}</option>
           ))}
         </select>
         <span className="grow" />
         {text !== null && (
           <IconButton
             size="small"
-            label={raw ? `Message ${number} as text` : `Message ${number} as JSON`}
-            aria-pressed={raw}
+            label={showJson ? `Message ${number} as text` : `Message ${number} as JSON`}
+            aria-pressed={showJson}
             disabled={isInvalid}
-            onClick={() => setRaw(!raw)}
+            onClick={() => setShowJson(!showJson)}
           >
             <Braces />
           </IconButton>
@@ -127,12 +127,12 @@ function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown
           </IconButton>
         )}
       </div>
-      {raw || text === null ? (
+      {showJson || text === null ? (
         <div className="px-2 pb-2">
           <JsonInput
             label={`Message ${number}, as JSON`}
             value={message}
-            onWrong={setInvalid}
+            onValidityChange={setInvalid}
             onChange={(next) => isObject(next) && onChange(next)}
             validate={(next) =>
               isObject(next) && typeof next.role === 'string' ? null : 'A message is an object with a role.'
@@ -151,11 +151,11 @@ function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown
           className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none"
         />
       )}
-      {!raw &&
-        calls.map((call, at) => (
+      {!showJson &&
+        calls.map((call, callIndex) => (
           <p
             // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
-            key={at}
+            key={callIndex}
             className="flex items-start gap-1.5 border-t px-2.5 py-1 font-mono text-[12px]/5 text-muted wrap-anywhere"
           >
             <Wrench aria-label="Tool call" className="mt-1 size-3 shrink-0" />
@@ -168,7 +168,7 @@ function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown
 
 type Script = Readonly<Record<string, unknown>> & { turns: readonly CellMessage[] };
 const SPEAKERS = ['user', 'assistant', 'simulate'] as const;
-const CHECK_LABELS = { user: 'User says', assistant: 'Fixed answer', simulate: 'Another workflow plays the user' };
+const SPEAKER_LABELS = { user: 'User says', assistant: 'Fixed answer', simulate: 'Another workflow plays the user' };
 const CHECKS: ReadonlySet<string> = new Set([
   'text',
   'tools',
@@ -185,19 +185,19 @@ const CHECKS: ReadonlySet<string> = new Set([
 export const NEW_SCRIPT: Script = { turns: [{ user: '' }] };
 
 export function ScriptEditor({ script, onChange }: { script: Script; onChange: (script: Script) => void }): ReactNode {
-  const [names, setNames] = useState<readonly number[]>(() => script.turns.map((_, index) => index));
+  const [storedKeys, setStoredKeys] = useState<readonly number[]>(() => script.turns.map((_, index) => index));
   const { turns } = script;
-  const keys = names.length === turns.length ? names : turns.map((_, index) => index);
+  const keys = storedKeys.length === turns.length ? storedKeys : turns.map((_, index) => index);
   const update = (next: readonly CellMessage[], newKeys: readonly number[]): void => {
-    setNames(newKeys);
+    setStoredKeys(newKeys);
     onChange({ ...script, turns: next });
   };
   const move = (from: number, to: number): void => {
-    const [turn, name] = [turns[from], keys[from]];
-    if (turn && name !== undefined)
-      update(turns.toSpliced(from, 1).toSpliced(to, 0, turn), keys.toSpliced(from, 1).toSpliced(to, 0, name));
+    const [turn, key] = [turns[from], keys[from]];
+    if (turn && key !== undefined)
+      update(turns.toSpliced(from, 1).toSpliced(to, 0, turn), keys.toSpliced(from, 1).toSpliced(to, 0, key));
   };
-  const field = (name: string, value: unknown): void => onChange({ ...withField(script, name, value), turns });
+  const setField = (name: string, value: unknown): void => onChange({ ...withField(script, name, value), turns });
   const start = script.start ?? [];
   return (
     <div className="flex flex-col gap-3">
@@ -207,13 +207,13 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
           {Array.isArray(start) && (start.length === 0 || isMessages(start)) ? (
             <ConversationEditor
               messages={start as CellMessage[]}
-              onChange={(next) => field('start', next.length ? next : undefined)}
+              onChange={(next) => setField('start', next.length ? next : undefined)}
             />
           ) : (
             <JsonInput
               label="Messages before the first turn, as JSON"
               value={start}
-              onChange={(next) => field('start', next)}
+              onChange={(next) => setField('start', next)}
             />
           )}
         </div>
@@ -244,7 +244,7 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
             label="Goal of the whole, as JSON"
             value={script.expect}
             placeholder={'{"goal": "…"}'}
-            onChange={(next) => field('expect', next)}
+            onChange={(next) => setField('expect', next)}
           />
         </div>
         <div className="flex flex-col gap-1">
@@ -253,13 +253,13 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
             label="Tool results of all turns, as JSON"
             value={script.tool_results}
             placeholder={'{"search": {"output": …}}'}
-            onChange={(next) => field('tool_results', next)}
+            onChange={(next) => setField('tool_results', next)}
           />
         </div>
         <LabeledField label="Stop">
           <Select
             value={String(script.stop ?? 'never')}
-            onChange={(event) => field('stop', event.target.value)}
+            onChange={(event) => setField('stop', event.target.value)}
             className="w-fit"
           >
             <option value="never">Play all turns</option>
@@ -281,13 +281,13 @@ interface TurnProps {
 }
 
 function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProps): ReactNode {
-  const speaker = SPEAKERS.find((one) => one in turn) ?? 'user';
-  const spoken = turn[speaker];
-  const [more, setMore] = useState('expect' in turn || 'tool_results' in turn);
+  const speaker = SPEAKERS.find((candidate) => candidate in turn) ?? 'user';
+  const content = turn[speaker];
+  const [showExpectations, setShowExpectations] = useState('expect' in turn || 'tool_results' in turn);
   const setSpeaker = (next: (typeof SPEAKERS)[number]): void => {
     const { [speaker]: before, ...others } = turn;
-    const plain = typeof before === 'string' ? before : '';
-    onChange({ [next]: next === 'simulate' ? { workflow: '', goal: plain, max_turns: 8 } : plain, ...others });
+    const text = typeof before === 'string' ? before : '';
+    onChange({ [next]: next === 'simulate' ? { workflow: '', goal: text, max_turns: 8 } : text, ...others });
   };
   return (
     <div
@@ -302,9 +302,9 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
           onChange={(event) => setSpeaker(event.target.value as typeof speaker)}
           className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
         >
-          {SPEAKERS.map((one) => (
-            <option key={one} value={one}>
-              {CHECK_LABELS[one]}
+          {SPEAKERS.map((option) => (
+            <option key={option} value={option}>
+              {SPEAKER_LABELS[option]}
             </option>
           ))}
         </select>
@@ -325,12 +325,12 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
           </IconButton>
         )}
       </div>
-      {typeof spoken === 'string' ? (
+      {typeof content === 'string' ? (
         <TextArea
           rows={2}
           dir="auto"
           aria-label={`Text of turn ${number}`}
-          value={spoken}
+          value={content}
           onChange={(event) => onChange({ ...turn, [speaker]: event.target.value })}
           className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none"
         />
@@ -338,14 +338,14 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
         <div className="px-2 pb-2">
           <JsonInput
             label={`Turn ${number}, as JSON`}
-            value={spoken}
+            value={content}
             onChange={(next) => next !== undefined && onChange({ ...turn, [speaker]: next })}
           />
         </div>
       )}
       {speaker !== 'assistant' && (
         <div className="border-t px-2 py-1.5">
-          {more ? (
+          {showExpectations ? (
             <div className="flex flex-col gap-2">
               <span className="text-xs text-muted">Expected of the answer</span>
               <JsonInput
@@ -364,7 +364,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
               />
             </div>
           ) : (
-            <Button size="small" variant="quiet" className="px-1.5" onClick={() => setMore(true)}>
+            <Button size="small" variant="quiet" className="px-1.5" onClick={() => setShowExpectations(true)}>
               <Plus className="size-3.5" /> Expect something
             </Button>
           )}
@@ -376,6 +376,6 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
 
 function expectationError(value: unknown): string | null {
   if (!isObject(value)) return 'Expectations are an object.';
-  const unknown = Object.keys(value).find((name) => !CHECKS.has(name));
-  return unknown === undefined ? null : `There is no check “${unknown}”. Known: ${[...CHECKS].join(', ')}.`;
+  const unknownName = Object.keys(value).find((name) => !CHECKS.has(name));
+  return unknownName === undefined ? null : `There is no check “${unknownName}”. Known: ${[...CHECKS].join(', ')}.`;
 }

@@ -53,49 +53,49 @@ export default function TestSetPage({ id }: { id: string }): ReactNode {
 
 function TestsetView({ set }: { set: TestSet }): ReactNode {
   const [search, setSearch] = useSearchParams();
-  const numbered = (name: string): number | undefined =>
+  const revisionParam = (name: string): number | undefined =>
     /^[1-9]\d{0,8}$/.test(search.get(name) ?? '') ? Number(search.get(name)) : undefined;
-  const [from, to, old] = [numbered('from'), numbered('to'), numbered('revision')];
+  const [from, to, oldRevision] = [revisionParam('from'), revisionParam('to'), revisionParam('revision')];
   const view: TestsetTab = search.get('view') === 'history' || from !== undefined ? 'history' : 'rows';
   const [file, setFile] = useState<File | null>(null);
   const picker = useRef<HTMLInputElement>(null);
   const drop = useFileDrop((droppedFile) => !set.archived && setFile(droppedFile));
-  const isOld = old !== undefined && old < set.head;
+  const isOld = oldRevision !== undefined && oldRevision < set.head;
   return (
-    <section aria-label="Test set" className="relative flex h-full min-h-0 flex-col" {...drop.on}>
+    <section aria-label="Test set" className="relative flex h-full min-h-0 flex-col" {...drop.handlers}>
       <TestsetHeader
         set={set}
         view={view}
         onView={(next) => setSearch(next === 'history' ? { view: 'history' } : {})}
         onImport={() => picker.current?.click()}
-        rowCount={isOld && view === 'rows' ? old : set.head}
+        revision={isOld && view === 'rows' ? oldRevision : set.head}
       />
       {view === 'history' && from !== undefined && (
         <RevisionDiff key={`${from} ${to}`} set={set} from={from} to={to ?? set.head} />
       )}
       {view === 'history' && from === undefined && <History set={set} />}
-      {view === 'rows' && isOld && <OldRevisionBar set={set} number={old} />}
-      {view === 'rows' && <RowsView key={isOld ? old : 'head'} set={set} old={isOld ? old : undefined} />}
+      {view === 'rows' && isOld && <OldRevisionBar set={set} number={oldRevision} />}
+      {view === 'rows' && <RowsView key={isOld ? oldRevision : 'head'} set={set} oldRevision={isOld ? oldRevision : undefined} />}
       <FileInput ref={picker} onPick={setFile} />
       {drop.isOver && !set.archived && <DropOverlay />}
-      {file && <ImportDialog file={file} into={set} onClose={() => setFile(null)} onDone={() => setSearch({})} />}
+      {file && <ImportDialog file={file} testset={set} onClose={() => setFile(null)} onDone={() => setSearch({})} />}
     </section>
   );
 }
 
 export type TestsetTab = 'rows' | 'history';
-const FORMATS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
+const FORMAT_LABELS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
 
 interface Props {
   set: TestSet;
   view: TestsetTab;
   onView: (view: TestsetTab) => void;
   onImport: () => void;
-  /** Revision that is shown. */
-  rowCount: number;
+  /** Revision that is displayed and exported. */
+  revision: number;
 }
 
-export function TestsetHeader({ set, view, onView, onImport, rowCount }: Props): ReactNode {
+export function TestsetHeader({ set, view, onView, onImport, revision }: Props): ReactNode {
   return (
     <header className="shrink-0 border-b bg-surface px-4 py-2.5">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5">
@@ -124,7 +124,7 @@ export function TestsetHeader({ set, view, onView, onImport, rowCount }: Props):
             <span className="max-sm:sr-only">Import</span>
           </Button>
         )}
-        <ExportMenu set={set} number={rowCount} />
+        <ExportMenu set={set} number={revision} />
         {!set.archived && <EvaluateButton set={set} />}
         <MoreMenu set={set} />
       </div>
@@ -164,16 +164,16 @@ function ExportMenu({ set, number }: { set: TestSet; number: number }): ReactNod
         </Button>
       }
     >
-      {(Object.keys(FORMATS) as Format[]).map((format) => (
+      {(Object.keys(FORMAT_LABELS) as Format[]).map((format) => (
         <MenuItem key={format} onSelect={() => download(exportPath(set.id, number, format))}>
-          {FORMATS[format]}
+          {FORMAT_LABELS[format]}
         </MenuItem>
       ))}
     </Menu>
   );
 }
 
-/** The server sends it as an attachment. */
+/** Download a file, which the server sends as an attachment. */
 function download(path: string): void {
   const link = document.createElement('a');
   link.href = path;
@@ -261,7 +261,7 @@ export function OldRevisionBar({ set, number }: { set: TestSet; number: number }
           size="small"
           onClick={() =>
             void restore(number)
-              .then((done) => done && navigate(`/testsets/${set.id}`))
+              .then((isRestored) => isRestored && navigate(`/testsets/${set.id}`))
               .catch(showError)
           }
         >

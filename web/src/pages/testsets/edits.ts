@@ -123,7 +123,7 @@ export const editsDelta = ({ rename, remove, fill, patches, removed, added }: Ed
 
 // Cells
 
-/** Set a cell; undefined clears it. `before` is the row of the revision, undefined for added rows. */
+/** Set a cell; undefined clears it. `before` is the row of the revision, null for added rows. */
 export function withCell(edits: Edits, key: string, name: string, value: unknown, before: RowData | null): Edits {
   if (!before) {
     return {
@@ -139,14 +139,14 @@ export function withCells(
   edits: Edits,
   changes: Iterable<{ id: string; name: string; value: unknown; before: RowData }>,
 ): Edits {
-  const bare = { ...edits, patches: NO_EDITS.patches };
+  const editsWithoutPatches = { ...edits, patches: NO_EDITS.patches };
   const patches = new Map(edits.patches);
   for (const { id, name, value, before } of changes) {
     const patch = withPatch(
       patches.get(id) ?? { set: {}, unset: [] },
       name,
       value,
-      cellValue(applyPatch(id, before, bare), name),
+      cellValue(applyPatch(id, before, editsWithoutPatches), name),
     );
     if (patch) patches.set(id, patch);
     else patches.delete(id);
@@ -154,21 +154,21 @@ export function withCells(
   return { ...edits, patches };
 }
 
-/** Null if nothing changes. */
+/** Add a cell to the patch of its row; null if the patch is empty then. */
 function withPatch({ set, unset }: RowPatch, name: string, value: unknown, original: unknown): RowPatch | null {
-  const left = { set: withValue(set, name, undefined), unset: unset.filter((one) => one !== name) };
+  const remaining = { set: withValue(set, name, undefined), unset: unset.filter((other) => other !== name) };
   const isReverted = value === undefined ? original === undefined : original !== undefined && isEqual(original, value);
   const next = isReverted
-    ? left
+    ? remaining
     : value === undefined
-      ? { ...left, unset: [...left.unset, name] }
-      : { ...left, set: withValue(set, name, value) };
+      ? { ...remaining, unset: [...remaining.unset, name] }
+      : { ...remaining, set: withValue(set, name, value) };
   return Object.keys(next.set).length + next.unset.length > 0 ? next : null;
 }
 
 function withValue(data: RowData, name: string, value: unknown): RowData {
   if (value !== undefined) return { ...data, [name]: value };
-  return Object.fromEntries(Object.entries(data).filter(([one]) => one !== name));
+  return Object.fromEntries(Object.entries(data).filter(([other]) => other !== name));
 }
 
 // Rows
@@ -192,7 +192,7 @@ export function withRow(edits: Edits, key: string, data: RowData, afterKey: stri
 export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: readonly string[]): Edits {
   const addedKeys = new Set(edits.added.map(({ key }) => key));
   const removed = new Set([...edits.removed, ...[...keys].filter((key) => !addedKeys.has(key))]);
-  const anchor = (after: string): string | null =>
+  const remainingRowBefore = (after: string): string | null =>
     order.slice(0, Math.max(0, order.indexOf(after))).findLast((id) => !removed.has(id)) ?? null;
   return {
     ...edits,
@@ -200,9 +200,9 @@ export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: read
     patches: new Map([...edits.patches].filter(([id]) => !removed.has(id))),
     added: edits.added
       .filter(({ key }) => !keys.has(key))
-      // oxlint-disable-next-line oxc/no-map-spread -- what was stays as it is, to be gone back to
+      // oxlint-disable-next-line oxc/no-map-spread -- the previous edits stay unchanged, for undo
       .map((row) =>
-        typeof row.after === 'string' && removed.has(row.after) ? { ...row, after: anchor(row.after) } : row,
+        typeof row.after === 'string' && removed.has(row.after) ? { ...row, after: remainingRowBefore(row.after) } : row,
       ),
   };
 }
@@ -214,11 +214,11 @@ export function columnNameError(
   name: string,
   columns: readonly TestsetColumn[],
   edits: Edits,
-  but?: string,
+  currentName?: string,
 ): string | null {
   if (name === '') return 'A column needs a name.';
-  if (name === but) return null;
-  if (shownColumns(columns, edits).some((one) => one.name === name)) return 'There is a column of that name.';
+  if (name === currentName) return null;
+  if (shownColumns(columns, edits).some((column) => column.name === name)) return 'There is a column of that name.';
   return edits.remove.includes(name) ? 'A column of that name is about to be removed: save that first.' : null;
 }
 
@@ -234,39 +234,39 @@ export const withFill = (edits: Edits, name: string, value: unknown): Edits => (
 });
 
 export function renameColumn(edits: Edits, from: string, to: string): Edits {
-  const name = (one: string): string => (one === from ? to : one);
+  const newName = (name: string): string => (name === from ? to : name);
   const withRenames = (data: RowData): RowData =>
-    Object.fromEntries(Object.entries(data).map(([one, value]) => [name(one), value]));
-  const old = originalName(edits, from);
+    Object.fromEntries(Object.entries(data).map(([name, value]) => [newName(name), value]));
+  const original = originalName(edits, from);
   const rename = new Map(edits.rename);
-  if (old !== null && old === to) rename.delete(old);
-  else if (old !== null) rename.set(old, to);
+  if (original !== null && original === to) rename.delete(original);
+  else if (original !== null) rename.set(original, to);
   return {
     ...edits,
     rename,
-    fill: new Map([...edits.fill].map(([one, value]) => [name(one), value])),
-    columns: edits.columns.map(name),
+    fill: new Map([...edits.fill].map(([name, value]) => [newName(name), value])),
+    columns: edits.columns.map(newName),
     patches: new Map(
-      [...edits.patches].map(([id, { set, unset }]) => [id, { set: withRenames(set), unset: unset.map(name) }]),
+      [...edits.patches].map(([id, { set, unset }]) => [id, { set: withRenames(set), unset: unset.map(newName) }]),
     ),
     added: edits.added.map((row) => ({ ...row, data: withRenames(row.data) })),
   };
 }
 
 export function withoutColumn(edits: Edits, name: string): Edits {
-  const old = originalName(edits, name);
+  const original = originalName(edits, name);
   const rename = new Map(edits.rename);
-  if (old !== null) rename.delete(old);
+  if (original !== null) rename.delete(original);
   const patches = [...edits.patches].flatMap(([id, { set, unset }]): [string, RowPatch][] => {
-    const left = { set: withValue(set, name, undefined), unset: unset.filter((one) => one !== name) };
-    return Object.keys(left.set).length + left.unset.length > 0 ? [[id, left]] : [];
+    const remaining = { set: withValue(set, name, undefined), unset: unset.filter((other) => other !== name) };
+    return Object.keys(remaining.set).length + remaining.unset.length > 0 ? [[id, remaining]] : [];
   });
   return {
     ...edits,
     rename,
-    remove: old === null ? edits.remove : [...edits.remove, old],
-    fill: new Map([...edits.fill].filter(([one]) => one !== name)),
-    columns: edits.columns.filter((one) => one !== name),
+    remove: original === null ? edits.remove : [...edits.remove, original],
+    fill: new Map([...edits.fill].filter(([other]) => other !== name)),
+    columns: edits.columns.filter((other) => other !== name),
     patches: new Map(patches),
     added: edits.added.map((row) => ({ ...row, data: withValue(row.data, name, undefined) })),
   };
@@ -274,7 +274,7 @@ export function withoutColumn(edits: Edits, name: string): Edits {
 
 /** Name of a column in the revision; null if new. */
 function originalName({ rename, columns }: Edits, name: string): string | null {
-  for (const [old, now] of rename) if (now === name) return old;
+  for (const [oldName, newName] of rename) if (newName === name) return oldName;
   return columns.includes(name) ? null : name;
 }
 
@@ -328,10 +328,10 @@ export class Drafts {
   }
 
   #set(id: string, draft: TestsetDraft | undefined): void {
-    const all = new Map(this.state.getState());
-    if (draft && !isEmpty(draft.edits)) all.set(id, draft);
-    else all.delete(id);
-    this.state.setState(all, true);
+    const drafts = new Map(this.state.getState());
+    if (draft && !isEmpty(draft.edits)) drafts.set(id, draft);
+    else drafts.delete(id);
+    this.state.setState(drafts, true);
   }
 }
 
@@ -348,7 +348,7 @@ export interface GridEntry {
   added: AddedRow | null;
 }
 
-/** `isSome`: the rows are search results; added rows show after theirs. */
+/** `isPartial`: the rows are search results; rows added at the top or at the end are left out. */
 export function gridEntries(rows: readonly TestsetRow[], { added, removed }: Edits, isPartial: boolean): GridEntry[] {
   const addedAfter = new Map<string | null | undefined, GridEntry[]>();
   for (const row of added)
@@ -371,7 +371,7 @@ export function isCellChanged({ key, row }: GridEntry, column: string, edits: Ed
   return patch !== undefined && (Object.hasOwn(patch.set, column) || patch.unset.includes(column));
 }
 
-/** Full size in bytes of a cell that the page of rows has cut; undefined if complete or edited. */
+/** Full size in bytes of a cell that the page of rows has cut; 0 if complete. */
 export function cutCellBytes({ row }: GridEntry, column: string, storedName: string | null): number {
   const cutBytes = row?.cut ?? {};
   const name = storedName ?? column;

@@ -14,7 +14,7 @@ export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
   csv: 'text/csv',
   parquet: 'application/vnd.apache.parquet',
 };
-const FILE_ENDINGS: Readonly<Record<string, Format>> = {
+const FORMAT_BY_EXTENSION: Readonly<Record<string, Format>> = {
   jsonl: 'jsonl',
   ndjson: 'jsonl',
   json: 'json',
@@ -23,8 +23,8 @@ const FILE_ENDINGS: Readonly<Record<string, Format>> = {
   parquet: 'parquet',
   pq: 'parquet',
 };
-const SPREADSHEET_ENDING: ReadonlySet<string> = new Set(['xlsx', 'xlsm', 'xls', 'ods']);
-export const ACCEPTED = Object.keys(FILE_ENDINGS)
+const SPREADSHEET_EXTENSIONS: ReadonlySet<string> = new Set(['xlsx', 'xlsm', 'xls', 'ods']);
+export const ACCEPTED = Object.keys(FORMAT_BY_EXTENSION)
   .map((extension) => `.${extension}`)
   .join(',');
 
@@ -42,11 +42,11 @@ export interface FilePreview {
 
 export function fileFormat(name: string): Format {
   const extension = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
-  if (SPREADSHEET_ENDING.has(extension))
+  if (SPREADSHEET_EXTENSIONS.has(extension))
     throw new Error('Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.');
-  const byExtension = Object.hasOwn(FILE_ENDINGS, extension) ? FILE_ENDINGS[extension] : undefined;
-  if (!byExtension) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
-  return byExtension;
+  const format = Object.hasOwn(FORMAT_BY_EXTENSION, extension) ? FORMAT_BY_EXTENSION[extension] : undefined;
+  if (!format) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
+  return format;
 }
 
 /** Default name of a test set. */
@@ -65,7 +65,8 @@ export async function readFileHead(file: File): Promise<{ text: string; isComple
   const isComplete = file.size <= maxBytes;
   if (format === 'json' && !isComplete) return null;
   const bytes = await (isComplete ? file : file.slice(0, maxBytes)).arrayBuffer();
-  if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') fileFormat('.xlsx'); // ZIP.
+  // "PK" begins a ZIP archive, most likely a spreadsheet: throw the error for those.
+  if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') fileFormat('.xlsx');
   try {
     // Stream mode: the last character may be cut.
     return {
@@ -122,13 +123,13 @@ function parseJsonArray(text: string): unknown[] {
   }
   if (isObject(value) && Array.isArray(value.rows)) return value.rows;
   if (isObject(value) && isObject(value.data) && Array.isArray(value.data.testcases)) {
-    return value.data.testcases.map((one: unknown) => (isObject(one) && isObject(one.data) ? one.data : one));
+    return value.data.testcases.map((row: unknown) => (isObject(row) && isObject(row.data) ? row.data : row));
   }
   if (Array.isArray(value)) return value;
   throw new Error('The file is no list of rows.');
 }
 
-/** Wrap values that are no objects, as the server does. */
+/** Convert a value to a row, as the server does: wraps anything but an object, and drops reserved columns. */
 function toPreviewRow(value: unknown): Record<string, unknown> {
   if (!isObject(value)) return isMessages(value) ? { messages: value } : { value };
   return Object.fromEntries(
@@ -146,7 +147,7 @@ export interface CsvTable {
 
 interface CsvLine {
   cells: string[];
-  /** 1-based first line. */
+  /** 1-based number of its first line in the file. */
   line: number;
 }
 
@@ -163,7 +164,7 @@ const RESERVED_NAMES: ReadonlySet<string> = new Set([
 
 const csvError = (line: number, message: string): Error => new Error(`Line ${line}: ${message}`);
 
-/** First rows of CSV. `whole` is false if the text was cut, so that its end is unknown. */
+/** Parse CSV, at most `maxRows` rows. `isComplete` is false if the text was cut: its last line is ignored. */
 export function parseCsv(
   text: string,
   {
@@ -179,7 +180,7 @@ export function parseCsv(
   const names = head.cells.map((cell) => columnName(cell, head.line));
   const isData = head.cells.map((cell) => !RESERVED_NAMES.has(cell));
   const duplicate = names.find((name, index) =>
-    names.some((other, at) => at < index && other === name && isData[at] === isData[index]),
+    names.some((other, otherIndex) => otherIndex < index && other === name && isData[otherIndex] === isData[index]),
   );
   if (duplicate !== undefined) throw csvError(head.line, `the column “${duplicate}” is named twice.`);
   const rows = lines.map(({ cells, line }) => {
@@ -215,7 +216,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Whether it is a number in the server's notation. `007`, `1.50` and `1e5` stay texts. */
+/** Whether a text is a number in the server's notation. `007`, `1.50` and `1e5` stay texts. */
 function isCanonicalNumber(text: string): boolean {
   if (/^(0|-?[1-9]\d*)$/.test(text)) return true;
   const value = parseJson(text);
@@ -248,46 +249,46 @@ function detectDelimiter(text: string): string {
       .replace(/^[\r\n]+/, '')
       .replaceAll(/"(?:[^"]|"")*"/g, (match) => match.replaceAll(/[^\r\n]/g, 'x'))
       .split(/[\r\n]/, 1)[0] ?? '';
-  const counts = DELIMITERS.map((one) => header.split(one).length - 1);
+  const counts = DELIMITERS.map((delimiter) => header.split(delimiter).length - 1);
   const maxCount = Math.max(...counts);
   const candidates = DELIMITERS.filter((_, index) => counts[index] === maxCount);
   return candidates.length === 1 ? (candidates[0] ?? ',') : ',';
 }
 
-/** Split CSV into lines of cells. A quote opens only at the start of a cell; two inside are one. */
+/** Split CSV into lines of cells. A quote opens only at the start of a cell; inside, a doubled quote stands for one. */
 function csvLines(text: string, delimiter: string, isComplete: boolean, maxLines: number): CsvLine[] {
   const rows: CsvLine[] = [];
-  let [at, line] = [0, 1];
-  while (at < text.length && rows.length < maxLines) {
+  let [position, line] = [0, 1];
+  while (position < text.length && rows.length < maxLines) {
     const startLine = line;
     const cells: string[] = [];
     let wasQuoted = false;
     for (;;) {
       let cell: string;
-      if (text[at] === '"') {
+      if (text[position] === '"') {
         wasQuoted = true;
-        const end = closingQuote(text, at + 1);
+        const end = closingQuote(text, position + 1);
         if (end === -1) {
           if (!isComplete) return rows;
           throw csvError(startLine, 'a quote is left open.');
         }
-        const inner = text.slice(at + 1, end);
+        const inner = text.slice(position + 1, end);
         line += inner.match(/\r\n|\r|\n/g)?.length ?? 0;
         cell = inner.replaceAll('""', '"');
-        at = end + 1;
-        if (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n')
+        position = end + 1;
+        if (position < text.length && text[position] !== delimiter && text[position] !== '\r' && text[position] !== '\n')
           throw csvError(startLine, 'text stands behind a closing quote.');
       } else {
-        const end = cellEnd(text, at, delimiter);
-        cell = text.slice(at, end);
-        at = end;
+        const end = cellEnd(text, position, delimiter);
+        cell = text.slice(position, end);
+        position = end;
       }
       cells.push(cell);
-      if (text[at] !== delimiter) break;
-      at += 1;
+      if (text[position] !== delimiter) break;
+      position += 1;
     }
-    if (at >= text.length && !isComplete) return rows;
-    at += text.startsWith('\r\n', at) ? 2 : 1;
+    if (position >= text.length && !isComplete) return rows;
+    position += text.startsWith('\r\n', position) ? 2 : 1;
     line += 1;
     if (cells.length > 1 || cells[0] !== '' || wasQuoted) rows.push({ cells, line: startLine });
   }
@@ -295,13 +296,13 @@ function csvLines(text: string, delimiter: string, isComplete: boolean, maxLines
 }
 
 function closingQuote(text: string, from: number): number {
-  let at = text.indexOf('"', from);
-  while (at !== -1 && text[at + 1] === '"') at = text.indexOf('"', at + 2);
-  return at;
+  let position = text.indexOf('"', from);
+  while (position !== -1 && text[position + 1] === '"') position = text.indexOf('"', position + 2);
+  return position;
 }
 
 function cellEnd(text: string, from: number, delimiter: string): number {
-  let at = from;
-  while (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n') at += 1;
-  return at;
+  let position = from;
+  while (position < text.length && text[position] !== delimiter && text[position] !== '\r' && text[position] !== '\n') position += 1;
+  return position;
 }

@@ -61,10 +61,10 @@ export interface GridProps {
   entries: readonly GridEntry[];
   edits: Edits;
   isTall: boolean;
-  more: boolean;
-  fetching: boolean;
-  failed: boolean;
-  old: boolean;
+  hasMore: boolean;
+  isFetching: boolean;
+  hasFailed: boolean;
+  isStale: boolean;
   onMore: () => void;
   onOpen: (position: CellPosition) => void;
   /** Undefined if read-only. */
@@ -85,10 +85,10 @@ export function Grid({
   entries,
   edits,
   isTall,
-  more,
-  fetching,
-  failed,
-  old,
+  hasMore,
+  isFetching,
+  hasFailed,
+  isStale,
   onMore,
   onOpen,
   onClear,
@@ -100,11 +100,11 @@ export function Grid({
 }: GridProps): ReactNode {
   const box = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState<CellPosition | null>(null);
-  const at = useMemo(() => positionOf(active, entries, columns), [entries, columns, active]);
+  const activeIndex = useMemo(() => positionOf(active, entries, columns), [entries, columns, active]);
   const widths = useColumnWidths(columns, box, tail ? TAIL_WIDTH : 0);
   const height = rowHeight(columns, isTall);
-  // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
-  const rows = useVirtualizer({
+  // oxlint-disable-next-line react/incompatible-library -- no memoized component receives the virtualizer
+  const rowVirtualizer = useVirtualizer({
     count: entries.length,
     getScrollElement: () => box.current,
     estimateSize: () => height,
@@ -112,10 +112,10 @@ export function Grid({
     overscan: 6,
     scrollPaddingStart: HEADER_HEIGHT,
     scrollMargin: 0,
-    rangeExtractor: rangeIncluding(at.row, entries.length),
+    rangeExtractor: rangeIncluding(activeIndex.row, entries.length),
   });
   // oxlint-disable-next-line react/incompatible-library -- as above
-  const across = useVirtualizer({
+  const columnVirtualizer = useVirtualizer({
     horizontal: true,
     count: columns.length,
     getScrollElement: () => box.current,
@@ -123,43 +123,43 @@ export function Grid({
     getItemKey: (index) => columns[index]?.name ?? index,
     overscan: 3,
     scrollPaddingStart: GUTTER_WIDTH,
-    rangeExtractor: rangeIncluding(at.column, columns.length),
+    rangeExtractor: rangeIncluding(activeIndex.column, columns.length),
   });
   const remeasure = useEffectEvent(() => {
-    rows.measure();
-    across.measure();
+    rowVirtualizer.measure();
+    columnVirtualizer.measure();
   });
   useEffect(() => remeasure(), [height, widths]);
-  const items = rows.getVirtualItems();
-  const visibleColumns = across.getVirtualItems();
-  const last = items.at(-1)?.index ?? 0;
-  const reach = useEffectEvent(onMore);
+  const items = rowVirtualizer.getVirtualItems();
+  const visibleColumns = columnVirtualizer.getVirtualItems();
+  const lastIndex = items.at(-1)?.index ?? 0;
+  const fetchMore = useEffectEvent(onMore);
   useEffect(() => {
-    if (more && !fetching && !failed && last >= entries.length - PREFETCH_ROWS) reach();
-  }, [more, fetching, failed, last, entries.length]);
-  const go = (row: number, column: number) => {
-    const to = { row: clamp(row, entries.length), column: clamp(column, columns.length) };
-    const [entry, targetColumn] = [entries[to.row], columns[to.column]];
+    if (hasMore && !isFetching && !hasFailed && lastIndex >= entries.length - PREFETCH_ROWS) fetchMore();
+  }, [hasMore, isFetching, hasFailed, lastIndex, entries.length]);
+  const focusIndex = (row: number, column: number) => {
+    const target = { row: clamp(row, entries.length), column: clamp(column, columns.length) };
+    const [entry, targetColumn] = [entries[target.row], columns[target.column]];
     if (!entry || !targetColumn) return;
     setActive({ key: entry.key, column: targetColumn.name });
-    rows.scrollToIndex(to.row);
-    across.scrollToIndex(to.column);
-    focusCell(box.current, to.row, to.column);
+    rowVirtualizer.scrollToIndex(target.row);
+    columnVirtualizer.scrollToIndex(target.column);
+    focusCell(box.current, target.row, target.column);
   };
   const goTo = useEffectEvent((position: CellPosition) => {
     const { row, column } = positionOf(position, entries, columns);
-    go(row, column);
+    focusIndex(row, column);
   });
   useEffect(() => {
     if (focusTarget) goTo(focusTarget);
   }, [focusTarget]);
   const onKey = (event: KeyboardEvent<HTMLElement>) => {
     const cell = event.target instanceof Element && event.target.matches('[data-cell]') ? event.target : null;
-    const [entry, column] = [entries[at.row], columns[at.column]];
+    const [entry, column] = [entries[activeIndex.row], columns[activeIndex.column]];
     if (!cell || !entry || !column || event.altKey) return;
     const position = { key: entry.key, column: column.name };
-    const step = keyboardStep(event, at, entries.length, columns.length);
-    if (step) go(step.row, step.column);
+    const step = keyboardStep(event, activeIndex, entries.length, columns.length);
+    if (step) focusIndex(step.row, step.column);
     else if (event.key === 'Enter' || event.key === 'F2') onOpen(position);
     else if ((event.key === 'Delete' || event.key === 'Backspace') && onClear) onClear(position);
     else if (event.key === 'z' && (event.ctrlKey || event.metaKey) && onUndo) onUndo();
@@ -167,16 +167,16 @@ export function Grid({
     else return;
     event.preventDefault();
   };
-  const width = GUTTER_WIDTH + across.getTotalSize();
+  const width = GUTTER_WIDTH + columnVirtualizer.getTotalSize();
   return (
     <div
       ref={box}
       role="grid"
       tabIndex={-1}
       aria-label={label}
-      aria-rowcount={more ? -1 : entries.length + 1}
+      aria-rowcount={hasMore ? -1 : entries.length + 1}
       aria-colcount={columns.length + 1}
-      aria-busy={old}
+      aria-busy={isStale}
       onKeyDown={onKey}
       className="relative min-h-0 grow overflow-auto bg-surface [overflow-anchor:none]"
     >
@@ -192,8 +192,8 @@ export function Grid({
         />
         <div
           role="rowgroup"
-          className={cn('relative transition-opacity', old && 'opacity-60')}
-          style={{ height: rows.getTotalSize() }}
+          className={cn('relative transition-opacity', isStale && 'opacity-60')}
+          style={{ height: rowVirtualizer.getTotalSize() }}
         >
           {items.map(({ index, start, size, key }) => {
             const entry = entries[index];
@@ -209,7 +209,7 @@ export function Grid({
                   visibleColumns={visibleColumns}
                   edits={edits}
                   isTall={isTall}
-                  active={index === at.row ? at.column : -1}
+                  active={index === activeIndex.row ? activeIndex.column : -1}
                   selection={selection}
                   onFocus={setActive}
                   onOpen={onOpen}
@@ -219,7 +219,7 @@ export function Grid({
           })}
         </div>
       </div>
-      <GridFooter more={more} failed={failed} onMore={onMore} />
+      <GridFooter hasMore={hasMore} hasFailed={hasFailed} onMore={onMore} />
     </div>
   );
 }
@@ -279,11 +279,11 @@ function GridHeader({ columns, entries, visibleColumns, selection, actions, tail
   );
 }
 
-function GridFooter({ more, failed, onMore }: Pick<GridProps, 'more' | 'failed' | 'onMore'>): ReactNode {
+function GridFooter({ hasMore, hasFailed, onMore }: Pick<GridProps, 'hasMore' | 'hasFailed' | 'onMore'>): ReactNode {
   return (
     <div className="sticky left-0 flex h-11 w-fit items-center gap-2 px-4 text-xs text-faint">
-      {more && !failed && <Spinner label="Loading more" />}
-      {failed && <MoreError onRetry={onMore} />}
+      {hasMore && !hasFailed && <Spinner label="Loading more" />}
+      {hasFailed && <MoreError onRetry={onMore} />}
     </div>
   );
 }
@@ -306,18 +306,18 @@ function useColumnWidths(
     const desiredWidths = columns.map(({ name, kind }) =>
       Math.max(WIDTHS[kind], Math.min(360, Math.round(96 + 8 * name.length + 6.5 * kind.length))),
     );
-    const growing = columns.filter(({ kind }) => kind !== 'number' && kind !== 'boolean').length;
-    const more = Math.max(
+    const growingCount = columns.filter(({ kind }) => kind !== 'number' && kind !== 'boolean').length;
+    const extraWidth = Math.max(
       0,
       Math.floor(
-        (availableWidth - GUTTER_WIDTH - tail - desiredWidths.reduce((sum, one) => sum + one, 0)) /
-          Math.max(1, growing),
+        (availableWidth - GUTTER_WIDTH - tail - desiredWidths.reduce((sum, width) => sum + width, 0)) /
+          Math.max(1, growingCount),
       ),
     );
     return desiredWidths.map((width, index) =>
       columns[index]?.kind === 'number' || columns[index]?.kind === 'boolean'
         ? width
-        : Math.max(width, Math.min(MAX_COLUMN_WIDTH, width + more)),
+        : Math.max(width, Math.min(MAX_COLUMN_WIDTH, width + extraWidth)),
     );
   }, [columns, availableWidth, tail]);
 }
@@ -340,7 +340,7 @@ function positionOf(
   return { row: Math.max(0, row), column: Math.max(0, column) };
 }
 
-/** A range extractor that keeps the item with the focus, wherever the box has scrolled. */
+/** A range extractor that keeps the item with the focus, even if it is scrolled out of view. */
 const rangeIncluding = (focused: number, count: number) => (range: Range) => {
   const indexes = defaultRangeExtractor(range);
   return focused >= count || indexes.includes(focused)
@@ -379,7 +379,7 @@ function keyboardStep(
   }
 }
 
-/** Retries, because the cell renders only after scrolling. */
+/** Focus a cell. Retries, because the cell renders only after scrolling. */
 function focusCell(box: HTMLElement | null, row: number, column: number, attempts = 10): void {
   const cell = box?.querySelector<HTMLElement>(`[data-cell="${row}.${column}"]`);
   if (cell) cell.focus({ preventScroll: true });
@@ -455,17 +455,17 @@ export function GridRow({
         const cutBytes = isCellChanged(entry, column.name, edits)
           ? 0
           : cutCellBytes(entry, column.name, column.originalName);
-        const here: CellPosition = { key: entry.key, column: column.name };
+        const position: CellPosition = { key: entry.key, column: column.name };
         return (
-          // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the grid hears all keys
+          // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the grid handles all keys
           <div
             key={key}
             role="gridcell"
             aria-colindex={index + 2}
             data-cell={`${rowIndex}.${index}`}
             tabIndex={active === index ? 0 : -1}
-            onFocus={() => onFocus(here)}
-            onClick={() => onOpen(here)}
+            onFocus={() => onFocus(position)}
+            onClick={() => onOpen(position)}
             className={cn(
               'absolute inset-y-0 cursor-pointer overflow-hidden border-r',
               'px-2.5 py-2 -outline-offset-2 hover:bg-sunken/60',

@@ -22,53 +22,53 @@ export function History({ set }: { set: TestSet }): ReactNode {
     revisionPagesQuery(set.id),
   );
   const restore = useRestore(set);
-  const all = data?.pages.flatMap((page) => page.data) ?? [];
+  const revisions = data?.pages.flatMap((page) => page.data) ?? [];
   if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!data) return <Loading className="p-6" />;
   return (
     <div className="min-h-0 grow overflow-y-auto">
       <div className="mx-auto max-w-4xl">
-        {all.length > 1 && <CompareForm set={set} all={all} />}
+        {revisions.length > 1 && <CompareForm set={set} revisions={revisions} />}
         <ol aria-label="Revisions">
-          {all.map((one) => (
-            <li key={one.revision} className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-2.5">
-              <span className="w-8 shrink-0 font-medium tabular-nums">{one.revision}</span>
+          {revisions.map((item) => (
+            <li key={item.revision} className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-2.5">
+              <span className="w-8 shrink-0 font-medium tabular-nums">{item.revision}</span>
               <div className="min-w-0 grow basis-56">
-                <p dir="auto" className={one.message ? 'wrap-anywhere' : 'text-faint'}>
-                  {safeProse(one.message) || 'Without words'}{' '}
-                  {one.revision === set.head && <Badge tone="accent">newest</Badge>}
+                <p dir="auto" className={item.message ? 'wrap-anywhere' : 'text-faint'}>
+                  {safeProse(item.message) || 'Without words'}{' '}
+                  {item.revision === set.head && <Badge tone="accent">newest</Badge>}
                 </p>
                 <p className="text-xs text-muted tabular-nums">
-                  <time dateTime={one.created_at} title={formatDateTime(one.created_at)}>
-                    {formatTimeAgo(one.created_at)}
+                  <time dateTime={item.created_at} title={formatDateTime(item.created_at)}>
+                    {formatTimeAgo(item.created_at)}
                   </time>{' '}
-                  · {pluralize(one.rows, 'row')} · {pluralize(one.columns.length, 'column')}
-                  {one.author && ` · ${one.author}`}
+                  · {pluralize(item.rows, 'row')} · {pluralize(item.columns.length, 'column')}
+                  {item.author && ` · ${item.author}`}
                 </p>
               </div>
               <div className="flex gap-1 max-sm:w-full max-sm:pl-9">
-                {one.parent !== null && (
-                  <RevisionRow
-                    href={`/testsets/${set.id}?from=${one.parent}&to=${one.revision}`}
-                    label={`What changed in revision ${one.revision}`}
+                {item.parent !== null && (
+                  <RevisionLink
+                    href={`/testsets/${set.id}?from=${item.parent}&to=${item.revision}`}
+                    label={`What changed in revision ${item.revision}`}
                   >
                     Changes
-                  </RevisionRow>
+                  </RevisionLink>
                 )}
-                <RevisionRow
+                <RevisionLink
                   href={
-                    one.revision === set.head ? `/testsets/${set.id}` : `/testsets/${set.id}?revision=${one.revision}`
+                    item.revision === set.head ? `/testsets/${set.id}` : `/testsets/${set.id}?revision=${item.revision}`
                   }
-                  label={`Rows of revision ${one.revision}`}
+                  label={`Rows of revision ${item.revision}`}
                 >
                   Rows
-                </RevisionRow>
-                {one.revision !== set.head && !set.archived && (
+                </RevisionLink>
+                {item.revision !== set.head && !set.archived && (
                   <Button
                     size="small"
                     variant="quiet"
-                    aria-label={`Restore revision ${one.revision}`}
-                    onClick={() => void restore(one.revision).catch(showError)}
+                    aria-label={`Restore revision ${item.revision}`}
+                    onClick={() => void restore(item.revision).catch(showError)}
                   >
                     Restore
                   </Button>
@@ -89,7 +89,7 @@ export function History({ set }: { set: TestSet }): ReactNode {
   );
 }
 
-const RevisionRow = ({ href, label, children }: { href: string; label: string; children: ReactNode }): ReactNode => (
+const RevisionLink = ({ href, label, children }: { href: string; label: string; children: ReactNode }): ReactNode => (
   <Link
     href={href}
     aria-label={label}
@@ -99,18 +99,18 @@ const RevisionRow = ({ href, label, children }: { href: string; label: string; c
   </Link>
 );
 
-function CompareForm({ set, all }: { set: TestSet; all: readonly TestsetRevision[] }): ReactNode {
+function CompareForm({ set, revisions }: { set: TestSet; revisions: readonly TestsetRevision[] }): ReactNode {
   const [, navigate] = useLocation();
-  const [from, setFrom] = useState(String(all[1]?.revision ?? 1));
+  const [from, setFrom] = useState(String(revisions[1]?.revision ?? 1));
   const [to, setTo] = useState(String(set.head));
-  const choice = (label: string, value: string, onChange: (value: string) => void): ReactNode => (
+  const revisionSelect = (label: string, value: string, onChange: (value: string) => void): ReactNode => (
     <Select
       aria-label={label}
       value={value}
       onChange={(event) => onChange(event.target.value)}
       className="w-auto max-w-56"
     >
-      {all.map(({ revision, message }) => (
+      {revisions.map(({ revision, message }) => (
         <option key={revision} value={revision}>
           {revision}
           {message && `: ${message.slice(0, 40)}`}
@@ -127,9 +127,9 @@ function CompareForm({ set, all }: { set: TestSet; all: readonly TestsetRevision
       }}
     >
       <span className="text-muted">From</span>
-      {choice('From revision', from, setFrom)}
+      {revisionSelect('From revision', from, setFrom)}
       <span className="text-muted">to</span>
-      {choice('To revision', to, setTo)}
+      {revisionSelect('To revision', to, setTo)}
       <Button type="submit" disabled={from === to}>
         Compare
       </Button>
@@ -194,12 +194,12 @@ function DiffCounts({
   counts: Readonly<Record<string, number>>;
   columns: { added: readonly string[]; removed: readonly string[] };
 }): ReactNode {
-  const words = (['added', 'removed', 'changed', 'moved'] as const).filter((one) => (counts[one] ?? 0) > 0);
+  const changes = (['added', 'removed', 'changed', 'moved'] as const).filter((change) => (counts[change] ?? 0) > 0);
   return (
     <p role="status" className="flex flex-wrap items-center gap-1.5 text-[13px] text-muted">
-      {words.map((one) => (
-        <Badge key={one} tone={TONES[one]}>
-          {(counts[one] ?? 0).toLocaleString('en')} {one}
+      {changes.map((change) => (
+        <Badge key={change} tone={TONES[change]}>
+          {(counts[change] ?? 0).toLocaleString('en')} {change}
         </Badge>
       ))}
       {columns.added.length > 0 && (
@@ -250,9 +250,9 @@ function RowDiff({ row }: { row: RevisionDifference }): ReactNode {
 }
 
 function CellDiff({ cell, change }: { cell: CellChange; change: RevisionDifference['change'] }): ReactNode {
-  const [old, now] = [messagesIn(cell.from), messagesIn(cell.to)];
-  if (cell.messages && (old || cell.from === undefined) && (now || cell.to === undefined))
-    return <ConversationDiff old={old ?? []} now={now ?? []} changes={cell.messages} isChange={change === 'changed'} />;
+  const [oldMessages, newMessages] = [messagesIn(cell.from), messagesIn(cell.to)];
+  if (cell.messages && (oldMessages || cell.from === undefined) && (newMessages || cell.to === undefined))
+    return <ConversationDiff oldMessages={oldMessages ?? []} newMessages={newMessages ?? []} changes={cell.messages} isChange={change === 'changed'} />;
   const isText = typeof cell.to === 'string' || (cell.to === undefined && typeof cell.from === 'string');
   return <TextDiff from={valueText(cell.from)} to={valueText(cell.to)} mono={!isText} />;
 }
@@ -276,55 +276,55 @@ function TextDiff({ from, to, mono = false }: { from: string; to: string; mono?:
 
 /** The new conversation with additions and removals; unchanged messages are only counted. */
 function ConversationDiff({
-  old,
-  now,
+  oldMessages,
+  newMessages,
   changes,
   isChange,
 }: {
-  old: readonly MessageText[];
-  now: readonly MessageText[];
+  oldMessages: readonly MessageText[];
+  newMessages: readonly MessageText[];
   changes: readonly Schemas['MessageChange'][];
   isChange: boolean;
 }): ReactNode {
   const changeByIndex = new Map(changes.filter(({ op }) => op !== 'removed').map(({ index, op }) => [index, op]));
   const removedIndexes = changes.filter(({ op }) => op === 'removed').map(({ index }) => index);
   const lines: ReactNode[] = [];
-  let [same, before] = [0, 0];
-  const rest = () => {
-    if (same > 0)
+  let [unchangedCount, oldIndex] = [0, 0];
+  const flushUnchanged = () => {
+    if (unchangedCount > 0)
       lines.push(
         <p key={`same ${lines.length}`} className="text-xs text-faint">
-          {pluralize(same, 'message')} as before
+          {pluralize(unchangedCount, 'message')} as before
         </p>,
       );
-    same = 0;
+    unchangedCount = 0;
   };
   const addRemoved = () => {
-    while (removedIndexes[0] === before) {
-      const message = old[before];
-      rest();
+    while (removedIndexes[0] === oldIndex) {
+      const message = oldMessages[oldIndex];
+      flushUnchanged();
       if (message)
         lines.push(
           <MessageView
-            key={`gone ${before}`}
+            key={`gone ${oldIndex}`}
             message={message}
             {...(isChange ? { op: 'removed' as ChangeKind } : {})}
           />,
         );
       removedIndexes.shift();
-      before += 1;
+      oldIndex += 1;
     }
   };
-  for (const [index, message] of now.entries()) {
+  for (const [index, message] of newMessages.entries()) {
     const op = changeByIndex.get(index);
     if (op !== 'added') addRemoved();
     if (op === undefined) {
-      same += 1;
-      before += 1;
+      unchangedCount += 1;
+      oldIndex += 1;
       continue;
     }
-    rest();
-    const previous = op === 'changed' ? old[before] : undefined;
+    flushUnchanged();
+    const previous = op === 'changed' ? oldMessages[oldIndex] : undefined;
     lines.push(
       <MessageView
         key={index}
@@ -335,9 +335,9 @@ function ConversationDiff({
           : {})}
       />,
     );
-    if (op === 'changed') before += 1;
+    if (op === 'changed') oldIndex += 1;
   }
-  rest();
+  flushUnchanged();
   addRemoved();
   return <div className="flex flex-col gap-1.5">{lines}</div>;
 }

@@ -27,7 +27,7 @@ import { type ImportResult, type ImportTarget, importFile, invalidateTestset } f
 interface Props {
   file: File;
   /** Target test set; undefined creates a new one. */
-  into?: { id: string; name: string; columns: readonly Schemas['ColumnView'][] };
+  testset?: { id: string; name: string; columns: readonly Schemas['ColumnView'][] };
   onClose: () => void;
   onDone: (imported: ImportResult) => void;
 }
@@ -36,43 +36,43 @@ type Mode = 'append' | 'replace' | 'upsert';
 const MODES: Readonly<Record<Mode, string>> = { append: 'Add rows', replace: 'Replace all', upsert: 'Update by key' };
 const TYPES: Readonly<Record<CellTypes, string>> = { auto: 'By their look', text: 'All text' };
 
-export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode {
+export function ImportDialog({ file, testset, onClose, onDone }: Props): ReactNode {
   const [types, setTypes] = useState<CellTypes>('auto');
   const [name, setName] = useState(() => testsetName(file.name));
   const [mode, setMode] = useState<Mode>('append');
-  const [key, setKey] = useState(into?.columns[0]?.name ?? '');
+  const [key, setKey] = useState(testset?.columns[0]?.name ?? '');
   const preview = useFilePreview(file, types);
-  const sending = useUpload();
-  const done = (): void => {
+  const upload = useUpload();
+  const finish = (): void => {
     onClose();
-    if (sending.imported) onDone(sending.imported);
+    if (upload.imported) onDone(upload.imported);
   };
-  const send = (): void => {
-    const target: ImportTarget = into
-      ? { testset: into.id, mode, ...(mode === 'upsert' ? { key } : {}) }
+  const submit = (): void => {
+    const target: ImportTarget = testset
+      ? { testset: testset.id, mode, ...(mode === 'upsert' ? { key } : {}) }
       : { name: name.trim() };
-    if (preview.format) sending.send(file, preview.format, target, types);
+    if (preview.format) upload.send(file, preview.format, target, types);
   };
   return (
     <Dialog
       open
       wide
-      onClose={sending.imported ? done : onClose}
-      title={into ? `Import into ${safeExact(into.name).slice(0, 80)}` : 'New test set from a file'}
+      onClose={upload.imported ? finish : onClose}
+      title={testset ? `Import into ${safeExact(testset.name).slice(0, 80)}` : 'New test set from a file'}
       description={`${file.name.slice(0, 120)}, ${formatSize(file.size)}`}
     >
-      {sending.imported ? (
-        <ImportReport imported={sending.imported} onDone={done} />
+      {upload.imported ? (
+        <ImportReport imported={upload.imported} onDone={finish} />
       ) : (
         <form
           className="flex flex-col gap-4 pt-1"
           onSubmit={(event) => {
             event.preventDefault();
-            send();
+            submit();
           }}
         >
           <div className="flex flex-wrap items-end gap-4">
-            {!into && (
+            {!testset && (
               <div className="grow">
                 <LabeledField label="Name">
                   <TextField
@@ -85,17 +85,17 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
                 </LabeledField>
               </div>
             )}
-            {into && (
+            {testset && (
               <div className="flex flex-col gap-1">
                 <span className="font-medium">What happens to its rows</span>
                 <SegmentedControl label="What happens to its rows" options={MODES} value={mode} onChange={setMode} />
               </div>
             )}
-            {into && mode === 'upsert' && (
+            {testset && mode === 'upsert' && (
               <LabeledField label="Key column">
                 <Select value={key} onChange={(event) => setKey(event.target.value)}>
-                  {into.columns.map((one) => (
-                    <option key={one.name}>{one.name}</option>
+                  {testset.columns.map(({ name: column }) => (
+                    <option key={column}>{column}</option>
                   ))}
                 </Select>
               </LabeledField>
@@ -108,16 +108,16 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
             )}
           </div>
           <PreviewTable preview={preview} file={file} />
-          {sending.error && <ErrorMessage error={sending.error} />}
-          {sending.share !== null && <Progress share={sending.share} />}
+          {upload.error && <ErrorMessage error={upload.error} />}
+          {upload.fraction !== null && <Progress fraction={upload.fraction} />}
           <div className="flex justify-end gap-2">
-            <Button onClick={sending.share === null ? onClose : sending.stop}>
-              {sending.share === null ? 'Cancel' : 'Stop'}
+            <Button onClick={upload.fraction === null ? onClose : upload.stop}>
+              {upload.fraction === null ? 'Cancel' : 'Stop'}
             </Button>
             <Button
               type="submit"
               variant="main"
-              disabled={!preview.format || sending.share !== null || (!into && !name.trim())}
+              disabled={!preview.format || upload.fraction !== null || (!testset && !name.trim())}
             >
               Import
             </Button>
@@ -130,14 +130,14 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
 
 // Preview
 
-interface PreviewStep {
+interface PreviewState {
   format: Format | null;
   preview: FilePreview | null;
   error: Error | null;
   waiting: boolean;
 }
 
-function useFilePreview(file: File, types: CellTypes): PreviewStep {
+function useFilePreview(file: File, types: CellTypes): PreviewState {
   const { data, error, isLoading } = useQuery({
     queryKey: ['file-head', file.name, file.size, file.lastModified],
     queryFn: () => readFileHead(file),
@@ -163,7 +163,7 @@ function useFilePreview(file: File, types: CellTypes): PreviewStep {
   }, [file, data, error, isLoading, types]);
 }
 
-function PreviewTable({ preview, file }: { preview: PreviewStep; file: File }): ReactNode {
+function PreviewTable({ preview, file }: { preview: PreviewState; file: File }): ReactNode {
   if (preview.waiting) return <Spinner label="Reading the file" />;
   if (preview.error) return <ErrorMessage error={preview.error} />;
   if (!preview.preview)
@@ -188,11 +188,11 @@ function PreviewTable({ preview, file }: { preview: PreviewStep; file: File }): 
           </thead>
           <tbody>
             {rows.slice(0, MAX_PREVIEW_ROWS).map((row, index) => (
-              // oxlint-disable-next-line react/no-array-index-key -- rows of a file have no other name
+              // oxlint-disable-next-line react/no-array-index-key -- rows of a file have no ids
               <tr key={index} className="border-t align-top">
                 {columns.slice(0, 50).map((name) => (
                   <td key={name} className="max-w-72 px-2.5 py-1.5">
-                    <CellMeaning value={Object.hasOwn(row, name) ? row[name] : undefined} />
+                    <PreviewValue value={Object.hasOwn(row, name) ? row[name] : undefined} />
                   </td>
                 ))}
               </tr>
@@ -207,8 +207,8 @@ function PreviewTable({ preview, file }: { preview: PreviewStep; file: File }): 
   );
 }
 
-/** Shows the type of a value, to tell text from numbers. */
-function CellMeaning({ value }: { value: unknown }): ReactNode {
+/** A value, styled by its type to tell text from numbers. */
+function PreviewValue({ value }: { value: unknown }): ReactNode {
   if (value === undefined) return <span className="text-faint">–</span>;
   if (typeof value === 'string')
     return (
@@ -233,46 +233,46 @@ function CellMeaning({ value }: { value: unknown }): ReactNode {
 
 // Upload
 
-interface UploadStep {
-  /** Uploaded share from 0 to 1; null while idle. */
-  share: number | null;
+interface UploadState {
+  /** Uploaded fraction from 0 to 1; null while idle. */
+  fraction: number | null;
   error: Error | null;
   imported: ImportResult | null;
-  send: (file: File, format: Format, into: ImportTarget, types: CellTypes) => void;
+  send: (file: File, format: Format, target: ImportTarget, types: CellTypes) => void;
   stop: () => void;
 }
 
-function useUpload(): UploadStep {
-  const [state, setState] = useState<Pick<UploadStep, 'share' | 'error' | 'imported'>>({
-    share: null,
+function useUpload(): UploadState {
+  const [state, setState] = useState<Pick<UploadState, 'fraction' | 'error' | 'imported'>>({
+    fraction: null,
     error: null,
     imported: null,
   });
   const controller = useRef<AbortController | null>(null);
   useEffect(() => () => controller.current?.abort(), []);
-  const send = (file: File, format: Format, into: ImportTarget, types: CellTypes): void => {
+  const send = (file: File, format: Format, target: ImportTarget, types: CellTypes): void => {
     const uploadController = new AbortController();
     controller.current = uploadController;
-    setState({ share: 0, error: null, imported: null });
-    importFile(file, format, into, {
+    setState({ fraction: 0, error: null, imported: null });
+    importFile(file, format, target, {
       types,
       signal: uploadController.signal,
-      onProgress: (share) => setState((now) => ({ ...now, share })),
+      onProgress: (fraction) => setState((previous) => ({ ...previous, fraction })),
     }).then(
       (imported) => {
         void invalidateTestset(imported.testset.id);
-        setState({ share: null, error: null, imported });
+        setState({ fraction: null, error: null, imported });
       },
       (error: Error) =>
         !(error.name === 'AbortError' && controller.current !== uploadController) &&
-        setState({ share: null, error: error.name === 'AbortError' ? null : error, imported: null }),
+        setState({ fraction: null, error: error.name === 'AbortError' ? null : error, imported: null }),
     );
   };
   return { ...state, send, stop: () => controller.current?.abort() };
 }
 
-function Progress({ share }: { share: number }): ReactNode {
-  const percent = Math.round(share * 100);
+function Progress({ fraction }: { fraction: number }): ReactNode {
+  const percent = Math.round(fraction * 100);
   return (
     <div className="flex items-center gap-3">
       <progress
@@ -311,7 +311,7 @@ function ImportReport({
           ? 'Nothing changed: the set has just these rows.'
           : `Revision ${revision.revision} is made of it.`}{' '}
         {pluralize(report.rows, 'row')} in the file
-        {counts.filter(([number]) => number > 0).map(([number, word]) => `, ${number.toLocaleString('en')} ${word}`)}.
+        {counts.filter(([number]) => number > 0).map(([number, label]) => `, ${number.toLocaleString('en')} ${label}`)}.
       </p>
       {(report.wrapped ?? 0) > 0 && (
         <p className="text-warn">
@@ -342,7 +342,7 @@ export const DropOverlay = (): ReactNode => (
 
 export function useFileDrop(onFile: (file: File) => void): {
   isOver: boolean;
-  on: Record<'onDragEnter' | 'onDragOver' | 'onDragLeave' | 'onDrop', (event: DragEvent<HTMLElement>) => void>;
+  handlers: Record<'onDragEnter' | 'onDragOver' | 'onDragLeave' | 'onDrop', (event: DragEvent<HTMLElement>) => void>;
 } {
   const [isOver, setIsOver] = useState(false);
   const hasFile = ({ dataTransfer }: DragEvent) => dataTransfer.types.includes('Files');
@@ -353,7 +353,7 @@ export function useFileDrop(onFile: (file: File) => void): {
   };
   return {
     isOver,
-    on: {
+    handlers: {
       onDragEnter: handleDrag,
       onDragOver: handleDrag,
       onDragLeave: ({ currentTarget, relatedTarget }) =>

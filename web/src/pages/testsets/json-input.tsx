@@ -27,7 +27,7 @@ interface Props {
   /** Error of a valid JSON value, or null. */
   validate?: (value: unknown) => string | null;
   /** Called with whether the text is invalid. */
-  onWrong?: (isInvalid: boolean) => void;
+  onValidityChange?: (isInvalid: boolean) => void;
   /** Whether it gets the focus. */
   focus?: boolean;
 }
@@ -40,18 +40,18 @@ export function JsonInput({
   onChange,
   placeholder = '',
   validate = NO_ERROR,
-  onWrong,
+  onValidityChange,
   focus = false,
 }: Props): ReactNode {
-  const isFocused = useRef(focus);
+  const shouldFocus = useRef(focus);
   const {
     text,
     error: draftError,
     change,
-  } = useJsonDraft(value, onChange, (next, nextText) => validate(next) ?? inexactNumber(nextText));
+  } = useJsonDraft(value, onChange, (next, nextText) => validate(next) ?? inexactNumberError(nextText));
   const isInvalid = draftError !== null;
   useInputError(isInvalid);
-  const reportInvalid = useEffectEvent((now: boolean) => onWrong?.(now));
+  const reportInvalid = useEffectEvent((isNowInvalid: boolean) => onValidityChange?.(isNowInvalid));
   useEffect(() => reportInvalid(isInvalid), [isInvalid]);
   return (
     <div>
@@ -73,7 +73,7 @@ export function JsonInput({
             />
           }
         >
-          <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} isFocusedRef={isFocused} />
+          <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} shouldFocusRef={shouldFocus} />
         </Suspense>
       </div>
       {draftError && (
@@ -86,9 +86,9 @@ export function JsonInput({
 }
 
 /** Error for a number that the browser would change; it keeps about 15 digits. */
-export function inexactNumber(text: string): string | null {
+export function inexactNumberError(text: string): string | null {
   const numbers = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').match(/-?\d[\d.eE+-]*/g) ?? [];
-  const match = numbers.find((one) => /^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)));
+  const match = numbers.find((number) => /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number)));
   return match === undefined
     ? null
     : `The page cannot keep ${match.slice(0, 40)} exactly. Import it from a file, or write it as a text.`;
@@ -104,9 +104,9 @@ export function useInputErrors(): [number, ReportError] {
   const [invalidIds, setInvalidIds] = useState<ReadonlySet<string>>(new Set());
   const report = useMemo(
     (): ReportError => (id, isInvalid) =>
-      setInvalidIds((now) => {
-        if (now.has(id) === isInvalid) return now;
-        const next = new Set(now);
+      setInvalidIds((ids) => {
+        if (ids.has(id) === isInvalid) return ids;
+        const next = new Set(ids);
         if (isInvalid) next.add(id);
         else next.delete(id);
         return next;

@@ -19,8 +19,8 @@ import { invalidateTestset, testsetPagesQuery } from './queries';
 export default function TestSetsPage(): ReactNode {
   useTitle('Test sets');
   const [, navigate] = useLocation();
-  const [words, setWords] = useState('');
-  const search = useDebounced(words.trim(), 250);
+  const [searchText, setSearchText] = useState('');
+  const search = useDebounced(searchText.trim(), 250);
   const [archived, setArchived] = useState(false);
   const [file, setFile] = useState<File | null>(null);
   const picker = useRef<HTMLInputElement>(null);
@@ -57,7 +57,7 @@ export default function TestSetsPage(): ReactNode {
     </>
   );
   return (
-    <section aria-label="Test sets" className="relative flex h-full flex-col" {...drop.on}>
+    <section aria-label="Test sets" className="relative flex h-full flex-col" {...drop.handlers}>
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="grow text-base font-semibold">Test sets</h1>
         <TextField
@@ -67,8 +67,8 @@ export default function TestSetsPage(): ReactNode {
           placeholder="Find by name"
           dir="auto"
           maxLength={200}
-          value={words}
-          onChange={(event) => setWords(event.target.value)}
+          value={searchText}
+          onChange={(event) => setSearchText(event.target.value)}
           className="max-w-72 min-w-0 max-sm:order-last max-sm:max-w-none"
         />
         {actions}

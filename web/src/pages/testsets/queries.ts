@@ -10,7 +10,7 @@ export type TestsetRevision = Schemas['RevisionRow'];
 export type ImportResult = Schemas['ImportView'];
 export type RevisionDifference = Schemas['RowDifference'];
 
-const FIRST_PAGE_ROWS = null as string | null;
+const FIRST_PAGE = null as string | null;
 const ROWS_PER_PAGE = 100;
 
 export const testsetPagesQuery = (search: string, archived = false) =>
@@ -18,7 +18,7 @@ export const testsetPagesQuery = (search: string, archived = false) =>
     queryKey: ['testsets', search, archived],
     queryFn: ({ pageParam, signal }) =>
       api('get', '/api/testsets', { query: { search, archived, limit: 50, after: pageParam }, signal }),
-    initialPageParam: FIRST_PAGE_ROWS,
+    initialPageParam: FIRST_PAGE,
     getNextPageParam: (last) => last.next ?? null,
     placeholderData: keepPreviousData,
   });
@@ -51,7 +51,7 @@ export const testsetRowsQuery = (id: string, number: number, search: string) =>
         query: { search, limit: ROWS_PER_PAGE, after: pageParam },
         signal,
       }),
-    initialPageParam: FIRST_PAGE_ROWS,
+    initialPageParam: FIRST_PAGE,
     getNextPageParam: (last) => last.next ?? null,
     staleTime: 'static',
     gcTime: 60_000,
@@ -80,7 +80,7 @@ export const revisionPagesQuery = (id: string) =>
         query: { limit: 50, after: pageParam },
         signal,
       }),
-    initialPageParam: FIRST_PAGE_ROWS,
+    initialPageParam: FIRST_PAGE,
     getNextPageParam: (last) => last.next ?? null,
   });
 
@@ -93,13 +93,13 @@ export const differenceQuery = (id: string, from: number, to: number) =>
         query: { from: String(from), to: String(to), limit: 50, after: pageParam },
         signal,
       }),
-    initialPageParam: FIRST_PAGE_ROWS,
+    initialPageParam: FIRST_PAGE,
     getNextPageParam: (last) => last.next ?? null,
     staleTime: 'static',
     gcTime: 60_000,
   });
 
-/** After a local change, without waiting for the notice. */
+/** Refetch after a local change, without waiting for the server to announce it. */
 export const invalidateTestset = (id: string): Promise<unknown> =>
   Promise.all([
     queryClient.invalidateQueries({ queryKey: ['testsets'] }),
@@ -114,11 +114,11 @@ export type ImportTarget = { name: string } | { testset: string; mode: 'append' 
 export function importFile(
   file: File,
   format: Format,
-  into: ImportTarget,
-  { types, onProgress, signal }: { types: string; onProgress: (share: number) => void; signal: AbortSignal },
+  target: ImportTarget,
+  { types, onProgress, signal }: { types: string; onProgress: (fraction: number) => void; signal: AbortSignal },
 ): Promise<ImportResult> {
-  const { testset: set, ...query } = 'testset' in into ? into : { testset: null, ...into };
-  const path = set === null ? '/api/testsets/import' : `/api/testsets/${encodeURIComponent(set)}/import`;
+  const { testset, ...query } = 'testset' in target ? target : { testset: null, ...target };
+  const path = testset === null ? '/api/testsets/import' : `/api/testsets/${encodeURIComponent(testset)}/import`;
   const request = new XMLHttpRequest();
   const stop = () => request.abort();
   signal.addEventListener('abort', stop);
@@ -130,9 +130,9 @@ export function importFile(
       const {
         code = 'unknown',
         message,
-        path: at,
+        path: errorPath,
       } = (answer as { error?: { code?: string; message?: string; path?: string } })?.error ?? {};
-      return reject(new ApiError(request.status, code, message ?? `The server answered ${request.status}.`, at));
+      return reject(new ApiError(request.status, code, message ?? `The server answered ${request.status}.`, errorPath));
     });
     request.addEventListener('error', () =>
       reject(new ApiError(0, 'unreachable', 'The server cannot be reached, or it did not take the file.')),

@@ -35,7 +35,7 @@ import {
   type CellPosition,
 } from './edits';
 import { Grid, type GridProps } from './grid';
-import { inexactNumber } from './json-input';
+import { inexactNumberError } from './json-input';
 import { revisionQuery, testsetRowsQuery, fullRowQuery, type TestsetRow } from './queries';
 import { SaveBar } from './save-bar';
 
@@ -43,19 +43,19 @@ const useRowHeight = createStoredChoice('palaver.testset.rows', ['tall', 'low'])
 let lastNewKey = 0;
 const newKey = (): string => `new ${++lastNewKey}`;
 
-/** `old`: an older revision to show. */
-export function RowsView({ set, old }: { set: TestSet; old?: number | undefined }): ReactNode {
+/** `oldRevision`: the revision to show, read-only; undefined for the newest. */
+export function RowsView({ set, oldRevision }: { set: TestSet; oldRevision?: number | undefined }): ReactNode {
   const { id, head } = set;
   const draft = useDraft(id);
-  const isReadOnly = old !== undefined || set.archived;
-  const [words, setWords] = useState('');
-  const search = useDebounced(words.trim(), 250);
-  const [number, show] = useShownRevision(id, old ?? draft?.base ?? head, search);
+  const isReadOnly = oldRevision !== undefined || set.archived;
+  const [searchText, setSearchText] = useState('');
+  const search = useDebounced(searchText.trim(), 250);
+  const [number, showRevision] = useShownRevision(id, oldRevision ?? draft?.base ?? head, search);
   const edits = isReadOnly ? NO_EDITS : (draft?.edits ?? NO_EDITS);
   const { base, error, pages, rows, entries, columns } = useRevisionRows(id, number, search, edits);
   const isTall = useRowHeight() === 'tall';
   const [keys, setKeys] = useState<ReadonlySet<string>>(new Set());
-  const [opened, setOpened] = useState<CellPosition | null>(null);
+  const [openPosition, setOpenPosition] = useState<CellPosition | null>(null);
   const [focusTarget, setFocusTarget] = useState<CellPosition | null>(null);
   const [columnAction, setColumnAction] = useState<ColumnAction | null>(null);
   const field = useRef<HTMLInputElement>(null);
@@ -72,17 +72,17 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
 
   const { addRow, duplicate, remove, clear, actions } = useRowOperations(
     { set: id, number, base, rows, entries, columns, edits, selected },
-    { onAsk: setColumnAction, onAdded: setFocusTarget, onDone: () => setKeys(new Set()) },
+    { onColumnAction: setColumnAction, onAdded: setFocusTarget, onDone: () => setKeys(new Set()) },
   );
-  const cell = opened && entries.find(({ key }) => key === opened.key);
-  const column = opened && columns.find(({ name }) => name === opened.column);
-  const chatColumn = isReadOnly ? undefined : columns.find((one) => one.looksLikeChat && !edits.patches.size);
+  const openEntry = openPosition && entries.find(({ key }) => key === openPosition.key);
+  const column = openPosition && columns.find(({ name }) => name === openPosition.column);
+  const chatColumn = isReadOnly ? undefined : columns.find(({ looksLikeChat }) => looksLikeChat && !edits.patches.size);
   if (error) return <BoxedError error={error} />;
   return (
     <>
       <RowsBar
-        words={words}
-        onWords={setWords}
+        searchText={searchText}
+        onSearchText={setSearchText}
         field={field}
         isTall={isTall}
         onTall={() => useRowHeight.setState(isTall ? 'low' : 'tall')}
@@ -100,35 +100,35 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
         search={search}
         editing={isReadOnly ? undefined : { onClear: clear, selection: { keys, set: setKeys }, actions }}
         onAddColumn={() => setColumnAction({ act: 'add' })}
-        grid={{ columns, entries, edits, isTall, focusTarget, onOpen: setOpened }}
+        grid={{ columns, entries, edits, isTall, focusTarget, onOpen: setOpenPosition }}
       />
       {draft && !isReadOnly && (
         <SaveBar
           id={id}
           draft={draft}
           head={head}
-          onShow={setOpened}
+          onShow={setOpenPosition}
           onSaved={async (saved) => {
-            await show(saved);
+            await showRevision(saved);
             drafts.discard(id);
             setKeys(new Set());
           }}
         />
       )}
-      {cell && column && (
+      {openEntry && column && (
         <CellSheet
-          key={`${cell.key} ${column.name}`}
+          key={`${openEntry.key} ${column.name}`}
           id={id}
           number={number}
-          entry={cell}
+          entry={openEntry}
           column={column}
           edits={edits}
           readOnly={isReadOnly}
           onClose={() => {
-            setOpened(null);
-            setFocusTarget({ ...opened });
+            setOpenPosition(null);
+            setFocusTarget({ ...openPosition });
           }}
-          onApply={(value, before) => change(withCell(edits, cell.key, column.name, value, before))}
+          onApply={(value, before) => change(withCell(edits, openEntry.key, column.name, value, before))}
         />
       )}
       {columnAction && (
@@ -202,10 +202,10 @@ function RowsArea({ set, base, pages, hasRows, search, editing, onAddColumn, gri
     <Grid
       label={`Rows of ${set.name}`}
       {...grid}
-      more={pages.hasNextPage}
-      fetching={pages.isFetching}
-      failed={pages.isFetchNextPageError}
-      old={pages.isPlaceholderData}
+      hasMore={pages.hasNextPage}
+      isFetching={pages.isFetching}
+      hasFailed={pages.isFetchNextPageError}
+      isStale={pages.isPlaceholderData}
       onMore={() => void pages.fetchNextPage()}
       onClear={editing?.onClear}
       onUndo={editing && (() => drafts.undo(set.id))}
@@ -235,7 +235,7 @@ interface RowsState {
 
 interface RowEvents {
   /** Opens the dialog of a column. */
-  onAsk: (action: ColumnAction) => void;
+  onColumnAction: (action: ColumnAction) => void;
   /** Called with the first cell of a new row. */
   onAdded: (position: CellPosition) => void;
   /** Called after the selected rows were duplicated or removed. */
@@ -245,7 +245,7 @@ interface RowEvents {
 /** Operations on rows and columns; each is one undoable step. */
 function useRowOperations(
   { set, number, base, rows, entries, columns, edits, selected }: RowsState,
-  { onAsk, onAdded, onDone }: RowEvents,
+  { onColumnAction, onAdded, onDone }: RowEvents,
 ) {
   const change = (next: Edits) => drafts.change(set, number, next);
   /** The current edits, after awaiting something. */
@@ -253,7 +253,7 @@ function useRowOperations(
   const addRow = () => {
     const key = newKey();
     const first = columns[0];
-    if (!first) return onAsk({ act: 'add' });
+    if (!first) return onColumnAction({ act: 'add' });
     change(withRow(edits, key, Object.fromEntries(edits.fill), selected.at(-1)?.key));
     return onAdded({ key, column: first.name });
   };
@@ -261,9 +261,9 @@ function useRowOperations(
     const copies = await Promise.all(
       selected.map(async (entry) => ({ entry, data: await fetchFullData(set, number, entry, edits) })),
     );
-    const inexactRow = copies.find(({ data }) => inexactNumber(JSON.stringify(data)) !== null);
-    if (inexactRow) throw new Error(inexactNumber(JSON.stringify(inexactRow.data)) ?? '');
-    change(copies.reduceRight((now, { entry, data }) => withRow(now, newKey(), data, entry.key), latest()));
+    const inexactRow = copies.find(({ data }) => inexactNumberError(JSON.stringify(data)) !== null);
+    if (inexactRow) throw new Error(inexactNumberError(JSON.stringify(inexactRow.data)) ?? '');
+    change(copies.reduceRight((result, { entry, data }) => withRow(result, newKey(), data, entry.key), latest()));
     onDone();
   };
   const remove = () => {
@@ -277,13 +277,13 @@ function useRowOperations(
     onDone();
   };
   const actions: ColumnActions = {
-    rename: ({ name }) => onAsk({ act: 'rename', column: name }),
-    fill: ({ name }) => onAsk({ act: 'fill', column: name }),
+    rename: ({ name }) => onColumnAction({ act: 'rename', column: name }),
+    fill: ({ name }) => onColumnAction({ act: 'fill', column: name }),
     remove: ({ name }) => change(withoutColumn(edits, name)),
     convert: (column) =>
-      void convertToMessages(set, number, base?.rows ?? 0, column).then(({ convert, left }) => {
+      void convertToMessages(set, number, base?.rows ?? 0, column).then(({ convert, unconverted }) => {
         change(convert(latest()));
-        if (left > 0) showToast(`${pluralize(left, 'text')} could not be read, and stayed text.`);
+        if (unconverted > 0) showToast(`${pluralize(unconverted, 'text')} could not be read, and stayed text.`);
       }, showError),
   };
   const clear = (position: CellPosition) => {
@@ -345,8 +345,8 @@ function useShownRevision(id: string, requested: number, search: string): [numbe
 }
 
 interface Props {
-  words: string;
-  onWords: (words: string) => void;
+  searchText: string;
+  onSearchText: (searchText: string) => void;
   field: RefObject<HTMLInputElement | null>;
   isTall: boolean;
   onTall: () => void;
@@ -358,8 +358,8 @@ interface Props {
 }
 
 export function RowsBar({
-  words,
-  onWords,
+  searchText,
+  onSearchText,
   field,
   isTall,
   onTall,
@@ -379,9 +379,9 @@ export function RowsBar({
           aria-label="Search the rows"
           placeholder="Search"
           maxLength={200}
-          value={words}
-          onChange={(event) => onWords(event.target.value)}
-          onKeyDown={(event) => event.key === 'Escape' && onWords('')}
+          value={searchText}
+          onChange={(event) => onSearchText(event.target.value)}
+          onKeyDown={(event) => event.key === 'Escape' && onSearchText('')}
           className="!pl-8.5"
         />
       </div>
@@ -421,7 +421,7 @@ export function RowsBar({
   );
 }
 
-/** Text columns with messages are not converted automatically. */
+/** Offer to convert a text column whose texts are messages. */
 export const ConvertHint = ({ name, onConvert }: { name: string; onConvert: () => void }): ReactNode => (
   <div
     role="status"

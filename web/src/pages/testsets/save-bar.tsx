@@ -187,44 +187,44 @@ async function refreshTestset(id: string): Promise<TestSet> {
   return queryClient.fetchQuery({ ...testsetDetailQuery(id), staleTime: 0 });
 }
 
-/** Rebase the draft on the newest revision; returns what that means, as text. */
+/** Rebase the draft on the newest revision; returns a summary for the user. */
 export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<string> {
-  const now = await refreshTestset(id);
+  const latest = await refreshTestset(id);
   const removedRows = new Set<string>();
-  let both = 0;
+  let conflictCount = 0;
   let after: string | null = null;
   do {
-    const page: Awaited<ReturnType<typeof describeChanges>> = await describeChanges(id, draft.base, now.head, after);
+    const page: Awaited<ReturnType<typeof fetchChanges>> = await fetchChanges(id, draft.base, latest.head, after);
     for (const row of page.rows) {
       if (row.change === 'removed') removedRows.add(row.id);
       const ownPatch = draft.edits.patches.get(row.id);
       if (ownPatch && row.change === 'changed')
-        both += row.cells.filter(
+        conflictCount += row.cells.filter(
           ({ column }) => Object.hasOwn(ownPatch.set, column) || ownPatch.unset.includes(column),
         ).length;
     }
     after = page.next;
   } while (after !== null);
-  const names = new Set(now.columns.map(({ name }) => name));
+  const columnNames = new Set(latest.columns.map(({ name }) => name));
   const { edits } = draft;
-  drafts.rebase(id, now.head, {
+  drafts.rebase(id, latest.head, {
     ...rebaseEdits(edits, removedRows),
-    remove: edits.remove.filter((name) => names.has(name)),
-    rename: new Map([...edits.rename].filter(([name, to]) => names.has(name) && !names.has(to))),
-    columns: edits.columns.filter((name) => !names.has(name)),
+    remove: edits.remove.filter((name) => columnNames.has(name)),
+    rename: new Map([...edits.rename].filter(([name, to]) => columnNames.has(name) && !columnNames.has(to))),
+    columns: edits.columns.filter((name) => !columnNames.has(name)),
   });
   const lostCount = [...edits.patches.keys(), ...edits.removed].filter((row) => removedRows.has(row)).length;
   return [
-    `Your changes are on revision ${now.head} now.`,
+    `Your changes are on revision ${latest.head} now.`,
     lostCount > 0 && `${pluralize(lostCount, 'row')} that you changed ${lostCount === 1 ? 'is' : 'are'} gone.`,
-    both > 0 && `${pluralize(both, 'cell')} ${both === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
+    conflictCount > 0 && `${pluralize(conflictCount, 'cell')} ${conflictCount === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
     'Look at them, then save.',
   ]
     .filter(Boolean)
     .join(' ');
 }
 
-const describeChanges = (id: string, from: number, to: number, after: string | null) =>
+const fetchChanges = (id: string, from: number, to: number, after: string | null) =>
   api('get', '/api/testsets/{testset}/diff', {
     path: { testset: id },
     query: { from: String(from), to: String(to), limit: 200, after },

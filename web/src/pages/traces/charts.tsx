@@ -67,63 +67,63 @@ function Charts({
   step: BucketSize;
   onChoose: (selected: readonly TimeBucket[]) => void;
 }): ReactNode {
-  const [at, setAt] = useState<number | null>(null);
-  const of = (pick: (stat: StatRow) => number): number[] => buckets.map(({ stat }) => (stat ? pick(stat) : 0));
-  const all = (pick: (stat: StatRow) => number): number => of(pick).reduce((sum, value) => sum + value, 0);
-  const read =
-    (words: (stat: StatRow) => string) =>
+  const [hovered, setHovered] = useState<number | null>(null);
+  const valuesOf = (pick: (stat: StatRow) => number): number[] => buckets.map(({ stat }) => (stat ? pick(stat) : 0));
+  const sumOf = (pick: (stat: StatRow) => number): number => valuesOf(pick).reduce((sum, value) => sum + value, 0);
+  const bucketText =
+    (format: (stat: StatRow) => string) =>
     (index: number): string => {
       const bucket = buckets[index];
-      return bucket ? `${formatBucketTime(bucket, step)} · ${bucket.stat ? words(bucket.stat) : 'none'}` : '';
+      return bucket ? `${formatBucketTime(bucket, step)} · ${bucket.stat ? format(bucket.stat) : 'none'}` : '';
     };
-  const common = {
-    steps: buckets.length,
-    at: at !== null && at < buckets.length ? at : null,
-    onAt: setAt,
+  const sharedProps = {
+    bucketCount: buckets.length,
+    hovered: hovered !== null && hovered < buckets.length ? hovered : null,
+    onHover: setHovered,
     onChoose: (first: number, last: number) => onChoose(buckets.slice(first, last + 1)),
   };
-  const failed = all(({ errors }) => errors);
-  const errors = (number: number): string => (number > 0 ? `, ${pluralize(number, 'error')}` : '');
+  const errorCount = sumOf(({ errors }) => errors);
+  const errorSuffix = (number: number): string => (number > 0 ? `, ${pluralize(number, 'error')}` : '');
   return (
     <>
       <BarChart
-        {...common}
+        {...sharedProps}
         title="Traces"
-        total={`${all(({ traces }) => traces).toLocaleString('en')}${errors(failed)}`}
-        read={read((stat) => `${stat.traces.toLocaleString('en')}${errors(stat.errors)}`)}
-        parts={[
-          { values: of((stat) => stat.errors), fill: 'fill-bad' },
-          { values: of((stat) => stat.traces - stat.errors), fill: 'fill-accent' },
+        total={`${sumOf(({ traces }) => traces).toLocaleString('en')}${errorSuffix(errorCount)}`}
+        bucketText={bucketText((stat) => `${stat.traces.toLocaleString('en')}${errorSuffix(stat.errors)}`)}
+        series={[
+          { values: valuesOf((stat) => stat.errors), fill: 'fill-bad' },
+          { values: valuesOf((stat) => stat.traces - stat.errors), fill: 'fill-accent' },
         ]}
       />
       <BarChart
-        {...common}
+        {...sharedProps}
         title="Latency"
         total={slowestBucket(buckets)}
-        read={read((stat) => `p50 ${formatMilliseconds(stat.p50_ms)}, p95 ${formatMilliseconds(stat.p95_ms)}`)}
-        parts={[
-          { values: of((stat) => stat.p50_ms), fill: 'fill-accent' },
-          { values: of((stat) => Math.max(0, stat.p95_ms - stat.p50_ms)), fill: 'fill-accent/35' },
+        bucketText={bucketText((stat) => `p50 ${formatMilliseconds(stat.p50_ms)}, p95 ${formatMilliseconds(stat.p95_ms)}`)}
+        series={[
+          { values: valuesOf((stat) => stat.p50_ms), fill: 'fill-accent' },
+          { values: valuesOf((stat) => Math.max(0, stat.p95_ms - stat.p50_ms)), fill: 'fill-accent/35' },
         ]}
       />
       <BarChart
-        {...common}
+        {...sharedProps}
         title="Tokens"
-        total={formatCompactNumber(all((stat) => stat.input_tokens + stat.output_tokens))}
-        read={read(
+        total={formatCompactNumber(sumOf((stat) => stat.input_tokens + stat.output_tokens))}
+        bucketText={bucketText(
           (stat) => `${formatCompactNumber(stat.input_tokens)} in, ${formatCompactNumber(stat.output_tokens)} out`,
         )}
-        parts={[
-          { values: of((stat) => stat.input_tokens), fill: 'fill-accent/35' },
-          { values: of((stat) => stat.output_tokens), fill: 'fill-accent' },
+        series={[
+          { values: valuesOf((stat) => stat.input_tokens), fill: 'fill-accent/35' },
+          { values: valuesOf((stat) => stat.output_tokens), fill: 'fill-accent' },
         ]}
       />
       <BarChart
-        {...common}
+        {...sharedProps}
         title="Cost"
-        total={formatDollars(all(({ cost }) => cost))}
-        read={read(({ cost }) => formatDollars(cost))}
-        parts={[{ values: of(({ cost }) => cost), fill: 'fill-accent' }]}
+        total={formatDollars(sumOf(({ cost }) => cost))}
+        bucketText={bucketText(({ cost }) => formatDollars(cost))}
+        series={[{ values: valuesOf(({ cost }) => cost), fill: 'fill-accent' }]}
       />
     </>
   );
@@ -136,7 +136,7 @@ function slowestBucket(buckets: readonly TimeBucket[]): string {
 }
 
 export interface ChartSeries {
-  /** One for each bucket. */
+  /** One value for each bucket. */
   values: readonly number[];
   /** Tailwind class of the fill. */
   fill: string;
@@ -144,26 +144,26 @@ export interface ChartSeries {
 
 interface Props {
   title: string;
-  /** Total, and text of one bucket. */
+  /** Text of the total. `bucketText` returns the text of one bucket. */
   total: string;
-  read: (index: number) => string;
-  parts: readonly ChartSeries[];
-  steps: number;
+  bucketText: (index: number) => string;
+  series: readonly ChartSeries[];
+  bucketCount: number;
   /** Hovered bucket, shared by all charts. */
-  at: number | null;
-  onAt: (index: number | null) => void;
+  hovered: number | null;
+  onHover: (index: number | null) => void;
   onChoose: (first: number, last: number) => void;
 }
 
 const CHART_HEIGHT = 100;
 
-export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose }: Props): ReactNode {
+export function BarChart({ title, total, bucketText, series, bucketCount, hovered, onHover, onChoose }: Props): ReactNode {
   const [from, setFrom] = useState<number | null>(null);
   const container = useRef<HTMLDivElement>(null);
-  const highest = Math.max(...bucketSums(parts, steps), 0);
+  const highest = Math.max(...bucketSums(series, bucketCount), 0);
   const stepAt = (event: PointerEvent): number => {
     const { left, width } = container.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
-    return Math.max(0, Math.min(steps - 1, Math.floor(((event.clientX - left) / width) * steps)));
+    return Math.max(0, Math.min(bucketCount - 1, Math.floor(((event.clientX - left) / width) * bucketCount)));
   };
   const choose = (event: PointerEvent) => {
     if (from === null) return;
@@ -172,21 +172,21 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
     onChoose(Math.min(from, to), Math.max(from, to));
   };
   const onKey = (event: KeyboardEvent) => {
-    const here = at ?? steps - 1;
-    const to = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: steps - 1 }[event.key];
-    if (to !== undefined) onAt(Math.max(0, Math.min(steps - 1, to)));
-    else if (event.key === 'Enter' && at !== null) onChoose(at, at);
-    else if (event.key === 'Escape') onAt(null);
+    const current = hovered ?? bucketCount - 1;
+    const to = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: bucketCount - 1 }[event.key];
+    if (to !== undefined) onHover(Math.max(0, Math.min(bucketCount - 1, to)));
+    else if (event.key === 'Enter' && hovered !== null) onChoose(hovered, hovered);
+    else if (event.key === 'Escape') onHover(null);
     else return;
     event.preventDefault();
   };
-  const selection = from === null || at === null ? null : { first: Math.min(from, at), last: Math.max(from, at) };
+  const selection = from === null || hovered === null ? null : { first: Math.min(from, hovered), last: Math.max(from, hovered) };
   return (
     <figure className="min-w-0">
       <figcaption className="flex items-baseline justify-between gap-2 text-xs">
         <span className="shrink-0 text-muted">{title}</span>
-        <span className={cn('truncate tabular-nums', at === null ? 'font-medium text-ink' : 'text-ink')}>
-          {at === null ? total : read(at)}
+        <span className={cn('truncate tabular-nums', hovered === null ? 'font-medium text-ink' : 'text-ink')}>
+          {hovered === null ? total : bucketText(hovered)}
         </span>
       </figcaption>
       <div
@@ -195,14 +195,14 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
         tabIndex={0}
         aria-label={`${title} over time`}
         aria-valuemin={0}
-        aria-valuemax={Math.max(0, steps - 1)}
-        aria-valuenow={at ?? steps - 1}
-        aria-valuetext={at === null ? total : read(at)}
+        aria-valuemax={Math.max(0, bucketCount - 1)}
+        aria-valuenow={hovered ?? bucketCount - 1}
+        aria-valuetext={hovered === null ? total : bucketText(hovered)}
         className="mt-1 h-10 @4xl:h-14 cursor-crosshair touch-pan-y rounded border-b select-none"
         onKeyDown={onKey}
-        onBlur={() => onAt(null)}
-        onPointerMove={(event) => onAt(stepAt(event))}
-        onPointerLeave={() => onAt(null)}
+        onBlur={() => onHover(null)}
+        onPointerMove={(event) => onHover(stepAt(event))}
+        onPointerLeave={() => onHover(null)}
         onPointerDown={(event) => {
           event.currentTarget.setPointerCapture(event.pointerId);
           setFrom(stepAt(event));
@@ -212,7 +212,7 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
       >
         <svg
           aria-hidden
-          viewBox={`0 0 ${Math.max(1, steps)} ${CHART_HEIGHT}`}
+          viewBox={`0 0 ${Math.max(1, bucketCount)} ${CHART_HEIGHT}`}
           preserveAspectRatio="none"
           className="block size-full overflow-visible"
         >
@@ -225,8 +225,8 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
               className="fill-accent-soft"
             />
           )}
-          {at !== null && !selection && <rect x={at} y={0} width={1} height={CHART_HEIGHT} className="fill-sunken" />}
-          <Bars parts={parts} steps={steps} highest={highest} />
+          {hovered !== null && !selection && <rect x={hovered} y={0} width={1} height={CHART_HEIGHT} className="fill-sunken" />}
+          <Bars series={series} bucketCount={bucketCount} highest={highest} />
         </svg>
       </div>
     </figure>
@@ -234,20 +234,20 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
 }
 
 /** Stacked bars. */
-function Bars({ parts, steps, highest }: { parts: readonly ChartSeries[]; steps: number; highest: number }): ReactNode {
+function Bars({ series, bucketCount, highest }: { series: readonly ChartSeries[]; bucketCount: number; highest: number }): ReactNode {
   if (highest === 0) return null;
-  const gap = steps > 60 ? 0.08 : 0.12;
-  return Array.from({ length: steps }, (_, step) => {
+  const gap = bucketCount > 60 ? 0.08 : 0.12;
+  return Array.from({ length: bucketCount }, (_, step) => {
     let below = 0;
-    return parts.map(({ values, fill }, part) => {
+    return series.map(({ values, fill }, part) => {
       const value = values[step] ?? 0;
       if (value <= 0) return null;
-      // At least one pixel for non-zero values.
+      // Non-zero values of the first series are always visible.
       const barHeight = Math.max(part === 0 ? 2 : 0, (value / highest) * CHART_HEIGHT);
       below += barHeight;
       return (
         <rect
-          // oxlint-disable-next-line react/no-array-index-key -- parts have no other name
+          // oxlint-disable-next-line react/no-array-index-key -- series have no name
           key={`${step} ${part}`}
           x={step + gap}
           y={CHART_HEIGHT - below}
@@ -260,6 +260,6 @@ function Bars({ parts, steps, highest }: { parts: readonly ChartSeries[]; steps:
   });
 }
 
-function bucketSums(parts: readonly ChartSeries[], steps: number): number[] {
-  return Array.from({ length: steps }, (_, step) => parts.reduce((sum, { values }) => sum + (values[step] ?? 0), 0));
+function bucketSums(series: readonly ChartSeries[], bucketCount: number): number[] {
+  return Array.from({ length: bucketCount }, (_, step) => series.reduce((sum, { values }) => sum + (values[step] ?? 0), 0));
 }

@@ -53,7 +53,7 @@ export function ConditionEditor({
           className="z-50 w-72 rounded-xl border bg-raised p-3 shadow-float"
         >
           <ConditionForm
-            first={condition}
+            initial={condition}
             seenValues={seenValues}
             onDone={(done) => {
               setOpen(false);
@@ -67,15 +67,15 @@ export function ConditionEditor({
 }
 
 function ConditionForm({
-  first,
+  initial,
   seenValues,
   onDone,
 }: {
-  first: Condition;
+  initial: Condition;
   seenValues: ConditionEditorProps['seenValues'];
   onDone: ConditionEditorProps['onDone'];
 }): ReactNode {
-  const [{ of, name, op, value }, setCondition] = useState(first);
+  const [{ of, name, op, value }, setCondition] = useState(initial);
   const field = of === 'field' ? conditionField(name) : undefined;
   const change = (patch: Partial<Condition>) => setCondition((before) => ({ ...before, ...patch }));
   const choose = (fieldName: string) => {
@@ -84,13 +84,13 @@ function ConditionForm({
     const [defaultOp = 'eq'] = fieldOps(next);
     return change({ of: 'field', name: fieldName, op: defaultOp, value: next?.choices?.[0] ?? '' });
   };
-  const problem =
+  const isInvalid =
     name.trim() === '' ||
     (takesValue(op) && value.trim() === '') ||
     (field?.type === 'number' && takesValue(op) && parseNumber(value) === undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (!problem) onDone({ of, name: name.trim(), op, value: takesValue(op) ? value : '' });
+    if (!isInvalid) onDone({ of, name: name.trim(), op, value: takesValue(op) ? value : '' });
   };
   return (
     <form onSubmit={submit} className="flex flex-col gap-2">
@@ -99,9 +99,9 @@ function ConditionForm({
         value={of === 'attribute' ? ATTRIBUTE : name}
         onChange={(event) => choose(event.target.value)}
       >
-        {FIELDS.map((one) => (
-          <option key={one.name} value={one.name}>
-            {one.label}
+        {FIELDS.map((choice) => (
+          <option key={choice.name} value={choice.name}>
+            {choice.label}
           </option>
         ))}
         {of === 'field' && !field && <option value={name}>{name}</option>}
@@ -118,9 +118,9 @@ function ConditionForm({
         />
       )}
       <Select aria-label="Comparison" value={op} onChange={(event) => change({ op: event.target.value as Op })}>
-        {fieldOps(field).map((one) => (
-          <option key={one} value={one}>
-            {opLabel(one, field?.type)}
+        {fieldOps(field).map((option) => (
+          <option key={option} value={option}>
+            {opLabel(option, field?.type)}
           </option>
         ))}
       </Select>
@@ -133,7 +133,7 @@ function ConditionForm({
           onChange={(next) => change({ value: next })}
         />
       )}
-      <Button type="submit" variant="main" size="small" disabled={problem}>
+      <Button type="submit" variant="main" size="small" disabled={isInvalid}>
         Apply
       </Button>
     </form>
@@ -184,8 +184,8 @@ function ValueInput({ field, op, value, seenValues, onChange }: ValueInputProps)
         onChange={(event) => onChange(event.target.value)}
       />
       <datalist id={datalistId}>
-        {options.map((one) => (
-          <option key={one}>{one}</option>
+        {options.map((option) => (
+          <option key={option}>{option}</option>
         ))}
       </datalist>
     </>

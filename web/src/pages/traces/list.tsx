@@ -27,7 +27,7 @@ import { ViewsMenu } from './views-menu';
 
 const useChartsState = createStoredChoice('palaver.traces.plots', ['open', 'folded']);
 const useLiveState = createStoredChoice('palaver.traces.live', ['off', 'on']);
-const ROWS = { traces: 'Traces', spans: 'Spans' } as const;
+const ROW_LABELS = { traces: 'Traces', spans: 'Spans' } as const;
 /** Scroll positions by query, restored on returning from a trace. */
 const scrollPositions = new Map<string, number>();
 /** Scroll offset in pixels that still counts as the top. */
@@ -51,7 +51,7 @@ export default function TracesPage(): ReactNode {
       liveRows.checkNow(),
       showCharts && queryClient.fetchQuery({ ...traceStatsQuery(query), staleTime: 0 }),
     ]);
-  const goLive = () => useLiveState.setState(live ? 'off' : 'on');
+  const toggleLive = () => useLiveState.setState(live ? 'off' : 'on');
   useCommand({
     id: 'traces-search',
     title: 'Search the traces',
@@ -63,7 +63,7 @@ export default function TracesPage(): ReactNode {
     id: 'traces-live',
     title: live ? 'Stop following new traces' : 'Follow new traces live',
     group: 'Traces',
-    run: goLive,
+    run: toggleLive,
   });
   return (
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
@@ -82,7 +82,7 @@ export default function TracesPage(): ReactNode {
         <IconButton label="Look for new ones" onClick={() => void refresh().catch(showError)}>
           <RefreshCw />
         </IconButton>
-        <LiveButton live={live} onClick={goLive} />
+        <LiveButton live={live} onClick={toggleLive} />
       </header>
       <QueryBar query={query} setQuery={setQuery} seenValues={seenValues} field={field} />
       <div data-above>
@@ -120,13 +120,13 @@ export default function TracesPage(): ReactNode {
             rows={liveRows.rows}
             kind={query.rows}
             box={box}
-            old={liveRows.isPrevious}
-            more={liveRows.hasMore}
-            fetching={liveRows.fetching}
+            isStale={liveRows.isPrevious}
+            hasMore={liveRows.hasMore}
+            isFetching={liveRows.fetching}
             onMore={liveRows.fetchMore}
-            failed={liveRows.error !== null && liveRows.nextPageFailed}
+            hasFailed={liveRows.error !== null && liveRows.nextPageFailed}
           />
-          <RestoreScroll name={window.location.search} box={box} />
+          <RestoreScroll storageKey={window.location.search} box={box} />
         </>
       )}
     </div>
@@ -179,7 +179,7 @@ function QueryBar({ query, setQuery, seenValues, field }: QueryBarProps): ReactN
       />
       <SegmentedControl
         label="Rows"
-        options={ROWS}
+        options={ROW_LABELS}
         value={query.rows}
         onChange={(rows) => setQuery({ ...query, rows })}
       />
@@ -207,7 +207,7 @@ function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): 
   );
 }
 
-/** Takes no space, so that nothing moves. */
+/** Shows the number of new rows. Takes no space, so that nothing moves. */
 function NewRowsButton({
   newRows,
   onClick,
@@ -244,22 +244,22 @@ function useAtTop(box: HTMLDivElement | null): boolean {
 }
 
 /** Restores and stores the scroll position. Rendered after the table, which scrolls to the top first. */
-function RestoreScroll({ name, box }: { name: string; box: HTMLDivElement | null }): ReactNode {
+function RestoreScroll({ storageKey, box }: { storageKey: string; box: HTMLDivElement | null }): ReactNode {
   useLayoutEffect(() => {
     if (!box) return undefined;
-    const before = scrollPositions.get(name);
-    if (before !== undefined) box.scrollTo({ top: before });
-    const savePosition = () => scrollPositions.set(name, box.scrollTop);
+    const savedTop = scrollPositions.get(storageKey);
+    if (savedTop !== undefined) box.scrollTo({ top: savedTop });
+    const savePosition = () => scrollPositions.set(storageKey, box.scrollTop);
     box.addEventListener('scroll', savePosition, { passive: true });
     return () => box.removeEventListener('scroll', savePosition);
-  }, [name, box]);
+  }, [storageKey, box]);
   return null;
 }
 
 /** Values in the loaded rows, as suggestions. */
 function useSeenValues(rows: readonly TraceRow[]): Readonly<Record<string, readonly string[]>> {
   return useMemo(() => {
-    const of = (pick: (row: TraceRow) => string | null): string[] =>
+    const valuesOf = (pick: (row: TraceRow) => string | null): string[] =>
       [
         ...new Set(
           rows
@@ -269,34 +269,34 @@ function useSeenValues(rows: readonly TraceRow[]): Readonly<Record<string, reado
         ),
       ].slice(0, 50);
     return {
-      workflow: of((row) => row.workflow),
-      name: of((row) => row.name),
-      model: of((row) => row.model),
-      provider: of((row) => row.provider),
-      session: of((row) => row.session),
-      user: of((row) => row.user),
-      service: of((row) => row.service),
+      workflow: valuesOf((row) => row.workflow),
+      name: valuesOf((row) => row.name),
+      model: valuesOf((row) => row.model),
+      provider: valuesOf((row) => row.provider),
+      session: valuesOf((row) => row.session),
+      user: valuesOf((row) => row.user),
+      service: valuesOf((row) => row.service),
     };
   }, [rows]);
 }
 
 export function NoRows({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
-  const { data: any, error } = useQuery(anyTraceQuery());
-  if (any === undefined && !error) return <Loading className="flex justify-center py-16" />;
-  return any === false ? <NoTraces /> : <NoMatches query={query} onChange={onChange} />;
+  const { data: hasTraces, error } = useQuery(anyTraceQuery());
+  if (hasTraces === undefined && !error) return <Loading className="flex justify-center py-16" />;
+  return hasTraces === false ? <NoTraces /> : <NoMatches query={query} onChange={onChange} />;
 }
 
 function NoMatches({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
-  const filtered = query.conditions.length > 0 || query.search.trim() !== '';
+  const isFiltered = query.conditions.length > 0 || query.search.trim() !== '';
   const isRangeLimited = query.range !== 'all';
   return (
-    <EmptyState icon={<SearchX aria-hidden />} title={filtered ? 'Nothing matches' : 'Nothing in this time'}>
+    <EmptyState icon={<SearchX aria-hidden />} title={isFiltered ? 'Nothing matches' : 'Nothing in this time'}>
       <p>
-        No {query.rows === 'traces' ? 'trace' : 'span'} {filtered ? 'is like that' : 'began then'}
-        {isRangeLimited && query.range !== 'custom' && filtered ? ` (${RANGES[query.range].toLowerCase()})` : ''}.
+        No {query.rows === 'traces' ? 'trace' : 'span'} {isFiltered ? 'is like that' : 'began then'}
+        {isRangeLimited && query.range !== 'custom' && isFiltered ? ` (${RANGES[query.range].toLowerCase()})` : ''}.
       </p>
       <div className="flex flex-wrap justify-center gap-2 pt-3">
-        {filtered && (
+        {isFiltered && (
           <Button onClick={() => onChange({ ...query, search: '', any: false, conditions: [] })}>
             Clear the filters
           </Button>
@@ -304,7 +304,7 @@ function NoMatches({ query, onChange }: { query: TraceQuery; onChange: (query: T
         {isRangeLimited && (
           <Button onClick={() => onChange({ ...query, range: 'all', from: null, to: null })}>Look at all time</Button>
         )}
-        {!filtered && !isRangeLimited && <Button onClick={() => onChange(EMPTY_QUERY)}>Begin anew</Button>}
+        {!isFiltered && !isRangeLimited && <Button onClick={() => onChange(EMPTY_QUERY)}>Begin anew</Button>}
       </div>
     </EmptyState>
   );

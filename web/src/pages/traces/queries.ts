@@ -175,18 +175,18 @@ export const spanQuery = (trace: string, id: string) =>
     structuralSharing: false,
   });
 
-/** Ids of spans whose text contains the words. */
-export const spansContainingQuery = (trace: string, words: string) =>
+/** Ids of spans whose text contains the text. */
+export const spansContainingQuery = (trace: string, text: string) =>
   queryOptions({
-    queryKey: ['trace', trace, 'holding', words],
+    queryKey: ['trace', trace, 'holding', text],
     queryFn: async ({ signal }) => {
       const filter = { field: 'trace_id', op: 'eq', value: trace };
       const page = await api('post', '/api/spans/query', {
-        body: { filter, search: words, limit: 200 } as never,
+        body: { filter, search: text, limit: 200 } as never,
         signal,
       });
       return page.data.map(({ span_id: id }) => id);
     },
-    enabled: words !== '',
+    enabled: text !== '',
     retry: false,
   });

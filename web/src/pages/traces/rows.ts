@@ -37,14 +37,14 @@ export function absorbRows(pages: readonly RowPage[], head: RowPage): AbsorbResu
     return { pages: [head], added: added.length, replaced: true };
   if (knownIds.size === 0) return { pages: [head], added: added.length, replaced: false };
   const changed = new Map(head.data.map((row) => [rowId(row), row]));
-  let left = added;
+  let remaining = added;
   const merged = pages.map((page, index) => {
     const last = page.data.at(-1);
-    const newOnPage = index === pages.length - 1 || !last ? left : left.filter((row) => isBefore(row, last));
-    left = left.filter((row) => !newOnPage.includes(row));
+    const newOnPage = index === pages.length - 1 || !last ? remaining : remaining.filter((row) => isBefore(row, last));
+    remaining = remaining.filter((row) => !newOnPage.includes(row));
     if (newOnPage.length === 0 && !page.data.some((row) => changed.has(rowId(row)))) return page;
     const data = page.data.map((row) => changed.get(rowId(row)) ?? row);
-    return { ...page, data: newOnPage.length > 0 ? inOrder([...data, ...newOnPage]) : data };
+    return { ...page, data: newOnPage.length > 0 ? sortRows([...data, ...newOnPage]) : data };
   });
   return { pages: merged, added: added.length, replaced: false };
 }
@@ -55,10 +55,10 @@ export function refreshRows(pages: readonly RowPage[], head: RowPage): readonly 
   return absorbRows(pages, { ...head, next: null, data: head.data.filter((row) => knownIds.has(rowId(row))) }).pages;
 }
 
-const inOrder = (rows: readonly TraceRow[]): TraceRow[] =>
+const sortRows = (rows: readonly TraceRow[]): TraceRow[] =>
   rows.toSorted((one, other) => (isBefore(one, other) ? -1 : 1));
 
-/** Newest first. Compares strings: all times have the same format. */
+/** Order of the table: newest first. Compares strings, as all times have the same format. */
 const isBefore = (one: TraceRow, other: TraceRow): boolean =>
   one.start === other.start ? one.span_id > other.span_id : one.start > other.start;
 
@@ -75,7 +75,7 @@ export interface LiveRows {
   fetching: boolean;
   fetchMore: () => void;
   retry: () => void;
-  /** Number of waiting rows; `many` if there may be more. */
+  /** Number of waiting rows, and whether there may be more. */
   newRows: { count: number; mayBeMore: boolean };
   /** Show the waiting rows. */
   showNewRows: () => void;
@@ -83,27 +83,27 @@ export interface LiveRows {
   checkNow: () => Promise<void>;
 }
 
-export function useLiveRows(query: TraceQuery, live: boolean, following: boolean): LiveRows {
+export function useLiveRows(query: TraceQuery, live: boolean, isAtTop: boolean): LiveRows {
   const pages = useInfiniteQuery(rowPagesQuery(query));
-  const ready = pages.data !== undefined && !pages.isPlaceholderData;
-  const loadedPages = ready ? pages.data.pages : null;
+  const isReady = pages.data !== undefined && !pages.isPlaceholderData;
+  const loadedPages = isReady ? pages.data.pages : null;
   // An empty table shows the first row at once; so does a table on return from another page.
-  const empty = loadedPages !== null && loadedPages.every(({ data }) => data.length === 0);
+  const isEmpty = loadedPages !== null && loadedPages.every(({ data }) => data.length === 0);
   const newest = useQuery({
     ...newestRowsQuery(query),
-    enabled: ready && (live || empty || !pages.isFetchedAfterMount),
+    enabled: isReady && (live || isEmpty || !pages.isFetchedAfterMount),
   });
   const next = useMemo(
     () => (loadedPages && newest.data ? absorbRows(loadedPages, newest.data) : null),
     [loadedPages, newest.data],
   );
-  const mergeNewest = useEffectEvent(({ pages: all, added }: AbsorbResult, showNew: boolean) => {
+  const mergeNewest = useEffectEvent(({ pages: mergedPages, added }: AbsorbResult, showNew: boolean) => {
     if (loadedPages && newest.data)
-      setRowPages(query, showNew || added === 0 ? all : refreshRows(loadedPages, newest.data));
+      setRowPages(query, showNew || added === 0 ? mergedPages : refreshRows(loadedPages, newest.data));
   });
   useEffect(() => {
-    if (next) mergeNewest(next, following); // Structural sharing keeps unchanged rows, so this converges.
-  }, [next, following]);
+    if (next) mergeNewest(next, isAtTop); // Structural sharing keeps unchanged rows, so this converges.
+  }, [next, isAtTop]);
   const rows = useMemo(() => pages.data?.pages.flatMap(({ data }) => data) ?? [], [pages.data]);
   return {
     rows,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { fittingInputs, omittedInputs } from '@/components/open-in-playground';
+import { splitInputs, omittedInputsNotice } from '@/components/open-in-playground';
 import { fetchWholePart } from './detail/span-content';
 import { isRunning, type Part, type Summary } from './queries';
 import { spanFacts, sortedEntries, sessionPath, shortText } from './span-facts';
@@ -71,8 +71,8 @@ describe('strangers’ names', () => {
   });
 
   test('are no parameters of a workflow that does not declare them', () => {
-    const { accepted, rest } = fittingInputs(hostile as Record<string, unknown>, { properties: { a: {} } });
-    expect([accepted, rest]).toEqual([{ a: 3 }, ['b', '__proto__', 'constructor']]);
+    const { accepted, omitted } = splitInputs(hostile as Record<string, unknown>, { properties: { a: {} } });
+    expect([accepted, omitted]).toEqual([{ a: 3 }, ['b', '__proto__', 'constructor']]);
     expect(({} as Record<string, unknown>)['polluted']).toBe(undefined);
   });
 
@@ -87,17 +87,17 @@ describe('strangers’ names', () => {
 
 describe('going on', () => {
   test('gives a workflow what it takes', () => {
-    expect(fittingInputs({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({
+    expect(splitInputs({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({
       accepted: { a: 1, b: 2 },
-      rest: [],
+      omitted: [],
     });
-    expect(fittingInputs({ a: 1 }, undefined)).toEqual({ accepted: {}, rest: ['a'] });
+    expect(splitInputs({ a: 1 }, undefined)).toEqual({ accepted: {}, omitted: ['a'] });
   });
 
   test('says what was left out, shortly', () => {
-    expect(omittedInputs('tutor', [])).toBe(null);
-    expect(omittedInputs('tutor', ['top_p'])).toBe('tutor does not take top_p: left out.');
-    expect(omittedInputs('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
+    expect(omittedInputsNotice('tutor', [])).toBe(null);
+    expect(omittedInputsNotice('tutor', ['top_p'])).toBe('tutor does not take top_p: left out.');
+    expect(omittedInputsNotice('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
       'tutor does not take a, b, c and 2 more: left out.',
     );
   });

@@ -6,16 +6,16 @@ import type { Span } from './queries';
 export interface SpanFact {
   label: string;
   text: string;
-  /** Untrusted name, shown exactly. */
+  /** Whether the text is an untrusted name: shown verbatim as code, with a copy button. */
   code?: boolean;
-  /** Link within the page. */
+  /** Path of another page of the app. */
   href?: string;
 }
 
 export function spanFacts(span: Span): SpanFact[] {
   const facts: SpanFact[] = [];
-  const add = (label: string, text: string | null | undefined, more: Partial<SpanFact> = {}) => {
-    if (text) facts.push({ label, text, ...more });
+  const add = (label: string, text: string | null | undefined, options: Partial<SpanFact> = {}) => {
+    if (text) facts.push({ label, text, ...options });
   };
   const { usage } = span;
   add('Kind', span.kind);
@@ -26,7 +26,7 @@ export function spanFacts(span: Span): SpanFact[] {
   add('Started', span.start);
   add('Took', formatMilliseconds(span.duration_ms ?? 0));
   add('Finish', span.finish);
-  add('Tokens', usage && tokens(usage));
+  add('Tokens', usage && formatTokens(usage));
   add(
     'Cost',
     typeof span.cost === 'number'
@@ -43,7 +43,7 @@ export function spanFacts(span: Span): SpanFact[] {
   return facts;
 }
 
-function tokens(usage: NonNullable<Span['usage']>): string {
+function formatTokens(usage: NonNullable<Span['usage']>): string {
   const counts: [number | null | undefined, string][] = [
     [usage.input_tokens, 'in'],
     [usage.cached_input_tokens, 'cached'],
@@ -52,7 +52,7 @@ function tokens(usage: NonNullable<Span['usage']>): string {
     [usage.reasoning_tokens, 'reasoning'],
   ];
   return counts
-    .flatMap(([number, word]) => (typeof number === 'number' ? [`${number.toLocaleString('en')} ${word}`] : []))
+    .flatMap(([number, label]) => (typeof number === 'number' ? [`${number.toLocaleString('en')} ${label}`] : []))
     .join(', ');
 }
 
@@ -64,7 +64,7 @@ export const sessionPath = (session: string): string =>
 export const sortedEntries = (map: object): [string, unknown][] =>
   Object.entries(map).toSorted(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
 
-/** A value on one line. */
+/** A value as text (JSON unless it is a string), cut after `length` characters. */
 export function shortText(value: unknown, length = 300): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
   return text.length > length ? `${text.slice(0, length)}…` : text;

@@ -39,7 +39,7 @@ interface TableRowProps {
   onActivate: (id: string) => void;
 }
 
-export const TraceTableRow = memo(function RowView({
+export const TraceTableRow = memo(function TraceTableRow({
   row,
   index,
   now,
@@ -48,7 +48,7 @@ export const TraceTableRow = memo(function RowView({
   open,
   onActivate,
 }: TableRowProps): ReactNode {
-  const on = {
+  const handlers = {
     // React events of portals bubble here although they are outside of the row.
     onClick: (event: MouseEvent<HTMLElement>) => {
       if (event.currentTarget.contains(event.target as Node) && !(event.target as Element).closest('a'))
@@ -65,7 +65,7 @@ export const TraceTableRow = memo(function RowView({
       aria-rowindex={index + 2}
       tabIndex={active ? 0 : -1}
       data-place={index}
-      {...on}
+      {...handlers}
       className={cn(
         'group/row h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60',
         card
@@ -87,7 +87,7 @@ function Line({ row, now, active, index }: { row: TraceRow; now: number; active:
         <time dateTime={row.start} title={formatDateTime(row.start)} className="block truncate tabular-nums">
           {formatAge(row.start, now)}
         </time>
-        <StatusWord status={row.status} />
+        <StatusLabel status={row.status} />
       </div>
       <div role="gridcell" className="min-w-0">
         <NameLink row={row} />
@@ -144,14 +144,14 @@ function Card({ row, now }: { row: TraceRow; now: number }): ReactNode {
       <div role="gridcell" className="flex min-w-0 items-center gap-2">
         <NameLink row={row} />
         <span className="grow" />
-        {row.status !== 'ok' && <StatusWord status={row.status} />}
+        {row.status !== 'ok' && <StatusLabel status={row.status} />}
         <time dateTime={row.start} className="shrink-0 text-xs text-faint tabular-nums">
           {formatAge(row.start, now)}
         </time>
       </div>
       <div role="gridcell" className="min-w-0">
-        <Text row={row} side="in" />
-        <Text row={row} side="out" />
+        <PreviewLine row={row} side="in" />
+        <PreviewLine row={row} side="out" />
       </div>
       <div role="gridcell" className="flex min-w-0 items-center gap-1.5 text-xs text-faint">
         <KindIcon kind={row.kind} />
@@ -205,22 +205,22 @@ const KindAndModel = ({ row }: { row: TraceRow }): ReactNode => (
   </span>
 );
 
-const TONES: Record<string, string> = {
+const TEXT_CLASSES: Record<string, string> = {
   ok: 'text-faint',
   error: 'text-bad',
   cancelled: 'text-warn',
   incomplete: 'text-warn',
 };
-const DOTS: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
+const DOT_CLASSES: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
 
-const StatusWord = ({ status }: { status: string }): ReactNode => (
-  <span className={cn('flex shrink-0 items-center gap-1.5 text-xs', TONES[status])}>
-    <span aria-hidden className={cn('size-1.5 shrink-0 rounded-full', DOTS[status])} />
+const StatusLabel = ({ status }: { status: string }): ReactNode => (
+  <span className={cn('flex shrink-0 items-center gap-1.5 text-xs', TEXT_CLASSES[status])}>
+    <span aria-hidden className={cn('size-1.5 shrink-0 rounded-full', DOT_CLASSES[status])} />
     {status}
   </span>
 );
 
-const SIDES = { in: 'Input', out: 'Output' };
+const SIDE_LABELS = { in: 'Input', out: 'Output' };
 
 function Cell({
   row,
@@ -249,7 +249,7 @@ function Cell({
           size="line"
           preview={preview}
           tabIndex={active ? 0 : -1}
-          label={`${SIDES[side]} of row ${index + 1}`}
+          label={`${SIDE_LABELS[side]} of row ${index + 1}`}
           // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
           renderFull={() => <FullValue row={row} side={side} preview={preview} />}
         />
@@ -258,14 +258,14 @@ function Cell({
   );
 }
 
-function Text({ row, side }: { row: TraceRow; side: 'in' | 'out' }): ReactNode {
+function PreviewLine({ row, side }: { row: TraceRow; side: 'in' | 'out' }): ReactNode {
   const preview = parsePreview(row[side]);
   return (
     <span
       className={cn('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}
       dir="auto"
     >
-      <span className="sr-only">{SIDES[side]}: </span>
+      <span className="sr-only">{SIDE_LABELS[side]}: </span>
       {preview.renderer === 'empty' ? <span className="text-faint">Empty</span> : safeProse(preview.text)}
     </span>
   );
@@ -313,17 +313,17 @@ const ValueLoading = ({ preview }: { preview: Preview }): ReactNode => (
 );
 
 function ThreadMessages({ row, messages }: { row: TraceRow; messages: readonly OutputMessage[] }): ReactNode {
-  const left = Math.max(0, messages.length - MAX_MESSAGES);
+  const hiddenCount = Math.max(0, messages.length - MAX_MESSAGES);
   const chatMessages = useMemo(() => {
     // Message ids are not unique.
-    // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
-    const unidentified = messages.slice(left).map((message) => ({ ...message, id: null }));
-    return messagesOf(outputNodes(unidentified, { id: row.span_id, status: 'finished', created_at: row.start }));
-  }, [messages, left, row.span_id, row.start]);
+    // oxlint-disable-next-line oxc/no-map-spread -- the messages must not be changed
+    const messagesWithoutIds = messages.slice(hiddenCount).map((message) => ({ ...message, id: null }));
+    return messagesOf(outputNodes(messagesWithoutIds, { id: row.span_id, status: 'finished', created_at: row.start }));
+  }, [messages, hiddenCount, row.span_id, row.start]);
   return (
     <section aria-label="Whole conversation" className="flex w-144 max-w-full flex-col">
-      {left > 0 && (
-        <p className="text-xs text-faint">{pluralize(left, 'earlier message')}: open the trace to see all.</p>
+      {hiddenCount > 0 && (
+        <p className="text-xs text-faint">{pluralize(hiddenCount, 'earlier message')}: open the trace to see all.</p>
       )}
       {chatMessages.map((message) => (
         <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTIONS} />
@@ -350,5 +350,5 @@ function RecordValue({ row, side, preview }: FullValueProps): ReactNode {
       </p>
     );
   }
-  return <JsonView value={value} open={2} />;
+  return <JsonView value={value} openLevels={2} />;
 }

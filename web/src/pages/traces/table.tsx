@@ -28,15 +28,15 @@ interface Props {
   /** The scroll container. */
   box: HTMLDivElement | null;
   /** Whether the rows belong to the previous query. */
-  old: boolean;
-  more: boolean;
-  fetching: boolean;
+  isStale: boolean;
+  hasMore: boolean;
+  isFetching: boolean;
   onMore: () => void;
   /** Whether the next page failed to load. */
-  failed: boolean;
+  hasFailed: boolean;
 }
 
-export function TraceTable({ rows, kind, box, old, more, fetching, onMore, failed }: Props): ReactNode {
+export function TraceTable({ rows, kind, box, isStale, hasMore, isFetching, onMore, hasFailed }: Props): ReactNode {
   const list = useRef<HTMLDivElement>(null);
   // By id, because the index changes when rows arrive.
   const [activeId, setActiveId] = useState<string | null>(null);
@@ -63,11 +63,11 @@ export function TraceTable({ rows, kind, box, old, more, fetching, onMore, faile
     keyOf,
   });
   const items = virtual.getVirtualItems();
-  const last = items.at(-1)?.index ?? 0;
-  const reach = useEffectEvent(onMore);
+  const lastIndex = items.at(-1)?.index ?? 0;
+  const fetchMore = useEffectEvent(onMore);
   useEffect(() => {
-    if (more && !fetching && last >= rows.length - PREFETCH_ROWS) reach();
-  }, [more, fetching, last, rows.length]);
+    if (hasMore && !isFetching && lastIndex >= rows.length - PREFETCH_ROWS) fetchMore();
+  }, [hasMore, isFetching, lastIndex, rows.length]);
   const move = (to: number) => {
     const index = Math.max(0, Math.min(rows.length - 1, to));
     const row = rows[index];
@@ -80,15 +80,15 @@ export function TraceTable({ rows, kind, box, old, more, fetching, onMore, faile
       role="grid"
       tabIndex={-1}
       aria-label={kind === 'traces' ? 'Traces' : 'Spans'}
-      aria-rowcount={more ? -1 : rows.length + 1}
-      aria-busy={old}
+      aria-rowcount={hasMore ? -1 : rows.length + 1}
+      aria-busy={isStale}
       onKeyDown={(event) => handleArrowKeys(event, active, move)}
     >
       {!card && <TableHead kind={kind} />}
       <div
         ref={list}
         role="rowgroup"
-        className={cn('relative transition-opacity', old && 'opacity-50')}
+        className={cn('relative transition-opacity', isStale && 'opacity-50')}
         style={{ height: virtual.getTotalSize() }}
       >
         {items.map((item) => {
@@ -116,16 +116,16 @@ export function TraceTable({ rows, kind, box, old, more, fetching, onMore, faile
         })}
       </div>
       <div className="flex h-12 items-center justify-center gap-2 text-xs text-faint">
-        {more && <Spinner label="Loading more" />}
-        {!more && !failed && !old && rows.length > 20 && 'That is all.'}
-        {failed && <MoreError onRetry={onMore} />}
+        {hasMore && <Spinner label="Loading more" />}
+        {!hasMore && !hasFailed && !isStale && rows.length > 20 && 'That is all.'}
+        {hasFailed && <MoreError onRetry={onMore} />}
       </div>
     </div>
   );
 }
 
 function TableHead({ kind }: { kind: Props['kind'] }): ReactNode {
-  const right = 'truncate text-right';
+  const rightAligned = 'truncate text-right';
   return (
     <div
       role="row"
@@ -145,14 +145,14 @@ function TableHead({ kind }: { kind: Props['kind'] }): ReactNode {
         </span>
       </span>
       <span role="columnheader">Session</span>
-      <span role="columnheader" className={right}>
+      <span role="columnheader" className={rightAligned}>
         Duration
       </span>
-      <span role="columnheader" className={right}>
+      <span role="columnheader" className={rightAligned}>
         Tokens
       </span>
       {kind === 'traces' && (
-        <span role="columnheader" className={right}>
+        <span role="columnheader" className={rightAligned}>
           Spans
         </span>
       )}

@@ -32,7 +32,7 @@ describe('the steps of a time', () => {
   it('are all there, with what happened in some', () => {
     const buckets = timeBuckets([stat('2026-11-16T11:00:00.000000Z')], from('2026-11-16T10:10:00Z'), 'hour', NOW);
 
-    expect(buckets.map(({ at, stat: one }) => [new Date(at).toISOString(), one?.traces ?? 0])).toEqual([
+    expect(buckets.map(({ start, stat: one }) => [new Date(start).toISOString(), one?.traces ?? 0])).toEqual([
       ['2026-11-16T10:00:00.000Z', 0],
       ['2026-11-16T11:00:00.000Z', 1],
       ['2026-11-16T12:00:00.000Z', 0],

@@ -7,7 +7,7 @@ export type BucketSize = 'minute' | 'hour' | 'day';
 
 export interface TimeBucket {
   /** Start and end in milliseconds. */
-  at: number;
+  start: number;
   end: number;
   stat: StatRow | null;
 }
@@ -27,14 +27,14 @@ export function bucketSize(time: TimeBounds, now: number): BucketSize {
 export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: BucketSize, now: number): TimeBucket[] {
   const length = BUCKET_MS[step];
   const statsByTime = new Map(stats.map((stat) => [Date.parse(stat.at), stat]));
-  const places = [...statsByTime.keys()];
-  const first = time.from ? Date.parse(time.from) : Math.min(now, ...places);
-  const last = time.to ? Date.parse(time.to) - 1 : Math.max(now, ...places);
-  const end = Math.floor(last / length);
-  const begin = Math.max(Math.floor(first / length), end - MAX_BUCKETS + 1);
-  return Array.from({ length: Math.max(0, end - begin + 1) }, (_, index) => {
-    const at = (begin + index) * length;
-    return { at, end: at + length, stat: statsByTime.get(at) ?? null };
+  const times = [...statsByTime.keys()];
+  const first = time.from ? Date.parse(time.from) : Math.min(now, ...times);
+  const last = time.to ? Date.parse(time.to) - 1 : Math.max(now, ...times);
+  const lastBucket = Math.floor(last / length);
+  const firstBucket = Math.max(Math.floor(first / length), lastBucket - MAX_BUCKETS + 1);
+  return Array.from({ length: Math.max(0, lastBucket - firstBucket + 1) }, (_, index) => {
+    const start = (begin + index) * length;
+    return { start, end: start + length, stat: statsByTime.get(start) ?? null };
   });
 }
 
@@ -42,12 +42,12 @@ export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: B
 export function narrowToBuckets(query: TraceQuery, buckets: readonly TimeBucket[]): TraceQuery {
   const [first, last] = [buckets[0], buckets.at(-1)];
   if (!first || !last) return query;
-  return { ...query, range: 'custom', from: new Date(first.at).toISOString(), to: new Date(last.end).toISOString() };
+  return { ...query, range: 'custom', from: new Date(first.start).toISOString(), to: new Date(last.end).toISOString() };
 }
 
 /** Buckets follow the server's clock; days are UTC. */
-export function formatBucketTime({ at }: TimeBucket, step: BucketSize): string {
+export function formatBucketTime({ start }: TimeBucket, step: BucketSize): string {
   if (step === 'day')
-    return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-  return new Date(at).toLocaleString('en-GB', { weekday: 'short', hour: '2-digit', minute: '2-digit' });
+    return new Date(start).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+  return new Date(start).toLocaleString('en-GB', { weekday: 'short', hour: '2-digit', minute: '2-digit' });
 }

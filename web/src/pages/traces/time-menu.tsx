@@ -14,7 +14,7 @@ import {
   type RelativeRange,
 } from './trace-query';
 
-const RANGE_LABELS = (Object.keys(RANGES) as RelativeRange[]).filter((range) => range !== 'custom');
+const PRESETS = (Object.keys(RANGES) as RelativeRange[]).filter((range) => range !== 'custom');
 
 export function TimeMenu({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
   const [open, setOpen] = useState(false);
@@ -39,7 +39,7 @@ export function TimeMenu({ query, onChange }: { query: TraceQuery; onChange: (qu
           collisionPadding={8}
           className="z-50 w-64 rounded-xl border bg-raised p-1 shadow-float"
         >
-          {RANGE_LABELS.map((range) => (
+          {PRESETS.map((range) => (
             <button
               key={range}
               type="button"

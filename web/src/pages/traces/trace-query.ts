@@ -45,12 +45,12 @@ export const EMPTY_QUERY: TraceQuery = {
   conditions: [],
 };
 
-const HOUR = 3_600_000;
+const HOUR_MS = 3_600_000;
 const RANGE_LENGTHS_MS: Partial<Record<RelativeRange, number>> = {
-  '1h': HOUR,
-  '24h': 24 * HOUR,
-  '7d': 7 * 24 * HOUR,
-  '30d': 30 * 24 * HOUR,
+  '1h': HOUR_MS,
+  '24h': 24 * HOUR_MS,
+  '7d': 7 * 24 * HOUR_MS,
+  '30d': 30 * 24 * HOUR_MS,
 };
 const MAX_CONDITIONS = 25;
 const MAX_SEARCH_LENGTH = 1000;
@@ -92,15 +92,15 @@ function encodeCondition({ of, name, op, value }: Condition): string {
 }
 
 function parseCondition(text: string): unknown {
-  const [, at, name = '', op, value = ''] = /^(@?)([^~]*)~(\w+)(?:~(.*))?$/s.exec(text) ?? [];
-  return { of: at ? 'attribute' : 'field', name: name.replaceAll('%7E', '~').replaceAll('%25', '%'), op, value };
+  const [, attributeMark, name = '', op, value = ''] = /^(@?)([^~]*)~(\w+)(?:~(.*))?$/s.exec(text) ?? [];
+  return { of: attributeMark ? 'attribute' : 'field', name: name.replaceAll('%7E', '~').replaceAll('%25', '%'), op, value };
 }
 
 // Saved views
 
 export const viewBody = (query: TraceQuery): Record<string, unknown> => ({
   ...query,
-  conditions: query.conditions.map((one) => ({ ...one })),
+  conditions: query.conditions.map((condition) => ({ ...condition })),
 });
 
 export const parseView = (body: Record<string, unknown>): TraceQuery => validateQuery(body);
@@ -110,32 +110,32 @@ export const isSameQuery = (one: TraceQuery, other: TraceQuery): boolean =>
 
 function validateQuery(raw: Record<string, unknown>): TraceQuery {
   const { rows, search, range, from, to, any, conditions } = raw;
-  const read = {
+  const common = {
     rows: rows === 'spans' ? ('spans' as const) : ('traces' as const),
     search: typeof search === 'string' ? search.slice(0, MAX_SEARCH_LENGTH) : '',
     any: any === true,
     conditions: Array.isArray(conditions) ? conditions.flatMap(validateCondition).slice(0, MAX_CONDITIONS) : [],
   };
-  const begin = parseTime(from);
-  const end = parseTime(to);
-  if (range === 'custom' && (begin || end)) return { ...read, range, from: begin, to: end };
+  const fromTime = parseTime(from);
+  const toTime = parseTime(to);
+  if (range === 'custom' && (fromTime || toTime)) return { ...common, range, from: fromTime, to: toTime };
   const isRelative = typeof range === 'string' && range !== 'custom' && Object.hasOwn(RANGES, range);
-  return { ...read, range: isRelative ? (range as RelativeRange) : EMPTY_QUERY.range, from: null, to: null };
+  return { ...common, range: isRelative ? (range as RelativeRange) : EMPTY_QUERY.range, from: null, to: null };
 }
 
 function validateCondition(raw: unknown): Condition[] {
   if (typeof raw !== 'object' || raw === null) return [];
   const { of, name, op, value } = raw as Record<string, unknown>;
   if (typeof name !== 'string' || name === '' || name.length > MAX_NAME_LENGTH) return [];
-  const knownOp = OPS.find((one) => one === op);
+  const knownOp = OPS.find((known) => known === op);
   if (!knownOp) return [];
   const text = typeof value === 'string' && takesValue(knownOp) ? value.slice(0, MAX_VALUE_LENGTH) : '';
   return [{ of: of === 'attribute' ? 'attribute' : 'field', name, op: knownOp, value: text }];
 }
 
 const parseTime = (raw: unknown): string | null => {
-  const at = typeof raw === 'string' ? Date.parse(raw) : Number.NaN;
-  return Number.isNaN(at) ? null : new Date(at).toISOString();
+  const milliseconds = typeof raw === 'string' ? Date.parse(raw) : Number.NaN;
+  return Number.isNaN(milliseconds) ? null : new Date(milliseconds).toISOString();
 };
 
 // API
@@ -175,7 +175,7 @@ function attributeFilter(name: string, op: Op, texts: readonly string[]): unknow
     return { attribute: name, op, value: parseNumber(texts[0] ?? '') ?? texts[0] };
   const values = texts.flatMap((text) => [
     text,
-    ...[parseNumber(text) ?? parseBoolean(text)].filter((one) => one !== undefined),
+    ...[parseNumber(text) ?? parseBoolean(text)].filter((value) => value !== undefined),
   ]);
   const listOp = op === 'eq' || op === 'in' ? 'in' : 'not_in';
   return values.length === 1 && !takesList(op)
@@ -183,18 +183,18 @@ function attributeFilter(name: string, op: Op, texts: readonly string[]): unknow
     : { attribute: name, op: listOp, value: values };
 }
 
-/** Comma-separated. */
+/** Split comma-separated values; one empty value if there are none. */
 export const splitList = (value: string): string[] => {
   const values = value
     .split(',')
-    .map((one) => one.trim())
+    .map((item) => item.trim())
     .filter(Boolean);
   return values.length > 0 ? values : [''];
 };
 
 export const parseNumber = (text: string): number | undefined => {
-  const read = text.trim() === '' ? Number.NaN : Number(text);
-  return Number.isFinite(read) ? read : undefined;
+  const number = text.trim() === '' ? Number.NaN : Number(text);
+  return Number.isFinite(number) ? number : undefined;
 };
 
 const parseBoolean = (text: string): boolean | undefined =>
@@ -224,7 +224,7 @@ export function useTraceQuery(): TraceQueryState {
   return { query, view, setQuery };
 }
 
-/** Fields and operators of filter conditions, and their display text. */
+/** Operators of filter conditions. */
 export const OPS = [
   'eq',
   'ne',
@@ -300,9 +300,9 @@ export const FIELDS: readonly ConditionField[] = [
   { name: 'parent_id', label: 'Parent id', type: 'text' },
 ];
 
-const BY_NAME = new Map(FIELDS.map((field) => [field.name, field]));
+const FIELDS_BY_NAME = new Map(FIELDS.map((field) => [field.name, field]));
 
-export const conditionField = (name: string): ConditionField | undefined => BY_NAME.get(name);
+export const conditionField = (name: string): ConditionField | undefined => FIELDS_BY_NAME.get(name);
 
 const OPS_BY_TYPE: Record<FieldType, readonly Op[]> = {
   choice: ['eq', 'ne', 'in', 'not_in', 'exists', 'missing'],
@@ -355,8 +355,8 @@ export function conditionText({ of, name, op, value }: Condition): ConditionText
 }
 
 /** For `<input type="datetime-local">`, in local time; empty without a time. */
-export function toInputValue(at: string | null): string {
-  const time = at ? new Date(at) : null;
+export function toInputValue(timestamp: string | null): string {
+  const time = timestamp ? new Date(timestamp) : null;
   if (!time || Number.isNaN(time.getTime())) return '';
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
@@ -368,6 +368,6 @@ export function fromInputValue(text: string): string | null {
 }
 
 /** `14 Nov, 10:00` */
-export function formatLocalTime(at: string): string {
-  return new Date(at).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+export function formatLocalTime(timestamp: string): string {
+  return new Date(timestamp).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 }

@@ -67,9 +67,9 @@ export function ViewsMenu({
   queryState: TraceQueryState;
 }): ReactNode {
   const { data, error } = useQuery(savedViewsQuery());
-  const all = data?.data ?? [];
-  const current = all.find(({ id }) => id === viewId);
-  const differs = current && !isSameQuery(parseView(current.body), query);
+  const views = data?.data ?? [];
+  const current = views.find(({ id }) => id === viewId);
+  const isChanged = current && !isSameQuery(parseView(current.body), query);
   return (
     <Menu
       trigger={
@@ -77,15 +77,15 @@ export function ViewsMenu({
           <Bookmark aria-hidden className="size-4" />
           <span className="max-w-40 truncate max-sm:hidden" dir="auto">
             {current ? safeProse(current.name) : 'Views'}
-            {differs && <span className="text-faint"> (changed)</span>}
+            {isChanged && <span className="text-faint"> (changed)</span>}
           </span>
           <ChevronDown aria-hidden className="size-3.5 text-faint max-sm:hidden" />
         </Button>
       }
     >
       {error && <MenuTitle>The views could not be read.</MenuTitle>}
-      {all.length > 0 && <MenuTitle>Saved views</MenuTitle>}
-      {all.map((view) => (
+      {views.length > 0 && <MenuTitle>Saved views</MenuTitle>}
+      {views.map((view) => (
         <MenuItem
           key={view.id}
           icon={view.id === viewId ? <Check /> : <Bookmark />}
@@ -96,13 +96,13 @@ export function ViewsMenu({
           </span>
         </MenuItem>
       ))}
-      {all.length > 0 && <MenuLine />}
+      {views.length > 0 && <MenuLine />}
       <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveViewAs(query, setQuery).catch(showError)}>
         Save as a new view…
       </MenuItem>
       {current && (
         <>
-          {differs && (
+          {isChanged && (
             <MenuItem icon={<Save />} onSelect={() => void saveView(current, query).catch(showError)}>
               Save changes
             </MenuItem>

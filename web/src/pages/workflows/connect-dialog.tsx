@@ -41,7 +41,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
   });
   const busy = test.isPending || create.isPending;
   const error = create.error ?? test.error;
-  const forget = () => {
+  const resetResult = () => {
     test.reset();
     create.reset();
   };
@@ -64,7 +64,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
             value={url}
             onChange={(event) => {
               setUrl(event.target.value);
-              forget();
+              resetResult();
             }}
           />
         </LabeledField>
@@ -82,7 +82,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
               value={kind}
               onChange={(event) => {
                 setKind(event.target.value as KindName);
-                forget();
+                resetResult();
               }}
             >
               <option value="ask">Ask the service</option>
@@ -95,13 +95,13 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
               value={dialect}
               onChange={(event) => {
                 setDialect(event.target.value as Dialect | '');
-                forget();
+                resetResult();
               }}
             >
               <option value="">Ask the service</option>
-              {DIALECTS.map((one) => (
-                <option key={one} value={one}>
-                  {dialectLabel(one)}
+              {DIALECTS.map((option) => (
+                <option key={option} value={option}>
+                  {dialectLabel(option)}
                 </option>
               ))}
             </Select>

@@ -23,7 +23,7 @@ export interface ConnectionRequest {
   model: string;
 }
 
-/** Probe a service, and serve it unless `dry`. */
+/** Probe a service, and serve it unless `dryRun`. */
 export async function connect(
   { url, name, isChat, dialect, model }: ConnectionRequest,
   dryRun: boolean,

@@ -131,7 +131,7 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
   );
 }
 
-const TURNS = {
+const TURN_LABELS = {
   reject: 'refused while one is answered',
   queue: 'wait for their turn',
   interrupt: 'interrupt the answer before',
@@ -141,7 +141,7 @@ const DISCONNECT_LABELS = { cancel: 'the run is cancelled', finish: 'the run goe
 function Facts({ workflow }: { workflow: Workflow }): ReactNode {
   const facts: [string, ReactNode][] = [
     ['Answers', workflow.streams ? 'streamed as they are made' : 'given whole, at the end'],
-    ['Further turns of a thread', TURNS[workflow.turns]],
+    ['Further turns of a thread', TURN_LABELS[workflow.turns]],
     [
       'When nobody reads on',
       workflow.on_disconnect ? DISCONNECT_LABELS[workflow.on_disconnect] : 'as the protocol has it',
@@ -167,7 +167,7 @@ function Facts({ workflow }: { workflow: Workflow }): ReactNode {
   );
 }
 
-const PROTOCOLS: Record<string, string> = {
+const PROTOCOL_LABELS: Record<string, string> = {
   invoke: 'Invoke',
   responses: 'OpenAI Responses',
   invocations: 'MLflow invocations',
@@ -181,12 +181,12 @@ const Routes = ({ routes }: { routes: Workflow['routes'] }): ReactNode => (
     {Object.entries(routes).map(([name, url]) => (
       <li key={name} className="flex items-center gap-3 py-1 pr-1.5 pl-3">
         <div className="grid min-w-0 grow gap-x-4 sm:grid-cols-[12rem_1fr]">
-          <span>{PROTOCOLS[name] ?? name}</span>
+          <span>{PROTOCOL_LABELS[name] ?? name}</span>
           <code className="truncate font-mono text-[13px] text-muted" title={url}>
             {url}
           </code>
         </div>
-        <CopyButton text={url} label={`Copy the address for ${PROTOCOLS[name] ?? name}`} />
+        <CopyButton text={url} label={`Copy the address for ${PROTOCOL_LABELS[name] ?? name}`} />
       </li>
     ))}
   </ul>
@@ -222,7 +222,7 @@ export function StateBadges({ workflow }: { workflow: Pick<WorkflowRow, 'origin'
 
 type Snippet = Workflow['snippets'][number];
 
-const NAMES: Record<Snippet['client'], string> = {
+const CLIENT_LABELS: Record<Snippet['client'], string> = {
   curl: 'curl',
   'openai-python': 'OpenAI Python',
   'openai-node': 'OpenAI Node',
@@ -247,7 +247,7 @@ export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactN
               'data-[state=active]:font-medium data-[state=active]:text-accent',
             )}
           >
-            {NAMES[client] ?? client}
+            {CLIENT_LABELS[client] ?? client}
           </Tabs.Trigger>
         ))}
       </Tabs.List>

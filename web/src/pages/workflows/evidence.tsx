@@ -20,12 +20,12 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
           </span>
         </p>
       ))}
-      <ProbeTable probes={evidence.probes} decided={evidence.evidence} />
+      <ProbeTable probes={evidence.probes} decisiveStep={evidence.evidence} />
     </div>
   );
 }
 
-export function ProbeTable({ probes, decided }: { probes: readonly ProbeAttempt[]; decided?: string }): ReactNode {
+export function ProbeTable({ probes, decisiveStep }: { probes: readonly ProbeAttempt[]; decisiveStep?: string }): ReactNode {
   if (probes.length === 0) return null;
   return (
     <div className="overflow-x-auto rounded-lg border bg-surface">
@@ -39,10 +39,10 @@ export function ProbeTable({ probes, decided }: { probes: readonly ProbeAttempt[
         </thead>
         <tbody className="divide-y divide-line">
           {probes.map(({ step, request, status, found }) => (
-            <tr key={`${step} ${request}`} className={cn('align-top', step === decided ? '' : 'text-muted')}>
+            <tr key={`${step} ${request}`} className={cn('align-top', step === decisiveStep ? '' : 'text-muted')}>
               <td className="px-3 py-1.5">
                 <span className="flex items-start gap-1.5">
-                  {step === decided && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}
+                  {step === decisiveStep && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}
                   {stepLabel(step)}
                 </span>
               </td>
@@ -105,7 +105,7 @@ export function parseProbes(value: unknown): ProbeAttempt[] {
   }));
 }
 
-const STEPS: Record<string, string> = {
+const STEP_LABELS: Record<string, string> = {
   'inspect.flags': 'Its own description, /inspect',
   'openapi.flags': 'A flag in its OpenAPI document',
   'schema.marker': 'A mark in its input schema',
@@ -115,27 +115,27 @@ const STEPS: Record<string, string> = {
   none: 'Nothing',
 };
 
-const CONFIDENCES: Record<string, string> = {
+const CONFIDENCE_LABELS: Record<string, string> = {
   declared: 'it says so itself',
   marked: 'its schema marks the messages',
   guessed: 'guessed from the names in its schema',
   assumed: 'assumed, as such servers usually are',
 };
 
-const DIALECTS: Record<string, string> = {
+const DIALECT_LABELS: Record<string, string> = {
   invoke: 'The invoke envelope',
   run: 'Plain /run calls',
   responses: 'OpenAI Responses',
   'chat-completions': 'OpenAI Chat Completions',
 };
 
-export const stepLabel = (step: string): string => STEPS[step] ?? step;
-export const dialectLabel = (dialect: string): string => DIALECTS[dialect] ?? dialect;
+export const stepLabel = (step: string): string => STEP_LABELS[step] ?? step;
+export const dialectLabel = (dialect: string): string => DIALECT_LABELS[dialect] ?? dialect;
 
 /** Conclusion and confidence in one sentence. */
 export function evidenceVerdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
   if (isChat === null) return 'Nothing there says whether it is a chat.';
-  const confidenceText = confidence ? (CONFIDENCES[confidence] ?? confidence) : 'as you said';
+  const confidenceText = confidence ? (CONFIDENCE_LABELS[confidence] ?? confidence) : 'as you said';
   return `${isChat ? 'A chat' : 'Not a chat'}: ${confidenceText}.`;
 }
 

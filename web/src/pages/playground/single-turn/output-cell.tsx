@@ -190,7 +190,7 @@ export function RunOutput({ run }: { run: Run }): ReactNode {
       </p>
     );
   }
-  return <JsonView value={value} open={2} />;
+  return <JsonView value={value} openLevels={2} />;
 }
 
 const NO_ACTIONS = {};

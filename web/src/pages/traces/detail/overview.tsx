@@ -20,13 +20,13 @@ export function Overview({ tree, range, onRange }: Props): ReactNode {
     const element = canvas.current;
     if (!element) return undefined;
     const redraw = () => drawSpans(element, tree);
-    const resized = new ResizeObserver(redraw);
-    const themed = new MutationObserver(redraw);
-    resized.observe(element);
-    themed.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    const resizeObserver = new ResizeObserver(redraw);
+    const themeObserver = new MutationObserver(redraw);
+    resizeObserver.observe(element);
+    themeObserver.observe(document.documentElement, { attributeFilter: ['data-theme'] });
     return () => {
-      resized.disconnect();
-      themed.disconnect();
+      resizeObserver.disconnect();
+      themeObserver.disconnect();
     };
   }, [tree]);
 
@@ -34,13 +34,13 @@ export function Overview({ tree, range, onRange }: Props): ReactNode {
     const box = event.currentTarget.getBoundingClientRect();
     return ((event.clientX - box.left) / (box.width || 1)) * duration;
   };
-  const begin = (event: PointerEvent<HTMLElement>) => {
+  const startDrag = (event: PointerEvent<HTMLElement>) => {
     event.currentTarget.setPointerCapture(event.pointerId);
-    const at = timeAt(event);
-    setDragRange({ from: at, to: at });
+    const time = timeAt(event);
+    setDragRange({ from: time, to: time });
   };
-  const end = () => {
-    // A click is no range.
+  const endDrag = () => {
+    // A click selects no range.
     if (dragRange && Math.abs(dragRange.to - dragRange.from) > duration / 200) onRange(clampRange(dragRange, duration));
     setDragRange(null);
   };
@@ -52,9 +52,9 @@ export function Overview({ tree, range, onRange }: Props): ReactNode {
       aria-label="All spans over time"
       className="relative min-w-0 grow touch-pan-y cursor-crosshair select-none"
       style={{ height: HEIGHT }}
-      onPointerDown={begin}
+      onPointerDown={startDrag}
       onPointerMove={(event) => dragRange && setDragRange({ ...dragRange, to: timeAt(event) })}
-      onPointerUp={end}
+      onPointerUp={endDrag}
       onPointerCancel={() => setDragRange(null)}
       onDoubleClick={() => onRange({ from: 0, to: duration })}
     >
@@ -82,30 +82,30 @@ export function Overview({ tree, range, onRange }: Props): ReactNode {
   );
 }
 
-/** Draws errors on top. */
+/** Draw the spans, errors last so that they are on top. */
 function drawSpans(canvas: HTMLCanvasElement, { order, duration }: SpanTree): void {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(width * scale));
   canvas.height = Math.max(1, Math.round(height * scale));
-  const brush = canvas.getContext('2d');
-  if (!brush || !order.length) return;
-  brush.scale(scale, scale);
+  const context = canvas.getContext('2d');
+  if (!context || !order.length) return;
+  context.scale(scale, scale);
   const style = getComputedStyle(document.documentElement);
-  let last = '';
-  const line = Math.max(1, Math.min(6, (height - 4) / order.length - 0.5));
-  const draw = (bad: boolean) => {
-    for (const [index, { at, duration: spanDuration, kind, status }] of order.entries()) {
-      if ((status === 'error') !== bad) continue;
-      const name = kindColour(kind, status);
-      if (name !== last) brush.fillStyle = style.getPropertyValue(name);
-      last = name;
-      const y = 2 + (index * (height - 4 - line)) / Math.max(1, order.length - 1);
-      brush.fillRect(
-        (at / (duration || 1)) * (width - 2),
+  let lastColour = '';
+  const lineHeight = Math.max(1, Math.min(6, (height - 4) / order.length - 0.5));
+  const draw = (isError: boolean) => {
+    for (const [index, { offset, duration: spanDuration, kind, status }] of order.entries()) {
+      if ((status === 'error') !== isError) continue;
+      const colour = kindColour(kind, status);
+      if (colour !== lastColour) context.fillStyle = style.getPropertyValue(colour);
+      lastColour = colour;
+      const y = 2 + (index * (height - 4 - lineHeight)) / Math.max(1, order.length - 1);
+      context.fillRect(
+        (offset / (duration || 1)) * (width - 2),
         y,
         Math.max(1.5, (spanDuration / (duration || 1)) * width),
-        line,
+        lineHeight,
       );
     }
   };

@@ -30,7 +30,7 @@ import { serverPath } from '@/lib/server-path';
 import {
   MAX_SPANS,
   traceSkeletonQuery,
-  traceQuery as read,
+  traceQuery,
   type Summary,
   isRunning,
   traceConversationQuery,
@@ -44,7 +44,7 @@ import { SpansPane } from './spans-pane';
 import { formatMilliseconds } from './timeline';
 
 export default function TracePage({ trace }: { trace: string }): ReactNode {
-  const { data, error, refetch } = useQuery(read(trace));
+  const { data, error, refetch } = useQuery(traceQuery(trace));
   useTitle(data?.root.name ? `${data.root.name.slice(0, 80)}` : 'Trace');
   if (data) return <TraceView summary={data} />;
   if (error instanceof ApiError && error.status === 404) {
@@ -72,14 +72,14 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
   const [selected, select] = useSelection();
   const [view, setView] = useState<View>(selected ? 'span' : 'talk');
   const { tree, isComplete } = useSpanTree(summary);
-  const { open: openInPlayground, busy, question } = useOpenInPlayground();
+  const { open: openInPlayground, busy, workflowDialog } = useOpenInPlayground();
   const title = root.name;
-  const resumeFrom = useCallback(
-    (live: () => Promise<PlaygroundTarget>) => openInPlayground(live, title),
+  const openTarget = useCallback(
+    (load: () => Promise<PlaygroundTarget>) => openInPlayground(load, title),
     [openInPlayground, title],
   );
   const open = () =>
-    void resumeFrom(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(showError);
+    void openTarget(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(showError);
   const choose = useCallback(
     (id: string) => {
       select(id);
@@ -114,7 +114,7 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
         {(isWide || view === 'tree' || view === 'timeline') && (
           <div className="flex min-w-0 grow basis-7/12 flex-col lg:border-r">
             {spans ?? <Loading className="p-4" />}
-            {isComplete ? null : <RunningNote loaded={tree?.order.length ?? 0} total={summary.spans} />}
+            {isComplete ? null : <PartialSpansNote loaded={tree?.order.length ?? 0} total={summary.spans} />}
           </div>
         )}
         {(isWide || view === 'talk' || view === 'span') && (
@@ -131,15 +131,15 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
             )}
             <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
               {side === 'talk' ? (
-                <ConversationPane trace={trace} onSpan={choose} openInPlayground={resumeFrom} />
+                <ConversationPane trace={trace} onSpan={choose} openInPlayground={openTarget} />
               ) : (
-                <SelectedPane trace={trace} id={selected ?? root.span_id} openInPlayground={resumeFrom} />
+                <SelectedPane trace={trace} id={selected ?? root.span_id} openInPlayground={openTarget} />
               )}
             </div>
           </div>
         )}
       </div>
-      {question}
+      {workflowDialog}
     </div>
   );
 }
@@ -152,12 +152,12 @@ function SelectedPane({
 }: {
   trace: string;
   id: string;
-  openInPlayground: (live: () => Promise<PlaygroundTarget>) => Promise<void>;
+  openInPlayground: (load: () => Promise<PlaygroundTarget>) => Promise<void>;
 }): ReactNode {
   return <SpanPane trace={trace} id={useDebounced(id, 120)} openInPlayground={openInPlayground} />;
 }
 
-const RunningNote = ({ loaded, total }: { loaded: number; total: number }): ReactNode => (
+const PartialSpansNote = ({ loaded, total }: { loaded: number; total: number }): ReactNode => (
   <div role="status" className="shrink-0 border-t bg-canvas px-3 py-1 text-xs text-muted">
     {loaded >= MAX_SPANS
       ? `The first ${MAX_SPANS.toLocaleString('en')} of ${total.toLocaleString('en')} spans are shown.`
@@ -165,13 +165,13 @@ const RunningNote = ({ loaded, total }: { loaded: number; total: number }): Reac
   </div>
 );
 
-/** Loads all pages of the skeleton; shows what is there. */
+/** Load all pages of the trace's span skeleton; returns the tree of the spans loaded so far. */
 function useSpanTree({ trace_id: trace, spans }: Summary): { tree: SpanTree | null; isComplete: boolean } {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(traceSkeletonQuery(trace));
   useEffect(() => {
     if (hasNextPage && !isFetching) void fetchNextPage();
   }, [hasNextPage, isFetching, fetchNextPage]);
-  // A running trace has received more spans since.
+  // Refetch when a running trace has received more spans.
   const knownSpans = useRef(spans);
   useEffect(() => {
     if (knownSpans.current === spans) return;
@@ -198,18 +198,18 @@ function useSpanTree({ trace_id: trace, spans }: Summary): { tree: SpanTree | nu
 /** Selected span. The URL follows with a delay, because browsers rate-limit history changes. */
 function useSelection(): [string | null, (id: string) => void] {
   const [search, setSearch] = useSearchParams();
-  const address = search.get('span');
-  const [lastAddress, setLastAddress] = useState(address);
-  const [selected, setSelected] = useState(address);
-  if (address !== lastAddress) {
-    setLastAddress(address);
-    setSelected(address);
+  const urlSpan = search.get('span');
+  const [lastUrlSpan, setLastUrlSpan] = useState(urlSpan);
+  const [selected, setSelected] = useState(urlSpan);
+  if (urlSpan !== lastUrlSpan) {
+    setLastUrlSpan(urlSpan);
+    setSelected(urlSpan);
   }
   useEffect(() => {
-    if (selected === null || selected === address) return undefined;
+    if (selected === null || selected === urlSpan) return undefined;
     const timer = setTimeout(() => setSearch({ span: selected }, { replace: true }), 250);
     return () => clearTimeout(timer);
-  }, [selected, address, setSearch]);
+  }, [selected, urlSpan, setSearch]);
   return [selected, setSelected];
 }
 
@@ -255,12 +255,12 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
           <Link2 />
         </IconButton>
       </div>
-      <OutcomeText summary={summary} />
+      <TraceFacts summary={summary} />
     </header>
   );
 }
 
-function OutcomeText({ summary }: { summary: Summary }): ReactNode {
+function TraceFacts({ summary }: { summary: Summary }): ReactNode {
   const {
     root,
     spans,
@@ -275,51 +275,51 @@ function OutcomeText({ summary }: { summary: Summary }): ReactNode {
   return (
     <dl className="mt-1 flex flex-wrap items-center gap-x-4 gap-y-0.5 text-[13px] [&_dt]:sr-only">
       {root.workflow && (
-        <TraceFacts name="Workflow">
+        <TraceFact name="Workflow">
           <bdi className="font-medium">{safeExact(root.workflow).slice(0, 100)}</bdi>
-        </TraceFacts>
+        </TraceFact>
       )}
-      <TraceFacts name="Started">
+      <TraceFact name="Started">
         <time dateTime={root.start} title={root.start}>
           {formatDateTime(root.start)}
         </time>
-      </TraceFacts>
-      <TraceFacts name="Took">{formatMilliseconds(root.duration_ms)}</TraceFacts>
-      <TraceFacts name="Spans">
+      </TraceFact>
+      <TraceFact name="Took">{formatMilliseconds(root.duration_ms)}</TraceFact>
+      <TraceFact name="Spans">
         {spans.toLocaleString('en')} {spans === 1 ? 'span' : 'spans'}
-      </TraceFacts>
+      </TraceFact>
       {errors > 0 && (
-        <TraceFacts name="Errors">
+        <TraceFact name="Errors">
           <span className="text-bad">
             {errors.toLocaleString('en')} {errors === 1 ? 'error' : 'errors'}
           </span>
-        </TraceFacts>
+        </TraceFact>
       )}
       {tokens !== null && (
-        <TraceFacts name="Tokens">
+        <TraceFact name="Tokens">
           <span
             title={`${(inputTokens ?? 0).toLocaleString('en')} in, ${(outputTokens ?? 0).toLocaleString('en')} out`}
           >
             {formatCompactNumber(tokens)} tokens
           </span>
-        </TraceFacts>
+        </TraceFact>
       )}
-      {cost !== null && <TraceFacts name="Cost">{formatDollars(cost)}</TraceFacts>}
+      {cost !== null && <TraceFact name="Cost">{formatDollars(cost)}</TraceFact>}
       {sessions.slice(0, 3).map((session) => (
-        <TraceFacts key={session} name="Session">
+        <TraceFact key={session} name="Session">
           <Link href={sessionPath(session)} className="flex max-w-48 items-center gap-1 text-accent hover:underline">
             <History aria-hidden className="size-3.5 shrink-0" />
             <bdi className="truncate">{safeExact(session).slice(0, 100)}</bdi>
           </Link>
-        </TraceFacts>
+        </TraceFact>
       ))}
       {root.run_id && <ThreadLink run={root.run_id} />}
-      <TraceFacts name="Trace id">
+      <TraceFact name="Trace id">
         <span className="flex items-center">
           <span className="font-mono text-xs text-faint">{id.slice(0, 8)}…</span>
           <CopyButton label="Copy trace id" text={id} className="!size-6" />
         </span>
-      </TraceFacts>
+      </TraceFact>
     </dl>
   );
 }
@@ -327,15 +327,15 @@ function OutcomeText({ summary }: { summary: Summary }): ReactNode {
 function ThreadLink({ run: id }: { run: string }): ReactNode {
   const { data } = useQuery({ ...runQuery(id), retry: false });
   return data?.thread ? (
-    <TraceFacts name="Thread">
+    <TraceFact name="Thread">
       <Link href={`/play/${data.thread}`} className="text-accent hover:underline">
         Its thread
       </Link>
-    </TraceFacts>
+    </TraceFact>
   ) : null;
 }
 
-const TraceFacts = ({ name, children }: { name: string; children: ReactNode }): ReactNode => (
+const TraceFact = ({ name, children }: { name: string; children: ReactNode }): ReactNode => (
   <div className="text-muted tabular-nums">
     <dt>{name}</dt>
     <dd>{children}</dd>
@@ -343,7 +343,7 @@ const TraceFacts = ({ name, children }: { name: string; children: ReactNode }): 
 );
 
 function ExportMenu({ id }: { id: string }): ReactNode {
-  const lines = (format: string) => () => download(`/api/traces/export?trace=${id}&format=${format}`);
+  const exportAs = (format: string) => () => download(`/api/traces/export?trace=${id}&format=${format}`);
   return (
     <Menu
       trigger={
@@ -354,14 +354,14 @@ function ExportMenu({ id }: { id: string }): ReactNode {
         </Button>
       }
     >
-      <MenuItem onSelect={lines('jsonl')}>Records, as JSON lines</MenuItem>
-      <MenuItem onSelect={lines('otlp')}>OTLP, to send elsewhere</MenuItem>
+      <MenuItem onSelect={exportAs('jsonl')}>Records, as JSON lines</MenuItem>
+      <MenuItem onSelect={exportAs('otlp')}>OTLP, to send elsewhere</MenuItem>
       <MenuItem onSelect={() => download(`/api/traces/${id}/export.html`)}>A page, as HTML</MenuItem>
     </Menu>
   );
 }
 
-/** The server sends it as an attachment. */
+/** Download a file, which the server sends as an attachment. */
 function download(path: string): void {
   const link = document.createElement('a');
   link.href = serverPath(path);
@@ -382,23 +382,23 @@ export const useIsWide = (): boolean => useSyncExternalStore(subscribe, () => wi
 interface ConversationPaneProps {
   trace: string;
   onSpan: (id: string) => void;
-  openInPlayground: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
+  openInPlayground: (load: () => Promise<PlaygroundTarget>) => Promise<void>;
 }
 
 export function ConversationPane({ trace, onSpan, openInPlayground }: ConversationPaneProps): ReactNode {
   const [showFull, setShowFull] = useState(false);
   const shortened = useQuery(traceConversationQuery(trace, false));
-  const long = useQuery({ ...traceConversationQuery(trace, true), enabled: showFull });
-  const facts = long.data ?? shortened.data;
-  const cutCount = facts?.cut ?? 0;
-  const items = useMemo(() => (facts ? stepItems(facts.steps) : []), [facts]);
+  const full = useQuery({ ...traceConversationQuery(trace, true), enabled: showFull });
+  const conversation = full.data ?? shortened.data;
+  const omittedSize = conversation?.cut ?? 0;
+  const items = useMemo(() => (conversation ? stepItems(conversation.steps) : []), [conversation]);
   const resume = useCallback(
     (item: StepItem) =>
-      openInPlayground(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.upto } })),
+      openInPlayground(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.messageCount } })),
     [openInPlayground, trace],
   );
   const showSpan = useCallback((item: StepItem) => onSpan(item.span), [onSpan]);
-  if (!facts)
+  if (!conversation)
     return <div className="p-4">{shortened.error ? <ErrorMessage error={shortened.error} /> : <Spinner />}</div>;
   if (!items.length) {
     return (
@@ -409,12 +409,12 @@ export function ConversationPane({ trace, onSpan, openInPlayground }: Conversati
   }
   return (
     <div className="mx-auto max-w-3xl px-4 py-4">
-      {cutCount > 0 && (
-        <TruncatedNotice busy={long.isFetching} onAll={() => setShowFull(true)}>
-          Long texts are shown from their beginning; {formatSize(cutCount)} are left out.
+      {omittedSize > 0 && (
+        <TruncatedNotice busy={full.isFetching} onShowAll={() => setShowFull(true)}>
+          Long texts are shown from their beginning; {formatSize(omittedSize)} are left out.
         </TruncatedNotice>
       )}
-      {long.error && <ErrorMessage error={long.error} />}
+      {full.error && <ErrorMessage error={full.error} />}
       <ConversationSteps items={items} onSpan={showSpan} resume={resume} />
     </div>
   );

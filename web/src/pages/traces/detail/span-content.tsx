@@ -16,7 +16,7 @@ import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
-import { formatSize, formatDateTime as shownMoment } from '@/lib/format';
+import { formatSize, formatDateTime } from '@/lib/format';
 import { safeProse, safeExact } from '@/lib/safe-text';
 import type { Part, Span } from '@/pages/traces/queries';
 import { sortedEntries, shortText } from '@/pages/traces/span-facts';
@@ -27,7 +27,7 @@ export function SpanContent({
   resume,
 }: {
   parts: SpanParts;
-  resume: (upto: number) => Promise<void>;
+  resume: (messageCount: number) => Promise<void>;
 }): ReactNode {
   const {
     trace_id: trace,
@@ -41,10 +41,10 @@ export function SpanContent({
     () => stepItems(conversationSteps(trace, id, [...(messagesIn ?? []), ...(messagesOut ?? [])])),
     [trace, id, messagesIn, messagesOut],
   );
-  const resumeFrom = useCallback((item: StepItem) => resume(item.upto), [resume]);
-  // A part that is too long even with cut texts is empty.
+  const resumeFrom = useCallback((item: StepItem) => resume(item.messageCount), [resume]);
+  // A part that is too long even with its texts cut is sent empty.
   const isConversation =
-    items.length > 0 || parts.cutCount('messages_in') !== undefined || parts.cutCount('messages_out') !== undefined;
+    items.length > 0 || parts.fullSize('messages_in') !== undefined || parts.fullSize('messages_out') !== undefined;
   return (
     <>
       {isConversation && (
@@ -73,7 +73,7 @@ function ContentValue({
   parts: SpanParts;
   open: boolean;
 }): ReactNode {
-  if ((value === null || value === undefined) && parts.cutCount(part) === undefined) return null;
+  if ((value === null || value === undefined) && parts.fullSize(part) === undefined) return null;
   return (
     <CollapsibleSection
       title={title}
@@ -105,14 +105,14 @@ function ContentValue({
 
 /** Notice that a part is truncated, with a button to load it. */
 export function TruncatedPart({ parts, part }: { parts: SpanParts; part: Part }): ReactNode {
-  const total = parts.cutCount(part);
+  const total = parts.fullSize(part);
   if (total === undefined) return null;
-  const share = parts.share(part);
+  const progress = parts.progress(part);
   return (
     <TruncatedNotice
-      busy={share !== undefined}
-      {...(share === undefined ? {} : { share })}
-      onAll={() => parts.load(part)}
+      busy={progress !== undefined}
+      {...(progress === undefined ? {} : { progress })}
+      onShowAll={() => parts.load(part)}
     >
       {PART_LABELS[part] ?? 'This'} shown in part: {formatSize(total)} in all.
     </TruncatedNotice>
@@ -132,13 +132,13 @@ const MAX_EVENTS_SHOWN = 200;
 
 /** Everything else in the record, and redactions. */
 export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
-  const { span, cutCount } = parts;
+  const { span, fullSize } = parts;
   const size = (map: object | undefined) => Object.keys(map ?? {}).length;
   const countLabel = (part: 'attributes' | 'events' | 'links' | 'parameters' | 'tools', count: number) =>
-    count === 0 && cutCount(part) !== undefined ? {} : { count };
+    count === 0 && fullSize(part) !== undefined ? {} : { count };
   return (
     <>
-      <CollapsibleSection title="Parameters" {...countLabel('parameters', size(span.parameters))}>
+      <CollapsibleSection title="Parameters" {...countLabel('parameters', countKeys(span.parameters))}>
         <TruncatedPart parts={parts} part="parameters" />
         <JsonBox value={span.parameters} />
       </CollapsibleSection>
@@ -146,9 +146,9 @@ export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
         <TruncatedPart parts={parts} part="tools" />
         <JsonBox value={span.tools} />
       </CollapsibleSection>
-      <CollapsibleSection title="Attributes" {...countLabel('attributes', size(span.attributes))}>
+      <CollapsibleSection title="Attributes" {...countLabel('attributes', countKeys(span.attributes))}>
         <TruncatedPart parts={parts} part="attributes" />
-        <Attributes map={span.attributes ?? {}} label="Attributes" />
+        <Attributes attributes={span.attributes ?? {}} label="Attributes" />
       </CollapsibleSection>
       <CollapsibleSection title="Events" {...countLabel('events', span.events?.length ?? 0)}>
         <TruncatedPart parts={parts} part="events" />
@@ -161,7 +161,7 @@ export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
       <CollapsibleSection title="Removed before it was stored" count={span.redactions?.length ?? 0}>
         <Redactions span={span} />
       </CollapsibleSection>
-      <CollapsibleSection title="Notes" count={(span.notes?.length ?? 0) + size(span.dropped)}>
+      <CollapsibleSection title="Notes" count={(span.notes?.length ?? 0) + countKeys(span.dropped)}>
         <div className="flex flex-wrap gap-1">
           {span.notes?.map((note) => (
             <Badge key={note} tone="warn">
@@ -183,15 +183,15 @@ function Events({ span }: { span: Span }): ReactNode {
   const startTime = parseMoment(span.start);
   return (
     <ul className="space-y-2">
-      {span.events?.slice(0, MAX_EVENTS_SHOWN).map((event, place) => (
-        // oxlint-disable-next-line react/no-array-index-key -- events have no names of their own
-        <li key={place} className="min-w-0 rounded-lg border bg-surface px-3 py-2">
+      {span.events?.slice(0, MAX_EVENTS_SHOWN).map((event, index) => (
+        // oxlint-disable-next-line react/no-array-index-key -- events have no ids
+        <li key={index} className="min-w-0 rounded-lg border bg-surface px-3 py-2">
           <div className="flex items-baseline gap-2 text-[13px]">
             <bdi className="min-w-0 grow font-medium wrap-anywhere">{safeExact(event.name).slice(0, 300)}</bdi>
             {event.at && (
               <time
                 dateTime={event.at}
-                title={shownMoment(event.at)}
+                title={formatDateTime(event.at)}
                 className="shrink-0 text-xs text-faint tabular-nums"
               >
                 +{formatMilliseconds(Math.max(0, parseMoment(event.at) - startTime))}
@@ -199,7 +199,7 @@ function Events({ span }: { span: Span }): ReactNode {
             )}
           </div>
           {Object.keys(event.attributes).length > 0 && (
-            <Attributes map={event.attributes} label="Attributes of the event" />
+            <Attributes attributes={event.attributes} label="Attributes of the event" />
           )}
         </li>
       ))}
@@ -214,9 +214,9 @@ function Events({ span }: { span: Span }): ReactNode {
 
 const Links = ({ span }: { span: Span }): ReactNode => (
   <ul className="space-y-1 font-mono text-xs">
-    {span.links?.map(({ trace_id: trace, span_id: id }, place) => (
-      // oxlint-disable-next-line react/no-array-index-key -- the same may be linked twice
-      <li key={place}>
+    {span.links?.map(({ trace_id: trace, span_id: id }, index) => (
+      // oxlint-disable-next-line react/no-array-index-key -- the same span may be linked twice
+      <li key={index}>
         <Link
           href={`/traces/${encodeURIComponent(trace)}?span=${encodeURIComponent(id)}`}
           className="wrap-anywhere text-accent hover:underline"
@@ -246,27 +246,27 @@ const SEARCHABLE_COUNT = 12;
 const LONG_VALUE_LENGTH = 300;
 
 /** Table of attributes. Names are opaque: dots have no meaning. */
-export function Attributes({ map, label }: { map: object; label: string }): ReactNode {
+export function Attributes({ attributes, label }: { attributes: object; label: string }): ReactNode {
   const [words, setWords] = useState('');
   const [visibleCount, setVisibleCount] = useState(ATTRIBUTES_PER_PAGE);
-  const all = sortedEntries(map);
-  const searchText = words.trim().toLowerCase();
-  const matches = searchText
-    ? all.filter(
+  const entries = sortedEntries(attributes);
+  const searchText = searchText.trim().toLowerCase();
+  const matches = needle
+    ? entries.filter(
         ([name, value]) =>
-          name.toLowerCase().includes(searchText) || shortText(value).toLowerCase().includes(searchText),
+          name.toLowerCase().includes(needle) || shortText(value).toLowerCase().includes(needle),
       )
-    : all;
+    : entries;
   return (
     <div className="min-w-0">
-      {all.length > SEARCHABLE_COUNT && (
+      {entries.length > SEARCHABLE_COUNT && (
         <TextField
           type="search"
           aria-label={`Find in ${label.toLowerCase()}`}
           placeholder="Find"
           dir="auto"
-          value={words}
-          onChange={(event) => setWords(event.target.value)}
+          value={searchText}
+          onChange={(event) => setSearchText(event.target.value)}
           className="mb-1.5 h-7 text-[13px]"
         />
       )}
@@ -307,19 +307,19 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
 
 /** Lets long names break after dots. */
 const Name = ({ name }: { name: string }): ReactNode =>
-  name.split(/(?<=[._])/).map((piece, place) => (
+  name.split(/(?<=[._])/).map((piece, index) => (
     // oxlint-disable-next-line react/no-array-index-key -- pieces of one text
-    <Fragment key={place}>
+    <Fragment key={index}>
       {piece}
       <wbr />
     </Fragment>
   ));
 
 function AttributeValue({ value }: { value: unknown }): ReactNode {
-  const [all, setAll] = useState(false);
-  if (typeof value === 'object' && value !== null) return <JsonView value={value} open={0} copy={false} />;
+  const [isExpanded, setExpanded] = useState(false);
+  if (typeof value === 'object' && value !== null) return <JsonView value={value} openLevels={0} copy={false} />;
   const text = typeof value === 'string' ? value : String(value);
-  if (text.length <= LONG_VALUE_LENGTH || all)
+  if (text.length <= LONG_VALUE_LENGTH || isExpanded)
     return (
       <span dir="auto" className="whitespace-pre-wrap">
         <LongText text={text} sanitize={safeExact} />
@@ -330,7 +330,7 @@ function AttributeValue({ value }: { value: unknown }): ReactNode {
       <span dir="auto" className="whitespace-pre-wrap">
         {safeExact(text.slice(0, LONG_VALUE_LENGTH))}…
       </span>{' '}
-      <Button size="small" variant="quiet" onClick={() => setAll(true)}>
+      <Button size="small" variant="quiet" onClick={() => setExpanded(true)}>
         Show more
       </Button>
     </>
@@ -340,13 +340,13 @@ function AttributeValue({ value }: { value: unknown }): ReactNode {
 export function TruncatedNotice({
   children,
   busy,
-  share,
-  onAll,
+  progress,
+  onShowAll,
 }: {
   children: ReactNode;
   busy: boolean;
-  share?: number;
-  onAll: () => void;
+  progress?: number;
+  onShowAll: () => void;
 }): ReactNode {
   return (
     <div
@@ -356,8 +356,8 @@ export function TruncatedNotice({
       )}
     >
       <span className="grow">{children}</span>
-      <Button size="small" disabled={busy} onClick={onAll}>
-        {busy ? (share === undefined ? 'Loading…' : `Loading, ${Math.round(share * 100)} %`) : 'Show all'}
+      <Button size="small" disabled={busy} onClick={onShowAll}>
+        {busy ? (progress === undefined ? 'Loading…' : `Loading, ${Math.round(progress * 100)} %`) : 'Show all'}
       </Button>
     </div>
   );
@@ -367,9 +367,9 @@ export function TruncatedNotice({
 export interface SpanParts {
   span: Span;
   /** Full length of a truncated part; undefined if complete. */
-  cutCount: (part: Part) => number | undefined;
-  /** Loaded share of a part; undefined if not loading. */
-  share: (part: Part) => number | undefined;
+  fullSize: (part: Part) => number | undefined;
+  /** Loaded fraction of a part; undefined if not loading. */
+  progress: (part: Part) => number | undefined;
   load: (part: Part) => void;
 }
 
@@ -378,7 +378,7 @@ export function useSpanParts(record: Span): SpanParts {
     of: record,
     parts: new Map(),
   });
-  const [shares, setShares] = useState<ReadonlyMap<Part, number>>(() => new Map());
+  const [progressByPart, setProgressByPart] = useState<ReadonlyMap<Part, number>>(() => new Map());
   const controllerRef = useRef(new AbortController());
   useEffect(() => {
     const controller = new AbortController();
@@ -389,28 +389,28 @@ export function useSpanParts(record: Span): SpanParts {
   const load = useCallback(
     (part: Part) => {
       const { signal } = controllerRef.current;
-      const reportShare = (share: number | null) =>
-        setShares(
+      const reportProgress = (progress: number | null) =>
+        setProgressByPart(
           (now) =>
-            new Map([...[...now].filter(([one]) => one !== part), ...(share === null ? [] : [[part, share] as const])]),
+            new Map([...[...previous].filter(([other]) => other !== part), ...(progress === null ? [] : [[part, progress] as const])]),
         );
-      reportShare(0);
-      fetchWholePart(fetchPiece(record.trace_id, record.span_id, part, signal), reportShare)
+      reportProgress(0);
+      fetchWholePart(fetchPiece(record.trace_id, record.span_id, part, signal), reportProgress)
         .then((value) =>
-          setLoaded((now) => ({
+          setLoaded((previous) => ({
             of: record,
-            parts: new Map([...(now.of === record ? now.parts : NO_PARTS), [part, value]]),
+            parts: new Map([...(previous.of === record ? previous.parts : NO_PARTS), [part, value]]),
           })),
         )
         .catch((error: unknown) => signal.aborted || showError(error))
-        .finally(() => reportShare(null));
+        .finally(() => reportProgress(null));
     },
     [record],
   );
   return {
     span: parts.size ? { ...record, ...(Object.fromEntries(parts) as Partial<Span>) } : record,
-    cutCount: (part) => (parts.has(part) || !Object.hasOwn(record.cut ?? {}, part) ? undefined : record.cut?.[part]),
-    share: (part) => shares.get(part),
+    fullSize: (part) => (parts.has(part) || !Object.hasOwn(record.cut ?? {}, part) ? undefined : record.cut?.[part]),
+    progress: (part) => progressByPart.get(part),
     load,
   };
 }
@@ -419,14 +419,14 @@ const NO_PARTS: ReadonlyMap<Part, unknown> = new Map();
 
 type RecordPiece = Schemas['Piece'];
 
-/** Fetch all pieces; `told` receives the progress. */
+/** Fetch all pieces; `onProgress` receives the loaded fraction. */
 export async function fetchWholePart(
   read: (offset: number) => Promise<RecordPiece>,
-  onProgress: (share: number) => void = () => {},
+  onProgress: (fraction: number) => void = () => {},
 ): Promise<unknown> {
   const texts: string[] = [];
   for (let offset: number | null = 0; offset !== null;) {
-    const piece: RecordPiece = await read(offset);
+    const piece: RecordPiece = await fetchAt(offset);
     texts.push(piece.text);
     onProgress(piece.total ? Math.min(1, (piece.offset + piece.text.length) / piece.total) : 1);
     if (piece.next !== null && piece.next <= piece.offset) throw new Error('The server sends the same piece again.');

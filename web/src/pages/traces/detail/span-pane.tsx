@@ -14,7 +14,7 @@ import { LongText } from '@/components/text';
 import { showError } from '@/components/toast';
 import { formatDateTime } from '@/lib/format';
 import { safeExact, safeProse } from '@/lib/safe-text';
-import { spanQuery as read, type Span } from '@/pages/traces/queries';
+import { spanQuery, type Span } from '@/pages/traces/queries';
 import { spanFacts, type SpanFact } from '@/pages/traces/span-facts';
 import { KindIcon, statusLabel } from '@/pages/traces/span-kind';
 import { SpanContent, SpanDetails, useSpanParts } from './span-content';
@@ -22,11 +22,11 @@ import { SpanContent, SpanDetails, useSpanParts } from './span-content';
 interface Props {
   trace: string;
   id: string;
-  openInPlayground: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
+  openInPlayground: (load: () => Promise<PlaygroundTarget>) => Promise<void>;
 }
 
 export function SpanPane({ trace, id, openInPlayground }: Props): ReactNode {
-  const { data, error } = useQuery(read(trace, id));
+  const { data, error } = useQuery(spanQuery(trace, id));
   if (error)
     return (
       <div className="p-4">
@@ -47,11 +47,11 @@ function SpanView({
   const parts = useSpanParts(record);
   const { span } = parts;
   const { trace_id: trace, span_id: id } = span;
-  const resume = (upto?: number) =>
+  const resume = (messageCount?: number) =>
     openInPlayground(() =>
       api('post', '/api/traces/{trace}/thread', {
         path: { trace },
-        body: { span_id: id, ...(upto === undefined ? {} : { upto }) },
+        body: { span_id: id, ...(messageCount === undefined ? {} : { upto: messageCount }) },
       }),
     );
   const isConversation = (span.messages_in?.length ?? 0) + (span.messages_out?.length ?? 0) > 0;
@@ -129,7 +129,7 @@ export function SpanFacts({ span }: { span: Span }): ReactNode {
 }
 
 function FactValue({ fact: { label, text, code, href } }: { fact: SpanFact }): ReactNode {
-  const visibleParts =
+  const content =
     label === 'Started' ? (
       <time dateTime={text} title={text}>
         {formatDateTime(text)}
@@ -139,10 +139,10 @@ function FactValue({ fact: { label, text, code, href } }: { fact: SpanFact }): R
     );
   return href ? (
     <Link href={href} className="min-w-0 wrap-anywhere text-accent hover:underline">
-      {visibleParts}
+      {content}
     </Link>
   ) : (
-    <span className="min-w-0 wrap-anywhere">{visibleParts}</span>
+    <span className="min-w-0 wrap-anywhere">{content}</span>
   );
 }
 

@@ -13,7 +13,7 @@ export const ROW_HEIGHT = 28;
 const MAX_INDENT = 16;
 const INDENT_PX = 14;
 
-export type ColumnWidths = 'tree' | 'timeline' | 'both';
+export type SpanColumns = 'tree' | 'timeline' | 'both';
 
 interface Props {
   id: string;
@@ -21,7 +21,7 @@ interface Props {
   top: number;
   selected: boolean;
   isMatch: boolean;
-  columns: ColumnWidths;
+  columns: SpanColumns;
   range: TimeRange;
   onSelect: (id: string) => void;
   onToggle: (row: SpanTreeRow) => void;
@@ -40,7 +40,7 @@ export const SpanRow = memo(function SpanRow({
   onToggle,
   onFocus,
 }: Props): ReactNode {
-  const { node, depth, open, position, of } = row;
+  const { node, depth, open, position, siblingCount } = row;
   return (
     // The tree has the focus and aria-activedescendant, because rows are virtual.
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
@@ -48,7 +48,7 @@ export const SpanRow = memo(function SpanRow({
       id={id}
       role="treeitem"
       aria-level={depth + 1}
-      aria-setsize={of}
+      aria-setsize={siblingCount}
       aria-posinset={position}
       aria-selected={selected}
       {...(open === null ? {} : { 'aria-expanded': open })}
@@ -64,7 +64,7 @@ export const SpanRow = memo(function SpanRow({
       )}
     >
       <Name row={row} isMatch={isMatch} columns={columns} onToggle={onToggle} />
-      {columns !== 'tree' && <Bar node={node} range={range} showName={columns === 'timeline'} onFocus={onFocus} />}
+      {columns !== 'tree' && <Bar node={node} range={range} showDuration={columns === 'timeline'} onFocus={onFocus} />}
     </div>
   );
 });
@@ -112,7 +112,7 @@ function Name({ row, isMatch, columns, onToggle }: Pick<Props, 'row' | 'isMatch'
       >
         <bdi>{safeExact(node.name).slice(0, 200) || 'unnamed'}</bdi>
       </span>
-      {node.note && <Note note={node.note} />}
+      {node.note && <NoteBadge note={node.note} />}
       {open === false && <HiddenChildren node={node} />}
       <StatusIcon status={node.status} />
       {columns !== 'timeline' && (
@@ -136,7 +136,7 @@ function Name({ row, isMatch, columns, onToggle }: Pick<Props, 'row' | 'isMatch'
 
 const NOTES = { orphan: 'The span that it names as its parent is not here', cycle: 'It is its own ancestor' };
 
-const Note = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
+const NoteBadge = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
   <span title={NOTES[note]} className="shrink-0 rounded-full bg-warn-soft px-1.5 text-[11px] text-warn">
     {note}
   </span>
@@ -147,16 +147,16 @@ const HiddenChildren = ({ node }: { node: SpanNode }): ReactNode => (
   <>
     <span
       className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums"
-      title={`${node.below.toLocaleString('en')} spans below`}
+      title={`${node.descendantCount.toLocaleString('en')} spans below`}
     >
-      {formatCompactNumber(node.below)}
+      {formatCompactNumber(node.descendantCount)}
     </span>
-    {node.bad > 0 && (
+    {node.errorCount > 0 && (
       <span
         className="shrink-0 rounded-full bg-bad-soft px-1.5 text-[11px] text-bad tabular-nums"
-        title={`${node.bad.toLocaleString('en')} of them failed`}
+        title={`${node.errorCount.toLocaleString('en')} of them failed`}
       >
-        {formatCompactNumber(node.bad)} failed
+        {formatCompactNumber(node.errorCount)} failed
       </span>
     )}
   </>
@@ -165,44 +165,44 @@ const HiddenChildren = ({ node }: { node: SpanNode }): ReactNode => (
 function Bar({
   node,
   range,
-  showName,
+  showDuration,
   onFocus,
-}: Pick<Props, 'range' | 'onFocus'> & { node: SpanNode; showName: boolean }): ReactNode {
-  const where = barPosition(node.at, node.duration, range);
+}: Pick<Props, 'range' | 'onFocus'> & { node: SpanNode; showDuration: boolean }): ReactNode {
+  const position = barPosition(node.offset, node.duration, range);
   const colour = `var(${kindColour(node.kind, node.status)})`;
-  if (typeof where === 'string') {
+  if (typeof position === 'string') {
     return (
-      <span className={cn('min-w-0 grow px-1 text-xs text-faint', where === 'after' && 'text-right')} aria-hidden>
-        {where === 'before' ? '‹' : '›'}
+      <span className={cn('min-w-0 grow px-1 text-xs text-faint', position === 'after' && 'text-right')} aria-hidden>
+        {position === 'before' ? '‹' : '›'}
       </span>
     );
   }
-  const isNearEnd = where.left + where.width > 70;
+  const isNearEnd = position.left + position.width > 70;
   return (
     <span
       className="relative mx-1.5 h-full min-w-0 grow overflow-hidden"
       onDoubleClick={() => onFocus(node)}
       title={
-        `${formatMilliseconds(node.at)} after the beginning, ${formatMilliseconds(node.duration)} long. ` +
+        `${formatMilliseconds(node.offset)} after the beginning, ${formatMilliseconds(node.duration)} long. ` +
         'Double click to look at it alone.'
       }
     >
       <span
         className="absolute top-2 h-3 min-w-0.5 rounded-xs opacity-85"
-        style={{ left: `min(${where.left}%, calc(100% - 2px))`, width: `${where.width}%`, background: colour }}
+        style={{ left: `min(${position.left}%, calc(100% - 2px))`, width: `${position.width}%`, background: colour }}
       />
-      {showName && (
+      {showDuration && (
         <span
           className={cn(
             'absolute top-1 px-1 text-[11px]/5 tabular-nums',
-            where.width > 70 ? 'text-canvas' : 'text-muted',
+            position.width > 70 ? 'text-canvas' : 'text-muted',
           )}
           style={
-            where.width > 70
-              ? { right: `${100 - where.left - where.width}%` }
+            position.width > 70
+              ? { right: `${100 - position.left - position.width}%` }
               : isNearEnd
-                ? { right: `${100 - where.left}%` }
-                : { left: `${where.left + where.width}%` }
+                ? { right: `${100 - position.left}%` }
+                : { left: `${position.left + position.width}%` }
           }
         >
           {formatMilliseconds(node.duration)}

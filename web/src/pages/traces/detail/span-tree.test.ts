@@ -34,12 +34,12 @@ describe('the spans of a trace', () => {
   test('hang below their parents, along the time', () => {
     const tree = familyTree();
     expect(outline(tree)).toEqual(['a', '.b', '..c', '.d']);
-    expect([tree.duration, tree.spans.get('d')?.at]).toEqual([100, 90]);
+    expect([tree.duration, tree.spans.get('d')?.offset]).toEqual([100, 90]);
   });
 
   test('are counted, and so is what failed among them', () => {
     const { spans } = familyTree();
-    expect(['a', 'b', 'c'].map((id) => [spans.get(id)?.below, spans.get(id)?.bad])).toEqual([
+    expect(['a', 'b', 'c'].map((id) => [spans.get(id)?.descendantCount, spans.get(id)?.errorCount])).toEqual([
       [3, 1],
       [1, 1],
       [0, 0],
@@ -62,7 +62,7 @@ describe('the spans of a trace', () => {
     );
     expect(outline(tree)).toEqual(['a', 'self', 'x', '.y', '..z', '..w']);
     expect(['x', 'self', 'y'].map((id) => tree.spans.get(id)?.note)).toEqual(['cycle', 'cycle', null]);
-    expect(tree.spans.get('x')?.below).toBe(3);
+    expect(tree.spans.get('x')?.descendantCount).toBe(3);
   });
 
   test('that come twice are there once', () => {

@@ -13,7 +13,7 @@ export interface SpanNode {
   kind: string;
   status: string;
   /** Milliseconds after the start of the trace, and duration. */
-  at: number;
+  offset: number;
   duration: number;
   tokens: number | null;
   parent: SpanNode | null;
@@ -21,8 +21,8 @@ export interface SpanNode {
   note: 'orphan' | 'cycle' | null;
   children: SpanNode[];
   /** Number of descendants, and of errors among them. */
-  below: number;
-  bad: number;
+  descendantCount: number;
+  errorCount: number;
 }
 
 export interface SpanTree {
@@ -34,7 +34,7 @@ export interface SpanTree {
   duration: number;
 }
 
-/** `whole`: whether all spans are loaded; before that a missing parent may still come. */
+/** `isComplete`: whether all spans are loaded; before that a missing parent may still come. */
 export function buildSpanTree(skeleton: Iterable<SkeletonSpan>, isComplete: boolean): SpanTree {
   const spans = new Map<string, SpanNode>();
   const parentIds = new Map<SpanNode, string>();
@@ -42,7 +42,7 @@ export function buildSpanTree(skeleton: Iterable<SkeletonSpan>, isComplete: bool
   for (const span of skeleton) {
     if (spans.has(span.span_id)) continue;
     const node = toSpanNode(span);
-    startTime = Math.min(startTime, node.at);
+    startTime = Math.min(startTime, node.offset);
     spans.set(node.id, node);
     if (span.parent_id !== null) parentIds.set(node, span.parent_id);
   }
@@ -50,14 +50,14 @@ export function buildSpanTree(skeleton: Iterable<SkeletonSpan>, isComplete: bool
   const top: SpanNode[] = [];
   let duration = 0;
   for (const node of order) {
-    node.at -= startTime;
-    duration = Math.max(duration, node.at + node.duration);
-    const name = parentIds.get(node);
-    const parent = name === undefined || name === node.id ? undefined : spans.get(name);
+    node.offset -= startTime;
+    duration = Math.max(duration, node.offset + node.duration);
+    const parentId = parentIds.get(node);
+    const parent = parentId === undefined || parentId === node.id ? undefined : spans.get(parentId);
     if (parent) attachToParent(node, parent);
     else {
       top.push(node);
-      if (isComplete && name !== undefined) node.note = name === node.id ? 'cycle' : 'orphan';
+      if (isComplete && parentId !== undefined) node.note = parentId === node.id ? 'cycle' : 'orphan';
     }
   }
   countDescendants(breakCycles(order, top));
@@ -70,14 +70,14 @@ function toSpanNode({ span_id: id, name, kind, status, start, duration_ms: durat
     name,
     kind,
     status,
-    at: parseMoment(start),
+    offset: parseMoment(start),
     duration,
     tokens,
     parent: null,
     note: null,
     children: [],
-    below: 0,
-    bad: 0,
+    descendantCount: 0,
+    errorCount: 0,
   };
 }
 
@@ -86,7 +86,7 @@ function attachToParent(node: SpanNode, parent: SpanNode): void {
   parent.children.push(node);
 }
 
-/** All spans, each after its parent. Spans that no root reaches form cycles, which are broken at their first span. */
+/** All spans, each after its parent. Spans that no root reaches form cycles, which are broken offset their first span. */
 function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
   const reachable = collectDescendants(top);
   if (reachable.length === order.length) return reachable;
@@ -111,13 +111,13 @@ function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
 
 function findCycle(start: SpanNode): SpanNode[] {
   const path = new Set<SpanNode>();
-  let here = start;
-  while (!path.has(here) && here.parent) {
-    path.add(here);
-    here = here.parent;
+  let current = start;
+  while (!path.has(current) && current.parent) {
+    path.add(current);
+    current = current.parent;
   }
-  const passed = [...path];
-  return passed.slice(passed.indexOf(here));
+  const visited = [...path];
+  return visited.slice(visited.indexOf(current));
 }
 
 function collectDescendants(from: readonly SpanNode[]): SpanNode[] {
@@ -126,13 +126,13 @@ function collectDescendants(from: readonly SpanNode[]): SpanNode[] {
   return collected;
 }
 
-/** Bottom-up. */
+/** Count the descendants of each span and their errors, bottom-up. */
 function countDescendants(descendants: readonly SpanNode[]): void {
   for (let index = descendants.length - 1; index >= 0; index--) {
     const node = descendants[index];
     if (!node?.parent) continue;
-    node.parent.below += 1 + node.below;
-    node.parent.bad += (node.status === 'error' ? 1 : 0) + node.bad;
+    node.parent.descendantCount += 1 + node.descendantCount;
+    node.parent.errorCount += (node.status === 'error' ? 1 : 0) + node.errorCount;
   }
 }
 
@@ -145,45 +145,45 @@ export interface SpanTreeRow {
   open: boolean | null;
   /** 1-based position among its siblings, and their number. */
   position: number;
-  of: number;
+  siblingCount: number;
 }
 
 /** Visible rows from top to bottom. */
 export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (node: SpanNode) => boolean): SpanTreeRow[] {
   const rows: SpanTreeRow[] = [];
-  const left: SpanTreeRow[] = [];
+  const stack: SpanTreeRow[] = [];
   const pushChildren = (nodes: readonly SpanNode[], depth: number) => {
     for (let index = nodes.length - 1; index >= 0; index--) {
       const node = nodes[index];
       if (node)
-        left.push({
+        stack.push({
           node,
           depth,
           open: node.children.length ? isOpen(node) : null,
           position: index + 1,
-          of: nodes.length,
+          siblingCount: nodes.length,
         });
     }
   };
   pushChildren(top, 0);
-  for (let row = left.pop(); row; row = left.pop()) {
+  for (let row = stack.pop(); row; row = stack.pop()) {
     rows.push(row);
     if (row.open) pushChildren(row.node.children, row.depth + 1);
   }
   return rows;
 }
 
-/** Initially open: the roots and the levels below, up to `most` rows. */
+/** Initially open: the roots and the levels below, up to `maxRows` rows. */
 export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, maxRows = 300): Set<string> {
   const open = new Set<string>();
-  const left = [...top];
-  const tops = new Set(top);
+  const queue = [...top];
+  const roots = new Set(top);
   let rows = top.length;
-  for (const node of left) {
-    if (!node.children.length || (!tops.has(node) && rows + node.children.length > maxRows)) continue;
+  for (const node of queue) {
+    if (!node.children.length || (!roots.has(node) && rows + node.children.length > maxRows)) continue;
     open.add(node.id);
     rows += node.children.length;
-    for (const child of node.children) left.push(child);
+    for (const child of node.children) queue.push(child);
   }
   return open;
 }
@@ -191,33 +191,33 @@ export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, maxRows = 300): Se
 /** Ancestors, nearest first. */
 export function ancestors(node: SpanNode): SpanNode[] {
   const chain: SpanNode[] = [];
-  for (let here = node.parent; here; here = here.parent) chain.push(here);
+  for (let ancestor = node.parent; ancestor; ancestor = ancestor.parent) chain.push(ancestor);
   return chain;
 }
 
 export type TreeMove = { to: string } | { open: string } | { close: string } | null;
 
 /** Standard tree keys. `page`: number of visible rows. */
-export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: string | null, page: number): TreeMove {
-  const index = rows.findIndex(({ node }) => node.id === here);
+export function keyboardMove(key: string, rows: readonly SpanTreeRow[], current: string | null, page: number): TreeMove {
+  const index = rows.findIndex(({ node }) => node.id === current);
   const row = rows[index];
-  const at = (target: number): TreeMove => moveTo(rows[Math.min(Math.max(0, target), rows.length - 1)]);
+  const moveToIndex = (target: number): TreeMove => moveTo(rows[Math.min(Math.max(0, target), rows.length - 1)]);
   switch (key) {
     case 'ArrowDown':
-      return at(index + 1);
+      return moveToIndex(index + 1);
     case 'ArrowUp':
-      return at(index - 1);
+      return moveToIndex(index - 1);
     case 'PageDown':
-      return at(index + page);
+      return moveToIndex(index + page);
     case 'PageUp':
-      return at(index - page);
+      return moveToIndex(index - page);
     case 'Home':
-      return at(0);
+      return moveToIndex(0);
     case 'End':
-      return at(rows.length - 1);
+      return moveToIndex(rows.length - 1);
     case 'ArrowRight':
       if (row?.open === false) return { open: row.node.id };
-      return row?.open ? at(index + 1) : null;
+      return row?.open ? moveToIndex(index + 1) : null;
     case 'ArrowLeft':
       if (row?.open) return { close: row.node.id };
       return row?.node.parent ? { to: row.node.parent.id } : null;
@@ -232,9 +232,9 @@ export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: st
 const moveTo = (row: SpanTreeRow | undefined): TreeMove => (row ? { to: row.node.id } : null);
 
 /** Next row, wrapping around, whose name starts with the letters. */
-export function typeAhead(letters: string, rows: readonly SpanTreeRow[], here: string | null): string | null {
+export function typeAhead(letters: string, rows: readonly SpanTreeRow[], current: string | null): string | null {
   const searchText = letters.toLowerCase();
-  const index = rows.findIndex(({ node }) => node.id === here);
+  const index = rows.findIndex(({ node }) => node.id === current);
   const first = letters.length > 1 ? Math.max(0, index) : index + 1; // More letters may still match the current row.
   for (let step = 0; step < rows.length; step++) {
     const row = rows[(first + step) % rows.length];
@@ -243,9 +243,9 @@ export function typeAhead(letters: string, rows: readonly SpanTreeRow[], here: s
   return null;
 }
 
-/** Spans whose name contains the words, or whose id matches. */
-export function spansMatching({ order }: Pick<SpanTree, 'order'>, words: string): Set<string> {
-  const searchText = words.trim().toLowerCase();
+/** Spans whose name contains the text, or whose id equals it. */
+export function spansMatching({ order }: Pick<SpanTree, 'order'>, text: string): Set<string> {
+  const searchText = text.trim().toLowerCase();
   if (!searchText) return new Set();
   return new Set(
     order.flatMap(({ id, name }) => (id === searchText || name.toLowerCase().includes(searchText) ? [id] : [])),
@@ -255,12 +255,12 @@ export function spansMatching({ order }: Pick<SpanTree, 'order'>, words: string)
 /** All spans from top to bottom. */
 export function allSpans({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
   const spans: SpanNode[] = [];
-  const left = top.toReversed();
-  for (let node = left.pop(); node; node = left.pop()) {
+  const stack = top.toReversed();
+  for (let node = stack.pop(); node; node = stack.pop()) {
     spans.push(node);
     for (let index = node.children.length - 1; index >= 0; index--) {
       const child = node.children[index];
-      if (child) left.push(child);
+      if (child) stack.push(child);
     }
   }
   return spans;
@@ -268,15 +268,15 @@ export function allSpans({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
 
 /** Next match, wrapping around, or the previous one. */
 export function nextMatch(
-  all: readonly SpanNode[],
+  spans: readonly SpanNode[],
   isWanted: (node: SpanNode) => boolean,
-  here: string | null,
-  back = false,
+  current: string | null,
+  backwards = false,
 ): string | null {
-  const matchIndexes = all.flatMap((node, index) => (isWanted(node) ? [index] : []));
-  const at = all.findIndex(({ id }) => id === here);
-  const target = back
-    ? (matchIndexes.findLast((one) => one < at) ?? matchIndexes.at(-1))
-    : (matchIndexes.find((one) => one > at) ?? matchIndexes[0]);
-  return target === undefined ? null : (all[target]?.id ?? null);
+  const matchIndexes = spans.flatMap((node, index) => (isWanted(node) ? [index] : []));
+  const currentIndex = spans.findIndex(({ id }) => id === current);
+  const target = backwards
+    ? (matchIndexes.findLast((index) => index < currentIndex) ?? matchIndexes.at(-1))
+    : (matchIndexes.find((index) => index > currentIndex) ?? matchIndexes[0]);
+  return target === undefined ? null : (spans[target]?.id ?? null);
 }

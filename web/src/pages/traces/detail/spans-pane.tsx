@@ -18,7 +18,7 @@ import { cn } from '@/lib/cn';
 import { useDebounced } from '@/lib/hooks';
 import { spansContainingQuery } from '@/pages/traces/queries';
 import { Overview } from './overview';
-import { ROW_HEIGHT, SpanRow, type ColumnWidths } from './span-row';
+import { ROW_HEIGHT, SpanRow, type SpanColumns } from './span-row';
 import {
   allSpans,
   spansMatching,
@@ -37,7 +37,7 @@ import { isFullRange, moveRange, ticks, clampRange, zoomRange, type TimeRange } 
 interface SpansPaneProps {
   trace: string;
   tree: SpanTree;
-  columns: ColumnWidths;
+  columns: SpanColumns;
   selected: string | null;
   onSelect: (id: string) => void;
 }
@@ -46,8 +46,8 @@ export function SpansPane({ trace, tree, columns, selected, onSelect }: SpansPan
   const box = useRef<HTMLDivElement>(null);
   const { rows, toggle, openAll, closeAll } = useTreeRows(tree, selected);
   const { range, setRange } = useRange(tree.duration);
-  const [words, setWords] = useState('');
-  const matches = useSpanSearch(trace, tree, words);
+  const [searchText, setSearchText] = useState('');
+  const matches = useSpanSearch(trace, tree, searchText);
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
@@ -58,11 +58,11 @@ export function SpansPane({ trace, tree, columns, selected, onSelect }: SpansPan
   const selectedIndex = useMemo(() => rows.findIndex(({ node }) => node.id === selected), [rows, selected]);
   useEffect(() => {
     if (selectedIndex >= 0) virtual.scrollToIndex(selectedIndex, { align: 'auto' });
-    // oxlint-disable-next-line react/exhaustive-deps -- only another selection moves what one sees
+    // oxlint-disable-next-line react/exhaustive-deps -- scroll only when the selection changes
   }, [selected, selectedIndex < 0]);
 
-  const goTo = (isWanted: (node: SpanNode) => boolean, back = false) => {
-    const id = nextMatch(allSpans(tree), isWanted, selected, back);
+  const goTo = (isWanted: (node: SpanNode) => boolean, backwards = false) => {
+    const id = nextMatch(allSpans(tree), isWanted, selected, backwards);
     if (id) onSelect(id);
   };
   const letters = useTypeAhead();
@@ -83,24 +83,24 @@ export function SpansPane({ trace, tree, columns, selected, onSelect }: SpansPan
   };
   const onToggle = useCallback((row: SpanTreeRow) => toggle(row.node.id, !row.open), [toggle]);
   const onFocus = useCallback(
-    ({ at, duration: took }: SpanNode) =>
-      setRange(clampRange({ from: at - took * 0.05, to: at + took * 1.05 }, tree.duration)),
+    ({ offset, duration }: SpanNode) =>
+      setRange(clampRange({ from: offset - duration * 0.05, to: offset + duration * 1.05 }, tree.duration)),
     [setRange, tree.duration],
   );
-  const errors = useMemo(() => tree.order.filter(({ status }) => status === 'error').length, [tree]);
+  const errorCount = useMemo(() => tree.order.filter(({ status }) => status === 'error').length, [tree]);
   const zoom = {
     by: (factor: number) => setRange(zoomRange(range, tree.duration, factor)),
-    all: () => setRange({ from: 0, to: tree.duration }),
-    isAll: isFullRange(range, tree.duration),
+    reset: () => setRange({ from: 0, to: tree.duration }),
+    isFull: isFullRange(range, tree.duration),
   };
   return (
     <section aria-label="Spans" className="flex min-h-0 min-w-0 grow flex-col bg-surface">
       <SpansBar
-        words={words}
-        onWords={setWords}
+        searchText={searchText}
+        onSearchText={setSearchText}
         matches={matches?.size ?? null}
-        onNext={(back) => goTo(({ id }) => matches?.has(id) ?? false, back)}
-        errors={errors}
+        onNext={(backwards) => goTo(({ id }) => matches?.has(id) ?? false, backwards)}
+        errorCount={errorCount}
         onNextError={() => goTo(({ status }) => status === 'error')}
         onOpenAll={openAll}
         onCloseAll={closeAll}
@@ -150,56 +150,56 @@ const rowId = (span: string): string => `span-${span}`;
 
 /** Visible rows: initially open ones plus the user's changes. The selected span is always visible. */
 function useTreeRows(tree: SpanTree, selected: string | null) {
-  const first = useMemo(() => initiallyOpen(tree), [tree]);
-  const [all, setAll] = useState<boolean | null>(null);
-  const [changed, setChanged] = useState<ReadonlyMap<string, boolean>>(() => new Map());
+  const openInitially = useMemo(() => initiallyOpen(tree), [tree]);
+  const [expandAll, setExpandAll] = useState<boolean | null>(null);
+  const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(() => new Map());
   const rows = useMemo(
     () =>
-      visibleRows(tree, ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null)),
-    [tree, first, all, changed],
+      visibleRows(tree, ({ id, parent }) => toggled.get(id) ?? (expandAll === null ? openInitially.has(id) : expandAll || parent === null)),
+    [tree, openInitially, expandAll, toggled],
   );
   const node = selected === null ? undefined : tree.spans.get(selected);
   useEffect(() => {
     if (!node) return;
-    setChanged((now) => {
-      const hidden = ancestors(node).filter(({ id }) => !(now.get(id) ?? (all === null ? first.has(id) : all)));
-      return hidden.length ? new Map([...now, ...hidden.map(({ id }) => [id, true] as const)]) : now;
+    setToggled((previous) => {
+      const hidden = ancestors(node).filter(({ id }) => !(previous.get(id) ?? (expandAll === null ? openInitially.has(id) : expandAll)));
+      return hidden.length ? new Map([...previous, ...hidden.map(({ id }) => [id, true] as const)]) : previous;
     });
-    // oxlint-disable-next-line react/exhaustive-deps -- who closes what is selected means it
+    // oxlint-disable-next-line react/exhaustive-deps -- the user may close the ancestors of the selected span
   }, [node]);
-  const toggle = useCallback((id: string, open: boolean) => setChanged((now) => new Map([...now, [id, open]])), []);
-  const set = (open: boolean) => () => {
-    setAll(open);
-    setChanged(new Map());
+  const toggle = useCallback((id: string, open: boolean) => setToggled((previous) => new Map([...previous, [id, open]])), []);
+  const setAllOpen = (open: boolean) => () => {
+    setExpandAll(open);
+    setToggled(new Map());
   };
-  return { rows, toggle, openAll: set(true), closeAll: set(false) };
+  return { rows, toggle, openAll: setAllOpen(true), closeAll: setAllOpen(false) };
 }
 
 /** Visible time range; everything until the user selects one. */
 function useRange(duration: number) {
   const [selectedRange, setSelectedRange] = useState<TimeRange | null>(null);
   const range = useMemo(() => selectedRange ?? { from: 0, to: duration }, [selectedRange, duration]);
-  const setRange = useCallback((to: TimeRange) => setSelectedRange(isFullRange(to, duration) ? null : to), [duration]);
+  const setRange = useCallback((next: TimeRange) => setSelectedRange(isFullRange(next, duration) ? null : next), [duration]);
   return { range, setRange };
 }
 
-function useSpanSearch(trace: string, tree: SpanTree, words: string): ReadonlySet<string> | null {
-  const matchIds = useDebounced(words.trim(), 250);
-  const { data } = useQuery(spansContainingQuery(trace, matchIds));
+function useSpanSearch(trace: string, tree: SpanTree, searchText: string): ReadonlySet<string> | null {
+  const query = useDebounced(searchText.trim(), 250);
+  const { data } = useQuery(spansContainingQuery(trace, query));
   return useMemo(() => {
-    if (!matchIds) return null;
-    const ids = spansMatching(tree, matchIds);
+    if (!query) return null;
+    const ids = spansMatching(tree, query);
     for (const id of data ?? []) if (tree.spans.has(id)) ids.add(id);
     return ids;
-  }, [tree, matchIds, data]);
+  }, [tree, query, data]);
 }
 
 /** Letters typed in quick succession form a word. */
 function useTypeAhead(): (letter: string) => string {
-  const typed = useRef({ text: '', at: 0 });
+  const typed = useRef({ text: '', time: 0 });
   return (letter) => {
     const now = performance.now();
-    typed.current = { text: now - typed.current.at < 700 ? typed.current.text + letter : letter, at: now };
+    typed.current = { text: now - typed.current.time < 700 ? typed.current.text + letter : letter, time: now };
     return typed.current.text;
   };
 }
@@ -211,7 +211,7 @@ function TimeHead({
   onRange,
 }: {
   tree: SpanTree;
-  columns: ColumnWidths;
+  columns: SpanColumns;
   range: TimeRange;
   onRange: (range: TimeRange) => void;
 }): ReactNode {
@@ -227,14 +227,14 @@ function TimeHead({
       >
         <Overview tree={tree} range={range} onRange={onRange} />
         <div className="relative h-5 overflow-hidden border-t text-[11px]/5 text-faint tabular-nums" aria-hidden>
-          {ticks(range, 4).map(({ at, label }) => {
-            const share = ((at - range.from) / width) * 100;
-            const isNearEnd = share > 85; // No room after it near the end.
+          {ticks(range, 4).map(({ time, label }) => {
+            const percent = ((time - range.from) / width) * 100;
+            const isNearEnd = percent > 85; // The label goes to the left of its tick.
             return (
               <span
-                key={at}
+                key={time}
                 className={cn('absolute whitespace-nowrap', isNearEnd ? 'border-r pr-1' : 'border-l pl-1')}
-                style={isNearEnd ? { right: `${100 - share}%` } : { left: `${share}%` }}
+                style={isNearEnd ? { right: `${100 - percent}%` } : { left: `${percent}%` }}
               >
                 {label}
               </span>
@@ -247,26 +247,26 @@ function TimeHead({
 }
 
 interface SpansBarProps {
-  words: string;
-  onWords: (words: string) => void;
+  searchText: string;
+  onSearchText: (searchText: string) => void;
   /** Number of matches; null without a search. */
   matches: number | null;
-  onNext: (back: boolean) => void;
-  errors: number;
+  onNext: (backwards: boolean) => void;
+  errorCount: number;
   onNextError: () => void;
   onOpenAll: () => void;
   onCloseAll: () => void;
   /** Null without a timeline. */
-  zoom: { by: (factor: number) => void; all: () => void; isAll: boolean } | null;
+  zoom: { by: (factor: number) => void; reset: () => void; isFull: boolean } | null;
 }
 
 /** Toolbar: search, expand, collapse, zoom. */
 export function SpansBar({
-  words,
-  onWords,
+  searchText,
+  onSearchText,
   matches,
   onNext,
-  errors,
+  errorCount,
   onNextError,
   onOpenAll,
   onCloseAll,
@@ -274,7 +274,7 @@ export function SpansBar({
 }: SpansBarProps): ReactNode {
   const handleKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'Enter') onNext(event.shiftKey);
-    else if (event.key === 'Escape' && words) onWords('');
+    else if (event.key === 'Escape' && searchText) onSearchText('');
     else return;
     event.preventDefault();
   };
@@ -286,8 +286,8 @@ export function SpansBar({
           aria-label="Find spans"
           placeholder="Find spans"
           dir="auto"
-          value={words}
-          onChange={(event) => onWords(event.target.value)}
+          value={searchText}
+          onChange={(event) => onSearchText(event.target.value)}
           onKeyDown={handleKeyDown}
           className="h-7 !pr-14 text-[13px] [&::-webkit-search-cancel-button]:hidden"
         />
@@ -307,7 +307,7 @@ export function SpansBar({
           </IconButton>
         </>
       ) : null}
-      {errors > 0 && (
+      {errorCount > 0 && (
         <IconButton size="small" label="Next error" onClick={onNextError} className="!text-bad">
           <CircleAlert />
         </IconButton>
@@ -321,13 +321,13 @@ export function SpansBar({
       <span className="grow" />
       {zoom && (
         <>
-          <IconButton size="small" label="Zoom out" disabled={zoom.isAll} onClick={() => zoom.by(2)}>
+          <IconButton size="small" label="Zoom out" disabled={zoom.isFull} onClick={() => zoom.by(2)}>
             <ZoomOut />
           </IconButton>
           <IconButton size="small" label="Zoom in" onClick={() => zoom.by(0.5)}>
             <ZoomIn />
           </IconButton>
-          <IconButton size="small" label="Whole trace" disabled={zoom.isAll} onClick={zoom.all}>
+          <IconButton size="small" label="Whole trace" disabled={zoom.isFull} onClick={zoom.reset}>
             <Maximize2 />
           </IconButton>
         </>

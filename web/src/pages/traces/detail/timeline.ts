@@ -5,9 +5,9 @@ export interface TimeRange {
   to: number;
 }
 
-/** Milliseconds since 1970, with microseconds as fraction. */
-export function parseMoment(at: string): number {
-  const [, seconds = '', fraction = ''] = /^(.{19})(?:\.(\d{1,6}))?/.exec(at) ?? [];
+/** Parse a UTC timestamp to milliseconds since 1970, with microseconds as the fraction; 0 if invalid. */
+export function parseMoment(timestamp: string): number {
+  const [, seconds = '', fraction = ''] = /^(.{19})(?:\.(\d{1,6}))?/.exec(timestamp) ?? [];
   const wholeSeconds = Date.parse(`${seconds}Z`);
   return Number.isNaN(wholeSeconds) ? 0 : wholeSeconds + Number(`0.${fraction || 0}`) * 1000;
 }
@@ -27,8 +27,8 @@ export function formatMilliseconds(ms: number): string {
 }
 
 const roundShort = (value: number, digits: number): string => String(Number(value.toFixed(digits)));
-const joinUnits = (count: number, unit: string, restCount: number, smaller: string): string =>
-  restCount ? `${count} ${unit} ${restCount} ${smaller}` : `${count} ${unit}`;
+const joinUnits = (count: number, unit: string, smallerCount: number, smaller: string): string =>
+  smallerCount ? `${count} ${unit} ${smallerCount} ${smaller}` : `${count} ${unit}`;
 
 /** One microsecond. */
 const MIN_RANGE_MS = 0.001;
@@ -40,10 +40,10 @@ export function zoomRange(range: TimeRange, duration: number, factor: number): T
   return clampRange({ from: middle - half, to: middle + half }, duration);
 }
 
-/** Move by a share of its length, within the whole. */
-export function moveRange(range: TimeRange, duration: number, share: number): TimeRange {
+/** Move by a fraction of its length, within the whole. */
+export function moveRange(range: TimeRange, duration: number, fraction: number): TimeRange {
   const width = range.to - range.from;
-  const from = Math.min(Math.max(0, range.from + width * share), Math.max(0, duration - width));
+  const from = Math.min(Math.max(0, range.from + width * fraction), Math.max(0, duration - width));
   return { from, to: from + width };
 }
 
@@ -56,30 +56,30 @@ export function clampRange({ from, to }: TimeRange, duration: number): TimeRange
 
 export const isFullRange = (range: TimeRange, duration: number): boolean => range.from <= 0 && range.to >= duration;
 
-/** Position and width in percent of the range, or the side where it lies outside. */
+/** Position and width of a span in percent of the range, or the side on which it lies outside. */
 export function barPosition(
-  at: number,
+  start: number,
   spanDuration: number,
   range: TimeRange,
 ): { left: number; width: number } | 'before' | 'after' {
   const width = range.to - range.from || 1;
-  if (at + spanDuration < range.from) return 'before';
-  if (at > range.to) return 'after';
-  const left = Math.max(0, (at - range.from) / width);
-  const right = Math.min(1, (at + spanDuration - range.from) / width);
+  if (start + spanDuration < range.from) return 'before';
+  if (start > range.to) return 'after';
+  const left = Math.max(0, (start - range.from) / width);
+  const right = Math.min(1, (start + spanDuration - range.from) / width);
   return { left: left * 100, width: Math.max(0, right - left) * 100 };
 }
 
-/** At most `most` round ticks. */
-export function ticks(range: TimeRange, maxTicks: number): { at: number; label: string }[] {
+/** Ticks at round times (steps of 1, 2 or 5 times a power of ten), about `maxTicks` of them. */
+export function ticks(range: TimeRange, maxTicks: number): { time: number; label: string }[] {
   const width = range.to - range.from;
   if (!(width > 0)) return [];
-  const raw = width / maxTicks;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = ([1, 2, 5, 10].find((times) => times * power >= raw) ?? 10) * power;
-  const marks: { at: number; label: string }[] = [];
+  const minStep = width / maxTicks;
+  const power = 10 ** Math.floor(Math.log10(minStep));
+  const step = ([1, 2, 5, 10].find((times) => times * power >= minStep) ?? 10) * power;
+  const marks: { time: number; label: string }[] = [];
   for (let tick = Math.ceil(range.from / step); tick * step <= range.to && marks.length <= maxTicks; tick++) {
-    marks.push({ at: tick * step, label: tick === 0 ? '0' : formatMilliseconds(tick * step) });
+    marks.push({ time: tick * step, label: tick === 0 ? '0' : formatMilliseconds(tick * step) });
   }
   return marks;
 }
