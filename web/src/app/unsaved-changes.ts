@@ -25,19 +25,19 @@ export const confirmNavigation: AroundNavHandler = (navigate, to, options) => {
   return undefined;
 };
 
-/** Confirm leaving while `what` is not null, within the page and when the tab closes. */
+/** Confirm leaving while `description` is not null, within the page and when the tab closes. */
 export function useUnsavedChanges(path: string, description: string | null): void {
   const describe = useEffectEvent(() => description ?? '');
   const isUnsaved = description !== null;
   useEffect(() => {
     if (!isUnsaved) return undefined;
-    const entry: Unsaved = { path, describe: describe };
+    const entry: Unsaved = { path, describe };
     unsaved = entry;
-    const close = (event: BeforeUnloadEvent) => event.preventDefault();
-    window.addEventListener('beforeunload', close);
+    const preventUnload = (event: BeforeUnloadEvent) => event.preventDefault();
+    window.addEventListener('beforeunload', preventUnload);
     return () => {
       if (unsaved === entry) unsaved = null;
-      window.removeEventListener('beforeunload', close);
+      window.removeEventListener('beforeunload', preventUnload);
     };
   }, [path, isUnsaved]);
 }

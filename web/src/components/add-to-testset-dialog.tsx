@@ -17,8 +17,8 @@ import { ErrorMessage, Spinner } from './status';
 import { showToast, showError } from './toast';
 
 const NEW_TESTSET = '';
-const FORMS: Readonly<Record<AddForm, string>> = { row: 'One row', script: 'A script' };
-const LABELS = {
+const FORM_LABELS: Readonly<Record<AddForm, string>> = { row: 'One row', script: 'A script' };
+const HINTS = {
   conversation: {
     row: 'What was said up to the last question goes in; the answer that followed is what is expected.',
     script:
@@ -53,12 +53,12 @@ function ChooseTestset({
   onAdded: (added: AddResult) => void;
   onClose: () => void;
 }): ReactNode {
-  const [words, setWords] = useState('');
-  const { data, error } = useInfiniteQuery(testsetPagesQuery(useDebounced(words.trim(), 250)));
+  const [searchText, setSearchText] = useState('');
+  const { data, error } = useInfiniteQuery(testsetPagesQuery(useDebounced(searchText.trim(), 250)));
   const sets = data?.pages.flatMap((page) => page.data) ?? [];
   const [pickedId, setPickedId] = useState<string | null>(null);
   const [name, setName] = useState('');
-  const [as, setAs] = useState<AddForm>('row');
+  const [form, setForm] = useState<AddForm>('row');
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
   const selectedId =
     pickedId !== null && (pickedId === NEW_TESTSET || sets.some(({ id }) => id === pickedId))
@@ -67,13 +67,13 @@ function ChooseTestset({
   const submit = async (): Promise<void> => {
     setState({ busy: true, error: null });
     try {
-      onAdded(await addRow(selectedId === NEW_TESTSET ? await createTestset(name.trim()) : selectedId, source, as));
+      onAdded(await addRow(selectedId === NEW_TESTSET ? await createTestset(name.trim()) : selectedId, source, form));
     } catch (cause) {
       setState({ busy: false, error: cause });
     }
   };
   if (!data) return error ? <ErrorMessage error={error} /> : <Spinner />;
-  const isLong = words !== '' || sets.length > 20;
+  const showSearch = searchText !== '' || sets.length > 20;
   return (
     <form
       className="flex flex-col gap-4 pt-1"
@@ -93,14 +93,14 @@ function ChooseTestset({
             <option value={NEW_TESTSET}>A new one</option>
           </Select>
         </LabeledField>
-        {isLong && (
+        {showSearch && (
           <TextField
             type="search"
             aria-label="Find a test set"
             placeholder="Find by name"
             dir="auto"
-            value={words}
-            onChange={(event) => setWords(event.target.value)}
+            value={searchText}
+            onChange={(event) => setSearchText(event.target.value)}
           />
         )}
         {selectedId === NEW_TESTSET && (
@@ -116,8 +116,8 @@ function ChooseTestset({
         )}
       </div>
       <div className="flex flex-col gap-1.5">
-        <SegmentedControl label="As" options={FORMS} value={as} onChange={setAs} />
-        <p className="text-[13px] text-muted">{LABELS[source.kind][as]}</p>
+        <SegmentedControl label="As" options={FORM_LABELS} value={form} onChange={setForm} />
+        <p className="text-[13px] text-muted">{HINTS[source.kind][form]}</p>
       </div>
       {state.error !== null && <ErrorMessage error={state.error} />}
       <div className="flex justify-end gap-2">
@@ -132,7 +132,7 @@ function ChooseTestset({
 
 function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
-  const back = () => {
+  const undo = () => {
     onClose();
     removeRow(added).then(() => showToast('The row is taken back.'), showError);
   };
@@ -151,7 +151,7 @@ function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void
         ))}
       </dl>
       <div className="flex flex-wrap justify-end gap-2">
-        <Button onClick={back}>Take it back</Button>
+        <Button onClick={undo}>Take it back</Button>
         <Button onClick={onClose}>Close</Button>
         <Button
           variant="main"
@@ -177,14 +177,14 @@ export async function createTestset(name: string): Promise<string> {
   return id;
 }
 
-/** Retries on conflict: adding a row is compatible with any other change. */
-export async function addRow(testset: string, source: Source, as: AddForm): Promise<AddResult> {
+/** Add a row to the test set. Retries on conflict: adding a row is compatible with any other change. */
+export async function addRow(testset: string, source: Source, form: AddForm): Promise<AddResult> {
   for (let attempt = 1; ; attempt++) {
     const { head: base } = await api('get', '/api/testsets/{testset}', { path: { testset } });
     try {
       const added = await api('post', '/api/testsets/{testset}/rows/from', {
         path: { testset },
-        body: { base, source, as, message: `From a ${source.kind}` },
+        body: { base, source, as: form, message: `From a ${source.kind}` },
       });
       void invalidateTestset(testset);
       completeStep('case');

@@ -28,15 +28,15 @@ interface OpenQuestion extends Question {
 const useQuestion = create<OpenQuestion | null>(() => null);
 let lastId = 0;
 
-/** Cancels the question that is open, if any. */
-function open(next: OpenQuestion | null): void {
+/** Open a question, or close it (null). Cancels the one that is open, if any. */
+function setQuestion(next: OpenQuestion | null): void {
   useQuestion.getState()?.answer(null);
   useQuestion.setState(next, true);
 }
 
 const ask = (question: Question): Promise<string | null> =>
   new Promise((answer) => {
-    open({ ...question, id: ++lastId, answer });
+    setQuestion({ ...question, id: ++lastId, answer });
   });
 
 /** Ask for confirmation. */
@@ -53,14 +53,14 @@ export function ConfirmDialog(): ReactNode {
 
 function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
   const [text, setText] = useState(question.value ?? '');
-  const done = (value: string | null) => {
+  const finish = (value: string | null) => {
     question.answer(value);
-    open(null);
+    setQuestion(null);
   };
   return (
     <Dialog
       open
-      onClose={() => done(null)}
+      onClose={() => finish(null)}
       title={question.title}
       {...(question.text ? { description: question.text } : {})}
     >
@@ -68,7 +68,7 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
         className="flex flex-col gap-4 pt-1"
         onSubmit={(event) => {
           event.preventDefault();
-          done(text.trim());
+          finish(text.trim());
         }}
       >
         {question.value !== undefined && (
@@ -83,7 +83,7 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
           />
         )}
         <div className="flex justify-end gap-2">
-          <Button onClick={() => done(null)}>Cancel</Button>
+          <Button onClick={() => finish(null)}>Cancel</Button>
           <Button
             type="submit"
             variant={question.danger ? 'danger' : 'main'}

@@ -3,20 +3,20 @@ import type { ComponentProps, ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 import type { FieldError } from './forms/values';
 
-const FIELD =
+const FIELD_CLASS =
   'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors ' +
   'hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';
 
 export const TextField = ({ className, ...rest }: ComponentProps<'input'>): ReactNode => (
-  <input className={cn(FIELD, 'h-8', className)} {...rest} />
+  <input className={cn(FIELD_CLASS, 'h-8', className)} {...rest} />
 );
 
 export const TextArea = ({ className, ...rest }: ComponentProps<'textarea'>): ReactNode => (
-  <textarea className={cn(FIELD, 'field-sizing-content max-h-96 min-h-16 resize-y py-1.5', className)} {...rest} />
+  <textarea className={cn(FIELD_CLASS, 'field-sizing-content max-h-96 min-h-16 resize-y py-1.5', className)} {...rest} />
 );
 
 export const Select = ({ className, ...rest }: ComponentProps<'select'>): ReactNode => (
-  <select className={cn(FIELD, 'h-8 cursor-pointer', className)} {...rest} />
+  <select className={cn(FIELD_CLASS, 'h-8 cursor-pointer', className)} {...rest} />
 );
 
 export function Switch({
@@ -106,18 +106,18 @@ interface Props<T extends string> {
 export function SegmentedControl<T extends string>({ label, options, value, onChange }: Props<T>): ReactNode {
   return (
     <div role="group" aria-label={label} className="flex w-fit rounded-lg border bg-surface p-0.5">
-      {(Object.keys(options) as T[]).map((one) => (
+      {(Object.keys(options) as T[]).map((option) => (
         <button
-          key={one}
+          key={option}
           type="button"
-          aria-pressed={value === one}
-          onClick={() => onChange(one)}
+          aria-pressed={value === option}
+          onClick={() => onChange(option)}
           className={cn(
             'h-6.5 rounded-md px-2.5 text-[13px]',
-            value === one ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:text-ink',
+            value === option ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:text-ink',
           )}
         >
-          {options[one]}
+          {options[option]}
         </button>
       ))}
     </div>

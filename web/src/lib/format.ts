@@ -4,36 +4,36 @@
  */
 import type { MessageMetadata } from '@/components/messages/message';
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
 
-export function formatAge(at: string, now: number = Date.now()): string {
-  const timestamp = Date.parse(at);
-  const passed = now - timestamp;
-  if (Number.isNaN(passed)) return '';
-  if (passed < MINUTE) return 'now';
-  if (passed < HOUR) return `${Math.floor(passed / MINUTE)} min`;
-  if (passed < DAY) return `${Math.floor(passed / HOUR)} h`;
-  if (passed < 7 * DAY) return `${Math.floor(passed / DAY)} d`;
-  const sameYear = new Date(timestamp).getFullYear() === new Date(now).getFullYear();
+export function formatAge(isoTime: string, now: number = Date.now()): string {
+  const timestamp = Date.parse(isoTime);
+  const age = now - timestamp;
+  if (Number.isNaN(age)) return '';
+  if (age < MINUTE_MS) return 'now';
+  if (age < HOUR_MS) return `${Math.floor(age / MINUTE_MS)} min`;
+  if (age < DAY_MS) return `${Math.floor(age / HOUR_MS)} h`;
+  if (age < 7 * DAY_MS) return `${Math.floor(age / DAY_MS)} d`;
+  const isSameYear = new Date(timestamp).getFullYear() === new Date(now).getFullYear();
   return new Date(timestamp).toLocaleDateString('en', {
     day: 'numeric',
     month: 'short',
-    ...(sameYear ? {} : { year: 'numeric' }),
+    ...(isSameYear ? {} : { year: 'numeric' }),
   });
 }
 
 /** Age within a sentence: `just now`, `5 min ago`, `on Nov 1`. */
-export function formatTimeAgo(at: string, now: number = Date.now()): string {
-  const age = formatAge(at, now);
+export function formatTimeAgo(isoTime: string, now: number = Date.now()): string {
+  const age = formatAge(isoTime, now);
   if (age === 'now') return 'just now';
   return /^\d+ /.test(age) ? `${age} ago` : `on ${age}`;
 }
 
 /** Date and time in full. */
-export const formatDateTime = (at: string): string =>
-  new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+export const formatDateTime = (isoTime: string): string =>
+  new Date(isoTime).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** 312, 4.1k, 1.2M */
 export function formatCompactNumber(number: number): string {
@@ -75,7 +75,7 @@ export function formatUsageDetails({ usage, seconds }: MessageMetadata): string 
     [usage?.outputTokens, 'out'],
     [usage?.reasoningTokens, 'reasoning'],
   ];
-  const tokens = counts.flatMap(([number, word]) => (number === undefined ? [] : [`${number} ${word}`])).join(', ');
+  const tokens = counts.flatMap(([number, label]) => (number === undefined ? [] : [`${number} ${label}`])).join(', ');
   return [tokens && `Tokens: ${tokens}`, seconds === undefined ? '' : `${seconds.toFixed(2)} s`]
     .filter(Boolean)
     .join(' · ');
@@ -95,9 +95,9 @@ export const pluralize = (number: number, noun: string): string =>
 /** 512 bytes, 8 KiB, 1.5 MiB */
 export function formatBytes(count: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
-  const step = Math.min(units.length - 1, count > 0 ? Math.floor(Math.log2(count) / 10) : 0);
-  const scaled = count / 1024 ** step;
-  return `${Number.isInteger(scaled) ? scaled : scaled.toFixed(1)} ${units[step]}`;
+  const unit = Math.min(units.length - 1, count > 0 ? Math.floor(Math.log2(count) / 10) : 0);
+  const amount = count / 1024 ** unit;
+  return `${Number.isInteger(amount) ? amount : amount.toFixed(1)} ${units[unit]}`;
 }
 
 /** Elapsed time in its two largest units: 1 d 1 h. */
@@ -108,14 +108,14 @@ export function formatElapsed(seconds: number): string {
     [60, 'min'],
     [1, 's'],
   ];
-  const first = units.findIndex(([size]) => seconds >= size);
-  if (first === -1) return '0 s';
-  let left = Math.floor(seconds);
+  const largest = units.findIndex(([size]) => seconds >= size);
+  if (largest === -1) return '0 s';
+  let remaining = Math.floor(seconds);
   return units
-    .slice(first, first + 2)
+    .slice(largest, largest + 2)
     .flatMap(([size, name]) => {
-      const count = Math.floor(left / size);
-      left -= count * size;
+      const count = Math.floor(remaining / size);
+      remaining -= count * size;
       return count ? [`${count} ${name}`] : [];
     })
     .join(' ');

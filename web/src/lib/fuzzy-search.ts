@@ -1,5 +1,4 @@
-/** Search titles by words. */
-/** Items that contain all words; matches at the start of a word come first. */
+/** Find the items that contain all words of the text; matches at the start of a word come first. */
 export function searchByTitle<T extends { title: string; more?: string }>(
   text: string,
   items: readonly T[],
@@ -7,15 +6,15 @@ export function searchByTitle<T extends { title: string; more?: string }>(
 ): T[] {
   const words = normalizeText(text).split(/\s+/).filter(Boolean);
   if (words.length === 0) return items.slice(0, limit);
-  const scored = items.flatMap((item) => {
+  const matches = items.flatMap((item) => {
     const title = normalizeText(item.title);
-    const all = `${title} ${normalizeText(item.more ?? '')}`;
-    if (!words.every((word) => all.includes(word))) return [];
-    const begins = words.filter((word) => ` ${title.replaceAll(/[-_./]/g, ' ')}`.includes(` ${word}`)).length;
-    return [{ item, begins }];
+    const searchable = `${title} ${normalizeText(item.more ?? '')}`;
+    if (!words.every((word) => searchable.includes(word))) return [];
+    const wordStarts = words.filter((word) => ` ${title.replaceAll(/[-_./]/g, ' ')}`.includes(` ${word}`)).length;
+    return [{ item, wordStarts }];
   });
-  return scored
-    .toSorted((one, other) => other.begins - one.begins)
+  return matches
+    .toSorted((one, other) => other.wordStarts - one.wordStarts)
     .slice(0, limit)
     .map(({ item }) => item);
 }

@@ -9,7 +9,7 @@ export interface Preferences {
 const KEY = 'palaver.preferences';
 const DEFAULTS: Preferences = { send: 'enter' };
 
-function read(): Preferences {
+function loadPreferences(): Preferences {
   try {
     const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Partial<Preferences>;
     return { send: stored.send === 'ctrl-enter' ? 'ctrl-enter' : DEFAULTS.send };
@@ -18,7 +18,7 @@ function read(): Preferences {
   }
 }
 
-export const usePreferences = create<Preferences>(read);
+export const usePreferences = create<Preferences>(loadPreferences);
 
 export function setPreferences(change: Partial<Preferences>): void {
   usePreferences.setState(change);
@@ -28,14 +28,14 @@ export function setPreferences(change: Partial<Preferences>): void {
 /** Whether the key event sends the message. While an input method composes, Enter selects a word and does not send. */
 export function isSendKey(
   event: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'ctrlKey' | 'metaKey' | 'isComposing' | 'keyCode'>,
-  by: Preferences['send'],
+  sendKey: Preferences['send'],
 ): boolean {
   if (event.key !== 'Enter' || event.isComposing || event.keyCode === 229) return false;
-  const modified = event.ctrlKey || event.metaKey;
-  return by === 'enter' ? !event.shiftKey || modified : modified;
+  const hasModifier = event.ctrlKey || event.metaKey;
+  return sendKey === 'enter' ? !event.shiftKey || hasModifier : hasModifier;
 }
 
-/** The first of `values` is the default. */
+/** Create a store for a choice that local storage keeps. The first of `values` is the default. */
 export function createStoredChoice<T extends string>(
   key: string,
   values: readonly [T, ...T[]],

@@ -37,16 +37,16 @@ function parseUrl(rawUrl: string): URL | undefined {
 }
 
 /** Whether the label of a link already names its host. */
-export function namesHost(words: string, { href, host }: LinkTarget): boolean {
-  const label = words.trim();
+export function namesHost(linkText: string, { href, host }: LinkTarget): boolean {
+  const label = linkText.trim();
   if (label === host || label === href) return true;
   return (parseUrl(label) ?? parseUrl(`https://${label}`))?.host === host && !/[\s@]/.test(label);
 }
 
-/** Whether it is an inline image. Nothing else may load: the request would reveal the reader. */
+/** Whether the URL is an inline image. Nothing else may load: the request would reveal the reader. */
 export const isInlineImage = (url: string): boolean => /^data:image\/(?:png|jpeg|gif|webp);base64,[\w+/=]+$/.test(url);
 
-/** Whether it is the path of a file on this server. */
+/** Whether the URL is the path of a file on this server. */
 export const isStoredFile = (url: string): boolean => /^\/api\/files\/file_[0-9a-z]{1,64}$/.test(url);
 
 const NAMED_ENTITIES: Record<string, string> = {

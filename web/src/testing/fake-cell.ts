@@ -23,7 +23,7 @@ export const createCell = (more: Partial<CellOptions> = {}): CellChat =>
     thread: null,
     placement: () => PLACEMENT,
     createThread: async () => ({ id: 'conv_1' }) as Thread,
-    forked: () => {},
+    onForked: () => {},
     ...more,
   });
 

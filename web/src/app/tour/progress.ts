@@ -29,7 +29,7 @@ export function parseProgress(stored: string | null): Omit<TourState, 'on'> {
   }
   const { look, done: storedDone } = (value ?? {}) as { look?: unknown; done?: unknown };
   return {
-    look: TOUR_VIEWS.find((one) => one === look) ?? NO_TOUR.look,
+    look: TOUR_VIEWS.find((known) => known === look) ?? NO_TOUR.look,
     done: STEP_IDS.filter((id) => Array.isArray(storedDone) && storedDone.includes(id)),
   };
 }
@@ -54,7 +54,7 @@ export class Tour {
   mark(id: StepId, isDone: boolean): void {
     const { done: before } = this.state.getState();
     if (before.includes(id) !== isDone)
-      this.#save({ done: STEP_IDS.filter((one) => (one === id ? isDone : before.includes(one))) });
+      this.#save({ done: STEP_IDS.filter((step) => (step === id ? isDone : before.includes(step))) });
   }
 
   show(look: TourView): void {

@@ -13,71 +13,71 @@ import { highlightClass } from '@/components/markdown/code-block';
 import { TextEditor, type EditorProps } from './text-editor';
 
 export default function CodeEditor({ language, ...props }: EditorProps & { language: string }): ReactNode {
-  const more = useMemo((): Extension => [highlightSpecialChars(), highlightExtension(language)], [language]);
-  return <TextEditor {...props} more={more} />;
+  const extensions = useMemo((): Extension => [highlightSpecialChars(), highlightExtension(language)], [language]);
+  return <TextEditor {...props} extensions={extensions} />;
 }
 
 /** Delay after the last key press until highlighting is recomputed; until then marks move with the text. */
 const HIGHLIGHT_DELAY_MS = 120;
 const MAX_HIGHLIGHT_LENGTH = 100_000;
 
-const highlightField = StateEffect.define<DecorationSet>();
-const setHighlights = StateField.define<DecorationSet>({
+const setHighlights = StateEffect.define<DecorationSet>();
+const highlightField = StateField.define<DecorationSet>({
   create: () => Decoration.none,
-  update: (before, change) =>
-    change.effects.reduce(
-      (now, effect) => (effect.is(highlightField) ? effect.value : now),
-      before.map(change.changes),
+  update: (decorations, transaction) =>
+    transaction.effects.reduce(
+      (current, effect) => (effect.is(setHighlights) ? effect.value : current),
+      decorations.map(transaction.changes),
     ),
   provide: (field) => EditorView.decorations.from(field),
 });
 
 /** Uses the highlighter of code blocks, which knows many languages; CodeMirror only gets a grammar for JSON. */
 function highlightExtension(language: string): Extension {
-  const painter = ViewPlugin.fromClass(
+  const plugin = ViewPlugin.fromClass(
     class {
       #view: EditorView;
       #timer: ReturnType<typeof setTimeout> | undefined;
 
       constructor(view: EditorView) {
         this.#view = view;
-        this.#begin(0);
+        this.#schedule(0);
       }
 
       update({ docChanged }: ViewUpdate): void {
-        if (docChanged) this.#begin(HIGHLIGHT_DELAY_MS);
+        if (docChanged) this.#schedule(HIGHLIGHT_DELAY_MS);
       }
 
       destroy(): void {
         clearTimeout(this.#timer);
       }
 
-      #begin(wait: number): void {
+      #schedule(delayMs: number): void {
         clearTimeout(this.#timer);
         const timer = setTimeout(() => {
           import('@/components/markdown/highlighter').then(
-            ({ highlightCode: highlighted }) => {
+            ({ highlightCode }) => {
               if (this.#timer !== timer) return; // The text changed, or the editor is gone.
               const text = this.#view.state.doc.toString();
-              const spans = text.length <= MAX_HIGHLIGHT_LENGTH ? highlighted(text, language) : undefined;
-              this.#view.dispatch({ effects: highlightField.of(buildDecorations(spans ?? [])) });
+              const spans = text.length <= MAX_HIGHLIGHT_LENGTH ? highlightCode(text, language) : undefined;
+              this.#view.dispatch({ effects: setHighlights.of(buildDecorations(spans ?? [])) });
             },
             () => undefined, // The highlighter could not be loaded: show plain code.
           );
-        }, wait);
+        }, delayMs);
         this.#timer = timer;
       }
     },
   );
-  return [setHighlights, painter];
+  return [highlightField, plugin];
 }
 
 function buildDecorations(spans: readonly { kinds: readonly string[]; text: string }[]): DecorationSet {
-  let at = 0;
+  let offset = 0;
   const decorations = spans.flatMap(({ kinds, text }) => {
-    const [from, className] = [at, highlightClass(kinds)];
-    at += text.length;
-    return className && text ? [Decoration.mark({ class: className }).range(from, at)] : [];
+    const [from, className] = [offset, highlightClass(kinds)];
+    offset += text.length;
+    return className && text ? [Decoration.mark({ class: className }).range(from, offset)] : [];
   });
   return Decoration.set(decorations);
 }

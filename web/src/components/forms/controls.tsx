@@ -20,16 +20,16 @@ export interface ControlProps<S extends Shape = Shape> {
 
 type ControlOf<K extends Shape['kind']> = ControlProps<Extract<Shape, { kind: K }>>;
 
-export function Control({ shape, ...rest }: ControlProps): ReactNode {
+export function Control({ shape, ...props }: ControlProps): ReactNode {
   switch (shape.kind) {
     case 'text':
-      return <TextControl shape={shape} {...rest} />;
+      return <TextControl shape={shape} {...props} />;
     case 'number':
-      return <NumberControl shape={shape} {...rest} />;
+      return <NumberControl shape={shape} {...props} />;
     case 'switch':
-      return <SwitchControl shape={shape} {...rest} />;
+      return <SwitchControl shape={shape} {...props} />;
     case 'choice':
-      return <ChoiceControl shape={shape} {...rest} />;
+      return <ChoiceControl shape={shape} {...props} />;
     case 'list':
     case 'group':
     case 'json':
@@ -39,16 +39,16 @@ export function Control({ shape, ...rest }: ControlProps): ReactNode {
   }
 }
 
-const hint = (fallback: unknown, required: boolean): string =>
+const placeholderText = (fallback: unknown, required: boolean): string =>
   fallback === undefined || fallback === null ? (required ? 'Required' : '') : formatValue(fallback);
 
 function TextControl({ shape, value, fallback, required, onChange, id, label, invalid }: ControlOf<'text'>): ReactNode {
   const fallbackText = typeof fallback === 'string' ? fallback : '';
   const text = typeof value === 'string' ? value : '';
-  const placeholder = value === '' ? 'Empty text' : hint(fallback, required);
+  const placeholder = value === '' ? 'Empty text' : placeholderText(fallback, required);
   // Erased text is an empty string where that differs from unset.
   const write = (next: string) => onChange(next || (fallbackText || required ? '' : undefined));
-  const shared = {
+  const sharedProps = {
     id,
     dir: 'auto',
     value: text,
@@ -58,13 +58,13 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
   } as const;
   switch (shape.format) {
     case 'plain':
-      return <TextArea rows={1} {...shared} className="block min-h-8 py-1" />;
+      return <TextArea rows={1} {...sharedProps} className="block min-h-8 py-1" />;
     case 'code':
       return (
         <CodeField text={text} onText={write} label={label} language={shape.language ?? ''} placeholder={placeholder} />
       );
     case 'password':
-      return <TextField type="password" autoComplete="off" {...shared} />;
+      return <TextField type="password" autoComplete="off" {...sharedProps} />;
     case 'date':
     case 'time':
     case 'email':
@@ -72,7 +72,7 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
       return (
         <TextField
           type={shape.format}
-          {...shared}
+          {...sharedProps}
           onChange={(event) => onChange(event.currentTarget.value || undefined)}
           className={cn((shape.format === 'date' || shape.format === 'time') && 'max-w-48')}
         />
@@ -105,7 +105,7 @@ function NumberControl({
       inputMode={shape.isInteger && shape.range.min >= 0 ? 'numeric' : 'decimal'}
       autoComplete="off"
       value={isDraftCurrent ? draft : typeof value === 'number' ? String(value) : ''}
-      placeholder={hint(fallback, required)}
+      placeholder={placeholderText(fallback, required)}
       aria-invalid={invalid || (isDraftCurrent && isPartial)}
       onChange={(event) => {
         const text = event.currentTarget.value;
@@ -233,11 +233,11 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
 
 export const withLineFeeds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
 
-/** Convert line feeds to the line ends that `before` mostly uses. */
-export function withLineEndsOf(before: string, text: string): string {
-  const all = before.split('\n').length - 1;
-  const returns = before.split('\r\n').length - 1;
-  return returns > all - returns ? text.replaceAll('\n', '\r\n') : text;
+/** Convert line feeds to the line ends that `original` mostly uses. */
+export function withLineEndsOf(original: string, text: string): string {
+  const lineEndCount = original.split('\n').length - 1;
+  const crlfCount = original.split('\r\n').length - 1;
+  return crlfCount > lineEndCount - crlfCount ? text.replaceAll('\n', '\r\n') : text;
 }
 
 const JsonEditor = lazy(() => import('./json-editor'));
@@ -305,9 +305,9 @@ export function useJsonDraft(
   const text = isDraftCurrent ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const error = isDraftCurrent ? parsedDraft.error : null;
   const change = (next: string): void => {
-    const now = parseJson(next, validate);
+    const parsed = parseJson(next, validate);
     setDraft(next);
-    if (now.error === null && !isEqual(now.value, value)) onChange(now.value);
+    if (parsed.error === null && !isEqual(parsed.value, value)) onChange(parsed.value);
   };
   return { text, error, change };
 }

@@ -42,5 +42,5 @@ const JSON_EXTENSIONS: Extension = [
 ];
 
 export default function JsonEditor(props: EditorProps): ReactNode {
-  return <TextEditor {...props} more={JSON_EXTENSIONS} />;
+  return <TextEditor {...props} extensions={JSON_EXTENSIONS} />;
 }

@@ -64,30 +64,30 @@ function fieldsOf(schema: JsonSchema, root: JsonSchema, visitedRefs: readonly st
   return { fields, open: schema.additionalProperties === true || isObject(schema.additionalProperties) };
 }
 
-/** The shape of one value. `seen` holds the references on the path here, because a schema may contain itself. */
+/** The shape of one value. `visitedRefs` holds the references on the path here, because a schema may contain itself. */
 export function shapeOf(rawSchema: unknown, root: JsonSchema, visitedRefs: readonly string[] = []): Shape {
-  const { schema, visitedRefs: passed } = resolveSchema(rawSchema, root, visitedRefs);
-  const { schema: inner, nullable, visitedRefs: innerVisited } = withoutNull(schema, root, passed);
+  const { schema, visitedRefs: outerRefs } = resolveSchema(rawSchema, root, visitedRefs);
+  const { schema: inner, nullable, visitedRefs: innerRefs } = withoutNull(schema, root, outerRefs);
   const description = asString(schema.description) || asString(inner.description);
   const fallback = schema.default === undefined ? inner.default : schema.default;
-  return { ...kindOf(inner, root, innerVisited), nullable, description, fallback };
+  return { ...kindOf(inner, root, innerRefs), nullable, description, fallback };
 }
 
 function kindOf(schema: JsonSchema, root: JsonSchema, visitedRefs: readonly string[]): Kind {
   if (schema.const !== undefined) return { kind: 'choice', options: [schema.const] };
   if (Array.isArray(schema.enum)) return { kind: 'choice', options: schema.enum.filter((option) => option !== null) };
   const constants = Array.isArray(schema.anyOf)
-    ? schema.anyOf.map((one) => (isObject(one) ? one.const : undefined))
+    ? schema.anyOf.map((choice) => (isObject(choice) ? choice.const : undefined))
     : [];
-  if (constants.length && constants.every((one) => one !== undefined)) return { kind: 'choice', options: constants };
+  if (constants.length && constants.every((constant) => constant !== undefined)) return { kind: 'choice', options: constants };
   if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf)) return { kind: 'json' };
   switch (schema.type) {
     case 'string':
       return {
         kind: 'text',
         ...formatOf(schema),
-        minLength: number(schema.minLength, 0),
-        maxLength: number(schema.maxLength, Infinity),
+        minLength: numberOr(schema.minLength, 0),
+        maxLength: numberOr(schema.maxLength, Infinity),
       };
     case 'integer':
     case 'number':
@@ -110,7 +110,7 @@ function listOf(schema: JsonSchema, root: JsonSchema, visitedRefs: readonly stri
   const item = shapeOf(schema.items, root, visitedRefs);
   const isSimple = !item.nullable && ['text', 'number', 'switch', 'choice'].includes(item.kind);
   return isSimple
-    ? { kind: 'list', item, min: number(schema.minItems, 0), max: number(schema.maxItems, Infinity) }
+    ? { kind: 'list', item, min: numberOr(schema.minItems, 0), max: numberOr(schema.maxItems, Infinity) }
     : { kind: 'json' };
 }
 
@@ -124,15 +124,15 @@ interface ResolvedSchema {
 /** Follow a reference and merge a single `allOf`; siblings of the reference override it. */
 function resolveSchema(rawSchema: unknown, root: JsonSchema, visitedRefs: readonly string[]): ResolvedSchema {
   if (!isObject(rawSchema)) return { schema: {}, visitedRefs };
-  const { $ref, allOf, ...rest } = rawSchema;
+  const { $ref, allOf, ...siblings } = rawSchema;
   if (typeof $ref === 'string') {
     if (visitedRefs.includes($ref)) return { schema: {}, visitedRefs };
     const resolved = resolveSchema(resolvePointer($ref, root), root, [...visitedRefs, $ref]);
-    return { schema: { ...resolved.schema, ...rest }, visitedRefs: resolved.visitedRefs };
+    return { schema: { ...resolved.schema, ...siblings }, visitedRefs: resolved.visitedRefs };
   }
   if (Array.isArray(allOf) && allOf.length === 1) {
     const resolved = resolveSchema(allOf[0], root, visitedRefs);
-    return { schema: { ...resolved.schema, ...rest }, visitedRefs: resolved.visitedRefs };
+    return { schema: { ...resolved.schema, ...siblings }, visitedRefs: resolved.visitedRefs };
   }
   return { schema: rawSchema, visitedRefs };
 }
@@ -144,7 +144,7 @@ function resolvePointer(reference: string, root: JsonSchema): unknown {
     .split('/')
     .slice(1)
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
-  return steps.reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), root);
+  return steps.reduce<unknown>((value, step) => (isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined), root);
 }
 
 /** `int | None` becomes a nullable integer. */
@@ -204,16 +204,16 @@ export const hasWideField = ({ fields }: Pick<Form, 'fields'>): boolean =>
 
 function rangeOf(schema: JsonSchema): Range {
   return {
-    min: number(schema.minimum, -Infinity),
-    max: number(schema.maximum, Infinity),
-    above: number(schema.exclusiveMinimum, -Infinity),
-    below: number(schema.exclusiveMaximum, Infinity),
+    min: numberOr(schema.minimum, -Infinity),
+    max: numberOr(schema.maximum, Infinity),
+    above: numberOr(schema.exclusiveMinimum, -Infinity),
+    below: numberOr(schema.exclusiveMaximum, Infinity),
     step: typeof schema.multipleOf === 'number' && schema.multipleOf > 0 ? schema.multipleOf : null,
   };
 }
 
-const number = (value: unknown, otherwise: number): number =>
-  typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
+const numberOr = (value: unknown, fallback: number): number =>
+  typeof value === 'number' && Number.isFinite(value) ? value : fallback;
 
 const asString = (value: unknown): string => (typeof value === 'string' ? value : '');
 

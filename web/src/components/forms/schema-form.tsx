@@ -46,12 +46,12 @@ export function SchemaForm({
   excluded = NO_ITEMS,
   compact = false,
 }: SchemaFormProps): ReactNode {
-  // Callers pass `without` inline, so compare its names.
+  // Callers pass `excluded` inline, so compare its names.
   const names = excluded.join('\n');
   const form = useMemo(() => formOf(schema, names ? names.split('\n') : []), [schema, names]);
-  const more = unknownFields(form, value, excluded);
-  const hasMore = Object.keys(more).length > 0;
-  if (!form.fields.length && !form.open && !hasMore)
+  const unknownValues = unknownFields(form, value, excluded);
+  const hasUnknown = Object.keys(unknownValues).length > 0;
+  if (!form.fields.length && !form.open && !hasUnknown)
     return <p className="text-[13px] text-faint">Nothing to set here.</p>;
   return (
     <div className={cn('flex min-w-0 flex-col', compact ? 'gap-1.5' : 'gap-3.5')}>
@@ -67,19 +67,19 @@ export function SchemaForm({
           compact={compact}
         />
       ))}
-      {(form.open || hasMore) && (
+      {(form.open || hasUnknown) && (
         <div>
           <p className={cn('mb-1 font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}>
             {form.open ? (form.fields.length ? 'More values' : 'Values, any names') : 'Not known to this workflow'}
           </p>
           <JsonField
             label="More values, as JSON"
-            value={hasMore ? more : undefined}
+            value={hasUnknown ? unknownValues : undefined}
             placeholder={'{"name": "value"}'}
             validate={objectError}
             onChange={(next) => {
-              const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(more, name)));
-              onChange({ ...rest, ...(isObject(next) ? next : {}) });
+              const knownValues = Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(unknownValues, name)));
+              onChange({ ...knownValues, ...(isObject(next) ? next : {}) });
             }}
           />
         </div>
@@ -115,12 +115,12 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
   const { name, required, shape } = field;
   const id = useId();
   const [asJson, setAsJson] = useState(false);
-  const [resets, setResets] = useState(0);
+  const [resetCount, setResetCount] = useState(0);
   const isJsonText = shape.kind === 'json' || asJson || !matchesShape(shape, value);
   const isGroup = shape.kind === 'group' && !isJsonText && value !== null;
-  const below = isGroup || (shape.kind === 'list' && !isJsonText);
+  const hasNestedFields = isGroup || (shape.kind === 'list' && !isJsonText);
   const serverMessages = errors
-    .filter((error) => error.path === path || (!below && error.path.startsWith(`${path}/`)))
+    .filter((error) => error.path === path || (!hasNestedFields && error.path.startsWith(`${path}/`)))
     .map(({ message }) => message);
   const localMessage = fieldError(shape, value);
   const messages = localMessage ? [localMessage, ...serverMessages] : serverMessages;
@@ -168,15 +168,15 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
             label={`Reset ${name}`}
             icon={<RotateCcw />}
             onClick={() => {
-              setResets(resets + 1);
+              setResetCount(resetCount + 1);
               onChange(undefined);
             }}
           />
         )}
       </div>
       {!compact && shape.description && <p className="mb-1 text-xs text-muted wrap-anywhere">{shape.description}</p>}
-      <Entry
-        key={resets}
+      <FieldInput
+        key={resetCount}
         {...{ field, value, fallback, onChange, path, errors, compact, id, isJsonText, invalid: messages.length > 0 }}
       />
       {messages.map((message) => (
@@ -216,8 +216,8 @@ function FieldAction({
 
 type EntryProps = FieldProps & { id: string; isJsonText: boolean; invalid: boolean };
 
-function Entry({ field, id, isJsonText, invalid, ...rest }: EntryProps): ReactNode {
-  const { value, fallback, onChange, path, errors, compact } = rest;
+function FieldInput({ field, id, isJsonText, invalid, ...props }: EntryProps): ReactNode {
+  const { value, fallback, onChange, path, errors, compact } = props;
   const { name, required, shape } = field;
   if (value === null && shape.kind !== 'json') {
     return (
@@ -273,24 +273,24 @@ interface ListProps extends Pick<FieldProps, 'value' | 'fallback' | 'onChange' |
 
 /** A row for each item. While unset the items of the default are shown, and adding starts from them. */
 function ListEntry({ item, maxItems, id, name, value, fallback, onChange, path, errors }: ListProps): ReactNode {
-  const set = Array.isArray(value) ? (value as readonly unknown[]) : null;
+  const ownItems = Array.isArray(value) ? (value as readonly unknown[]) : null;
   const fallbackItems = Array.isArray(fallback) ? (fallback as readonly unknown[]) : [];
-  const rows = set ?? fallbackItems;
+  const rows = ownItems ?? fallbackItems;
   return (
     <div className="flex flex-col gap-1.5">
-      {rows.map((one, index) => {
-        const message = fieldError(item, one) ?? errors.find((error) => error.path === pointer(path, index))?.message;
+      {rows.map((itemValue, index) => {
+        const message = fieldError(item, itemValue) ?? errors.find((error) => error.path === pointer(path, index))?.message;
         return (
           // oxlint-disable-next-line react/no-array-index-key -- items have no identity but their place
-          <div key={index} className={cn('flex items-start gap-1', !set && 'opacity-60')}>
+          <div key={index} className={cn('flex items-start gap-1', !ownItems && 'opacity-60')}>
             <div className={cn('min-w-0', item.kind === 'text' && 'grow')}>
               <Control
                 shape={item}
-                value={one}
+                value={itemValue}
                 fallback={undefined}
                 required
                 onChange={(next) =>
-                  onChange(rows.map((other, at) => (at === index ? (next ?? emptyItem(item)) : other)))
+                  onChange(rows.map((other, position) => (position === index ? (next ?? emptyItem(item)) : other)))
                 }
                 id={index === 0 ? id : `${id}-${index}`}
                 label={`${name}, ${index + 1}`}
@@ -301,7 +301,7 @@ function ListEntry({ item, maxItems, id, name, value, fallback, onChange, path, 
             <IconButton
               size="small"
               label={`Remove item ${index + 1}`}
-              onClick={() => onChange(rows.filter((_, at) => at !== index))}
+              onClick={() => onChange(rows.filter((_, position) => position !== index))}
               className="mt-0.5"
             >
               <X />
@@ -318,7 +318,7 @@ function ListEntry({ item, maxItems, id, name, value, fallback, onChange, path, 
       >
         <Plus className="size-3.5" />
         Add item
-        {rows.length === 0 && <span className="text-faint">{set ? 'to the empty list' : 'none by default'}</span>}
+        {rows.length === 0 && <span className="text-faint">{ownItems ? 'to the empty list' : 'none by default'}</span>}
       </Button>
     </div>
   );

@@ -2,7 +2,7 @@
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { bracketMatching, indentOnInput } from '@codemirror/language';
 import { EditorState, type Extension } from '@codemirror/state';
-import { EditorView, keymap, placeholder as placeholding } from '@codemirror/view';
+import { EditorView, keymap, placeholder as placeholderExtension } from '@codemirror/view';
 import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
 import { CSP_NONCE } from '@/lib/server-path';
 
@@ -12,7 +12,7 @@ export interface EditorProps {
   onText: (text: string) => void;
   label: string;
   placeholder?: string;
-  /** Whether the user is already typing in the placeholder. */
+  /** Whether the editor takes the focus once it has loaded, because the user already types in its stand-in. */
   shouldFocusRef?: RefObject<boolean>;
 }
 
@@ -44,15 +44,15 @@ const BASE_EXTENSIONS: Extension[] = [
   ...(CSP_NONCE ? [EditorView.cspNonce.of(CSP_NONCE)] : []),
 ];
 
-/** `more`: extensions for this kind of text; must be stable between renders. */
+/** `extensions`: those for this kind of text; must be stable between renders. */
 export function TextEditor({
   text,
   onText,
   label,
   placeholder = '',
   shouldFocusRef,
-  more,
-}: EditorProps & { more: Extension }): ReactNode {
+  extensions,
+}: EditorProps & { extensions: Extension }): ReactNode {
   const container = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const latest = useRef({ text, onText });
@@ -68,8 +68,8 @@ export function TextEditor({
         doc: latest.current.text,
         extensions: [
           BASE_EXTENSIONS,
-          more,
-          placeholding(placeholder),
+          extensions,
+          placeholderExtension(placeholder),
           EditorView.contentAttributes.of({ 'aria-label': label }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onText(update.state.doc.toString());
@@ -83,21 +83,21 @@ export function TextEditor({
       editor.focus();
     }
     return () => editor.destroy();
-  }, [label, placeholder, shouldFocusRef, more]);
+  }, [label, placeholder, shouldFocusRef, extensions]);
 
   useEffect(() => {
-    const now = view.current?.state.doc.toString();
-    if (now !== undefined && now !== text) view.current?.dispatch({ changes: changedRange(now, text) });
+    const current = view.current?.state.doc.toString();
+    if (current !== undefined && current !== text) view.current?.dispatch({ changes: changedRange(current, text) });
   }, [text]);
 
   return <div ref={container} />;
 }
 
-export function changedRange(before: string, now: string): { from: number; to: number; insert: string } {
-  const minLength = Math.min(before.length, now.length);
+export function changedRange(oldText: string, newText: string): { from: number; to: number; insert: string } {
+  const minLength = Math.min(oldText.length, newText.length);
   let from = 0;
-  while (from < minLength && before[from] === now[from]) from += 1;
-  let back = 0;
-  while (back < minLength - from && before[before.length - 1 - back] === now[now.length - 1 - back]) back += 1;
-  return { from, to: before.length - back, insert: now.slice(from, now.length - back) };
+  while (from < minLength && oldText[from] === newText[from]) from += 1;
+  let suffixLength = 0;
+  while (suffixLength < minLength - from && oldText[oldText.length - 1 - suffixLength] === newText[newText.length - 1 - suffixLength]) suffixLength += 1;
+  return { from, to: oldText.length - suffixLength, insert: newText.slice(from, newText.length - suffixLength) };
 }

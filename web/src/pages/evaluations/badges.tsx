@@ -7,24 +7,24 @@ import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { safeProse } from '@/lib/safe-text';
-import { formatScore as told, STATES, isUnfinished, type State, formatFigure, formatInterval, type Figure } from './format';
+import { formatScore, STATES, isUnfinished, type State, formatFigure, formatInterval, type Figure } from './format';
 import type { ScoreView } from './queries';
 
-const TONES = {
+const SCORE_CLASSES = {
   passed: 'bg-good-soft text-good',
   failed: 'bg-bad-soft text-bad',
   plain: 'bg-sunken text-ink',
   skipped: 'bg-sunken text-faint',
   error: 'bg-warn-soft text-warn',
 };
-const ICONS = {
+const SCORE_ICONS = {
   passed: <Check aria-hidden />,
   failed: <X aria-hidden />,
   plain: null,
   skipped: <CircleSlash aria-hidden />,
   error: <TriangleAlert aria-hidden />,
 };
-const STATE_LABELS = {
+const SCORE_LABELS = {
   passed: 'passed',
   failed: 'did not pass',
   plain: 'scored',
@@ -32,7 +32,7 @@ const STATE_LABELS = {
   error: 'could not score',
 };
 
-type Kind = keyof typeof TONES;
+type Kind = keyof typeof SCORE_CLASSES;
 
 export function scoreKind({ status, passed }: Pick<ScoreView, 'status' | 'passed'>): Kind {
   if (status !== 'scored') return status;
@@ -46,33 +46,33 @@ function formatScoreValue({ status, passed, score, label }: ScoreView): string {
   const number =
     score === null || score === undefined || (typeof passed === 'boolean' && score === Number(passed))
       ? ''
-      : told(score);
+      : formatScore(score);
   return [label ?? '', number].filter(Boolean).join(' ');
 }
 
-/** `name`: show the evaluator's name; otherwise it is in the accessible name and tooltip. */
-export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: boolean }): ReactNode {
+/** `showName`: show the evaluator's name; otherwise it is in the accessible name and tooltip. */
+export function ScoreBadge({ score, showName = false }: { score: ScoreView; showName?: boolean }): ReactNode {
   const kind = scoreKind(score);
   const text = formatScoreValue(score);
-  const title = [`${score.evaluator}: ${STATE_LABELS[kind]}`, text, score.reason].filter(Boolean).join(', ');
+  const title = [`${score.evaluator}: ${SCORE_LABELS[kind]}`, text, score.reason].filter(Boolean).join(', ');
   return (
     <span
       title={title}
       className={cn(
         'inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5',
         'text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0',
-        TONES[kind],
+        SCORE_CLASSES[kind],
       )}
     >
-      {ICONS[kind]}
-      {name ? (
+      {SCORE_ICONS[kind]}
+      {showName ? (
         <span className="truncate" dir="auto">
           {safeProse(score.evaluator)}
         </span>
       ) : (
         <span className="sr-only">{safeProse(score.evaluator)}: </span>
       )}
-      <span className="sr-only">{STATE_LABELS[kind]}</span>
+      <span className="sr-only">{SCORE_LABELS[kind]}</span>
       {text && (
         <span className="max-w-32 truncate" dir="auto">
           {safeProse(text)}
@@ -94,7 +94,7 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
       <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
         <bdi className="min-w-0 font-medium wrap-anywhere">{safeProse(score.evaluator)}</bdi>
         <ScoreBadge score={score} />
-        <span className="text-[13px] text-muted">{STATE_LABELS[scoreKind(score)]}</span>
+        <span className="text-[13px] text-muted">{SCORE_LABELS[scoreKind(score)]}</span>
       </div>
       {score.reason && (
         <p dir="auto" className="mt-1 text-[13px] wrap-anywhere whitespace-pre-wrap text-muted">
@@ -127,7 +127,7 @@ interface BarProps {
 
 /** Completed and failed cells. */
 export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode {
-  const share = (number: number): number => (total > 0 ? (number / total) * 100 : 0);
+  const toPercent = (number: number): number => (total > 0 ? (number / total) * 100 : 0);
   return (
     <span
       role="progressbar"
@@ -138,8 +138,8 @@ export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode
       className="block h-1.5 w-full overflow-hidden rounded-full bg-sunken"
     >
       <svg aria-hidden viewBox="0 0 100 6" preserveAspectRatio="none" className="block size-full">
-        <rect x={0} y={0} width={share(done)} height={6} className={isUnfinished(state) ? 'fill-accent' : 'fill-good'} />
-        <rect x={share(done)} y={0} width={share(failed)} height={6} className="fill-bad" />
+        <rect x={0} y={0} width={toPercent(done)} height={6} className={isUnfinished(state) ? 'fill-accent' : 'fill-good'} />
+        <rect x={toPercent(done)} y={0} width={toPercent(failed)} height={6} className="fill-bad" />
       </svg>
     </span>
   );
@@ -160,11 +160,11 @@ export function IntervalBar({
   className?: string;
 }): ReactNode {
   const [min, max] = scale;
-  const at = (value: number): number =>
+  const toX = (value: number): number =>
     Math.max(0, Math.min(BAR_WIDTH, ((value - min) / (max - min || 1)) * BAR_WIDTH));
   const middle = BAR_HEIGHT / 2;
-  const zeroX = at(0);
-  const value = at(figure.value);
+  const zeroX = toX(0);
+  const valueX = toX(figure.value);
   return (
     <svg
       role="img"
@@ -176,18 +176,18 @@ export function IntervalBar({
       <title>{formatInterval(figure)}</title>
       <rect x={0} y={middle - 3} width={BAR_WIDTH} height={6} rx={2} className="fill-sunken" />
       <rect
-        x={Math.min(zeroX, value)}
+        x={Math.min(zeroX, valueX)}
         y={middle - 3}
-        width={Math.abs(value - zeroX)}
+        width={Math.abs(valueX - zeroX)}
         height={6}
         rx={2}
         className="fill-accent/60"
       />
       {figure.interval && (
         <g className="stroke-ink" strokeWidth={1.5} vectorEffect="non-scaling-stroke">
-          <Line x1={at(figure.interval[0])} x2={at(figure.interval[1])} y1={middle} y2={middle} />
-          <Line x1={at(figure.interval[0])} x2={at(figure.interval[0])} y1={middle - 5} y2={middle + 5} />
-          <Line x1={at(figure.interval[1])} x2={at(figure.interval[1])} y1={middle - 5} y2={middle + 5} />
+          <Line x1={toX(figure.interval[0])} x2={toX(figure.interval[1])} y1={middle} y2={middle} />
+          <Line x1={toX(figure.interval[0])} x2={toX(figure.interval[0])} y1={middle - 5} y2={middle + 5} />
+          <Line x1={toX(figure.interval[1])} x2={toX(figure.interval[1])} y1={middle - 5} y2={middle + 5} />
         </g>
       )}
     </svg>

@@ -31,7 +31,7 @@ const SPOKEN_COLUMN_NAMES = [
   'q',
   'user',
 ];
-const ANSWERS: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'answer', 'output', 'response', 'completion']);
+const ANSWER_COLUMN_NAMES: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'answer', 'output', 'response', 'completion']);
 /** With a column of these kinds no text column is guessed. */
 const CONVERSATION_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
 
@@ -70,7 +70,7 @@ export function defaultMapping(
   const expected = EXPECTED_NAMES.find((name) => names.includes(name)) ?? null;
   const isChat = workflow?.is_chat ?? true;
   const scripts = columns.filter(({ kind }) => kind === 'script').map(({ name }) => name);
-  const script = isChat ? (scripts.includes('script') ? 'script' : single(scripts)) : null;
+  const script = isChat ? (scripts.includes('script') ? 'script' : onlyName(scripts)) : null;
   const properties = workflow ? propertiesOf(workflow.schemas.inputs) : {};
   const references = {
     expected: chosenOrDefault(overrides.expected, expected),
@@ -90,7 +90,7 @@ export function defaultMapping(
     names.includes('history') &&
     !Object.hasOwn(properties, 'history');
   const history = isPayload ? 'history' : null;
-  const isOpen = workflow?.schemas.inputs?.['additionalProperties'] !== false;
+  const acceptsAnyInput = workflow?.schemas.inputs?.['additionalProperties'] !== false;
   const usedNames = new Set([
     references.expected,
     references.script,
@@ -98,20 +98,20 @@ export function defaultMapping(
     chosenOrDefault(overrides.history, history),
     ...answers.filter((name) => !Object.hasOwn(properties, name)),
   ]);
-  const freeNames = names.filter((name) => !usedNames.has(name) && (Object.hasOwn(properties, name) || isOpen));
-  const hasConversation =
+  const freeNames = names.filter((name) => !usedNames.has(name) && (Object.hasOwn(properties, name) || acceptsAnyInput));
+  const conversationColumns =
     overrides.messages === undefined && messages === detected
       ? columns.filter(({ name }) => name === messages || name === references.script)
       : [];
-  const hasGaps = hasConversation.length > 0 && hasConversation.every(({ missing, nulls }) => missing + nulls > 0);
-  const suggested = hasGaps
+  const hasGaps = conversationColumns.length > 0 && conversationColumns.every(({ missing, nulls }) => missing + nulls > 0);
+  const spoken = hasGaps
     ? (columnsWithUsualName(columns, new Set([...mappedColumns, ...usedNames]))[0] ?? null)
     : null;
   return {
     messages,
     history,
     script,
-    spoken: suggested,
+    spoken,
     expected,
     inputs: Object.fromEntries(freeNames.map((name) => [name, name])),
   };
@@ -126,13 +126,13 @@ function findMessagesColumn(
   properties: Readonly<Record<string, unknown>>,
 ): string | null {
   const messageInputs = Object.keys(properties).filter((name) => isMessagesSchema(properties[name]));
-  const byName = [...messageInputs, 'messages'].find((name) => columns.some((one) => one.name === name)) ?? null;
+  const byName = [...messageInputs, 'messages'].find((name) => columns.some((column) => column.name === name)) ?? null;
   // As in a service's payload: the only conversation column may be the history.
   const content =
-    columns.some((one) => one.name === 'content' && canHoldMessages(one)) && !Object.hasOwn(properties, 'content')
+    columns.some((column) => column.name === 'content' && canHoldMessages(column)) && !Object.hasOwn(properties, 'content')
       ? 'content'
       : null;
-  return byName ?? content ?? single(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
+  return byName ?? content ?? onlyName(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
 }
 
 /** The text column with a usual name, else the only one that is neither used nor named like an answer. */
@@ -143,7 +143,7 @@ function findSpokenColumn(
   if (columns.some(({ kind }) => CONVERSATION_KINDS.has(kind))) return null;
   return (
     columnsWithUsualName(columns, used)[0] ??
-    single(textColumns(columns, used).filter((name) => !ANSWERS.has(name.toLowerCase())))
+    onlyName(textColumns(columns, used).filter((name) => !ANSWER_COLUMN_NAMES.has(name.toLowerCase())))
   );
 }
 
@@ -153,13 +153,13 @@ function columnsWithUsualName(
   used: ReadonlySet<string | null | undefined>,
 ): string[] {
   const texts = textColumns(columns, used);
-  return SPOKEN_COLUMN_NAMES.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
+  return SPOKEN_COLUMN_NAMES.flatMap((usualName) => texts.filter((name) => name.toLowerCase() === usualName));
 }
 
 const textColumns = (columns: readonly TestsetColumn[], used: ReadonlySet<string | null | undefined>): string[] =>
   columns.filter(({ name, kind }) => kind === 'text' && !used.has(name)).map(({ name }) => name);
 
-const single = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
+const onlyName = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
 
 function propertiesOf(schema: Readonly<Record<string, unknown>> | undefined): Record<string, unknown> {
   return isObject(schema?.['properties']) ? schema['properties'] : {};
@@ -181,8 +181,8 @@ function mappingSummary(map: MapDraft, defaults: Mapping, isText: boolean | null
   const inputs = Object.values(map.inputs ?? defaults.inputs);
   return [
     isText !== null && `${isText ? 'the user says' : 'messages'} ← ${messages ?? 'nothing'}`,
-    arrow('said before', chosenOrDefault(map.history, defaults.history)),
-    arrow('script', chosenOrDefault(map.script, defaults.script)),
+    mappingText('said before', chosenOrDefault(map.history, defaults.history)),
+    mappingText('script', chosenOrDefault(map.script, defaults.script)),
     defaults.spoken !== null &&
       `where there ${messages === null ? 'is no script' : 'are no messages'}: ${defaults.spoken}`,
     `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'nothing'}`,
@@ -195,20 +195,20 @@ function mappingSummary(map: MapDraft, defaults: Mapping, isText: boolean | null
 /** Column mapping of a new evaluation. Unchanged entries show the default. */
 export function MappingSection({ map, columns, variants, onChange, errors }: Props): ReactNode {
   const names = workflowNames(variants);
-  const described = useQueries({
+  const workflows = useQueries({
     queries: names.map((name) => workflowQuery(name)),
-    combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])),
+    combine: (results) => results.flatMap(({ data }) => (data ? [data] : [])),
   });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
-  const defaults = defaultMapping(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
+  const defaults = defaultMapping(columns, workflows.find((workflow) => workflow.is_chat) ?? workflows[0] ?? null, answers, map);
   const messagesColumn = chosenOrDefault(map.messages, defaults.messages);
   const isText = columns.some(({ name, kind }) => name === messagesColumn && kind === 'text');
-  const isChat = described.length === 0 || described.some((one) => one.is_chat);
+  const isChat = workflows.length === 0 || workflows.some((workflow) => workflow.is_chat);
   const spokenHint =
     defaults.spoken !== null ? `where ${messagesColumn === null ? 'no script' : 'none'}: ${defaults.spoken}` : null;
   const hint = spokenHint ?? (isText ? 'what the user says' : null);
   const inputs = [
-    ...new Set([...described.flatMap(inputNames), ...Object.keys(defaults.inputs), ...Object.keys(map.inputs ?? {})]),
+    ...new Set([...workflows.flatMap(inputNames), ...Object.keys(defaults.inputs), ...Object.keys(map.inputs ?? {})]),
   ];
   const mapped = map.inputs ?? defaults.inputs;
   const mapErrors = errorsUnder(errors, '/map');
@@ -221,7 +221,7 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
         open={mapErrors.length > 0 || isChanged}
         trailing={
           <span className="min-w-0 truncate text-xs text-muted max-sm:max-w-40" dir="auto">
-            {mappingSummary(map, defaults, isChat && described.length > 0 ? isText : null)}
+            {mappingSummary(map, defaults, isChat && workflows.length > 0 ? isText : null)}
           </span>
         }
       >
@@ -229,10 +229,10 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           {isChat && (
             <ColumnChoice
               label="Messages"
-              at="/map/messages"
+              pointer="/map/messages"
               {...(hint ? { hint } : {})}
               value={map.messages}
-              defaults={defaults.messages}
+              defaultColumn={defaults.messages}
               columns={columns.filter(canHoldMessages)}
               onChange={(messages) => onChange(withEntry(map, 'messages', messages))}
               errors={errors}
@@ -244,9 +244,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
               columns.filter(({ kind }) => kind === 'chat').length > 1) && (
               <ColumnChoice
                 label="Said before"
-                at="/map/history"
+                pointer="/map/history"
                 value={map.history}
-                defaults={defaults.history}
+                defaultColumn={defaults.history}
                 columns={columns.filter(canHoldMessages)}
                 onChange={(history) => onChange(withEntry(map, 'history', history))}
                 errors={errors}
@@ -255,9 +255,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           {isChat && columns.some(({ kind }) => kind === 'script' || kind === 'json' || kind === 'mixed') && (
             <ColumnChoice
               label="Script"
-              at="/map/script"
+              pointer="/map/script"
               value={map.script}
-              defaults={defaults.script}
+              defaultColumn={defaults.script}
               columns={columns}
               onChange={(script) => onChange(withEntry(map, 'script', script))}
               errors={errors}
@@ -265,9 +265,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           )}
           <ColumnChoice
             label="Expected"
-            at="/map/expected"
+            pointer="/map/expected"
             value={map.expected}
-            defaults={defaults.expected}
+            defaultColumn={defaults.expected}
             columns={columns}
             onChange={(expected) => onChange(withEntry(map, 'expected', expected))}
             errors={errors}
@@ -292,7 +292,7 @@ const workflowNames = (variants: readonly VariantDraft[]): string[] => [
   ...new Set(variants.flatMap(({ kind, workflow }) => (kind === 'workflow' && workflow ? [workflow] : []))),
 ];
 
-const arrow = (target: string, column: string | null): string | null =>
+const mappingText = (target: string, column: string | null): string | null =>
   column === null ? null : `${target} ← ${column}`;
 
 interface InputChoicesProps extends Pick<Props, 'map' | 'columns' | 'onChange' | 'errors'> {
@@ -302,8 +302,8 @@ interface InputChoicesProps extends Pick<Props, 'map' | 'columns' | 'onChange' |
 
 function InputChoices({ map, names, mapped, columns, onChange, errors }: InputChoicesProps): ReactNode {
   const setInput = (name: string, column: string) => {
-    const { [name]: _, ...rest } = mapped;
-    onChange({ ...map, inputs: column ? { ...rest, [name]: column } : rest });
+    const { [name]: _, ...others } = mapped;
+    onChange({ ...map, inputs: column ? { ...others, [name]: column } : others });
   };
   return (
     <div className="py-1 pl-5">
@@ -343,29 +343,29 @@ function InputChoices({ map, names, mapped, columns, onChange, errors }: InputCh
 const inputPointer = (name: string): string => `/map/inputs/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 function withEntry<N extends keyof MapDraft>(map: MapDraft, name: N, value: MapDraft[N] | undefined): MapDraft {
-  const { [name]: _, ...rest } = map;
-  return value === undefined ? rest : { ...rest, [name]: value };
+  const { [name]: _, ...others } = map;
+  return value === undefined ? others : { ...others, [name]: value };
 }
 
 interface ColumnChoiceProps {
   label: string;
   hint?: string;
   value: string | null | undefined;
-  defaults: string | null;
+  defaultColumn: string | null;
   /** JSON pointer of the value. */
-  at: string;
+  pointer: string;
   columns: readonly TestsetColumn[];
   onChange: (value: string | null | undefined) => void;
   errors: readonly FieldError[];
 }
 
 /** Options are numbered, because a column's name can be anything, even empty. */
-function ColumnChoice({ label, hint, at, value, defaults, columns, onChange, errors }: ColumnChoiceProps): ReactNode {
+function ColumnChoice({ label, hint, pointer, value, defaultColumn, columns, onChange, errors }: ColumnChoiceProps): ReactNode {
   const index = columns.findIndex(({ name }) => name === value);
-  const fieldErrors = errorsUnder(errors, at);
+  const fieldErrors = errorsUnder(errors, pointer);
   const selectedKey = value === undefined ? 'auto' : value === null ? 'none' : String(index);
   return (
-    <div className="min-w-0" data-at={at}>
+    <div className="min-w-0" data-at={pointer}>
       <LabeledField label={label} {...(hint ? { hint } : {})}>
         <Select
           value={selectedKey}
@@ -380,10 +380,10 @@ function ColumnChoice({ label, hint, at, value, defaults, columns, onChange, err
             )
           }
         >
-          <option value="auto">{defaults === null ? 'Nothing found' : `${defaults} (found)`}</option>
+          <option value="auto">{defaultColumn === null ? 'Nothing found' : `${defaultColumn} (found)`}</option>
           <option value="none">Nothing</option>
-          {columns.map(({ name, kind }, number) => (
-            <option key={name} value={String(number)}>
+          {columns.map(({ name, kind }, columnIndex) => (
+            <option key={name} value={String(columnIndex)}>
               {name} ({kind})
             </option>
           ))}

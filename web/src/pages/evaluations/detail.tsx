@@ -32,7 +32,7 @@ import { StateBadge, ProgressBar } from './badges';
 import { isUnfinished, evaluationTitle, formatTimeLeft, formatPace } from './format';
 import { useLiveEvaluation, type Progress } from './live-progress';
 import {
-  evaluationSummaryQuery as summaryOf,
+  evaluationSummaryQuery,
   type Evaluation,
   evaluationsOfTestsetQuery,
   resultsQueryParams,
@@ -50,7 +50,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
   const { query, setQuery } = useResultsQuery();
   // State instead of a ref, because the table inside needs the element.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
-  const figures = useQuery({ ...summaryOf(id, query.slice), enabled: evaluation !== undefined });
+  const figures = useQuery({ ...evaluationSummaryQuery(id, query.slice), enabled: evaluation !== undefined });
   if (error && !evaluation)
     return (
       <div className="p-4">
@@ -105,7 +105,7 @@ function useResultsQuery(): { query: ResultsQuery; setQuery: SetResultsQuery } {
   return { query, setQuery };
 }
 
-const FORMATS = {
+const FORMAT_LABELS = {
   html: 'A page to read (HTML)',
   markdown: 'A comment (Markdown)',
   csv: 'A spreadsheet (CSV)',
@@ -139,8 +139,8 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
     showToast('The evaluation is deleted.');
     navigate('/evaluations');
   };
-  const save = (format: string) => window.location.assign(serverPath(`/api/evaluations/${id}/export?format=${format}`));
-  const undone = evaluation.total - evaluation.done;
+  const exportAs = (format: string) => window.location.assign(serverPath(`/api/evaluations/${id}/export?format=${format}`));
+  const unfinishedCount = evaluation.total - evaluation.done;
   return (
     <header className="flex flex-wrap items-start gap-x-3 gap-y-2 border-b bg-surface px-4 py-3 sm:px-6">
       <div className="min-w-0 grow basis-72">
@@ -165,7 +165,7 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
             Cancel
           </Button>
         )}
-        {!isUnfinished(state) && undone > 0 && (
+        {!isUnfinished(state) && unfinishedCount > 0 && (
           <Button onClick={() => void rerun('failed')}>
             <RotateCw aria-hidden className="size-4" />
             Rerun failed
@@ -184,8 +184,8 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
           }
         >
           <MenuTitle>Save as</MenuTitle>
-          {Object.entries(FORMATS).map(([format, title]) => (
-            <MenuItem key={format} onSelect={() => save(format)}>
+          {Object.entries(FORMAT_LABELS).map(([format, title]) => (
+            <MenuItem key={format} onSelect={() => exportAs(format)}>
               {title}
             </MenuItem>
           ))}
@@ -266,17 +266,17 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
     group: 'This evaluation',
   }));
   const others = (data?.data ?? []).filter(({ id }) => id !== evaluation.id);
-  const otherSides: Side[] = others.flatMap((one) =>
-    one.variants.map((name) => ({
-      value: `${one.id}:${name}`,
+  const otherSides: Side[] = others.flatMap((other) =>
+    other.variants.map((name) => ({
+      value: `${other.id}:${name}`,
       title: name,
-      group: `${evaluationTitle(one)} (${formatAge(one.created_at)})`,
+      group: `${evaluationTitle(other)} (${formatAge(other.created_at)})`,
     })),
   );
   const sides = [...ownSides, ...otherSides];
-  const last = ownSides.at(-1)?.value ?? '';
+  const lastOwnSide = ownSides.at(-1)?.value ?? '';
   const [selection, setSelection] = useState<{ base?: string; candidate?: string }>({});
-  const candidate = selection.candidate ?? last;
+  const candidate = selection.candidate ?? lastOwnSide;
   // Default: the last variant against the first; with one variant, against the previous evaluation.
   const base =
     selection.base ??
@@ -284,17 +284,17 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
       ? ownSides[0]?.value
       : (otherSides.find(({ title }) => title === ownSides[0]?.title) ?? otherSides[0])?.value) ??
     '';
-  const go = () => navigate(`/evaluations/compare?${new URLSearchParams({ base, candidate })}`);
+  const compare = () => navigate(`/evaluations/compare?${new URLSearchParams({ base, candidate })}`);
   return (
     <Dialog open onClose={onClose} title="Compare" description="Row by row: is the candidate worse than the base?">
       <form
         className="flex flex-col gap-4 pt-2"
         onSubmit={(event) => {
           event.preventDefault();
-          go();
+          compare();
         }}
       >
-        <Choice
+        <SideSelect
           label="Base"
           sides={sides}
           value={base}
@@ -305,7 +305,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
             <ArrowLeftRight className="rotate-90" />
           </IconButton>
         </div>
-        <Choice
+        <SideSelect
           label="Candidate"
           sides={sides}
           value={candidate}
@@ -327,7 +327,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
   );
 }
 
-function Choice({
+function SideSelect({
   label,
   sides,
   value,
@@ -342,14 +342,14 @@ function Choice({
   return (
     <LabeledField label={label}>
       <Select value={value} onChange={(event) => onChange(event.target.value)}>
-        {!sides.some((one) => one.value === value) && <option value="">Choose…</option>}
+        {!sides.some((side) => side.value === value) && <option value="">Choose…</option>}
         {groups.map((group) => (
           <optgroup key={group} label={group}>
             {sides
-              .filter((one) => one.group === group)
-              .map((one) => (
-                <option key={one.value} value={one.value}>
-                  {one.title}
+              .filter((side) => side.group === group)
+              .map((side) => (
+                <option key={side.value} value={side.value}>
+                  {side.title}
                 </option>
               ))}
           </optgroup>

@@ -27,7 +27,7 @@ export function expectedCalls(value: unknown, namesAreCalls: boolean): ResultMes
         ? (value as unknown[])
         : null;
   if (!list || list.length === 0) return null;
-  const calls = list.map((one) => parseCall(one, namesAreCalls));
+  const calls = list.map((item) => parseCall(item, namesAreCalls));
   if (!calls.every((call) => call !== null)) return null;
   const parts = calls.map((call, index) => ({
     type: 'tool-call' as const,
@@ -55,15 +55,15 @@ export function wholeConversation({
   turns,
 }: Pick<Result, 'history' | 'messages' | 'turns'>): ResultMessage[] {
   if (turns.length < 2) return [...history, ...messages];
-  const turnMessages = turns.flatMap(({ user, messages: answered = [] }) => [...(user ? [user] : []), ...answered]);
+  const turnMessages = turns.flatMap(({ user, messages: answers = [] }) => [...(user ? [user] : []), ...answers]);
   // Messages of a script's start were sent before its first turn.
-  const first = turns[0]?.user;
-  const start = first
+  const firstQuestion = turns[0]?.user;
+  const start = firstQuestion
     ? history.slice(
         0,
         Math.max(
           0,
-          history.findIndex((one) => isSameMessage(one, first)),
+          history.findIndex((message) => isSameMessage(message, firstQuestion)),
         ),
       )
     : history;
@@ -73,7 +73,7 @@ export function wholeConversation({
 const isSameMessage = (one: ResultMessage, other: ResultMessage): boolean =>
   one.role === other.role && JSON.stringify(one.parts) === JSON.stringify(other.parts);
 
-/** Whether a script was played; then each turn has its own expectations. */
+/** Whether the result is of a script, whose turns have expectations of their own. */
 export const hasScript = ({ turns }: Pick<Result, 'turns'>): boolean =>
   turns.length > 1 || turns.some(({ expect }) => expect !== null && expect !== undefined);
 
@@ -96,10 +96,10 @@ export function turnChecks({ scores }: Pick<Result, 'scores'>): (readonly Check[
   for (const { details } of scores) {
     const turns = details?.['turns'];
     if (!Array.isArray(turns)) continue;
-    const all = (turns as unknown[]).map((turn) =>
+    const checksByTurn = (turns as unknown[]).map((turn) =>
       isObject(turn) && Array.isArray(turn['checks']) ? (turn['checks'] as unknown[]).filter(isCheck) : [],
     );
-    if (all.some((turn) => turn.length > 0)) return all;
+    if (checksByTurn.some((turn) => turn.length > 0)) return checksByTurn;
   }
   return [];
 }
@@ -119,9 +119,9 @@ export function ConversationView({
 }): ReactNode {
   const chatMessages = useMemo(() => {
     // Message ids are not unique.
-    // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
-    const unidentified = messages.map((message) => ({ ...message, id: null }));
-    return messagesOf(outputNodes(unidentified, { id: 'case', status: 'finished', created_at: EPOCH }));
+    // oxlint-disable-next-line oxc/no-map-spread -- the messages must not be changed
+    const messagesWithoutIds = messages.map((message) => ({ ...message, id: null }));
+    return messagesOf(outputNodes(messagesWithoutIds, { id: 'case', status: 'finished', created_at: EPOCH }));
   }, [messages]);
   return (
     <div role="group" aria-label={label} className="flex min-w-0 flex-col gap-1">
@@ -143,16 +143,16 @@ export function ValueView({
   namesAreCalls?: boolean;
 }): ReactNode {
   const calls = useMemo(() => expectedCalls(value, namesAreCalls), [value, namesAreCalls]);
-  const isDeep = typeof value === 'object' && value !== null;
-  const { data, isPending } = useQuery({ ...extractConversationQuery(value), enabled: isDeep && calls === null });
-  const plain = useMemo(() => (typeof value === 'string' ? answerMessages(value) : null), [value]);
-  if (plain)
+  const isObjectOrList = typeof value === 'object' && value !== null;
+  const { data, isPending } = useQuery({ ...extractConversationQuery(value), enabled: isObjectOrList && calls === null });
+  const textMessages = useMemo(() => (typeof value === 'string' ? answerMessages(value) : null), [value]);
+  if (textMessages)
     return value === '' ? (
       <p className="text-faint">Empty text</p>
     ) : (
-      <ConversationView messages={plain} label={label} />
+      <ConversationView messages={textMessages} label={label} />
     );
   if (calls) return <ConversationView messages={calls} label={label} />;
-  if (isDeep && isPending) return <Spinner />;
+  if (isObjectOrList && isPending) return <Spinner />;
   return data ? <ConversationView messages={data.messages} label={label} /> : <JsonBox value={value} />;
 }

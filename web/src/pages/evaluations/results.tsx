@@ -60,11 +60,11 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
     heights: { line: RESULT_LINE_HEIGHT, card: RESULT_CARD_HEIGHT },
   });
   const items = virtual.getVirtualItems();
-  const last = items.at(-1)?.index ?? 0;
+  const lastIndex = items.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (hasNextPage && !isFetching && !isFetchNextPageError && last >= rows.length - PREFETCH_ROWS)
+    if (hasNextPage && !isFetching && !isFetchNextPageError && lastIndex >= rows.length - PREFETCH_ROWS)
       void fetchNextPage();
-  }, [hasNextPage, isFetching, isFetchNextPageError, last, rows.length, fetchNextPage]);
+  }, [hasNextPage, isFetching, isFetchNextPageError, lastIndex, rows.length, fetchNextPage]);
   const open = useCallback((cell: string) => setQuery({ ...query, cell }), [setQuery, query]);
   const move = (to: number) => {
     const index = Math.max(0, Math.min(rows.length - 1, to));
@@ -102,7 +102,7 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
           aria-busy={isPlaceholderData}
           onKeyDown={(event) => handleArrowKeys(event, active, move)}
         >
-          {!card && <Head />}
+          {!card && <ResultsHead />}
           <div
             ref={list}
             role="rowgroup"
@@ -125,7 +125,7 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
                       index={index}
                       active={index === active}
                       card={card}
-                      isPending={query.cell !== null}
+                      isDialogOpen={query.cell !== null}
                       open={open}
                       onActivate={setActive}
                     />
@@ -152,7 +152,7 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
   );
 }
 
-const Head = (): ReactNode => (
+const ResultsHead = (): ReactNode => (
   <div
     role="row"
     className={cn(
@@ -175,7 +175,7 @@ export const RESULT_LINE_HEIGHT = 60;
 export const RESULT_CARD_HEIGHT = 128;
 export const RESULT_COLUMNS =
   'grid gap-x-4 grid-cols-[minmax(6rem,9rem)_minmax(0,1fr)_minmax(0,1fr)_minmax(9rem,17rem)_4.25rem]';
-/** More badges are only counted. */
+/** Further scores are shown only as a count (`+3`). */
 const MAX_BADGES = 6;
 
 interface ResultLineProps {
@@ -186,7 +186,7 @@ interface ResultLineProps {
   active: boolean;
   card: boolean;
   /** Whether a dialog is open; then nothing opens on hover. */
-  isPending: boolean;
+  isDialogOpen: boolean;
   open: (cell: string) => void;
   onActivate: (index: number) => void;
 }
@@ -197,11 +197,11 @@ export const ResultLine = memo(function ResultLine({
   index,
   active,
   card,
-  isPending,
+  isDialogOpen,
   open,
   onActivate,
 }: ResultLineProps): ReactNode {
-  const on = {
+  const handlers = {
     // React events of portals bubble here although they are outside of the row.
     onClick: (event: MouseEvent<HTMLElement>) => {
       if (event.currentTarget.contains(event.target as Node)) open(row.id);
@@ -217,7 +217,7 @@ export const ResultLine = memo(function ResultLine({
       aria-rowindex={index + 2}
       tabIndex={active ? 0 : -1}
       data-place={index}
-      {...on}
+      {...handlers}
       className={cn(
         'h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60 sm:px-6',
         card ? 'flex flex-col justify-center gap-1 py-2' : cn('items-center', RESULT_COLUMNS),
@@ -227,13 +227,13 @@ export const ResultLine = memo(function ResultLine({
       {card ? (
         <Card evaluation={evaluation} row={row} />
       ) : (
-        <Line evaluation={evaluation} row={row} active={active} index={index} isPending={isPending} />
+        <Line evaluation={evaluation} row={row} active={active} index={index} isDialogOpen={isDialogOpen} />
       )}
     </div>
   );
 });
 
-const Named = ({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): ReactNode => {
+const RowLabel = ({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): ReactNode => {
   const hasVariants = evaluation.variants.length > 1;
   const repeat = evaluation.repeats > 1 ? `repeat ${row.repeat + 1}` : '';
   return (
@@ -246,14 +246,14 @@ const Named = ({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }):
   );
 };
 
-type LineProps = Pick<ResultLineProps, 'evaluation' | 'row' | 'active' | 'index' | 'isPending'>;
+type LineProps = Pick<ResultLineProps, 'evaluation' | 'row' | 'active' | 'index' | 'isDialogOpen'>;
 
 function Line(props: LineProps): ReactNode {
   const { evaluation, row } = props;
   return (
     <>
       <div role="gridcell" className="min-w-0">
-        <Named evaluation={evaluation} row={row} />
+        <RowLabel evaluation={evaluation} row={row} />
       </div>
       <div role="gridcell" className="min-w-0 text-muted">
         <Side {...props} side="in" />
@@ -262,7 +262,7 @@ function Line(props: LineProps): ReactNode {
         {row.error ? <FailureText row={row} /> : <Side {...props} side="out" />}
       </div>
       <div role="gridcell" className="min-w-0">
-        <Badges row={row} showVariant={evaluation.evaluators.length <= 3} />
+        <Badges row={row} showNames={evaluation.evaluators.length <= 3} />
       </div>
       <div role="gridcell" className="truncate text-right text-[13px] tabular-nums">
         {row.latency_seconds === null ? (
@@ -282,7 +282,7 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
   return (
     <>
       <div role="gridcell" className="flex min-w-0 items-baseline gap-2">
-        <Named evaluation={evaluation} row={row} />
+        <RowLabel evaluation={evaluation} row={row} />
       </div>
       <div role="gridcell" className="min-w-0">
         <span dir="auto" className="block truncate text-muted">
@@ -299,7 +299,7 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
         )}
       </div>
       <div role="gridcell" className="min-w-0">
-        <Badges row={row} showVariant />
+        <Badges row={row} showNames />
       </div>
     </>
   );
@@ -311,23 +311,23 @@ const FailureText = ({ row }: { row: ResultRow }): ReactNode => (
   </span>
 );
 
-function Badges({ row, showVariant }: { row: ResultRow; showVariant: boolean }): ReactNode {
-  const more = row.scores.length - MAX_BADGES;
+function Badges({ row, showNames }: { row: ResultRow; showNames: boolean }): ReactNode {
+  const hiddenCount = row.scores.length - MAX_BADGES;
   return (
     <span className="flex max-h-11 min-w-0 flex-wrap gap-1 overflow-hidden">
       {row.scores.slice(0, MAX_BADGES).map((score) => (
-        <ScoreBadge key={score.evaluator} score={score} name={showVariant} />
+        <ScoreBadge key={score.evaluator} score={score} showName={showNames} />
       ))}
-      {more > 0 && <span className="text-xs text-faint">+{more}</span>}
+      {hiddenCount > 0 && <span className="text-xs text-faint">+{hiddenCount}</span>}
     </span>
   );
 }
 
-const SIDES = { in: 'Asked', out: 'Answered' };
+const SIDE_LABELS = { in: 'Asked', out: 'Answered' };
 
-function Side({ evaluation, row, side, active, index, isPending }: LineProps & { side: 'in' | 'out' }): ReactNode {
+function Side({ evaluation, row, side, active, index, isDialogOpen }: LineProps & { side: 'in' | 'out' }): ReactNode {
   const preview = parsePreview(row[side]);
-  if (isPending)
+  if (isDialogOpen)
     return (
       <span dir="auto" className="block truncate">
         {safeProse(preview.text ?? '') || 'Empty'}
@@ -338,7 +338,7 @@ function Side({ evaluation, row, side, active, index, isPending }: LineProps & {
       size="line"
       preview={preview}
       tabIndex={active ? 0 : -1}
-      label={`${SIDES[side]} in row ${index + 1}`}
+      label={`${SIDE_LABELS[side]} in row ${index + 1}`}
       // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
       renderFull={() => <FullValue evaluation={evaluation.id} row={row} side={side} />}
     />
@@ -360,16 +360,16 @@ function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultR
   return (
     <div className="w-144 max-w-full">
       {messages.length > 0 ? (
-        <ConversationView messages={messages} label={SIDES[side]} />
+        <ConversationView messages={messages} label={SIDE_LABELS[side]} />
       ) : (
-        <ValueView value={side === 'in' ? data.inputs : (data.value ?? data.text)} label={SIDES[side]} />
+        <ValueView value={side === 'in' ? data.inputs : (data.value ?? data.text)} label={SIDE_LABELS[side]} />
       )}
     </div>
   );
 }
 
-const FIELD = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
-const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: 'No answer', error: 'Evaluator erred' };
+const FIELD_CLASS = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
+const OUTCOME_LABELS = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: 'No answer', error: 'Evaluator erred' };
 
 /** Filters, stored in the URL. */
 export function ResultFilters({
@@ -415,7 +415,7 @@ export function ResultFilters({
       {evaluation.variants.length > 1 && (
         <FilterChoice
           label="Variant"
-          all="All variants"
+          allLabel="All variants"
           value={query.variant}
           options={evaluation.variants.map(({ name }) => name)}
           onChange={(variant) => setQuery({ ...query, variant })}
@@ -424,14 +424,14 @@ export function ResultFilters({
       {evaluation.evaluators.length > 1 && (
         <FilterChoice
           label="Evaluator"
-          all="Any evaluator"
+          allLabel="Any evaluator"
           value={query.evaluator}
           options={evaluation.evaluators.map(({ name }) => name)}
           onChange={(evaluator) => setQuery({ ...query, evaluator })}
         />
       )}
-      <Select aria-label="Outcome" className={FIELD} value={outcome} onChange={(event) => choose(event.target.value)}>
-        {Object.entries(OUTCOMES).map(([value, title]) => (
+      <Select aria-label="Outcome" className={FIELD_CLASS} value={outcome} onChange={(event) => choose(event.target.value)}>
+        {Object.entries(OUTCOME_LABELS).map(([value, title]) => (
           <option key={value} value={value}>
             {title}
           </option>
@@ -458,24 +458,24 @@ export function ResultFilters({
 
 interface FilterChoiceProps {
   label: string;
-  all: string;
+  allLabel: string;
   value: string | null;
   options: readonly string[];
   onChange: (value: string | null) => void;
 }
 
-function FilterChoice({ label, all, value, options, onChange }: FilterChoiceProps): ReactNode {
+function FilterChoice({ label, allLabel, value, options, onChange }: FilterChoiceProps): ReactNode {
   return (
     <Select
       aria-label={label}
-      className={FIELD}
+      className={FIELD_CLASS}
       value={value ?? ''}
       onChange={(event) => onChange(event.target.value || null)}
     >
-      <option value="">{all}</option>
+      <option value="">{allLabel}</option>
       {value && !options.includes(value) && <option>{value}</option>}
-      {options.map((one) => (
-        <option key={one}>{one}</option>
+      {options.map((option) => (
+        <option key={option}>{option}</option>
       ))}
     </Select>
   );

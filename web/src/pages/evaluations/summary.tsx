@@ -85,7 +85,7 @@ export function SummarySection({ evaluation, summary, error, slice, onSlice, onS
                   key={variant.name}
                   evaluation={evaluation.id}
                   variant={variant}
-                  all={summary}
+                  summary={summary}
                   names={names}
                   onShow={onShow}
                 />
@@ -102,13 +102,13 @@ export function SummarySection({ evaluation, summary, error, slice, onSlice, onS
 interface LineProps {
   evaluation: string;
   variant: VariantFigures;
-  all: Summary;
+  summary: Summary;
   names: readonly string[];
   onShow: Props['onShow'];
 }
 
-function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): ReactNode {
-  const first = all.variants[0]?.name ?? variant.name;
+function VariantLine({ evaluation, variant, summary, names, onShow }: LineProps): ReactNode {
+  const firstVariant = summary.variants[0]?.name ?? variant.name;
   const { p50, p95 } = variant.latency;
   return (
     <tr className="border-b align-top last:border-0">
@@ -126,10 +126,10 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
             </button>
           )}
         </span>
-        {first !== variant.name && (
+        {firstVariant !== variant.name && (
           <Link
             href={`/evaluations/compare?${new URLSearchParams({
-              base: `${evaluation}:${first}`,
+              base: `${evaluation}:${firstVariant}`,
               candidate: `${evaluation}:${variant.name}`,
             })}`}
             className="text-xs font-normal text-accent hover:underline"
@@ -139,14 +139,14 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
         )}
       </th>
       {names.map((name) => {
-        const figures = variant.evaluators.find((one) => one.name === name);
-        const others = all.variants
-          .flatMap(({ evaluators }) => evaluators.filter((one) => one.name === name))
+        const figures = variant.evaluators.find((evaluator) => evaluator.name === name);
+        const evaluatorFigures = summary.variants
+          .flatMap(({ evaluators }) => evaluators.filter((evaluator) => evaluator.name === name))
           .map(evaluatorFigure);
         return (
           <td key={name} className="px-3 py-2">
             {figures && (
-              <FigureCell figures={figures} scale={intervalScale(others)} variant={variant.name} onShow={onShow} />
+              <FigureCell figures={figures} scale={intervalScale(evaluatorFigures)} variant={variant.name} onShow={onShow} />
             )}
           </td>
         );
@@ -245,7 +245,7 @@ function SliceTables({ summary, names }: { summary: Summary; names: readonly str
   return names.map((name) => {
     const columns = summary.variants.map((variant) => ({
       variant: variant.name,
-      slices: variant.evaluators.find((one) => one.name === name)?.slices ?? [],
+      slices: variant.evaluators.find((evaluator) => evaluator.name === name)?.slices ?? [],
     }));
     const values = [
       ...new Map(columns.flatMap(({ slices }) => slices.map(({ value }) => [JSON.stringify(value), value]))),
@@ -279,7 +279,7 @@ function SliceTables({ summary, names }: { summary: Summary; names: readonly str
                   {safeProse(formatSliceValue(value))}
                 </th>
                 {columns.map(({ variant, slices }) => {
-                  const slice = slices.find((one) => JSON.stringify(one.value) === key);
+                  const slice = slices.find((candidate) => JSON.stringify(candidate.value) === key);
                   const figure = slice && evaluatorFigure(slice);
                   return (
                     <td key={variant} className="px-3 py-1.5">

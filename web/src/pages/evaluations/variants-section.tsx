@@ -20,7 +20,7 @@ interface Props {
 
 export function VariantsSection({ drafts, columns, onChange, errors }: Props): ReactNode {
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
-  const first = workflows.find((one) => one.default) ?? workflows[0];
+  const defaultWorkflow = workflows.find((workflow) => workflow.default) ?? workflows[0];
   const add = (fields: Partial<VariantDraft>) => {
     const variant = newVariant(fields);
     const usedNames = drafts.map(variantName);
@@ -31,7 +31,7 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
         : variant,
     ]);
   };
-  const last = drafts.findLast(({ kind }) => kind === 'workflow');
+  const lastWorkflowDraft = drafts.findLast(({ kind }) => kind === 'workflow');
   return (
     <FormSection title="Variants" hint="What answers. With several, their answers are compared row by row.">
       <div className="flex flex-col gap-2">
@@ -42,20 +42,20 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
             index={index}
             columns={columns}
             errors={errorsUnder(errors, `/variants/${index}`)}
-            onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
-            onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
+            onChange={(next) => onChange(drafts.map((other) => (other.id === draft.id ? next : other)))}
+            onRemove={() => onChange(drafts.filter((other) => other.id !== draft.id))}
           />
         ))}
       </div>
       <div className="mt-2 flex flex-wrap gap-1.5">
         <Button
           size="small"
-          disabled={!first}
+          disabled={!defaultWorkflow}
           onClick={() =>
             add(
-              last
-                ? { workflow: last.workflow, variant: last.variant, parameters: last.parameters }
-                : { workflow: first?.name ?? '' },
+              lastWorkflowDraft
+                ? { workflow: lastWorkflowDraft.workflow, variant: lastWorkflowDraft.variant, parameters: lastWorkflowDraft.parameters }
+                : { workflow: defaultWorkflow?.name ?? '' },
             )
           }
         >
@@ -94,7 +94,7 @@ interface ViewProps {
 
 function VariantView({ draft, index, columns, onChange, onRemove, errors }: ViewProps): ReactNode {
   const isColumn = draft.kind === 'column';
-  const hasError = (at: string) => errorsUnder(errors, at).length > 0;
+  const hasError = (pointer: string) => errorsUnder(errors, pointer).length > 0;
   return (
     <div
       role="group"
@@ -149,9 +149,9 @@ function WorkflowChoice({
   draft,
   onChange,
   hasError,
-}: Pick<ViewProps, 'draft' | 'onChange'> & { hasError: (at: string) => boolean }): ReactNode {
+}: Pick<ViewProps, 'draft' | 'onChange'> & { hasError: (pointer: string) => boolean }): ReactNode {
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
-  const saved = useQuery({ ...variantsQuery(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
+  const savedVariants = useQuery({ ...variantsQuery(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
   return (
     <>
       <LabeledField label="Workflow">
@@ -174,8 +174,8 @@ function WorkflowChoice({
           aria-invalid={hasError('/variant')}
           onChange={(event) => onChange({ ...draft, variant: event.target.value })}
         >
-          {!saved.some(({ name }) => name === 'default') && <option>default</option>}
-          {saved.map(({ id, name }) => (
+          {!savedVariants.some(({ name }) => name === 'default') && <option>default</option>}
+          {savedVariants.map(({ id, name }) => (
             <option key={id}>{name}</option>
           ))}
         </Select>
@@ -189,13 +189,13 @@ function Parameters({ draft, onChange, errors }: Pick<ViewProps, 'draft' | 'onCh
   const schema = data?.schemas.parameters as { properties?: object } | undefined;
   const count = Object.keys(schema?.properties ?? {}).length;
   if (!schema || count === 0) return null;
-  const edits = Object.keys(draft.parameters).length;
+  const changedCount = Object.keys(draft.parameters).length;
   return (
     <div className="mt-2">
       <CollapsibleSection
         key={String(errors.length > 0)}
-        title={edits ? `Parameters, ${edits} changed` : 'Parameters'}
-        open={edits > 0 || errors.length > 0}
+        title={changedCount ? `Parameters, ${changedCount} changed` : 'Parameters'}
+        open={changedCount > 0 || errors.length > 0}
       >
         <div className="pt-1 pl-5">
           <SchemaForm

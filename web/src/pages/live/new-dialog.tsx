@@ -1,4 +1,4 @@
-/** Dialog for a new live rule: filter, sample and evaluators. */
+/** Dialog for a new online rule: filter, sample and evaluators. */
 import { useMutation } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -15,12 +15,12 @@ import { EvaluatorsSection } from '@/pages/evaluations/evaluators-section';
 import { ConditionChips, ConditionEditor } from '@/pages/traces/condition-editor';
 import { queryFilter, EMPTY_QUERY, type TraceQuery } from '@/pages/traces/trace-query';
 
-const NONE_SEEN = {};
+const NO_SEEN_VALUES = {};
 
 export default function NewDialog({ onClose }: { onClose: () => void }): ReactNode {
   useTitle('New online rule');
   const [name, setName] = useState('');
-  const [query, setAsked] = useState<TraceQuery>(EMPTY_QUERY);
+  const [query, setQuery] = useState<TraceQuery>(EMPTY_QUERY);
   const [sample, setSample] = useState('10');
   const [perMinute, setPerMinute] = useState('60');
   const [session, setSession] = useState(false);
@@ -77,11 +77,11 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         </div>
         <FormSection title="Traces" hint="Which of them. Those of evaluations and judges are never scored.">
           <div className="-mx-4">
-            <ConditionChips query={query} seenValues={NONE_SEEN} onChange={setAsked} />
+            <ConditionChips query={query} seenValues={NO_SEEN_VALUES} onChange={setQuery} />
           </div>
           <ConditionEditor
-            seenValues={NONE_SEEN}
-            onDone={(condition) => setAsked({ ...query, conditions: [...query.conditions, condition] })}
+            seenValues={NO_SEEN_VALUES}
+            onDone={(condition) => setQuery({ ...query, conditions: [...query.conditions, condition] })}
             trigger={
               <Button size="small">
                 <Plus aria-hidden className="size-3.5" />
@@ -146,8 +146,8 @@ interface NumberFieldProps {
   onChange: (value: string) => void;
 }
 
-const NumberField = ({ onChange, ...rest }: NumberFieldProps): ReactNode => (
-  <TextField type="number" className="w-28" onChange={({ target }) => onChange(target.value)} {...rest} />
+const NumberField = ({ onChange, ...inputProps }: NumberFieldProps): ReactNode => (
+  <TextField type="number" className="w-28" onChange={({ target }) => onChange(target.value)} {...inputProps} />
 );
 
 const SessionSwitch = (props: { checked: boolean; onChange: (checked: boolean) => void }): ReactNode => (

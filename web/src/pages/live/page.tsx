@@ -85,7 +85,7 @@ const refreshRules = () => queryClient.invalidateQueries({ queryKey: ['rules'] }
 /** A rule with its switch and recent scores. */
 export function RuleCard({ rule }: { rule: Rule }): ReactNode {
   const path = { rule: rule.id };
-  const turn = useMutation({
+  const toggle = useMutation({
     mutationFn: (enabled: boolean) => api('patch', '/api/online/{rule}', { path, body: { enabled } }),
     onSuccess: refreshRules,
     onError: showError,
@@ -103,7 +103,7 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
     await api('delete', '/api/online/{rule}', { path });
     await refreshRules();
   };
-  const enabled = turn.isPending ? turn.variables : rule.enabled;
+  const enabled = toggle.isPending ? toggle.variables : rule.enabled;
   const subject = rule.session ? 'sessions' : 'them';
   return (
     <li aria-label={rule.name} className="min-w-0 rounded-xl border bg-surface">
@@ -121,7 +121,7 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
           <span aria-hidden className="text-[13px] text-muted">
             {enabled ? 'On' : 'Off'}
           </span>
-          <Switch label={`Score with ${rule.name}`} checked={enabled} onChange={(on) => turn.mutate(on)} />
+          <Switch label={`Score with ${rule.name}`} checked={enabled} onChange={(isOn) => toggle.mutate(isOn)} />
         </span>
         <Menu
           trigger={
@@ -143,7 +143,7 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
 function RuleFigures({ rule }: { rule: Rule }): ReactNode {
   const { data, error } = useQuery(ruleStatsQuery(rule.id));
   const totals = evaluatorTotals(data?.data ?? []);
-  const rows = rule.evaluators
+  const evaluatorsWithoutScores = rule.evaluators
     .map(({ name }) => name)
     .filter((name) => !totals.some(({ evaluator }) => evaluator === name || evaluator.startsWith(`${name}.`)));
   const emptyTotal = (evaluator: string): EvaluatorTotal => ({
@@ -171,7 +171,7 @@ function RuleFigures({ rule }: { rule: Rule }): ReactNode {
           </tr>
         </thead>
         <tbody>
-          {[...totals, ...rows.map(emptyTotal)].map((total) => (
+          {[...totals, ...evaluatorsWithoutScores.map(emptyTotal)].map((total) => (
             <FigureRow key={total.evaluator} total={total} />
           ))}
         </tbody>
@@ -181,7 +181,7 @@ function RuleFigures({ rule }: { rule: Rule }): ReactNode {
 }
 
 function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }: { total: EvaluatorTotal }): ReactNode {
-  const rest = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && pluralize(errors, 'error')]
+  const details = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && pluralize(errors, 'error')]
     .filter(Boolean)
     .join(', ');
   return (
@@ -192,7 +192,7 @@ function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }:
       <td className="w-1/3 tabular-nums">{formatTotal(n, passRate, mean)}</td>
       <td className="text-muted tabular-nums">
         {pluralize(n, 'score')}
-        {rest && <span className={errors > 0 ? 'text-warn' : undefined}> · {rest}</span>}
+        {details && <span className={errors > 0 ? 'text-warn' : undefined}> · {details}</span>}
       </td>
     </tr>
   );
@@ -207,4 +207,4 @@ function formatTotal(n: number, passRate: number | null, mean: number | null): s
 const scoredText = ({ done, waiting, dropped }: RuleStats, noun: string): string =>
   ` · ${pluralize(done, noun)} scored in all${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
 
-const countText = (count: number, word: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${word}` : '');
+const countText = (count: number, label: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${label}` : '');

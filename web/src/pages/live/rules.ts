@@ -1,5 +1,5 @@
 /**
- * Queries and formatting of live rules. Polls as well, because notices don't cover other processes on the same file.
+ * Queries and formatting of online rules. Polls as well: notices don't cover other processes on the same database.
  */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api, type ResponseBody, type Schemas } from '@/api/client';
@@ -38,17 +38,17 @@ export const ruleStatsQuery = (rule: string) =>
 /** `Status is error and Model contains gpt`; filters that the form cannot express are shown as JSON. */
 export function formatFilter(filter: Rule['filter']): string {
   if (filter === null || Object.keys(filter).length === 0) return 'All traces';
-  const any = Array.isArray(filter['or']);
-  const list = any ? filter['or'] : Array.isArray(filter['and']) ? filter['and'] : [filter];
-  const conditions = (list as unknown[]).map(formatCondition);
-  return conditions.every((leaf) => leaf !== null) ? conditions.join(any ? ' or ' : ' and ') : JSON.stringify(filter);
+  const isAny = Array.isArray(filter['or']);
+  const leaves = isAny ? filter['or'] : Array.isArray(filter['and']) ? filter['and'] : [filter];
+  const conditions = (leaves as unknown[]).map(formatCondition);
+  return conditions.every((leaf) => leaf !== null) ? conditions.join(isAny ? ' or ' : ' and ') : JSON.stringify(filter);
 }
 
 function formatCondition(leaf: unknown): string | null {
   if (!isObject(leaf)) return null;
   const of: Condition['of'] = typeof leaf['attribute'] === 'string' ? 'attribute' : 'field';
   const name = leaf[of];
-  const op = OPS.find((one) => one === leaf['op']);
+  const op = OPS.find((known) => known === leaf['op']);
   if (typeof name !== 'string' || !op) return null;
   const value = Array.isArray(leaf['value'])
     ? leaf['value'].map(String).join(', ')
@@ -75,8 +75,8 @@ export interface EvaluatorTotal {
 /** Totals by evaluator over the whole period. */
 export function evaluatorTotals(data: RuleStats['data']): EvaluatorTotal[] {
   return [...new Set(data.map(({ evaluator }) => evaluator))].map((evaluator) => {
-    const ownStats = data.filter((one) => one.evaluator === evaluator);
-    const sum = (field: 'n' | 'skipped' | 'errors') => ownStats.reduce((all, one) => all + one[field], 0);
+    const ownStats = data.filter((stat) => stat.evaluator === evaluator);
+    const sum = (field: 'n' | 'skipped' | 'errors') => ownStats.reduce((total, stat) => total + stat[field], 0);
     return {
       evaluator,
       n: sum('n'),

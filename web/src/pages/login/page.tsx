@@ -22,10 +22,10 @@ export default function LoginPage(): ReactNode {
   const session = useQuery({ ...sessionQuery(), retry: false, staleTime: 0 });
   const login = useMutation({
     mutationFn: () => api('post', '/api/session', { body: { key: key.trim() } }),
-    onSuccess: () => logIn(next),
+    onSuccess: () => reloadAt(next),
   });
   useEffect(() => {
-    if (session.data) logIn(next); // Already logged in, or no key is needed.
+    if (session.data) reloadAt(next); // Already logged in, or no key is needed.
   }, [session.data, next]);
   return (
     <main className="flex min-h-full items-center justify-center px-4 py-10">
@@ -74,7 +74,7 @@ export default function LoginPage(): ReactNode {
   );
 }
 
-/** Reload, so that socket and cached data belong to the new session. */
-function logIn(next: string): void {
+/** Open a path with a full reload, so that socket and cached data belong to the new session. */
+function reloadAt(next: string): void {
   window.location.replace(serverPath(next));
 }

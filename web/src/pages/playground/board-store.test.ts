@@ -266,9 +266,9 @@ describe('cells', () => {
     const release = server.holdRequests();
     const saved = store.save();
     await settle();
-    store.filled('r1', 'c1', { thread: 'conv_1' });
+    store.fillCell('r1', 'c1', { thread: 'conv_1' });
     store.change((board) => ({ ...board, rows: [...board.rows, { id: 'r2', name: '', inputs: {} }] }));
-    store.filled('r2', 'c1', { thread: 'conv_3' });
+    store.fillCell('r2', 'c1', { thread: 'conv_3' });
     release();
     await saved;
     await store.save();

@@ -82,15 +82,15 @@ export class BoardStore {
   /** Take over the server's state: cells always, the rest only without unsaved changes. */
   async refresh(): Promise<void> {
     if (!this.board.id) return;
-    const saves = this.#saveCount;
+    const saveCountBefore = this.#saveCount;
     const { board, etag } = await fetchBoard(this.board.id);
     if (this.#unsaved || this.#isSaving) this.#set({ ...this.board, cells: this.#cellsOf(board) });
-    else if (saves === this.#saveCount) this.#adopt(board, etag);
-    else await this.refresh(); // Saved while reading: read again.
+    else if (saveCountBefore === this.#saveCount) this.#adopt(board, etag);
+    else await this.refresh(); // A save finished in the meantime: fetch again.
   }
 
   /** Fill a cell before the server's notice arrives. */
-  filled(row: string, column: string, content: { thread?: string; run?: string }): void {
+  fillCell(row: string, column: string, content: { thread?: string; run?: string }): void {
     const others = this.board.cells.filter((cell) => cell.row !== row || cell.column !== column);
     const before = this.board.cells.find((cell) => cell.row === row && cell.column === column);
     this.#set({ ...this.board, cells: [...others, { row, column, thread: null, run: null, ...before, ...content }] });
@@ -99,10 +99,10 @@ export class BoardStore {
   async #create(): Promise<void> {
     const { name, mode, columns, rows, layout } = this.board;
     this.#unsaved = false;
-    const answer = await sendBoard('POST', '/api/boards', { name, mode, columns, rows, layout });
-    const created = (await answer.json()) as Board;
+    const response = await sendBoard('POST', '/api/boards', { name, mode, columns, rows, layout });
+    const created = (await response.json()) as Board;
     this.#removedLines.clear();
-    this.#etag = answer.headers.get('etag');
+    this.#etag = response.headers.get('etag');
     this.#base = created;
     this.#set(this.#unsaved ? { ...this.board, id: created.id } : created);
   }
@@ -115,15 +115,15 @@ export class BoardStore {
     this.#isSaving = true;
     this.#removedLines.clear();
     try {
-      const body = { name, mode, columns, rows, layout, testset, ...keptCells(this.board, removed) };
-      const answer = await sendBoard('PUT', `/api/boards/${id}`, body, this.#etag);
-      const board = (await answer.json()) as Board;
+      const body = { name, mode, columns, rows, layout, testset, ...remainingCells(this.board, removed) };
+      const response = await sendBoard('PUT', `/api/boards/${id}`, body, this.#etag);
+      const board = (await response.json()) as Board;
       this.#saveCount += 1;
-      this.#etag = answer.headers.get('etag');
+      this.#etag = response.headers.get('etag');
       this.#base = board;
       this.#set(this.#unsaved ? this.board : { ...board, cells: this.#cellsOf(board, true) });
     } catch (error) {
-      for (const one of removed) this.#removedLines.add(one);
+      for (const line of removed) this.#removedLines.add(line);
       this.#unsaved = true;
       if (!isStale(error)) throw error;
       await this.#merge(id, error);
@@ -132,7 +132,7 @@ export class BoardStore {
     }
   }
 
-  /** Three-way merge after a conflict: one-sided changes are kept, on both sides theirs win. */
+  /** Three-way merge after a conflict: keeps one-sided changes; if both sides changed a field, theirs wins. */
   async #merge(id: string, cause: unknown): Promise<void> {
     const { board: theirs, etag } = await fetchBoard(id);
     const { board, hasLocalChanges, isOverruled } = mergeBoards(this.board, this.#base, theirs);
@@ -170,7 +170,7 @@ export class BoardStore {
       (cell) => ownLines.has(`row ${cell.row}`) && ownLines.has(`column ${cell.column}`),
     );
     const filledSince = board.cells.filter(
-      (cell) => isOlder && !cells.some((one) => one.row === cell.row && one.column === cell.column),
+      (cell) => isOlder && !cells.some((other) => other.row === cell.row && other.column === cell.column),
     );
     return [...cells, ...filledSince];
   }
@@ -189,22 +189,22 @@ const isStale = (error: unknown): boolean =>
   error instanceof ApiError && (error.code === 'stale_base' || error.status === 412);
 
 /** Cells that stay, if a removed id is in use again; the server drops the others by itself. */
-function keptCells(
+function remainingCells(
   { rows, columns }: Board,
   removed: ReadonlySet<string>,
 ): { cells?: { row: string; column: string }[] } {
   if (!lineNames({ rows, columns }).some((line) => removed.has(line))) return {};
-  const old = columns.filter(({ id }) => !removed.has(`column ${id}`));
+  const remainingColumns = columns.filter(({ id }) => !removed.has(`column ${id}`));
   return {
     cells: rows
       .filter(({ id }) => !removed.has(`row ${id}`))
-      .flatMap((row) => old.map((column) => ({ row: row.id, column: column.id }))),
+      .flatMap((row) => remainingColumns.map((column) => ({ row: row.id, column: column.id }))),
   };
 }
 
 async function fetchBoard(id: string, signal?: AbortSignal): Promise<{ board: Board; etag: string | null }> {
-  const answer = await fetchOk(`/api/boards/${encodeURIComponent(id)}`, signal ? { signal } : {});
-  return { board: (await answer.json()) as Board, etag: answer.headers.get('etag') };
+  const response = await fetchOk(`/api/boards/${encodeURIComponent(id)}`, signal ? { signal } : {});
+  return { board: (await response.json()) as Board, etag: response.headers.get('etag') };
 }
 
 function sendBoard(method: 'POST' | 'PUT', path: string, body: unknown, etag: string | null = null): Promise<Response> {
@@ -221,7 +221,7 @@ export function freeId(kind: 'c' | 'r', used: readonly { id: string }[]): string
   }
 }
 
-/** Its threads stay. */
+/** Delete a board; its threads stay. */
 export async function deleteBoard(id: string): Promise<void> {
   await api('delete', '/api/boards/{board}', { path: { board: id } });
 }
@@ -236,7 +236,7 @@ export interface MergeResult {
   isOverruled: boolean;
 }
 
-/** Three-way merge by field: one-sided changes are kept, on both sides theirs win. */
+/** Three-way merge by field: keeps one-sided changes; if both sides changed a field, theirs wins. */
 export function mergeBoards(ours: Board, base: Board, theirs: Board): MergeResult {
   const board: Board = { ...theirs };
   let hasLocalChanges = false;

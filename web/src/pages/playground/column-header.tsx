@@ -14,45 +14,45 @@ import { Badge } from '@/components/status';
 import { showToast, showError } from '@/components/toast';
 import { useBoard, useBoardStore, freeId } from './board-store';
 
-const SELECT = 'h-7 min-w-0 cursor-pointer truncate rounded-md bg-transparent px-1 hover:bg-sunken';
+const SELECT_CLASS = 'h-7 min-w-0 cursor-pointer truncate rounded-md bg-transparent px-1 hover:bg-sunken';
 
 export function ColumnHeader({ column }: { column: Column }): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
-  const versions = useQuery(variantsQuery(column.workflow)).data?.data ?? [];
+  const variants = useQuery(variantsQuery(column.workflow)).data?.data ?? [];
   const change = (patch: Partial<Column>) =>
-    store.change((now) => ({
-      ...now,
-      columns: now.columns.map((one) => (one.id === column.id ? { ...one, ...patch } : one)),
+    store.change((current) => ({
+      ...current,
+      columns: current.columns.map((other) => (other.id === column.id ? { ...other, ...patch } : other)),
     }));
   const duplicate = () =>
-    store.change((now) => ({ ...now, columns: [...now.columns, { ...column, id: freeId('c', now.columns) }] }));
-  const remove = () => store.change((now) => ({ ...now, columns: now.columns.filter((one) => one.id !== column.id) }));
-  const choices = workflows.filter((one) => board.mode === 'single' || one.is_chat || one.name === column.workflow);
+    store.change((current) => ({ ...current, columns: [...current.columns, { ...column, id: freeId('c', current.columns) }] }));
+  const remove = () => store.change((current) => ({ ...current, columns: current.columns.filter((other) => other.id !== column.id) }));
+  const choices = workflows.filter((workflow) => board.mode === 'single' || workflow.is_chat || workflow.name === column.workflow);
   return (
     <div className="flex h-10 min-w-0 items-center gap-1 px-2">
       <select
         aria-label="Workflow"
-        className={`${SELECT} max-w-1/2 font-medium`}
+        className={`${SELECT_CLASS} max-w-1/2 font-medium`}
         value={column.workflow}
         onChange={(event) => change({ workflow: event.target.value, variant: 'default', parameters: {} })}
       >
-        {!choices.some((one) => one.name === column.workflow) && <option>{column.workflow}</option>}
-        {choices.map((one) => (
-          <option key={one.name}>{one.name}</option>
+        {!choices.some((workflow) => workflow.name === column.workflow) && <option>{column.workflow}</option>}
+        {choices.map((workflow) => (
+          <option key={workflow.name}>{workflow.name}</option>
         ))}
       </select>
-      {(versions.length > 1 || column.variant !== 'default') && (
+      {(variants.length > 1 || column.variant !== 'default') && (
         <select
           aria-label="Variant"
-          className={`${SELECT} text-muted`}
+          className={`${SELECT_CLASS} text-muted`}
           value={column.variant}
           onChange={(event) => change({ variant: event.target.value })}
         >
-          {!versions.some((one) => one.name === column.variant) && <option>{column.variant}</option>}
-          {versions.map((one) => (
-            <option key={one.id}>{one.name}</option>
+          {!variants.some((variant) => variant.name === column.variant) && <option>{column.variant}</option>}
+          {variants.map((variant) => (
+            <option key={variant.id}>{variant.name}</option>
           ))}
         </select>
       )}
@@ -91,15 +91,15 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
   const { data } = useQuery(workflowQuery(column.workflow));
   const schema = data?.schemas.parameters as { properties?: object } | undefined;
   if (!schema || Object.keys(schema.properties ?? {}).length === 0) return null;
-  const edits = Object.keys(column.parameters ?? {}).length;
+  const changedCount = Object.keys(column.parameters ?? {}).length;
   return (
     <Popover
       label="Parameters"
       width="w-96"
       trigger={
-        <Button size="small" variant="quiet" aria-label={`Parameters${edits ? `, ${edits} changed` : ''}`}>
+        <Button size="small" variant="quiet" aria-label={`Parameters${changedCount ? `, ${changedCount} changed` : ''}`}>
           <SlidersHorizontal className="size-3.5" />
-          {edits > 0 && <Badge tone="accent">{edits}</Badge>}
+          {changedCount > 0 && <Badge tone="accent">{changedCount}</Badge>}
         </Button>
       }
     >
@@ -112,7 +112,7 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
         placeholder={data?.parameters ?? {}}
         onChange={onChange}
       />
-      {edits > 0 && <SaveVariantForm column={column} onSaved={onSaved} />}
+      {changedCount > 0 && <SaveVariantForm column={column} onSaved={onSaved} />}
     </Popover>
   );
 }
@@ -124,20 +124,20 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
   const [name, setName] = useState(variant === 'default' ? '' : variant);
   const save = async () => {
     const { data } = await api('get', '/api/workflows/{workflow}/variants', { path: { workflow: column.workflow } });
-    const workflow = data.find((one) => one.name === name);
-    const base = data.find((one) => one.name === variant);
-    const before = base
+    const existing = data.find((candidate) => candidate.name === name);
+    const base = data.find((candidate) => candidate.name === variant);
+    const baseParameters = base
       ? (
           await api('get', '/api/variants/{variant}/versions/{number}', {
             path: { variant: base.id, number: base.head },
           })
         ).parameters
       : {};
-    const parameters = { ...(variant === 'default' ? {} : before), ...column.parameters };
-    if (workflow)
+    const parameters = { ...(variant === 'default' ? {} : baseParameters), ...column.parameters };
+    if (existing)
       await api('post', '/api/variants/{variant}/versions', {
-        path: { variant: workflow.id },
-        body: { base: workflow.head, parameters },
+        path: { variant: existing.id },
+        body: { base: existing.head, parameters },
       });
     else
       await api('post', '/api/workflows/{workflow}/variants', {
@@ -146,7 +146,7 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
       });
     await cache.invalidateQueries({ queryKey: ['variants', column.workflow] });
     onSaved(name);
-    showToast(workflow ? `Saved as version ${workflow.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
+    showToast(existing ? `Saved as version ${existing.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
   };
   return (
     <form
@@ -176,19 +176,19 @@ export function AddColumn(): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
-  const last = board.columns.at(-1);
+  const lastColumn = board.columns.at(-1);
   const add = (workflow: string, variant = 'default', parameters = {}) =>
-    store.change((now) => ({
-      ...now,
-      columns: [...now.columns, { id: freeId('c', now.columns), workflow, variant, parameters }],
+    store.change((current) => ({
+      ...current,
+      columns: [...current.columns, { id: freeId('c', current.columns), workflow, variant, parameters }],
     }));
   useCommand(
-    last && {
+    lastColumn && {
       id: 'add-variant',
       title: 'Add a variant',
       group: 'Chat',
       keys: 'alt+v',
-      run: () => add(last.workflow, last.variant, last.parameters),
+      run: () => add(lastColumn.workflow, lastColumn.variant, lastColumn.parameters),
     },
   );
   return (
@@ -199,20 +199,20 @@ export function AddColumn(): ReactNode {
         </IconButton>
       }
     >
-      {last && (
+      {lastColumn && (
         <>
-          <MenuItem onSelect={() => add(last.workflow, last.variant, last.parameters)}>
-            {last.workflow} once more
+          <MenuItem onSelect={() => add(lastColumn.workflow, lastColumn.variant, lastColumn.parameters)}>
+            {lastColumn.workflow} once more
           </MenuItem>
           <MenuLine />
         </>
       )}
       <MenuTitle>Another workflow</MenuTitle>
       {workflows
-        .filter((one) => board.mode === 'single' || one.is_chat)
-        .map((one) => (
-          <MenuItem key={one.name} onSelect={() => add(one.name)}>
-            {one.name}
+        .filter((workflow) => board.mode === 'single' || workflow.is_chat)
+        .map((workflow) => (
+          <MenuItem key={workflow.name} onSelect={() => add(workflow.name)}>
+            {workflow.name}
           </MenuItem>
         ))}
     </Menu>

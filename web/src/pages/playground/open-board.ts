@@ -13,22 +13,22 @@ export interface OpenedBoard {
   isStandalone: boolean;
 }
 
-type KnownWorkflows = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
+type KnownWorkflow = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
 
 /** Workflow of a new board: the requested one, the default, the first chat, or any. */
 export function initialWorkflow(
-  workflows: readonly KnownWorkflows[],
+  workflows: readonly KnownWorkflow[],
   requested: string | null,
-): KnownWorkflows | undefined {
+): KnownWorkflow | undefined {
   return (
-    workflows.find((one) => one.name === requested) ??
-    workflows.find((one) => one.default && one.is_chat) ??
-    workflows.find((one) => one.is_chat) ??
+    workflows.find((workflow) => workflow.name === requested) ??
+    workflows.find((workflow) => workflow.default && workflow.is_chat) ??
+    workflows.find((workflow) => workflow.is_chat) ??
     workflows[0]
   );
 }
 
-/** `fresh`: always open a new draft. */
+/** `isNew`: always open a new draft. */
 export async function openBoard(
   id: string | undefined,
   requested: string | null,
@@ -37,8 +37,8 @@ export async function openBoard(
   signal: AbortSignal,
 ): Promise<OpenedBoard | null> {
   if (id?.startsWith('conv_')) return openThread(id, signal);
-  const saved = id ?? (requested || isNew ? null : bootstrap.board_id);
-  if (saved) return toOpenedBoard(await BoardStore.open(saved, signal));
+  const savedId = id ?? (requested || isNew ? null : bootstrap.board_id);
+  if (savedId) return toOpenedBoard(await BoardStore.open(savedId, signal));
   const workflow = initialWorkflow(bootstrap.workflows.data, requested);
   return workflow ? toOpenedBoard(await createDraft(workflow)) : null;
 }
@@ -51,7 +51,7 @@ const toOpenedBoard = (store: BoardStore): OpenedBoard => ({
   isStandalone: false,
 });
 
-async function createDraft(workflow: KnownWorkflows): Promise<BoardStore> {
+async function createDraft(workflow: KnownWorkflow): Promise<BoardStore> {
   // Load the example inputs of the first row; without them it starts empty.
   await queryClient.fetchQuery({ ...workflowQuery(workflow.name), retry: false }).catch(() => {});
   const columns = [{ id: 'c1', workflow: workflow.name, variant: 'default', parameters: {} }];
@@ -80,6 +80,6 @@ async function openThread(id: string, signal: AbortSignal): Promise<OpenedBoard>
     rows: [{ id: 'r1', name: '', inputs: thread.inputs }],
     layout: {},
   });
-  store.filled('r1', 'c1', { thread: id });
+  store.fillCell('r1', 'c1', { thread: id });
   return { key: ++lastKey, store, title: thread.title, isStandalone: true };
 }

@@ -17,7 +17,7 @@ import { openBoard, type OpenedBoard } from './open-board';
 import { addRow } from './row-inputs';
 
 const SingleBoard = lazy(() =>
-  import('./single-turn/board').then(({ SingleTurnBoard: component }) => ({ default: component })),
+  import('./single-turn/board').then(({ SingleTurnBoard }) => ({ default: SingleTurnBoard })),
 );
 
 /** The last opened board: a draft gets a URL when it is saved, and must not be opened again for that. */
@@ -38,10 +38,10 @@ export function PlaygroundPage({ id }: { id: string | undefined }): ReactNode {
       if (!bootstrap.data) throw new Error('Nothing was told.');
       // Refetch when returning: boards and workflows may have changed.
       const fetchBootstrap = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
-      let now = id === undefined ? await fetchBootstrap(2000) : bootstrap.data;
-      if (id === undefined && requestedWorkflow && !now.workflows.data.some((one) => one.name === requestedWorkflow))
-        now = await fetchBootstrap(0);
-      lastOpened = await openBoard(id, requestedWorkflow, search.has('new'), now, signal);
+      let current = id === undefined ? await fetchBootstrap(2000) : bootstrap.data;
+      if (id === undefined && requestedWorkflow && !current.workflows.data.some((workflow) => workflow.name === requestedWorkflow))
+        current = await fetchBootstrap(0);
+      lastOpened = await openBoard(id, requestedWorkflow, search.has('new'), current, signal);
       return lastOpened;
     },
   });
@@ -59,10 +59,10 @@ export function PlaygroundPage({ id }: { id: string | undefined }): ReactNode {
     );
   }
   if (current === undefined) return <Loading className="grid h-full place-items-center" />;
-  return current ? <Opening key={current.key} opened={current} /> : <NoWorkflows />;
+  return current ? <OpenedBoardView key={current.key} opened={current} /> : <NoWorkflows />;
 }
 
-function Opening({ opened }: { opened: OpenedBoard }): ReactNode {
+function OpenedBoardView({ opened }: { opened: OpenedBoard }): ReactNode {
   return (
     <BoardContext value={opened.store}>
       <BoardView opened={opened} />
@@ -73,13 +73,13 @@ function Opening({ opened }: { opened: OpenedBoard }): ReactNode {
 function BoardView({ opened: { title, isStandalone } }: { opened: OpenedBoard }): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const [search, setSearch] = useSearchParams();
   const [active, setActive] = useState<CellName>(() => parseCellName(search.get('cell')) ?? firstCell(store.board));
   const cells = useMemo(
     () =>
-      new CellChats(store, (thread) => go(`/play/${thread.id}`), linkedMessage(search.get('cell'), search.get('at'))),
-    // oxlint-disable-next-line react/exhaustive-deps -- the address says where a cell begins; later it follows the cell
+      new CellChats(store, (thread) => navigate(`/play/${thread.id}`), linkedMessage(search.get('cell'), search.get('at'))),
+    // oxlint-disable-next-line react/exhaustive-deps -- only the first URL matters; later the URL follows the cell
     [store],
   );
   useBoardUpdates();
@@ -89,7 +89,7 @@ function BoardView({ opened: { title, isStandalone } }: { opened: OpenedBoard })
     setActive(cell);
     if (board.id) setSearch({ cell: `${cell.row}.${cell.column}` }, { replace: true });
   };
-  const branchEnd =
+  const isActivePresent =
     board.rows.some((row) => row.id === active.row) && board.columns.some((column) => column.id === active.column);
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -97,7 +97,7 @@ function BoardView({ opened: { title, isStandalone } }: { opened: OpenedBoard })
       {board.mode === 'chat' ? (
         <ChatBoard
           cells={cells}
-          active={branchEnd ? active : firstCell(board)}
+          active={isActivePresent ? active : firstCell(board)}
           onActive={activate}
           isStandalone={isStandalone}
         />
@@ -162,7 +162,7 @@ export function Toolbar({ title, isStandalone }: { title: string; isStandalone: 
           dir="auto"
           maxLength={200}
           value={board.name}
-          onChange={(event) => store.change((now) => ({ ...now, name: event.target.value }))}
+          onChange={(event) => store.change((current) => ({ ...current, name: event.target.value }))}
         />
       )}
       <span className="grow" />
@@ -181,16 +181,16 @@ function Modes(): ReactNode {
   const board = useBoard();
   const store = useBoardStore();
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
-  const chats = board.columns.every(
-    (column) => workflows.find((one) => one.name === column.workflow)?.is_chat !== false,
+  const hasOnlyChats = board.columns.every(
+    (column) => workflows.find((workflow) => workflow.name === column.workflow)?.is_chat !== false,
   );
   const modes = [
-    { value: 'chat' as const, label: 'Chat', icon: <MessagesSquare className="size-3.5" />, can: chats },
-    { value: 'single' as const, label: 'Single turn', icon: <Rows3 className="size-3.5" />, can: true },
+    { value: 'chat' as const, label: 'Chat', icon: <MessagesSquare className="size-3.5" />, isAvailable: hasOnlyChats },
+    { value: 'single' as const, label: 'Single turn', icon: <Rows3 className="size-3.5" />, isAvailable: true },
   ];
   return (
     <div role="radiogroup" aria-label="Mode" className="flex rounded-lg bg-sunken p-0.5">
-      {modes.map(({ value, label, icon, can: isAvailable }) => (
+      {modes.map(({ value, label, icon, isAvailable }) => (
         <button
           key={value}
           type="button"
@@ -198,7 +198,7 @@ function Modes(): ReactNode {
           aria-checked={board.mode === value}
           disabled={!isAvailable}
           title={isAvailable ? undefined : 'One of the workflows is not a chat'}
-          onClick={() => store.change((now) => ({ ...now, mode: value }))}
+          onClick={() => store.change((current) => ({ ...current, mode: value }))}
           className={cn(
             'flex h-6 items-center gap-1.5 rounded-md px-2 text-[13px] disabled:opacity-40',
             board.mode === value ? 'bg-raised font-medium shadow-sm' : 'text-muted hover:text-ink',

@@ -40,8 +40,8 @@ export function rowInputs(store: BoardStore, row: string, workflow: string): Inp
     change: (update) =>
       store.change((board) => ({
         ...board,
-        rows: board.rows.map((one) =>
-          one.id === row ? { ...one, inputs: { ...update(one.inputs ?? NO_INPUTS) } } : one,
+        rows: board.rows.map((other) =>
+          other.id === row ? { ...other, inputs: { ...update(other.inputs ?? NO_INPUTS) } } : other,
         ),
       })),
   };
@@ -71,8 +71,8 @@ interface ObjectSchema {
 /** Inputs of all columns' workflows except messages, in one schema. */
 function useInputs(columns: readonly Column[]): ObjectSchema {
   const names = [...new Set(columns.map((column) => column.workflow))];
-  const answers = useQueries({ queries: names.map((name) => workflowQuery(name)) });
-  const schemas = answers.map(({ data }) => (data?.schemas.inputs ?? {}) as ObjectSchema);
+  const results = useQueries({ queries: names.map((name) => workflowQuery(name)) });
+  const schemas = results.map(({ data }) => (data?.schemas.inputs ?? {}) as ObjectSchema);
   return Object.assign({}, ...schemas, {
     properties: Object.assign({}, ...schemas.map(({ properties = {} }) => properties)) as Record<string, unknown>,
     required: [...new Set(schemas.flatMap(({ required = [] }) => required))],
@@ -83,15 +83,15 @@ export const useHasInputs = (columns: readonly Column[]): boolean =>
   Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
 
 export function addRow(store: BoardStore): void {
-  store.change((now) =>
-    now.rows.length >= 50
-      ? now
-      : { ...now, rows: [...now.rows, { id: freeId('r', now.rows), name: '', inputs: initialInputs(now.columns) }] },
+  store.change((current) =>
+    current.rows.length >= 50
+      ? current
+      : { ...current, rows: [...current.rows, { id: freeId('r', current.rows), name: '', inputs: initialInputs(current.columns) }] },
   );
 }
 
-/** For an object only its names. */
-const summarizeInputs = (value: unknown): string =>
+/** Short text of an input; of an object only the names. */
+const summarizeInput = (value: unknown): string =>
   typeof value === 'string'
     ? (value.trimStart().split('\n', 1)[0] ?? '').slice(0, 200)
     : isObject(value)
@@ -109,9 +109,9 @@ export function RowHeader({ row, number }: Props): ReactNode {
   const schema = useInputs(board.columns);
   const hasInputs = Object.keys(schema.properties ?? {}).some((name) => name !== 'messages');
   const change = (patch: Partial<Row>) =>
-    store.change((now) => ({ ...now, rows: now.rows.map((one) => (one.id === row.id ? { ...one, ...patch } : one)) }));
-  const remove = () => store.change((now) => ({ ...now, rows: now.rows.filter((one) => one.id !== row.id) }));
-  const set = Object.entries(row.inputs ?? {});
+    store.change((current) => ({ ...current, rows: current.rows.map((other) => (other.id === row.id ? { ...other, ...patch } : other)) }));
+  const remove = () => store.change((current) => ({ ...current, rows: current.rows.filter((other) => other.id !== row.id) }));
+  const entries = Object.entries(row.inputs ?? {});
   return (
     <div className="flex h-9 items-center gap-1 px-2 text-muted">
       <input
@@ -134,9 +134,9 @@ export function RowHeader({ row, number }: Props): ReactNode {
             <Button size="small" variant="quiet" className="shrink min-w-0">
               <Braces className="size-3.5 shrink-0" />
               <span className="truncate">
-                {set.length === 0
+                {entries.length === 0
                   ? 'Inputs'
-                  : set.map(([name, value]) => `${name}: ${summarizeInputs(value)}`).join(' · ')}
+                  : entries.map(([name, value]) => `${name}: ${summarizeInput(value)}`).join(' · ')}
               </span>
             </Button>
           }

@@ -34,20 +34,20 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   const [answers, setAnswers] = useState<Answers>({});
   const [comment, setComment] = useState('');
   /** Index of the question that digits answer. */
-  const [at, setAt] = useState(0);
+  const [activeIndex, setActiveIndex] = useState(0);
   const [isSubmitted, setSubmitted] = useState(false);
   const missing = missingAnswers(questions, answers);
   const isEmpty = Object.keys(answers).length === 0;
-  const set = (index: number, value: unknown, { moves }: { moves: boolean }) => {
+  const setAnswer = (index: number, value: unknown, { advances }: { advances: boolean }) => {
     const next = withField(answers, questions[index]?.key ?? '', value);
     setAnswers(next);
-    if (moves) setAt(firstUnanswered(questions, next, index) ?? index);
+    if (advances) setActiveIndex(firstUnanswered(questions, next, index) ?? index);
     onChange();
   };
   const save = () => {
     setSubmitted(true);
-    const first = questions.findIndex((question) => missing.includes(question));
-    if (first >= 0) return setAt(first);
+    const firstMissing = questions.findIndex((question) => missing.includes(question));
+    if (firstMissing >= 0) return setActiveIndex(firstMissing);
     return isEmpty ? undefined : onSave(answers, comment.trim());
   };
   const onKey = useEffectEvent((event: KeyboardEvent) => {
@@ -62,9 +62,9 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
       isTyping(target)
     )
       return;
-    const question = questions[at];
-    const option = question && answerOptions(question)?.find(({ press }) => press === event.key);
-    if (option) set(at, option.value, { moves: true });
+    const question = questions[activeIndex];
+    const option = question && answerOptions(question)?.find(({ shortcut }) => shortcut === event.key);
+    if (option) setAnswer(activeIndex, option.value, { advances: true });
     else if (event.key.toLowerCase() === 's' && !event.repeat) onSkip();
     else if (event.key === 'Enter' && !event.repeat && !target?.closest('button, a, summary')) save();
     else return;
@@ -92,10 +92,10 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
             key={question.key}
             question={question}
             value={answers[question.key]}
-            active={index === at}
+            active={index === activeIndex}
             missing={isSubmitted && missing.includes(question)}
-            onFocus={() => setAt(index)}
-            onChange={(value) => set(index, value, { moves: false })}
+            onFocus={() => setActiveIndex(index)}
+            onChange={(value) => setAnswer(index, value, { advances: false })}
           />
         ))}
         <div className="pl-3.5">
@@ -244,9 +244,9 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
           <span dir="auto" className="min-w-0 grow wrap-anywhere">
             {safeProse(option.label)}
           </span>
-          {active && option.press !== null && option.press !== option.label && (
+          {active && option.shortcut !== null && option.shortcut !== option.label && (
             <kbd aria-hidden className="font-sans text-xs text-faint pointer-coarse:hidden">
-              {option.press}
+              {option.shortcut}
             </kbd>
           )}
         </label>
@@ -258,8 +258,8 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
 /** Typed numbers count once they are in range. */
 function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question' | 'value' | 'onChange'>): ReactNode {
   const [text, setText] = useState(typeof value === 'number' ? String(value) : '');
-  const read = parseScore(text, question.range);
-  const isInvalid = text.trim() !== '' && typeof read === 'string';
+  const score = parseScore(text, question.range);
+  const isInvalid = text.trim() !== '' && typeof score === 'string';
   return (
     <>
       <TextField
@@ -277,7 +277,7 @@ function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question
       />
       {isInvalid && (
         <p role="status" className="mt-1 text-xs text-bad">
-          {read}
+          {score}
         </p>
       )}
     </>

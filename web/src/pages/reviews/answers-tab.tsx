@@ -49,7 +49,7 @@ export function AnswersSection({ review }: { review: Review }): ReactNode {
   );
 }
 
-const STATES = {
+const STATE_BADGES = {
   open: null,
   done: <Badge tone="good">Done</Badge>,
   gone: (
@@ -77,17 +77,17 @@ function ItemLine({ item, review }: { item: ReviewItemRow; review: Review }): Re
         ) : (
           <span className="font-medium">Item {itemNumber(item)}</span>
         )}
-        {STATES[item.state]}
+        {STATE_BADGES[item.state]}
         <span className="text-xs text-muted tabular-nums">
           {item.answered} of {pluralize(review.reviewers, 'answer')}
         </span>
       </div>
       {counted.length > 0 && (
         <ul className="mt-1 flex flex-col gap-1">
-          {counted.map(({ number, reviewer, answers, comment, created_at: at }) => (
+          {counted.map(({ number, reviewer, answers, comment, created_at: createdAt }) => (
             <li key={number} className="min-w-0 text-[13px]">
               <span className="flex min-w-0 flex-wrap items-baseline gap-x-3 gap-y-0.5">
-                <bdi title={formatDateTime(at)} className="min-w-20 text-muted wrap-anywhere">
+                <bdi title={formatDateTime(createdAt)} className="min-w-20 text-muted wrap-anywhere">
                   {safeProse(reviewer)}
                 </bdi>
                 {review.questions
@@ -114,7 +114,7 @@ function ItemLine({ item, review }: { item: ReviewItemRow; review: Review }): Re
   );
 }
 
-/** Agreement for each question and pair, with judges too: items, share and kappa. */
+/** Agreement by question and pair of raters (reviewers or judges): common items, percent alike and Cohen's kappa. */
 export function AgreementSection({ review }: { review: Review }): ReactNode {
   const { data, error, refetch } = useQuery(agreementQuery(review.id));
   const rows = data?.data ?? [];

@@ -8,7 +8,7 @@ export interface AnswerOption {
   value: boolean | string | number;
   label: string;
   /** Key that chooses it; null after the ninth. */
-  press: string | null;
+  shortcut: string | null;
 }
 
 /** Scores with more steps are typed. */
@@ -19,24 +19,24 @@ export function answerOptions({ type = 'boolean', choices, range }: ReviewQuesti
   switch (type) {
     case 'boolean':
       return [
-        { value: true, label: 'Yes', press: '1' },
-        { value: false, label: 'No', press: '2' },
+        { value: true, label: 'Yes', shortcut: '1' },
+        { value: false, label: 'No', shortcut: '2' },
       ];
     case 'choice':
       return (choices ?? []).map((label, index) => ({
         value: label,
         label,
-        press: index < 9 ? String(index + 1) : null,
+        shortcut: index < 9 ? String(index + 1) : null,
       }));
     case 'score': {
       const [min, max] = range ?? [0.5, 0];
       if (!Number.isInteger(min) || !Number.isInteger(max) || max - min + 1 > MAX_SCORE_OPTIONS || max < min)
         return null;
-      // A score is its own key.
-      return Array.from({ length: max - min + 1 }, (_, step) => min + step).map((value) => ({
+      // The shortcut of a score is its digit.
+      return Array.from({ length: max - min + 1 }, (_, offset) => min + offset).map((value) => ({
         value,
         label: formatScore(value),
-        press: value >= 0 && value <= 9 ? String(value) : null,
+        shortcut: value >= 0 && value <= 9 ? String(value) : null,
       }));
     }
     case 'text':
@@ -48,7 +48,7 @@ export function answerOptions({ type = 'boolean', choices, range }: ReviewQuesti
 
 export const questionTitle = ({ title, key }: Pick<ReviewQuestion, 'title' | 'key'>): string => title?.trim() || key;
 
-/** Parse a score; the error if it is out of range. */
+/** Parse a score; returns an error text if it is no number or out of range. */
 export function parseScore(text: string, range: ReviewQuestion['range']): number | string {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   if (!Number.isFinite(value)) return 'A number, please.';
@@ -91,18 +91,18 @@ export interface AgreementSummary {
 }
 
 /** Only pairs of reviewers count, not judges. */
-export function summarizeAgreement(all: readonly Agreement[]): AgreementSummary[] {
-  const people = all.filter(({ kind, n }) => kind === 'reviewers' && n > 0);
-  return [...new Set(people.map(({ question }) => question))].map((question) => {
-    const pairs = people.filter((pair) => pair.question === question);
+export function summarizeAgreement(agreements: readonly Agreement[]): AgreementSummary[] {
+  const reviewerPairs = agreements.filter(({ kind, n }) => kind === 'reviewers' && n > 0);
+  return [...new Set(reviewerPairs.map(({ question }) => question))].map((question) => {
+    const pairs = reviewerPairs.filter((pair) => pair.question === question);
     const weighted = pairs.flatMap(({ kappa, n }) => (kappa === null ? [] : [{ value: kappa, n }]));
     return {
       question,
-      percent: mean(pairs.map(({ percent, n }) => ({ value: percent ?? 0, n }))),
-      kappa: weighted.length > 0 ? mean(weighted) : null,
+      percent: weightedMean(pairs.map(({ percent, n }) => ({ value: percent ?? 0, n }))),
+      kappa: weighted.length > 0 ? weightedMean(weighted) : null,
     };
   });
 }
 
-const mean = (values: readonly { value: number; n: number }[]): number =>
+const weightedMean = (values: readonly { value: number; n: number }[]): number =>
   values.reduce((sum, { value, n }) => sum + value * n, 0) / values.reduce((sum, { n }) => sum + n, 0);

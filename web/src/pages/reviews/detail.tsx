@@ -18,20 +18,20 @@ import { useTitle } from '@/lib/hooks';
 import { safeProse } from '@/lib/safe-text';
 import { AgreementSection, AnswersSection } from './answers-tab';
 import { ReviewProgressBar } from './progress-bar';
-import { reviewQuery as reviewOf, invalidateReview, type Review } from './queries';
+import { reviewQuery, invalidateReview, type Review } from './queries';
 import { Queue } from './queue';
 
 export default function ReviewPage({ id }: { id: string }): ReactNode {
-  const { data: review, error, refetch } = useQuery(reviewOf(id));
+  const { data: review, error, refetch } = useQuery(reviewQuery(id));
   useTitle(review?.name ?? 'Review');
   const [params, setParams] = useSearchParams();
   const tab = params.get('tab') === 'answers' ? 'answers' : 'queue';
-  const me = useQuery(sessionQuery());
+  const session = useQuery(sessionQuery());
   const [name, setName] = useState(storedReviewer);
   if (error && !review) return <LoadError error={error} onRetry={refetch} className="p-4" />;
-  if (!review || me.isPending) return <Loading className="p-6" />;
-  const hasKey = Boolean(me.data?.key);
-  const setKnownReviewer = (reviewerName: string) => {
+  if (!review || session.isPending) return <Loading className="p-6" />;
+  const hasKey = Boolean(session.data?.key);
+  const saveReviewer = (reviewerName: string) => {
     storeReviewer(reviewerName);
     setName(reviewerName);
   };
@@ -64,7 +64,7 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
             onAnswers={() => setParams({ tab: 'answers' })}
           />
         ) : (
-          <ReviewerForm onName={setKnownReviewer} />
+          <ReviewerForm onName={saveReviewer} />
         ))}
     </div>
   );

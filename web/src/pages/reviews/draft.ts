@@ -94,24 +94,24 @@ export function missingField({ run, sample, questions }: ReviewDraft): string | 
   if (questions?.length === 0) return 'Add a question.';
   const keys = (questions ?? []).map(questionKey);
   for (const [index, question] of (questions ?? []).entries()) {
-    const problem = questionProblem(question);
-    if (problem) return `Question ${index + 1}: ${problem}`;
+    const error = questionError(question);
+    if (error) return `Question ${index + 1}: ${error}`;
     if (keys.indexOf(keys[index] ?? '') !== index) return `Question ${index + 1} has the key of another one.`;
   }
   return null;
 }
 
-function questionProblem(question: QuestionDraft): string | null {
+function questionError(question: QuestionDraft): string | null {
   if (!questionKey(question)) return 'what is asked?';
   if (question.type === 'choice' && parseChoices(question.choices).length < 2)
     return 'a choice has at least two answers.';
-  const [min, max] = [number(question.min), number(question.max)];
+  const [min, max] = [parseNumber(question.min), parseNumber(question.max)];
   return question.type === 'score' && (min === null || max === null || min >= max)
     ? 'a score runs from a lowest to a highest number.'
     : null;
 }
 
-const number = (text: string): number | null =>
+const parseNumber = (text: string): number | null =>
   text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
 
 export function draftRequest(draft: ReviewDraft): ReviewRequest {

@@ -17,14 +17,14 @@ import { ReviewProgressBar } from './progress-bar';
 import { reviewPagesQuery, reviewSummaryQuery, type ReviewRow } from './queries';
 
 const NewDialog = lazy(() => import('./new-dialog'));
-const STATES = { all: 'All', open: 'Open', closed: 'Closed' };
+const STATE_LABELS = { all: 'All', open: 'Open', closed: 'Closed' };
 
 export default function ReviewsPage(): ReactNode {
   useTitle('Reviews');
   const [params, setParams] = useSearchParams();
-  const [words, setWords] = useState('');
-  const [state, setState] = useState<keyof typeof STATES>('all');
-  const search = useDebounced(words.trim(), 250);
+  const [searchText, setSearchText] = useState('');
+  const [state, setState] = useState<keyof typeof STATE_LABELS>('all');
+  const search = useDebounced(searchText.trim(), 250);
   const isNew = params.get('new') === '1';
   const open = () => setParams({ new: '1' });
   useCommand({ id: 'new-review', title: 'New review', group: 'Reviews', run: open });
@@ -32,15 +32,15 @@ export default function ReviewsPage(): ReactNode {
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="mr-auto text-base font-semibold">Reviews</h1>
-        <SegmentedControl label="State" options={STATES} value={state} onChange={setState} />
+        <SegmentedControl label="State" options={STATE_LABELS} value={state} onChange={setState} />
         <TextField
           type="search"
           aria-label="Find a review"
           placeholder="Find by name"
           dir="auto"
           maxLength={200}
-          value={words}
-          onChange={(event) => setWords(event.target.value)}
+          value={searchText}
+          onChange={(event) => setSearchText(event.target.value)}
           className="w-auto max-w-72 min-w-32 grow max-sm:order-last"
         />
         <Button variant="main" onClick={open}>
@@ -77,7 +77,7 @@ function ReviewResults({
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!data) return <Loading className="p-6" />;
-  if (rows.length === 0) return <NoReviews filtered={search !== '' || state !== null} onNew={onNew} />;
+  if (rows.length === 0) return <NoReviews isFiltered={search !== '' || state !== null} onNew={onNew} />;
   return (
     <>
       <ul aria-label="Reviews">
@@ -92,8 +92,8 @@ function ReviewResults({
   );
 }
 
-function NoReviews({ filtered, onNew }: { filtered: boolean; onNew: () => void }): ReactNode {
-  if (filtered) return <EmptyState title="No review is like that">The search looks at names.</EmptyState>;
+function NoReviews({ isFiltered, onNew }: { isFiltered: boolean; onNew: () => void }): ReactNode {
+  if (isFiltered) return <EmptyState title="No review is like that">The search looks at names.</EmptyState>;
   return (
     <EmptyState title="No reviews yet" icon={<UsersRound />}>
       <p>
@@ -159,8 +159,8 @@ export function ReviewListItem({ row }: { row: ReviewRow }): ReactNode {
 
 function AgreementText({ row }: { row: ReviewRow }): ReactNode {
   const { data } = useQuery(reviewSummaryQuery(row));
-  const pairs = summarizeAgreement(data?.agreement ?? []);
-  if (pairs.length === 0) {
+  const agreements = summarizeAgreement(data?.agreement ?? []);
+  if (agreements.length === 0) {
     return (
       <span className="text-xs text-faint">
         {row.reviewers < 2 ? 'One reviewer each' : 'No two have answered the same yet'}
@@ -169,7 +169,7 @@ function AgreementText({ row }: { row: ReviewRow }): ReactNode {
   }
   return (
     <span className="flex min-w-0 flex-col text-xs" aria-label="Agreement" role="group">
-      {pairs.slice(0, 3).map(({ question, percent, kappa }) => (
+      {agreements.slice(0, 3).map(({ question, percent, kappa }) => (
         <span key={question} className="flex min-w-0 gap-1.5 tabular-nums">
           <span className="w-11 shrink-0">{Math.round(percent)} %</span>
           <span className="w-13 shrink-0 text-muted">
@@ -180,7 +180,7 @@ function AgreementText({ row }: { row: ReviewRow }): ReactNode {
           </span>
         </span>
       ))}
-      {pairs.length > 3 && <span className="text-faint">and {pairs.length - 3} more</span>}
+      {agreements.length > 3 && <span className="text-faint">and {agreements.length - 3} more</span>}
     </span>
   );
 }

@@ -40,7 +40,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
   const [draft, setDraft] = useState<ReviewDraft>(() => initialDraft(run));
   const change = (patch: Partial<ReviewDraft>) => setDraft((before) => ({ ...before, ...patch }));
   const evaluation = useQuery({ ...evaluationQuery(draft.run ?? ''), enabled: draft.run !== null });
-  const begin = useMutation({
+  const create = useMutation({
     mutationFn: () => api('post', '/api/reviews', { body: draftRequest(draft) }),
     onSuccess: ({ id }) => {
       invalidateReview(id);
@@ -54,7 +54,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (!missing) begin.mutate();
+          if (!missing) create.mutate();
         }}
       >
         <FormSection title="Answers" hint="What people look at. It is chosen once, when the review begins.">
@@ -67,7 +67,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
         </FormSection>
         <QuestionsSection
           questions={draft.questions}
-          ofRun={evaluation.data?.evaluators.some(({ key }) => key === 'human') ?? false}
+          hasHumanEvaluators={evaluation.data?.evaluators.some(({ key }) => key === 'human') ?? false}
           onChange={(questions) => change({ questions })}
         />
         <FormSection title="People">
@@ -112,8 +112,8 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
           )}
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {begin.error ? (
-              <ErrorMessage error={begin.error} />
+            {create.error ? (
+              <ErrorMessage error={create.error} />
             ) : (
               (missing ??
               `Each answer is looked at by ${pluralize(draft.reviewers, 'person').replace('persons', 'people')}.`)
@@ -121,8 +121,8 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button variant="main" type="submit" disabled={missing !== null || begin.isPending}>
-              {begin.isPending ? 'Beginning…' : 'Begin'}
+            <Button variant="main" type="submit" disabled={missing !== null || create.isPending}>
+              {create.isPending ? 'Beginning…' : 'Begin'}
             </Button>
           </div>
         </footer>
@@ -160,9 +160,9 @@ function AnswersFields({
           {draft.run && !evaluations.some(({ id }) => id === draft.run) && (
             <option value={draft.run}>{evaluation ? evaluationTitle(evaluation) : draft.run}</option>
           )}
-          {evaluations.map((one) => (
-            <option key={one.id} value={one.id}>
-              {evaluationTitle(one)} ({pluralize(one.done, 'answer')})
+          {evaluations.map((option) => (
+            <option key={option.id} value={option.id}>
+              {evaluationTitle(option)} ({pluralize(option.done, 'answer')})
             </option>
           ))}
         </Select>
@@ -184,8 +184,8 @@ function AnswersFields({
           value={filterText}
           disabled={!evaluation}
           onChange={({ target }) => {
-            const [word = '', ...rest] = target.value.split(' ');
-            onChange({ evaluator: rest.join(' '), passed: word === 'passed' });
+            const [outcome = '', ...evaluatorWords] = target.value.split(' ');
+            onChange({ evaluator: evaluatorWords.join(' '), passed: outcome === 'passed' });
           }}
         >
           <option value="">All answers</option>
@@ -221,17 +221,17 @@ const QUESTION_SOURCES = { run: 'Those of the evaluation', own: 'My own' };
 /** Questions of four kinds, or those of the evaluation's `human` evaluators. */
 export function QuestionsSection({
   questions,
-  ofRun,
+  hasHumanEvaluators,
   onChange,
 }: {
   questions: Questions;
-  ofRun: boolean;
+  hasHumanEvaluators: boolean;
   onChange: (questions: Questions) => void;
 }): ReactNode {
-  const all = questions ?? [];
+  const questionDrafts = questions ?? [];
   return (
     <FormSection title="Questions" hint="What people are asked about each answer.">
-      {ofRun && (
+      {hasHumanEvaluators && (
         <div className="mb-2">
           <SegmentedControl
             label="Whose questions"
@@ -247,18 +247,18 @@ export function QuestionsSection({
         </p>
       )}
       <div className="flex flex-col gap-2">
-        {all.map((draft, index) => (
+        {questionDrafts.map((draft, index) => (
           <QuestionForm
             key={draft.id}
             draft={draft}
             index={index}
-            onChange={(next) => onChange(all.with(index, next))}
-            {...(all.length > 1 ? { onRemove: () => onChange(all.toSpliced(index, 1)) } : {})}
+            onChange={(next) => onChange(questionDrafts.with(index, next))}
+            {...(questionDrafts.length > 1 ? { onRemove: () => onChange(questionDrafts.toSpliced(index, 1)) } : {})}
           />
         ))}
       </div>
-      {questions && all.length < 50 && (
-        <Button size="small" className="mt-2" onClick={() => onChange([...all, newQuestion()])}>
+      {questions && questionDrafts.length < 50 && (
+        <Button size="small" className="mt-2" onClick={() => onChange([...questionDrafts, newQuestion()])}>
           <Plus aria-hidden className="size-3.5" />
           Add a question
         </Button>
@@ -296,9 +296,9 @@ function QuestionForm({ draft, index, onChange, onRemove }: Props): ReactNode {
         </div>
         <LabeledField label="Answer">
           <Select value={draft.type} onChange={({ target }) => change({ type: target.value as QuestionKind })}>
-            {Object.entries(QUESTION_KINDS).map(([kind, word]) => (
+            {Object.entries(QUESTION_KINDS).map(([kind, label]) => (
               <option key={kind} value={kind}>
-                {word}
+                {label}
               </option>
             ))}
           </Select>

@@ -1,4 +1,4 @@
-/** Progress of a review: given and wanted answers. */
+/** Progress bar of a review: answers so far out of the target. */
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 
@@ -11,7 +11,7 @@ export function ReviewProgressBar({
   target: number;
   className?: string;
 }): ReactNode {
-  const share = target > 0 ? Math.min(100, (answers / target) * 100) : 0;
+  const percent = target > 0 ? Math.min(100, (answers / target) * 100) : 0;
   return (
     <span
       role="progressbar"
@@ -22,7 +22,7 @@ export function ReviewProgressBar({
       className={cn('block h-1.5 overflow-hidden rounded-full bg-sunken', className)}
     >
       <svg aria-hidden viewBox="0 0 100 6" preserveAspectRatio="none" className="block size-full">
-        <rect x={0} y={0} width={share} height={6} className={share < 100 ? 'fill-accent' : 'fill-good'} />
+        <rect x={0} y={0} width={percent} height={6} className={percent < 100 ? 'fill-accent' : 'fill-good'} />
       </svg>
     </span>
   );

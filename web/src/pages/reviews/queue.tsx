@@ -16,7 +16,7 @@ import { wholeConversation, ConversationView, ValueView } from '@/pages/evaluati
 import { AnswerForm } from './answer-form';
 import type { Answers } from './answers';
 import {
-  nextItemQuery as nextOf,
+  nextItemQuery,
   releaseItem,
   invalidateReview,
   type Review,
@@ -37,10 +37,10 @@ const RENEW_BEFORE_MS = 5 * 60_000;
 
 export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   const { id } = review;
-  const { data, error, isFetching, refetch } = useQuery(nextOf(id, reviewer));
+  const { data, error, isFetching, refetch } = useQuery(nextItemQuery(id, reviewer));
   const item = data?.item ?? null;
-  const reserved = item?.id ?? null;
-  const path = { review: id, item: reserved ?? '' };
+  const itemId = item?.id ?? null;
+  const path = { review: id, item: itemId ?? '' };
   const loadNext = async () => {
     invalidateReview(id);
     await refetch();
@@ -61,7 +61,7 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
     },
     onError: showError,
   });
-  useRelease(id, reserved, reviewer);
+  useRelease(id, itemId, reviewer);
   const busy = save.isPending || skip.isPending || isFetching;
   const onSkip = () => !busy && skip.mutate();
   useCommand(item && { id: 'review-skip', title: 'Skip this item', group: 'Review', keys: 's', run: onSkip });
@@ -72,9 +72,9 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
       <EmptyQueue review={review} reviewerName={data.reviewer} onAgain={() => void loadNext()} onAnswers={onAnswers} />
     );
   const renew = () => {
-    const rest = data.until ? Date.parse(data.until) - Date.now() : 0;
+    const remainingMs = data.until ? Date.parse(data.until) - Date.now() : 0;
     // An expired reservation may belong to another reviewer; the server rejects the answer then.
-    if (rest > 0 && rest < RENEW_BEFORE_MS && !busy) void refetch();
+    if (remainingMs > 0 && remainingMs < RENEW_BEFORE_MS && !busy) void refetch();
   };
   return (
     <div
@@ -152,8 +152,8 @@ interface ItemViewProps {
 export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): ReactNode {
   const { content } = item;
   if (!content) return null;
-  const reserved = Object.keys(content.inputs).length;
-  const isLong = content.turns.length > 1;
+  const inputCount = Object.keys(content.inputs).length;
+  const hasTurns = content.turns.length > 1;
   const showExpected = content.has_expected && !blind;
   return (
     <section
@@ -173,13 +173,13 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
         {!blind && <ItemLinks item={item} run={run} />}
       </div>
       <div className="flex flex-col gap-4">
-        {!isLong && content.history.length > 0 && (
+        {!hasTurns && content.history.length > 0 && (
           <Pane title="Asked">
             <ConversationView messages={content.history} label="What was asked" />
           </Pane>
         )}
-        {reserved > 0 && (
-          <CollapsibleSection title="Inputs" count={reserved} open={content.history.length === 0}>
+        {inputCount > 0 && (
+          <CollapsibleSection title="Inputs" count={inputCount} open={content.history.length === 0}>
             <JsonBox value={content.inputs} />
           </CollapsibleSection>
         )}
@@ -189,7 +189,7 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
               <ValueView value={content.expected} label="What was expected" />
             </Pane>
           )}
-          <Pane title={isLong ? 'Conversation' : 'Answered'} strong>
+          <Pane title={hasTurns ? 'Conversation' : 'Answered'} isMain>
             <Answer content={content} />
           </Pane>
         </div>
@@ -239,11 +239,11 @@ function ItemLinks({ item, run }: { item: ReviewItem; run: string | null }): Rea
 
 function Pane({
   title,
-  strong = false,
+  isMain = false,
   children,
 }: {
   title: string;
-  strong?: boolean;
+  isMain?: boolean;
   children: ReactNode;
 }): ReactNode {
   return (
@@ -251,7 +251,7 @@ function Pane({
       <h3 className="mb-1 text-[13px] font-medium text-muted">{title}</h3>
       <div
         className={
-          strong
+          isMain
             ? 'min-h-16 rounded-xl border border-strong-line bg-surface p-3'
             : 'max-h-[45dvh] min-h-16 overflow-y-auto rounded-xl border bg-surface p-3'
         }

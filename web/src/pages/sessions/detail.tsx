@@ -50,7 +50,7 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
           error && <LoadError error={error} onRetry={refetch} className="p-4" />
         )}
         {data?.pages.map((page, index) => (
-          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? index} session={session} lines={sessionBranches(page.tabs)} />
+          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? index} session={session} branches={sessionBranches(page.tabs)} />
         ))}
         {hasNextPage && (
           <div className="flex justify-center p-4">
@@ -64,23 +64,23 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
   );
 }
 
-function Tabs({ session, lines }: { session: string; lines: readonly SessionBranch[] }): ReactNode {
+function Tabs({ session, branches }: { session: string; branches: readonly SessionBranch[] }): ReactNode {
   // The last branch is where the conversation continued.
-  const [selected, setSelected] = useState(lines.length - 1);
-  const line = lines[Math.min(selected, lines.length - 1)];
-  if (!line?.steps.length)
+  const [selected, setSelected] = useState(branches.length - 1);
+  const branch = branches[Math.min(selected, branches.length - 1)];
+  if (!branch?.steps.length)
     return <EmptyState title="Nothing was said">The traces of this session tell of no conversation.</EmptyState>;
   return (
     <>
-      {lines.length > 1 && (
+      {branches.length > 1 && (
         <div
           role="tablist"
           aria-label="Branches"
           className="sticky top-0 z-10 flex gap-1 overflow-x-auto border-b bg-surface px-4 py-1.5"
         >
-          {lines.map((one, index) => (
+          {branches.map((tabBranch, index) => (
             <button
-              // oxlint-disable-next-line react/no-array-index-key -- branches have no names but their places
+              // oxlint-disable-next-line react/no-array-index-key -- branches have no ids
               key={index}
               type="button"
               role="tab"
@@ -95,44 +95,44 @@ function Tabs({ session, lines }: { session: string; lines: readonly SessionBran
             >
               {index > 0 && <GitBranch aria-hidden className="size-3.5" />}
               {index === 0 ? 'First' : `Branch ${index}`}
-              <span className="text-xs text-faint tabular-nums">{one.steps.length}</span>
+              <span className="text-xs text-faint tabular-nums">{tabBranch.steps.length}</span>
             </button>
           ))}
         </div>
       )}
-      <Conversation key={selected} session={session} line={line} />
+      <Conversation key={selected} session={session} branch={branch} />
     </>
   );
 }
 
-function Conversation({ session, line }: { session: string; line: SessionBranch }): ReactNode {
+function Conversation({ session, branch }: { session: string; branch: SessionBranch }): ReactNode {
   const { open: openInPlayground, busy, workflowDialog } = useOpenInPlayground();
-  const items = useMemo(() => stepItems(line.steps), [line]);
+  const items = useMemo(() => stepItems(branch.steps), [branch]);
   const resume = useCallback(
     (item: StepItem) =>
       openInPlayground(async () => {
         // Workflow and inputs come from the trace, messages from what is shown.
-        const live = await api('post', '/api/traces/{trace}/thread', { path: { trace: item.trace }, body: {} });
-        return { ...live, messages: messagesUpTo(line.steps, item.stepCount) };
+        const target = await api('post', '/api/traces/{trace}/thread', { path: { trace: item.trace }, body: {} });
+        return { ...target, messages: messagesUpTo(branch.steps, item.stepCount) };
       }, session),
-    [openInPlayground, line, session],
+    [openInPlayground, branch, session],
   );
   const before = useCallback(
     (item: StepItem, previous: StepItem | undefined) => (
       <>
-        {line.shared > 0 && item.stepCount > line.shared && (previous?.stepCount ?? 0) <= line.shared && <BranchNote />}
-        {item.trace !== previous?.trace && <TraceLine trace={item.trace} span={item.span} />}
+        {branch.shared > 0 && item.stepCount > branch.shared && (previous?.stepCount ?? 0) <= branch.shared && <BranchNote />}
+        {item.trace !== previous?.trace && <TraceSeparator trace={item.trace} span={item.span} />}
       </>
     ),
-    [line],
+    [branch],
   );
-  const last = items.at(-1);
+  const lastItem = items.at(-1);
   return (
     <div className="mx-auto max-w-3xl px-4 py-4">
       <ConversationSteps items={items} before={before} resume={resume} />
-      {last && (
+      {lastItem && (
         <div className="mt-4 flex justify-center border-t pt-4">
-          <Button variant="main" disabled={busy} onClick={() => void resume(last).catch(showError)}>
+          <Button variant="main" disabled={busy} onClick={() => void resume(lastItem).catch(showError)}>
             <MessageSquareShare aria-hidden className="size-4" />
             Open in playground
           </Button>
@@ -143,7 +143,7 @@ function Conversation({ session, line }: { session: string; line: SessionBranch 
   );
 }
 
-const TraceLine = ({ trace, span }: { trace: string; span: string }): ReactNode => (
+const TraceSeparator = ({ trace, span }: { trace: string; span: string }): ReactNode => (
   <div
     className={cn(
       'mb-3 flex items-center gap-2 text-xs text-faint before:h-px',
@@ -174,22 +174,22 @@ export interface SessionBranch {
 }
 
 export function sessionBranches(tabs: readonly SessionTab[]): SessionBranch[] {
-  const lines: SessionBranch[] = [];
+  const branches: SessionBranch[] = [];
   for (const { origin, steps } of tabs) {
-    const before = origin ? (lines[origin.tab]?.steps.slice(0, origin.steps) ?? []) : [];
-    const allSteps = [...before, ...steps];
-    lines.push({
+    const sharedSteps = origin ? (branches[origin.tab]?.steps.slice(0, origin.steps) ?? []) : [];
+    const allSteps = [...sharedSteps, ...steps];
+    branches.push({
       steps: allSteps,
-      shared: before.length,
+      shared: sharedSteps.length,
       traces: new Set(allSteps.map(({ trace_id: trace }) => trace)).size,
     });
   }
-  return lines;
+  return branches;
 }
 
 /** Messages up to a step. */
-export const messagesUpTo = (steps: readonly Step[], upto: number): Message[] =>
-  steps.slice(0, upto).flatMap((step) => (step.type === 'message' ? [step.message] : []));
+export const messagesUpTo = (steps: readonly Step[], stepCount: number): Message[] =>
+  steps.slice(0, stepCount).flatMap((step) => (step.type === 'message' ? [step.message] : []));
 
 /** Session name from the URL. Parsed by hand, because the router decodes partially and would merge two names. */
 export function sessionFromPath(path: string, search: string): string | null {

@@ -24,22 +24,22 @@ const ROW_HEIGHT = 84;
 
 /** Sessions, most recently active first, in a virtual list. */
 export function SessionList(): ReactNode {
-  const [words, setWords] = useState('');
-  const search = useDebounced(words.trim(), 250);
+  const [searchText, setSearchText] = useState('');
+  const search = useDebounced(searchText.trim(), 250);
   const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(sessionsQuery(search));
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   const box = useRef<HTMLDivElement>(null);
-  // oxlint-disable-next-line react/incompatible-library -- nothing that it gives is kept for later
+  // oxlint-disable-next-line react/incompatible-library -- no memoized component receives the virtualizer
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW_HEIGHT,
     overscan: 6,
   });
-  const last = virtual.getVirtualItems().at(-1)?.index ?? 0;
+  const lastIndex = virtual.getVirtualItems().at(-1)?.index ?? 0;
   useEffect(() => {
-    if (hasNextPage && !isFetching && last >= rows.length - 10) void fetchNextPage();
-  }, [last, rows.length, hasNextPage, isFetching, fetchNextPage]);
+    if (hasNextPage && !isFetching && lastIndex >= rows.length - 10) void fetchNextPage();
+  }, [lastIndex, rows.length, hasNextPage, isFetching, fetchNextPage]);
   return (
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-3 border-b bg-surface px-4 py-2.5 sm:px-6">
@@ -49,8 +49,8 @@ export function SessionList(): ReactNode {
           aria-label="Find a session"
           placeholder="Find by name"
           dir="auto"
-          value={words}
-          onChange={(event) => setWords(event.target.value)}
+          value={searchText}
+          onChange={(event) => setSearchText(event.target.value)}
           className="ml-auto max-w-72 min-w-40"
         />
       </header>
@@ -97,18 +97,18 @@ function SessionItem({ row, top }: { row: SessionRow; top: number }): ReactNode 
             {formatTimeAgo(last)}
           </time>
         </span>
-        <Line mark="In" preview={row.in} />
-        <Line mark="Out" preview={row.out} />
+        <Line label="In" preview={row.in} />
+        <Line label="Out" preview={row.out} />
       </Link>
     </li>
   );
 }
 
-function Line({ mark, preview }: { mark: string; preview: unknown }): ReactNode {
+function Line({ label, preview }: { label: string; preview: unknown }): ReactNode {
   const { text = '' } = parsePreview(preview);
   return (
     <span className="flex min-w-0 gap-2 text-[13px]/5">
-      <span className="w-6 shrink-0 text-faint">{mark}</span>
+      <span className="w-6 shrink-0 text-faint">{label}</span>
       <span dir="auto" className={text ? 'min-w-0 grow truncate text-muted' : 'text-faint'}>
         {safeProse(text) || '–'}
       </span>

@@ -24,8 +24,8 @@ export default function WorkflowsPage({ name }: { name?: string | undefined }): 
   return name ? <WorkflowDetail key={name} name={name} /> : <WorkflowList />;
 }
 
-const KINDS = { all: 'All', chat: 'Chats', other: 'Not chats' } as const;
-type Kind = keyof typeof KINDS;
+const KIND_LABELS = { all: 'All', chat: 'Chats', other: 'Not chats' } as const;
+type Kind = keyof typeof KIND_LABELS;
 
 export function WorkflowList(): ReactNode {
   const { data, error, refetch } = useQuery(workflowsQuery());
@@ -33,10 +33,10 @@ export function WorkflowList(): ReactNode {
   const [text, setText] = useState('');
   const [kind, setKind] = useState<Kind>('all');
   const [connecting, setConnecting] = useState(false);
-  const all = (data?.data ?? []).filter((row) => kind === 'all' || row.is_chat === (kind === 'chat'));
+  const rowsOfKind = (data?.data ?? []).filter((row) => kind === 'all' || row.is_chat === (kind === 'chat'));
   const rows = searchByTitle(
     text,
-    all.map((row) => ({ title: row.name, more: row.description, row })),
+    rowsOfKind.map((row) => ({ title: row.name, more: row.description, row })),
     500,
   ).map(({ row }) => row);
   return (
@@ -72,7 +72,7 @@ export function WorkflowList(): ReactNode {
                 onChange={(event) => setText(event.target.value)}
               />
             </div>
-            <SegmentedControl label="Which" options={KINDS} value={kind} onChange={setKind} />
+            <SegmentedControl label="Which" options={KIND_LABELS} value={kind} onChange={setKind} />
           </div>
           {rows.length === 0 ? (
             <p className="py-8 text-center text-muted">No workflow is like that.</p>
@@ -131,7 +131,7 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
 
 type ConnectionRow = Schemas['ConnectionRow'];
 const TONES = { ready: 'good', unreachable: 'bad', failed: 'bad' } as const;
-const STATES = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Not served' };
+const STATE_LABELS = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Not served' };
 
 export function ConnectionList(): ReactNode {
   const { data } = useQuery(connectionsQuery());
@@ -163,7 +163,7 @@ const ConnectionRow = ({ row, removable }: { row: ConnectionRow; removable: bool
             {row.name}
           </Link>
         )}
-        <Badge tone={TONES[row.state]}>{STATES[row.state]}</Badge>
+        <Badge tone={TONES[row.state]}>{STATE_LABELS[row.state]}</Badge>
         {row.fixed && (
           <Badge title="It is changed where it is declared">
             {row.declared_in === 'settings' ? 'In palaver.toml' : 'In code'}

@@ -14,7 +14,7 @@ export function SchemaView({
   schema: JsonSchema | undefined;
   emptyText: string;
 }): ReactNode {
-  const [raw, setRaw] = useState(false);
+  const [showSchema, setShowSchema] = useState(false);
   const properties = propertiesOf(schema ?? {});
   return (
     <section>
@@ -22,16 +22,16 @@ export function SchemaView({
         <h3 className="font-medium">{title}</h3>
         {schema && (
           <IconButton
-            label={raw ? 'Show as a table' : 'Show the JSON Schema'}
+            label={showSchema ? 'Show as a table' : 'Show the JSON Schema'}
             size="small"
-            aria-pressed={raw}
-            onClick={() => setRaw(!raw)}
+            aria-pressed={showSchema}
+            onClick={() => setShowSchema(!showSchema)}
           >
-            <Braces className={raw ? 'text-accent' : ''} />
+            <Braces className={showSchema ? 'text-accent' : ''} />
           </IconButton>
         )}
       </header>
-      {raw && schema ? (
+      {showSchema && schema ? (
         <CodeBlock text={JSON.stringify(schema, null, 2)} language="json" />
       ) : properties.length > 0 ? (
         <PropertyTable properties={properties} />
@@ -91,13 +91,13 @@ const MAX_VALUE_LENGTH = 120;
 /** Properties of an object schema in order; empty for other schemas. */
 export function propertiesOf(schema: JsonSchema): Property[] {
   const { properties, required } = resolveRef(schema, schema);
-  const needed = new Set(Array.isArray(required) ? required : []);
+  const requiredNames = new Set(Array.isArray(required) ? required : []);
   return Object.entries(isObject(properties) ? properties : {}).map(([name, rawSchema]) => {
     const property = resolveRef(rawSchema, schema);
     return {
       name,
       type: typeLabel(rawSchema, schema),
-      required: needed.has(name),
+      required: requiredNames.has(name),
       fallback: property.default === undefined ? null : JSON.stringify(property.default),
       description: typeof property.description === 'string' ? property.description : '',
     };
@@ -134,7 +134,7 @@ function alternativesLabel(schema: JsonSchema, root: JsonSchema, depth: number):
 
 function plainType(schema: JsonSchema, root: JsonSchema, depth: number): string {
   const { type, format } = schema;
-  if (Array.isArray(type)) return unionLabel(type.map((one) => plainType({ ...schema, type: one }, root, depth)));
+  if (Array.isArray(type)) return unionLabel(type.map((name) => plainType({ ...schema, type: name }, root, depth)));
   switch (type) {
     case 'string':
       return typeof format === 'string' ? `text (${format})` : 'text';
@@ -163,9 +163,9 @@ function rangeLabel({ minimum: min, maximum: max }: JsonSchema): string {
   return typeof max === 'number' ? `, at most ${max}` : '';
 }
 
-function unionLabel(words: readonly string[]): string {
-  const each = [...new Set(words)];
-  return each.length < 2 ? (each[0] ?? 'anything') : `${each.slice(0, -1).join(', ')} or ${each.at(-1)}`;
+function unionLabel(labels: readonly string[]): string {
+  const uniqueLabels = [...new Set(labels)];
+  return uniqueLabels.length < 2 ? (uniqueLabels[0] ?? 'anything') : `${uniqueLabels.slice(0, -1).join(', ')} or ${uniqueLabels.at(-1)}`;
 }
 
 /** Follow a local reference; siblings override it. Stops at cycles. */

@@ -26,7 +26,7 @@ export interface Pair {
 export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<string, RowScore> {
   const cells = new Map<string, { cell: string; scores: number[]; passes: number[]; text: string }>();
   for (const row of rows) {
-    const score = row.scores.find((one) => one.evaluator === evaluator);
+    const score = row.scores.find((candidate) => candidate.evaluator === evaluator);
     const entry = cells.get(row.row) ?? { cell: row.id, scores: [], passes: [], text: rowText(row) };
     if (row.status === 'failed') {
       entry.scores.push(0);
@@ -60,10 +60,10 @@ export function pairRows(
   candidate: ReadonlyMap<string, RowScore>,
   changed: readonly string[],
 ): Pair[] {
-  const left = new Set(changed);
-  return [...base].flatMap(([row, one]) => {
-    const other = candidate.get(row);
-    return other && !left.has(row) ? [{ row, base: one, candidate: other }] : [];
+  const excludedRows = new Set(changed);
+  return [...base].flatMap(([row, baseScore]) => {
+    const candidateScore = candidate.get(row);
+    return candidateScore && !excludedRows.has(row) ? [{ row, base: baseScore, candidate: candidateScore }] : [];
   });
 }
 
@@ -78,34 +78,34 @@ export function rowChange({ base, candidate }: Pair): RowChange {
 }
 
 /** The result in one sentence. */
-export function verdict(one: EvaluatorComparison): string {
-  const { measure, difference, base, candidate, paired: isPaired } = one;
+export function verdict(comparison: EvaluatorComparison): string {
+  const { measure, difference, base, candidate, paired: pairedCount } = comparison;
   if (difference === null || base === null || candidate === null)
     return 'There is nothing to compare: no row was scored on both sides.';
   const format = measure === 'pass_rate' ? formatPercent : formatScore;
   const change = measure === 'pass_rate' ? formatPoints(difference) : formatChange(difference);
-  const from = `${format(base)} → ${format(candidate)} (${change}, ${pluralize(isPaired, 'row')})`;
-  switch (one.verdict) {
+  const summary = `${format(base)} → ${format(candidate)} (${change}, ${pluralize(pairedCount, 'row')})`;
+  switch (comparison.verdict) {
     case 'worse':
-      return `It got worse: ${from}.`;
+      return `It got worse: ${summary}.`;
     case 'better':
-      return `It got better: ${from}.`;
+      return `It got better: ${summary}.`;
     case 'same':
-      return `It is the same, as far as it matters: ${from}.`;
+      return `It is the same, as far as it matters: ${summary}.`;
     case 'unclear':
-      return `It is not clear: ${from}. ${neededRowsText(one)}`;
+      return `It is not clear: ${summary}. ${neededRowsText(comparison)}`;
   }
 }
 
-function neededRowsText({ cases_needed: cases, paired: isPaired }: EvaluatorComparison): string {
+function neededRowsText({ cases_needed: cases, paired: pairedCount }: EvaluatorComparison): string {
   if (cases === null) return 'No number of rows like these would tell: there is no difference to see.';
-  return cases > isPaired
+  return cases > pairedCount
     ? `About ${cases.toLocaleString('en')} rows like these would tell.`
     : 'A few more rows would tell.';
 }
 
 /** Parse `ev_2a:base`. */
 export function parseSide(side: string): { id: string; variant: string | null } {
-  const at = side.indexOf(':');
-  return at < 0 ? { id: side, variant: null } : { id: side.slice(0, at), variant: side.slice(at + 1) };
+  const colon = side.indexOf(':');
+  return colon < 0 ? { id: side, variant: null } : { id: side.slice(0, colon), variant: side.slice(colon + 1) };
 }

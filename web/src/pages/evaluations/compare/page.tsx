@@ -15,7 +15,7 @@ import { safeProse } from '@/lib/safe-text';
 import { ScoreBadge } from '@/pages/evaluations/badges';
 import { evaluationTitle, formatChange, formatPoints } from '@/pages/evaluations/format';
 import {
-  evaluationQuery as evaluationOf,
+  evaluationQuery,
   comparisonQuery,
   type ResultRow,
   comparisonRowQuery,
@@ -129,10 +129,10 @@ export default function ComparePage(): ReactNode {
 function Sides({ base, candidate }: { base: string; candidate: string }): ReactNode {
   const sides = [parseSide(base), parseSide(candidate)];
   const [first, second] = useQueries({
-    queries: sides.map(({ id }) => evaluationOf(id)),
-    combine: (all) => all.map(({ data }) => data),
+    queries: sides.map(({ id }) => evaluationQuery(id)),
+    combine: (results) => results.map(({ data }) => data),
   });
-  const describeSide = (sideIndex: 0 | 1) => {
+  const sideLink = (sideIndex: 0 | 1) => {
     const evaluation = sideIndex === 0 ? first : second;
     const side = sides[sideIndex];
     return (
@@ -151,9 +151,9 @@ function Sides({ base, candidate }: { base: string; candidate: string }): ReactN
   };
   return (
     <>
-      {describeSide(0)}
+      {sideLink(0)}
       <ArrowRight role="img" aria-label="with" className="size-4 shrink-0 text-faint" />
-      {describeSide(1)}
+      {sideLink(1)}
     </>
   );
 }
@@ -283,7 +283,7 @@ function Answer({
   cell: ResultRow | null | undefined;
   evaluator: string;
 }): ReactNode {
-  const score = cell?.scores.find((one) => one.evaluator === evaluator);
+  const score = cell?.scores.find((candidateScore) => candidateScore.evaluator === evaluator);
   return (
     <section aria-label={`${title} answered`} className="min-w-0 rounded-lg bg-canvas p-2">
       <div className="mb-1 flex items-center gap-2 text-xs text-muted">
@@ -336,25 +336,25 @@ export function Verdicts({ evaluators, margin, selected, onChoose }: VerdictsPro
       margin * 2,
       0.05,
       ...evaluators
-        .filter((one) => one.measure === measure)
+        .filter((comparison) => comparison.measure === measure)
         .flatMap(({ difference, ci }) => [difference ?? 0, ...(ci ?? [])].map(Math.abs)),
     );
   const scaleMax = { pass_rate: maxMagnitude('pass_rate'), mean: maxMagnitude('mean') };
   return (
     <section aria-label="Verdicts" className="overflow-hidden rounded-xl border bg-surface">
       <ul>
-        {evaluators.map((one) => (
+        {evaluators.map((comparison) => (
           <li
-            key={one.name}
+            key={comparison.name}
             className={cn(
               'border-b last:border-0',
-              one.name === selected && evaluators.length > 1 && 'bg-accent-soft/40',
+              comparison.name === selected && evaluators.length > 1 && 'bg-accent-soft/40',
             )}
           >
             <button
               type="button"
-              aria-pressed={one.name === selected}
-              onClick={() => onChoose(one.name)}
+              aria-pressed={comparison.name === selected}
+              onClick={() => onChoose(comparison.name)}
               className={cn(
                 'grid w-full items-center gap-x-4 gap-y-1 px-4 py-3 text-left',
                 '-outline-offset-2 hover:bg-sunken/60 @3xl:grid-cols-[minmax(0,1fr)_18rem]',
@@ -362,13 +362,13 @@ export function Verdicts({ evaluators, margin, selected, onChoose }: VerdictsPro
             >
               <span className="min-w-0">
                 <span className="flex flex-wrap items-center gap-2">
-                  <Badge tone={TONES[one.verdict]}>{VERDICT_LABELS[one.verdict]}</Badge>
-                  <bdi className="font-medium wrap-anywhere">{safeProse(one.name)}</bdi>
+                  <Badge tone={TONES[comparison.verdict]}>{VERDICT_LABELS[comparison.verdict]}</Badge>
+                  <bdi className="font-medium wrap-anywhere">{safeProse(comparison.name)}</bdi>
                 </span>
-                <span className="block text-[13px] text-muted">{verdict(one)}</span>
-                <span className="block text-xs text-faint">{comparisonFacts(one)}</span>
+                <span className="block text-[13px] text-muted">{verdict(comparison)}</span>
+                <span className="block text-xs text-faint">{comparisonFacts(comparison)}</span>
               </span>
-              <Difference one={one} margin={margin} scaleMax={scaleMax[one.measure]} />
+              <Difference comparison={comparison} margin={margin} scaleMax={scaleMax[comparison.measure]} />
             </button>
           </li>
         ))}
@@ -379,12 +379,12 @@ export function Verdicts({ evaluators, margin, selected, onChoose }: VerdictsPro
 
 const TEST_NAMES: Record<string, string> = { 'mcnemar-exact': 'McNemar, exact' };
 
-function comparisonFacts(one: EvaluatorComparison): string {
-  const { p_adjusted: p, test, unpaired: isUnpaired, score } = one;
+function comparisonFacts(comparison: EvaluatorComparison): string {
+  const { p_adjusted: p, test, unpaired: unpairedCount, score } = comparison;
   return [
     p !== null && `p ${p < 0.001 ? '< 0.001' : `= ${p.toFixed(3)}`} (${TEST_NAMES[test] ?? 'paired bootstrap'}, Holm)`,
     score && `mean score ${formatChange(score.difference)}`,
-    isUnpaired > 0 && `${isUnpaired.toLocaleString('en')} without a partner`,
+    unpairedCount > 0 && `${unpairedCount.toLocaleString('en')} without a partner`,
   ]
     .filter(Boolean)
     .join(' · ');
@@ -396,30 +396,30 @@ const MIDDLE = 16;
 
 /** Interval around zero; grey if not significant. */
 function Difference({
-  one,
+  comparison,
   margin,
   scaleMax,
 }: {
-  one: EvaluatorComparison;
+  comparison: EvaluatorComparison;
   margin: number;
   scaleMax: number;
 }): ReactNode {
-  const { difference, ci, measure } = one;
+  const { difference, ci, measure } = comparison;
   if (difference === null || !ci) return <span aria-hidden />;
   const format = measure === 'pass_rate' ? formatPoints : formatChange;
-  const at = (value: number): number =>
+  const toX = (value: number): number =>
     PLOT_WIDTH / 2 + (Math.max(-scaleMax, Math.min(scaleMax, value)) / scaleMax) * (PLOT_WIDTH / 2 - 10);
   const label = `Difference ${format(difference)}, between ${format(ci[0])} and ${format(ci[1])}`;
   return (
     <svg role="img" aria-label={label} viewBox={`0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`} className="block w-full max-w-72">
       <title>{label}</title>
-      <rect x={at(-margin)} y={4} width={at(margin) - at(-margin)} height={24} className="fill-sunken" />
+      <rect x={toX(-margin)} y={4} width={toX(margin) - toX(-margin)} height={24} className="fill-sunken" />
       <line x1={PLOT_WIDTH / 2} x2={PLOT_WIDTH / 2} y1={2} y2={30} className="stroke-strong-line" />
-      <g className={FILLS[one.verdict]} strokeWidth={2}>
-        <line x1={at(ci[0])} x2={at(ci[1])} y1={MIDDLE} y2={MIDDLE} />
-        <line x1={at(ci[0])} x2={at(ci[0])} y1={MIDDLE - 5} y2={MIDDLE + 5} />
-        <line x1={at(ci[1])} x2={at(ci[1])} y1={MIDDLE - 5} y2={MIDDLE + 5} />
-        <circle cx={at(difference)} cy={MIDDLE} r={4} />
+      <g className={FILLS[comparison.verdict]} strokeWidth={2}>
+        <line x1={toX(ci[0])} x2={toX(ci[1])} y1={MIDDLE} y2={MIDDLE} />
+        <line x1={toX(ci[0])} x2={toX(ci[0])} y1={MIDDLE - 5} y2={MIDDLE + 5} />
+        <line x1={toX(ci[1])} x2={toX(ci[1])} y1={MIDDLE - 5} y2={MIDDLE + 5} />
+        <circle cx={toX(difference)} cy={MIDDLE} r={4} />
       </g>
       <g className="fill-faint text-[10px]">
         <text x={0} y={PLOT_HEIGHT - 1}>

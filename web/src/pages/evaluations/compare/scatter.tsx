@@ -25,29 +25,29 @@ interface Props {
 
 export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNode {
   const [, navigate] = useLocation();
-  const { first, second, error } = useQueries({
+  const { baseCells, candidateCells, error } = useQueries({
     queries: [comparisonCellsQuery(base), comparisonCellsQuery(candidate)],
-    combine: ([one, other]) => ({ first: one.data, second: other.data, error: one.error ?? other.error }),
+    combine: ([one, other]) => ({ baseCells: one.data, candidateCells: other.data, error: one.error ?? other.error }),
   });
   const plot = useMemo(
     () =>
-      first && second
-        ? layoutPoints(pairRows(rowScores(first.cells, evaluator), rowScores(second.cells, evaluator), changed))
+      baseCells && candidateCells
+        ? layoutPoints(pairRows(rowScores(baseCells.cells, evaluator), rowScores(candidateCells.cells, evaluator), changed))
         : null,
-    [first, second, evaluator, changed],
+    [baseCells, candidateCells, evaluator, changed],
   );
-  const [at, setAt] = useState<number | null>(null);
+  const [hoveredIndex, setHoveredIndex] = useState<number | null>(null);
   if (error) return <ErrorMessage error={error} />;
   if (!plot) return <Spinner />;
   if (plot.points.length === 0) return <p className="text-muted">No row was scored on both sides.</p>;
   const { points, min, max, padding } = plot;
   const toPixels = (value: number): number =>
     MARGIN + ((value - min + padding) / (max - min + 2 * padding)) * (SIZE - MARGIN - 8);
-  const hovered = at === null ? null : points[at];
+  const hovered = hoveredIndex === null ? null : points[hoveredIndex];
   const open = (point: Point) => navigate(`/evaluations/${parseSide(candidate).id}?cell=${point.pair.candidate.cell}`);
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 1, ArrowDown: -1 }[event.key];
-    if (step !== undefined) setAt(at === null ? 0 : (at + step + points.length) % points.length);
+    if (step !== undefined) setHoveredIndex(hoveredIndex === null ? 0 : (hoveredIndex + step + points.length) % points.length);
     else if (event.key === 'Enter' && hovered) open(hovered);
     else return;
     event.preventDefault();
@@ -60,7 +60,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         aria-label={`Rows by their score on both sides, ${pluralize(points.length, 'row')}; Enter opens one`}
         aria-valuemin={0}
         aria-valuemax={points.length - 1}
-        aria-valuenow={at ?? 0}
+        aria-valuenow={hoveredIndex ?? 0}
         aria-valuetext={
           hovered
             ? `${hovered.pair.base.text}: ${formatScore(hovered.pair.base.score)}, then ` +
@@ -70,22 +70,22 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         onKeyDown={onKey}
         className="rounded-xl border bg-surface p-2"
       >
-        <svg viewBox={`0 0 ${SIZE} ${SIZE}`} className="block w-full select-none" onPointerLeave={() => setAt(null)}>
+        <svg viewBox={`0 0 ${SIZE} ${SIZE}`} className="block w-full select-none" onPointerLeave={() => setHoveredIndex(null)}>
           <Axes min={min} max={max} toPixels={toPixels} />
-          {points.map((point, number) => (
+          {points.map((point, index) => (
             // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the figure has the keys
             <circle
               key={point.pair.row}
               data-row={point.pair.row}
               cx={toPixels(point.x)}
               cy={SIZE - toPixels(point.y)}
-              r={number === at ? 7 : 4.5}
+              r={index === hoveredIndex ? 7 : 4.5}
               className={cn(
                 FILLS[rowChange(point.pair)],
                 'cursor-pointer',
-                number === at ? 'opacity-100' : 'opacity-60',
+                index === hoveredIndex ? 'opacity-100' : 'opacity-60',
               )}
-              onPointerEnter={() => setAt(number)}
+              onPointerEnter={() => setHoveredIndex(index)}
               onClick={() => open(point)}
             />
           ))}
@@ -102,10 +102,10 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
             </>
           ) : (
             <span className="flex flex-wrap gap-x-3 text-xs">
-              <LegendItem fill="bg-bad" word="got lost" />
-              <LegendItem fill="bg-good" word="got right" />
-              <LegendItem fill="bg-accent" word="neither" />
-              {!(first?.isAll && second?.isAll) && <span>The first {points.length.toLocaleString('en')} rows.</span>}
+              <LegendItem fill="bg-bad" label="got lost" />
+              <LegendItem fill="bg-good" label="got right" />
+              <LegendItem fill="bg-accent" label="neither" />
+              {!(baseCells?.isAll && candidateCells?.isAll) && <span>The first {points.length.toLocaleString('en')} rows.</span>}
             </span>
           )}
         </figcaption>
@@ -152,10 +152,10 @@ function Axes({ min, max, toPixels }: { min: number; max: number; toPixels: (val
   );
 }
 
-const LegendItem = ({ fill, word }: { fill: string; word: string }): ReactNode => (
+const LegendItem = ({ fill, label }: { fill: string; label: string }): ReactNode => (
   <span className="flex items-center gap-1">
     <span aria-hidden className={cn('size-2 rounded-full', fill)} />
-    {word}
+    {label}
   </span>
 );
 
@@ -166,22 +166,22 @@ interface Point {
 }
 
 /** Rows with equal scores are arranged in a spiral, so that each is visible. */
-function layoutPoints(all: readonly Pair[]): { points: Point[]; min: number; max: number; padding: number } {
-  const values = all.flatMap(({ base, candidate }) => [base.score, candidate.score]);
+function layoutPoints(pairs: readonly Pair[]): { points: Point[]; min: number; max: number; padding: number } {
+  const values = pairs.flatMap(({ base, candidate }) => [base.score, candidate.score]);
   const min = values.reduce((one, other) => Math.min(one, other), 0);
   const max = values.reduce((one, other) => Math.max(one, other), 1);
   const padding = (max - min) * 0.08;
   const key = ({ base, candidate }: Pair): string => `${base.score.toFixed(3)} ${candidate.score.toFixed(3)}`;
   const totals = new Map<string, number>();
-  for (const pair of all) totals.set(key(pair), (totals.get(key(pair)) ?? 0) + 1);
+  for (const pair of pairs) totals.set(key(pair), (totals.get(key(pair)) ?? 0) + 1);
   const usedCounts = new Map<string, number>();
-  const points = all.map((pair) => {
-    const number = usedCounts.get(key(pair)) ?? 0;
-    usedCounts.set(key(pair), number + 1);
+  const points = pairs.map((pair) => {
+    const index = usedCounts.get(key(pair)) ?? 0;
+    usedCounts.set(key(pair), index + 1);
     const spacing = Math.min((max - min) * POINT_SPACING, padding / Math.sqrt(totals.get(key(pair)) ?? 1));
-    const radius = Math.sqrt(number) * spacing;
-    const turn = number * 2.4;
-    return { pair, x: pair.base.score + radius * Math.cos(turn), y: pair.candidate.score + radius * Math.sin(turn) };
+    const radius = Math.sqrt(index) * spacing;
+    const angle = index * 2.4;
+    return { pair, x: pair.base.score + radius * Math.cos(angle), y: pair.candidate.score + radius * Math.sin(angle) };
   });
   return { points, min, max, padding };
 }

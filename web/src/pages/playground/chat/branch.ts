@@ -18,17 +18,17 @@ export interface ThreadSnapshot {
   failed: { error: { message: string; code?: string }; message: ChatMessage | null } | null;
 }
 
-/** `at`: end of the branch; null for the thread's head. */
-export async function fetchSnapshot(id: string, at: string | null): Promise<ThreadSnapshot> {
+/** `branchEnd`: last node of the branch; null for the thread's head. */
+export async function fetchSnapshot(id: string, branchEnd: string | null): Promise<ThreadSnapshot> {
   const [thread, page] = await Promise.all([
     api('get', '/api/threads/{thread}', { path: { thread: id } }),
-    fetchBranch(id, at ?? 'head', INITIAL_NODES),
+    fetchBranch(id, branchEnd ?? 'head', INITIAL_NODES),
   ]);
   const nodes = page.filter((node) => node.status !== 'streaming');
   const end = nodes.at(-1);
   const run = thread.run ? await findRunningRun(thread.run) : null;
   // A run that is too new to be found answers the head, like nearly all.
-  const isAnswering = thread.run !== null && (run ? run.answers === (end?.id ?? null) : at === null);
+  const isAnswering = thread.run !== null && (run ? run.answers === (end?.id ?? null) : branchEnd === null);
   return {
     thread,
     nodes,
@@ -38,8 +38,8 @@ export async function fetchSnapshot(id: string, at: string | null): Promise<Thre
 }
 
 /** A page of a branch that ends at this node. */
-export async function fetchBranch(thread: string, at: string, limit = NODES_PER_PAGE): Promise<Node[]> {
-  return (await api('get', '/api/threads/{thread}/messages', { path: { thread }, query: { at, limit } })).data;
+export async function fetchBranch(thread: string, end: string, limit = NODES_PER_PAGE): Promise<Node[]> {
+  return (await api('get', '/api/threads/{thread}/messages', { path: { thread }, query: { at: end, limit } })).data;
 }
 
 /** Cancel the run of a thread, if any; resolves once its end is stored. */
@@ -59,7 +59,7 @@ async function findRunningRun(run: string): Promise<Run | null> {
   }
 }
 
-/** Output of a failed run is not part of the branch. */
+/** Fetch the failed run that answered the question, if any; its output is not part of the branch. */
 async function fetchFailure(thread: string, question: string): Promise<ThreadSnapshot['failed']> {
   const [last] = (await api('get', '/api/runs', { query: { thread, limit: 1 } })).data;
   if (last?.answers !== question || last.status !== 'failed') return null;
@@ -123,9 +123,9 @@ export class Branch {
 
   /** Merge nodes that were read with those known before. */
   merge({ thread, nodes }: Pick<ThreadSnapshot, 'thread' | 'nodes'>): void {
-    const first = this.nodes.findIndex((node) => node.id === nodes[0]?.id);
-    const before = first > 0 && this.nodes[first - 1]?.id === nodes[0]?.parent ? this.nodes.slice(0, first) : [];
-    this.nodes = [...before, ...nodes];
+    const firstIndex = this.nodes.findIndex((node) => node.id === nodes[0]?.id);
+    const olderNodes = firstIndex > 0 && this.nodes[firstIndex - 1]?.id === nodes[0]?.parent ? this.nodes.slice(0, firstIndex) : [];
+    this.nodes = [...olderNodes, ...nodes];
     this.head = thread.head;
     this.isKnown = true;
     this.#approved.clear();
@@ -154,7 +154,7 @@ export class Branch {
     }
     const stored = new Map(sent.messages.map((message, index) => [message.id, nodes[sent.approvals.length + index]]));
     this.unsent = this.unsent.filter((message) => !stored.has(message.id));
-    this.approvals = this.approvals.filter((one) => !sent.approvals.includes(one));
+    this.approvals = this.approvals.filter((other) => !sent.approvals.includes(other));
     const nodeIds = new Set(this.nodes.map((node) => node.id));
     this.nodes = [...this.nodes, ...nodes.filter((node) => !nodeIds.has(node.id))];
     this.head = nodes.at(-1)?.id ?? this.head;
@@ -179,7 +179,7 @@ export class Branch {
   }
 
   /** Messages that are not stored yet; marked as failed unless they are being sent. */
-  waiting(isSending: boolean): ChatMessage[] {
+  unsentMessages(isSending: boolean): ChatMessage[] {
     if (isSending) return this.unsent;
     return this.unsent.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
   }
@@ -192,11 +192,11 @@ export class Branch {
 
 /** Request body. Approvals come first. */
 export const messagesBody = ({ approvals, messages }: PendingMessages): object[] => [
-  ...approvals.map(approval),
+  ...approvals.map(approvalBody),
   ...messages.map(toNode),
 ];
 
-const approval = ({ id, approve, reason }: Approval) => ({
+const approvalBody = ({ id, approve, reason }: Approval) => ({
   role: 'user',
   parts: [{ type: 'data', name: 'approval-response', value: { id, approve, ...(reason ? { reason } : {}) } }],
 });
@@ -213,28 +213,28 @@ export function reuseMessages(before: readonly ChatMessage[], after: readonly Ch
 /** Prepend older nodes; a run's nodes may be on both sides. `nodes` are those of `messages`. */
 export function prependOlder(
   messages: readonly ChatMessage[],
-  before: readonly Node[],
+  olderNodes: readonly Node[],
   nodes: readonly Node[],
   busy: boolean,
 ): ChatMessage[] {
-  const [first, ...rest] = messages;
+  const [first, ...laterMessages] = messages;
   const firstNodes = nodes.filter((node) => first?.metadata?.nodes?.includes(node.id));
   // The AI SDK owns messages that stream.
-  if (!first || firstNodes.length === 0 || (busy && rest.length === 0)) return [...messagesOf(before), ...messages];
-  const merged = messagesOf([...before, ...firstNodes]);
-  return merged.at(-1)?.id === first.id ? [...merged.slice(0, -1), ...messages] : [...merged, ...rest];
+  if (!first || firstNodes.length === 0 || (busy && laterMessages.length === 0)) return [...messagesOf(olderNodes), ...messages];
+  const merged = messagesOf([...olderNodes, ...firstNodes]);
+  return merged.at(-1)?.id === first.id ? [...merged.slice(0, -1), ...messages] : [...merged, ...laterMessages];
 }
 
-/** Messages with the ids of their stored nodes. */
-export function keepKnownMessages(
+/** Give messages the ids and metadata of their stored nodes. */
+export function assignStoredIds(
   messages: readonly ChatMessage[],
   nodes: ReadonlyMap<string, Node | undefined>,
 ): ChatMessage[] {
   return messages.map((message) => {
     const node = nodes.get(message.id);
-    const replayed = node && messagesOf([node])[0];
-    return replayed
-      ? { ...message, id: replayed.id, ...(replayed.metadata ? { metadata: replayed.metadata } : {}) }
+    const storedMessage = node && messagesOf([node])[0];
+    return storedMessage
+      ? { ...message, id: storedMessage.id, ...(storedMessage.metadata ? { metadata: storedMessage.metadata } : {}) }
       : message;
   });
 }

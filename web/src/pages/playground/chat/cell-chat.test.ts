@@ -143,7 +143,7 @@ describe('a thread that is opened', () => {
   test('does not take a run on another branch for its own', async () => {
     server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     server.begin('m1');
-    const cell = await openThreadCell({ at: 'm2' });
+    const cell = await openThreadCell({ branchEnd: 'm2' });
     await pause();
     expect([cell.busy, transcript(cell)]).toEqual([false, ['user: Why?', 'assistant: So.']]);
   });
@@ -513,7 +513,7 @@ describe('the chats of a board', () => {
   test('a cell that another tab filled gets that thread', () => {
     const { store, all } = cells();
     const cell = all.get({ row: 'r1', column: 'c2' });
-    store.filled('r1', 'c2', { thread: 'conv_2' });
+    store.fillCell('r1', 'c2', { thread: 'conv_2' });
     expect(cell.thread).toBe('conv_2');
   });
 

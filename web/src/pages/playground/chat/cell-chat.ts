@@ -16,7 +16,7 @@ import {
   Branch,
   messagesBody,
   prependOlder,
-  keepKnownMessages,
+  assignStoredIds,
   reuseMessages,
   fetchBranch,
   cancelRun,
@@ -46,7 +46,7 @@ export class CellChat {
   #storing: Promise<unknown> = Promise.resolve();
   #pendingStores = 0;
   #retryAction: (() => Promise<void>) | null = null;
-  #refresher = new Refresher(() => this.#read());
+  #refresher = new Refresher(() => this.#fetchAndApply());
   #resuming = false;
   #finishCount = 0;
   #durations = new Map<string, number>();
@@ -55,7 +55,7 @@ export class CellChat {
   constructor(options: CellOptions) {
     this.#options = options;
     this.thread = options.thread;
-    this.#branchEnd = options.at ?? null;
+    this.#branchEnd = options.branchEnd ?? null;
     this.chat = new Chat<ChatMessage>({
       transport: new ThreadTransport({
         storeQuestion: (messages) => this.#storeMessages(messages),
@@ -68,12 +68,12 @@ export class CellChat {
       chat: this.chat,
       newId,
       load: () => this.load(),
-      forked: options.forked,
+      onForked: options.onForked,
       rerun: (id) => this.#rerun(id),
       showBranch: (node) => {
         this.#branchEnd = node;
       },
-      removed: (nodes) => this.#branch.remove(nodes),
+      onRemoved: (nodes) => this.#branch.remove(nodes),
       lastRunNode: (message) => this.#branch.lastRunNode(message),
       approve: (message, id, approved, reason) => this.#approve(message, id, approved, reason),
       retry: () => this.retry(),
@@ -94,13 +94,13 @@ export class CellChat {
 
   /** Load the thread and follow its changes. Returns the function that stops following. */
   open(): () => void {
-    let connected = true;
+    let wasConnected = true;
     const unsubscribe = socket.listen(
       (notice) => this.#handleNotice(notice),
-      (now) => {
+      (isConnected) => {
         // Catch up after missed notices; without a socket every reconnect attempt reloads.
-        if (!now || !connected) void this.load();
-        connected = now;
+        if (!isConnected || !wasConnected) void this.load();
+        wasConnected = isConnected;
       },
     );
     void this.load();
@@ -117,7 +117,7 @@ export class CellChat {
   /** Load the end of the branch and the running run. Requests during a load cause one more. */
   async load(): Promise<void> {
     this.loading = true;
-    this.#changed();
+    this.#notifyChange();
     try {
       await this.#refresher.request();
       this.problem = null;
@@ -127,7 +127,7 @@ export class CellChat {
       else this.problem = isUnreachable(error) && this.chat.messages.length > 0 ? null : (error as Error);
     } finally {
       this.loading = false;
-      this.#changed();
+      this.#notifyChange();
     }
   }
 
@@ -145,24 +145,24 @@ export class CellChat {
   async loadOlder(): Promise<void> {
     if (!this.thread || !this.older || this.loading) return;
     this.loading = true;
-    this.#changed();
+    this.#notifyChange();
     try {
-      const before = (await fetchBranch(this.thread, this.older)).filter((node) => node.status !== 'streaming');
-      if (before.at(-1)?.id !== this.older) return;
-      this.chat.messages = prependOlder(this.chat.messages, before, this.#branch.nodes, this.busy);
-      this.#branch.nodes = [...before, ...this.#branch.nodes];
+      const older = (await fetchBranch(this.thread, this.older)).filter((node) => node.status !== 'streaming');
+      if (older.at(-1)?.id !== this.older) return;
+      this.chat.messages = prependOlder(this.chat.messages, older, this.#branch.nodes, this.busy);
+      this.#branch.nodes = [...older, ...this.#branch.nodes];
     } catch (error) {
       showError(error);
     } finally {
       this.loading = false;
-      this.#changed();
+      this.#notifyChange();
     }
   }
 
   /** Store a message; a user message is answered. Resolves after the answer. */
   async send(parts: ChatPart[], role: ChatMessage['role'] = 'user'): Promise<void> {
     const message: ChatMessage = { id: newId(), role, parts };
-    const started = this.#sending.then(() => this.#begin(message));
+    const started = this.#sending.then(() => this.#startSending(message));
     // Sends are sequential: each waits until the previous one is stored, and then interrupts its answer.
     this.#sending = started.then(() => this.#storing).catch(() => {});
     await (
@@ -170,7 +170,7 @@ export class CellChat {
     ).answered;
   }
 
-  async #begin(message: ChatMessage): Promise<{ answered: Promise<unknown> }> {
+  async #startSending(message: ChatMessage): Promise<{ answered: Promise<unknown> }> {
     if (this.thread && !this.#branch.isKnown) await this.load(); // Another run may be active in the thread.
     if (this.busy) await this.stop();
     this.#branch.unsent.push(message);
@@ -189,7 +189,7 @@ export class CellChat {
     if (!this.busy) return;
     // Abort what has not started; the server cancels what has, which a lost connection would not.
     if (this.chat.status === 'submitted') await this.chat.stop();
-    for (let times = 0; times < 3; times++) {
+    for (let attempt = 0; attempt < 3; attempt++) {
       if (this.thread) await cancelRun(this.#activeWorkflow, this.thread);
       if (!(await this.#waitUntilIdle(STOP_TIMEOUT_MS))) await this.chat.stop();
       await this.load();
@@ -226,8 +226,8 @@ export class CellChat {
   async #approve(message: ChatMessage, id: string, approve: boolean, reason?: string): Promise<void> {
     this.#branch.approvals.push({ message: message.id, id, approve, ...(reason ? { reason } : {}) });
     await this.chat.addToolApprovalResponse({ id, approved: approve, ...(reason ? { reason } : {}) });
-    const now = this.chat.messages.find((one) => one.id === message.id);
-    if (now?.parts.some((part) => 'state' in part && part.state === 'approval-requested')) return;
+    const current = this.chat.messages.find((other) => other.id === message.id);
+    if (current?.parts.some((part) => 'state' in part && part.state === 'approval-requested')) return;
     this.#retryAction = async () => {
       this.since = Date.now();
       await this.chat.sendMessage();
@@ -300,7 +300,7 @@ export class CellChat {
   /** Take over the stored nodes. */
   #adoptStored(stored: Map<string, Node | undefined>): void {
     if (this.#refresher.isBusy) void this.load(); // A load in progress may be older than this.
-    this.chat.messages = keepKnownMessages(this.chat.messages, stored);
+    this.chat.messages = assignStoredIds(this.chat.messages, stored);
   }
 
   get #activeWorkflow(): string {
@@ -309,8 +309,8 @@ export class CellChat {
 
   // Reading from the server
 
-  /** Skipped while a run streams here; it reads again at the end. */
-  async #read(): Promise<void> {
+  /** Skipped while a run streams here; its end causes another load. */
+  async #fetchAndApply(): Promise<void> {
     if (!this.thread || this.busy) return;
     const snapshot = await fetchSnapshot(this.thread, this.#branchEnd);
     if (!this.busy && !this.#refresher.isStale) this.#apply(snapshot);
@@ -328,7 +328,7 @@ export class CellChat {
     const messages = [...this.#adoptSnapshot(snapshot), ...(snapshot.failed?.message ? [snapshot.failed.message] : [])];
     // Unsent messages wait at the end; partial output stays until it is streamed again.
     const partial = tail && snapshot.thread.run !== null && tail.metadata?.runId === snapshot.thread.run ? [tail] : [];
-    const waiting = this.#branch.waiting(this.#pendingStores > 0 || this.chat.status === 'error');
+    const waiting = this.#branch.unsentMessages(this.#pendingStores > 0 || this.chat.status === 'error');
     this.chat.messages = reuseMessages(this.chat.messages, [...messages, ...(snapshot.activeRun ? partial : waiting)]);
     if (this.#branch.unsent.length === 0 && (isBroken || hasMoved)) this.chat.clearError();
     if (snapshot.activeRun) void this.#resume(snapshot.activeRun.since);
@@ -347,12 +347,12 @@ export class CellChat {
     const before = this.#finishCount;
     this.since = Math.min(since ?? Date.now(), Date.now());
     this.#resuming = true;
-    this.#changed();
+    this.#notifyChange();
     try {
       await this.chat.resumeStream();
     } finally {
       this.#resuming = false;
-      this.#changed();
+      this.#notifyChange();
     }
     if (this.#finishCount !== before) return;
     // Nothing to stream: the connection was lost, or the run has ended.
@@ -380,10 +380,10 @@ export class CellChat {
 
   async #recover(): Promise<void> {
     this.chat.clearError();
-    for (let wait = 500; wait < RECOVERY_TIMEOUT_MS && !this.busy; wait *= 2) {
+    for (let delayMs = 500; delayMs < RECOVERY_TIMEOUT_MS && !this.busy; delayMs *= 2) {
       await this.load();
       if (this.#branch.isKnown || this.problem) break;
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
     const last = this.chat.messages.at(-1);
     if (this.#branch.isKnown && !this.busy && last?.role === 'user' && !last.metadata?.error) {
@@ -391,9 +391,9 @@ export class CellChat {
     }
   }
 
-  #addMetadata(id: string | undefined, more: NonNullable<ChatMessage['metadata']>): void {
-    this.chat.messages = this.chat.messages.map((one) =>
-      one.id === id ? { ...one, metadata: { ...one.metadata, ...more } } : one,
+  #addMetadata(id: string | undefined, metadata: NonNullable<ChatMessage['metadata']>): void {
+    this.chat.messages = this.chat.messages.map((message) =>
+      message.id === id ? { ...message, metadata: { ...message.metadata, ...metadata } } : message,
     );
   }
 
@@ -403,7 +403,7 @@ export class CellChat {
     return !this.busy;
   }
 
-  #changed(): void {
+  #notifyChange(): void {
     this.version.setState((version) => version + 1);
   }
 }
@@ -423,14 +423,13 @@ export interface CellPlacement {
 export interface CellOptions {
   thread: string | null;
   /** End of the branch; null for the thread's head. */
-  at?: string | null;
+  branchEnd?: string | null;
   placement: () => CellPlacement;
   /** Create the thread of this cell. */
   createThread: () => Promise<Thread>;
-  forked: (thread: Thread) => void;
+  onForked: (thread: Thread) => void;
 }
 
-/** Chats of a board's cells, created when first shown and kept while their row and column exist. */
 export interface CellName {
   row: string;
   column: string;
@@ -450,21 +449,22 @@ export function acceptedInputs(
   );
 }
 
+/** Chats of a board's cells, created when first shown and kept while their row and column exist. */
 export class CellChats {
   #store: BoardStore;
-  #forked: (thread: Thread) => void;
+  #onForked: (thread: Thread) => void;
   #chats = new Map<string, { name: CellName; chat: CellChat }>();
   /** End of a cell's branch according to the URL. */
   #branchEnd: { cell: string; message: string } | null;
 
   constructor(
     store: BoardStore,
-    forked: (thread: Thread) => void,
-    at: { cell: string; message: string } | null = null,
+    onForked: (thread: Thread) => void,
+    branchEnd: { cell: string; message: string } | null = null,
   ) {
     this.#store = store;
-    this.#forked = forked;
-    this.#branchEnd = at;
+    this.#onForked = onForked;
+    this.#branchEnd = branchEnd;
     store.state.subscribe(() => this.#handleBoardChange());
   }
 
@@ -506,15 +506,15 @@ export class CellChats {
         workflow = '',
         variant = 'default',
         parameters = {},
-      } = store.board.columns.find((one) => one.id === column) ?? {};
-      const { inputs = {} } = store.board.rows.find((one) => one.id === row) ?? {};
+      } = store.board.columns.find((candidate) => candidate.id === column) ?? {};
+      const { inputs = {} } = store.board.rows.find((candidate) => candidate.id === row) ?? {};
       const schema = queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
       return { workflow, variant, parameters, inputs: acceptedInputs(inputs, schema) };
     };
     let attempt = generateId();
     return new CellChat({
       thread: this.#thread({ row, column }),
-      at: this.#branchEnd?.cell === cellKey({ row, column }) ? this.#branchEnd.message : null,
+      branchEnd: this.#branchEnd?.cell === cellKey({ row, column }) ? this.#branchEnd.message : null,
       placement,
       createThread: async () => {
         const board = await store.ensure();
@@ -522,10 +522,10 @@ export class CellChats {
         // Idempotent: a retry after a lost response returns the same thread.
         const thread = await api('post', '/api/threads', { body, headers: { 'idempotency-key': attempt } });
         attempt = generateId();
-        store.filled(row, column, { thread: thread.id });
+        store.fillCell(row, column, { thread: thread.id });
         return thread;
       },
-      forked: this.#forked,
+      onForked: this.#onForked,
     });
   }
 }

@@ -23,13 +23,13 @@ interface Props {
 interface BoardCommandsOptions {
   cells: CellChats;
   active: CellName;
-  single: boolean;
+  isSingleCell: boolean;
   stopAll: () => void;
-  go: (step: 1 | -1) => void;
+  moveActive: (step: 1 | -1) => void;
   onAddRow: (() => void) | null;
 }
 
-function useBoardCommands({ cells, active, single, stopAll, go, onAddRow }: BoardCommandsOptions): void {
+function useBoardCommands({ cells, active, isSingleCell, stopAll, moveActive, onAddRow }: BoardCommandsOptions): void {
   useCommand({
     id: 'stop',
     title: 'Stop this cell',
@@ -37,12 +37,12 @@ function useBoardCommands({ cells, active, single, stopAll, go, onAddRow }: Boar
     keys: 'mod+.',
     run: () => void cells.get(active).stop().catch(showError),
   });
-  useCommand(!single && { id: 'stop-all', title: 'Stop all cells', group: 'Chat', keys: 'mod+shift+.', run: stopAll });
+  useCommand(!isSingleCell && { id: 'stop-all', title: 'Stop all cells', group: 'Chat', keys: 'mod+shift+.', run: stopAll });
   useCommand(
-    !single && { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run: () => go(1) },
+    !isSingleCell && { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run: () => moveActive(1) },
   );
   useCommand(
-    !single && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => go(-1) },
+    !isSingleCell && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => moveActive(-1) },
   );
   useCommand(
     onAddRow !== null && {
@@ -60,36 +60,36 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
   const store = useBoardStore();
   const { rows, columns } = board;
   const target = (board.layout['composer'] as Target | undefined) ?? 'all';
-  const single = rows.length * columns.length === 1;
+  const isSingleCell = rows.length * columns.length === 1;
   const hasInputs = useHasInputs(columns);
   const busy = useBusy(cells);
 
   const send = (parts: ChatPart[], role: Role) => {
-    const sends = targetCells(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
-    for (const one of sends) one.catch(showError);
+    const sends = targetCells(board, isSingleCell ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
+    for (const pending of sends) pending.catch(showError);
     if (role === 'user')
       void Promise.allSettled(sends).then(() => completeTourSteps(cells.all(), rows.length, columns.length));
   };
   const stopAll = () => {
     for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(showError);
   };
-  const go = (step: 1 | -1) => {
+  const moveActive = (step: 1 | -1) => {
     const next = neighbourCell(board, active, step);
     onActive(next);
     document
       .getElementById(`cell-${next.row}.${next.column}`)
       ?.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'smooth' });
   };
-  useBoardCommands({ cells, active, single, stopAll, go, onAddRow: isStandalone ? null : () => addRow(store) });
+  useBoardCommands({ cells, active, isSingleCell, stopAll, moveActive, onAddRow: isStandalone ? null : () => addRow(store) });
 
   const hasSingleRow = rows.length === 1;
   const isTarget = (row: string, column: string): boolean =>
-    !single && target !== 'all' && active.row === row && (target === 'row' || active.column === column);
+    !isSingleCell && target !== 'all' && active.row === row && (target === 'row' || active.column === column);
   return (
     <div className="flex min-h-0 grow flex-col">
       <div className="min-h-0 grow snap-x snap-mandatory overflow-auto sm:snap-none">
         <div
-          className={cn('grid min-h-full', hasSingleRow && 'h-full', single ? '' : 'gap-x-2 px-2')}
+          className={cn('grid min-h-full', hasSingleRow && 'h-full', isSingleCell ? '' : 'gap-x-2 px-2')}
           style={{
             gridTemplateColumns: `repeat(${columns.length}, minmax(min(20rem, calc(100vw - 1rem)), 1fr))`,
             gridTemplateRows: hasSingleRow ? `auto ${hasInputs ? 'auto' : ''} minmax(0, 1fr)` : 'auto',
@@ -98,7 +98,7 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
           {columns.map((column, index) => (
             <div
               key={column.id}
-              className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}
+              className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', isSingleCell && 'pr-2')}
             >
               <div className="min-w-0 grow">
                 <ColumnHeader column={column} />
@@ -106,11 +106,11 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
               {!isStandalone && index === columns.length - 1 && columns.length < 8 && <AddColumn />}
             </div>
           ))}
-          {rows.map((row, number) => (
+          {rows.map((row, rowIndex) => (
             <RowCells key={row.id}>
               {(rows.length > 1 || hasInputs) && (
                 <div className="sticky left-0 col-span-full min-w-0 max-w-[100vw]">
-                  <RowHeader row={row} number={number + 1} />
+                  <RowHeader row={row} number={rowIndex + 1} />
                 </div>
               )}
               {columns.map((column) => (
@@ -123,8 +123,8 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
                     cell={cells.get({ row: row.id, column: column.id })}
                     row={row}
                     column={column}
-                    number={number + 1}
-                    isStandalone={single}
+                    number={rowIndex + 1}
+                    isStandalone={isSingleCell}
                     active={isTarget(row.id, column.id)}
                     onActive={() => onActive({ row: row.id, column: column.id })}
                   />
@@ -138,10 +138,10 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
         <Composer
           target={target}
           targets={composerTargets(rows.length, columns.length)}
-          onTarget={(composer) => store.change((now) => ({ ...now, layout: { ...now.layout, composer } }))}
+          onTarget={(composer) => store.change((current) => ({ ...current, layout: { ...current.layout, composer } }))}
           onSend={send}
           onStop={stopAll}
-          busy={busy && !single}
+          busy={busy && !isSingleCell}
         />
       </div>
     </div>

@@ -49,7 +49,7 @@ export function ChatCell({ cell, row, column, number, active, isStandalone, onAc
 /** Placeholder before the first message. */
 function EmptyCell({ workflow, isStandalone }: { workflow: string; isStandalone: boolean }): ReactNode {
   const { data } = useQuery(workflowsQuery());
-  const about = data?.data.find((one) => one.name === workflow)?.description;
+  const description = data?.data.find((candidate) => candidate.name === workflow)?.description;
   return (
     <div
       className={cn(
@@ -59,7 +59,7 @@ function EmptyCell({ workflow, isStandalone }: { workflow: string; isStandalone:
     >
       <MessageSquare className="size-6 text-faint" />
       <h2 className="font-semibold text-ink">Talk to {workflow}</h2>
-      {about && <p dir="auto">{about}</p>}
+      {description && <p dir="auto">{description}</p>}
       {isStandalone && (
         <ul className="mt-4 flex flex-col items-start gap-1.5 text-left text-[13px] max-sm:hidden">
           <li>
@@ -118,9 +118,9 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
   useStore(cell.version);
   const {
-    place: scroller,
+    scroller,
     content,
-    away: isAway,
+    isAway,
     onScroll,
     toEnd,
   } = useStickToEnd(messages, () => void cell.loadOlder());
@@ -155,7 +155,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
               busy={busy}
             />
           ))}
-          {isWaiting && <Thinking />}
+          {isWaiting && <TypingIndicator />}
           {error && (
             <ErrorMessage error={error}>
               <Button size="small" variant="danger" onClick={() => void cell.retry().catch(showError)}>
@@ -186,8 +186,8 @@ interface MessageRowProps {
   busy: boolean;
 }
 
-const MessageRow = memo(function Shown({ cell, message, streaming, busy }: MessageRowProps): ReactNode {
-  // oxlint-disable-next-line react/exhaustive-deps -- what can be done depends on whether the cell speaks
+const MessageRow = memo(function MessageRow({ cell, message, streaming, busy }: MessageRowProps): ReactNode {
+  // oxlint-disable-next-line react/exhaustive-deps -- the available actions depend on `busy`
   const actions = useMemo(() => cell.actionsOf(message), [cell, message, busy]);
   // `content-visibility` skips the layout of distant messages, so long threads scroll smoothly.
   return (
@@ -197,7 +197,7 @@ const MessageRow = memo(function Shown({ cell, message, streaming, busy }: Messa
   );
 });
 
-const Thinking = (): ReactNode => (
+const TypingIndicator = (): ReactNode => (
   <div className="flex h-6 items-center gap-1" aria-label="Waiting for the answer">
     {[0, 150, 300].map((delay) => (
       <span
@@ -226,9 +226,9 @@ function useStickToEnd(messages: readonly ChatMessage[], loadOlder: () => void) 
     const atEnd =
       before.atEnd ||
       (lastUserMessage !== '' && before.last !== '' && lastUserMessage !== before.last && before.first === first);
-    const grewAbove = before.first !== '' && before.first !== first && !atEnd;
+    const hasGrownAbove = before.first !== '' && before.first !== first && !atEnd;
     if (atEnd) box.scrollTop = box.scrollHeight;
-    else if (grewAbove) box.scrollTop += box.scrollHeight - before.height;
+    else if (hasGrownAbove) box.scrollTop += box.scrollHeight - before.height;
     scrollState.current = { atEnd, first, last: lastUserMessage, height: box.scrollHeight, top: box.scrollTop };
     // oxlint-disable-next-line react/exhaustive-effect-dependencies -- a new message changes the height
   }, [messages, first, lastUserMessage]);
@@ -260,5 +260,5 @@ function useStickToEnd(messages: readonly ChatMessage[], loadOlder: () => void) 
     scrollState.current.atEnd = true;
     scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
   };
-  return { place: scroller, content, away: isAway, onScroll, toEnd };
+  return { scroller, content, isAway, onScroll, toEnd };
 }

@@ -24,7 +24,7 @@ interface Props {
   busy: boolean;
 }
 
-const SELECT =
+const SELECT_CLASS =
   'h-7 max-w-44 cursor-pointer truncate rounded-md bg-transparent px-1 text-[13px] text-muted ' +
   'hover:bg-sunken hover:text-ink';
 
@@ -38,9 +38,9 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
   const [text, setText] = useState('');
   const [role, setRole] = useState<Role>('user');
   const field = useRef<HTMLTextAreaElement>(null);
-  const { files, waiting, attach, remove, clear } = useAttachments();
+  const { files, uploadCount, attach, remove, clear } = useAttachments();
   const { send: sendKey } = usePreferences();
-  const canSend = (text.trim() !== '' || files.length > 0) && waiting === 0;
+  const canSend = (text.trim() !== '' || files.length > 0) && uploadCount === 0;
 
   const send = () => {
     if (!canSend) return;
@@ -74,10 +74,10 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
       onDrop={onDrop}
       onDragOver={(event) => event.preventDefault()}
     >
-      {(files.length > 0 || waiting > 0) && <Attachments files={files} waiting={waiting} onRemove={remove} />}
+      {(files.length > 0 || uploadCount > 0) && <Attachments files={files} uploadCount={uploadCount} onRemove={remove} />}
       <textarea
         ref={field}
-        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the page is for writing here
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the page is made for writing messages
         autoFocus
         aria-label="Message"
         dir="auto"
@@ -100,7 +100,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         <AttachButton onFiles={attach} />
         <select
           aria-label="Role"
-          className={SELECT}
+          className={SELECT_CLASS}
           value={role}
           onChange={(event) => setRole(event.target.value as Role)}
         >
@@ -111,13 +111,13 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         {targets.length > 1 && (
           <select
             aria-label="Send to"
-            className={SELECT}
+            className={SELECT_CLASS}
             value={target}
             onChange={(event) => onTarget(event.target.value as Target)}
           >
-            {targets.map((one) => (
-              <option key={one.value} value={one.value}>
-                {one.label}
+            {targets.map((option) => (
+              <option key={option.value} value={option.value}>
+                {option.label}
               </option>
             ))}
           </select>
@@ -145,18 +145,18 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
 
 interface AttachmentsProps {
   files: readonly StoredFile[];
-  /** Files that are being uploaded. */
-  waiting: number;
+  /** Number of files that are being uploaded. */
+  uploadCount: number;
   onRemove: (id: string) => void;
 }
 
-function Attachments({ files, waiting, onRemove }: AttachmentsProps): ReactNode {
+function Attachments({ files, uploadCount, onRemove }: AttachmentsProps): ReactNode {
   return (
     <ul className="flex flex-wrap gap-2 px-3 pt-3" aria-label="Attached files">
       {files.map((file) => (
         <Attachment key={file.id} file={file} onRemove={() => onRemove(file.id)} />
       ))}
-      {waiting > 0 && (
+      {uploadCount > 0 && (
         <li className="flex items-center gap-2 text-xs text-muted">
           <Spinner label="Uploading" /> Uploading…
         </li>
@@ -209,7 +209,7 @@ function Attachment({ file, onRemove }: { file: StoredFile; onRemove: () => void
 /** Files of the current draft. */
 function useAttachments() {
   const [files, setFiles] = useState<StoredFile[]>([]);
-  const [waiting, setWaiting] = useState(0);
+  const [uploadCount, setUploadCount] = useState(0);
   const maxFileBytes = useQuery(bootstrapQuery()).data?.limits.file ?? Number.POSITIVE_INFINITY;
   const attach = (list: FileList) => {
     for (const file of list) {
@@ -219,15 +219,15 @@ function useAttachments() {
         });
         continue;
       }
-      setWaiting((count) => count + 1);
+      setUploadCount((count) => count + 1);
       uploadFile(file)
         .then((stored) => setFiles((before) => [...before, stored]))
         .catch(showError)
-        .finally(() => setWaiting((count) => count - 1));
+        .finally(() => setUploadCount((count) => count - 1));
     }
   };
   const remove = (id: string) => setFiles((before) => before.filter((file) => file.id !== id));
-  return { files, waiting, attach, remove, clear: () => setFiles([]) };
+  return { files, uploadCount, attach, remove, clear: () => setFiles([]) };
 }
 
 export type Target = 'all' | 'row' | 'cell';
@@ -235,23 +235,23 @@ export type Role = 'user' | 'assistant' | 'system';
 
 /** Cells that receive the message. */
 export function targetCells(board: Board, target: Target, active: CellName): CellName[] {
-  const every = board.rows.flatMap((row) => board.columns.map((column) => ({ row: row.id, column: column.id })));
-  if (target === 'all') return every;
-  if (target === 'row') return every.filter((cell) => cell.row === active.row);
-  return every.filter((cell) => cell.row === active.row && cell.column === active.column);
+  const cells = board.rows.flatMap((row) => board.columns.map((column) => ({ row: row.id, column: column.id })));
+  if (target === 'all') return cells;
+  if (target === 'row') return cells.filter((cell) => cell.row === active.row);
+  return cells.filter((cell) => cell.row === active.row && cell.column === active.column);
 }
 
 /** Previous or next cell, wrapping around. */
 export function neighbourCell(board: Board, active: CellName, step: 1 | -1): CellName {
-  const every = targetCells(board, 'all', active);
-  const position = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
-  const from = position < 0 && step < 0 ? 0 : position; // If the active cell is gone: the first, or the last.
-  return every[(from + step + every.length) % every.length] ?? active;
+  const cells = targetCells(board, 'all', active);
+  const position = cells.findIndex((cell) => cell.row === active.row && cell.column === active.column);
+  const start = position < 0 && step < 0 ? 0 : position; // If the active cell is gone: the first, or the last.
+  return cells[(start + step + cells.length) % cells.length] ?? active;
 }
 
 /** Store a file on the server; messages reference it by id. */
 export async function uploadFile(file: File): Promise<StoredFile> {
-  const answer = await fetchOk('/api/files', {
+  const response = await fetchOk('/api/files', {
     method: 'POST',
     headers: {
       'content-type': file.type || 'application/octet-stream',
@@ -259,7 +259,7 @@ export async function uploadFile(file: File): Promise<StoredFile> {
     },
     body: file,
   });
-  return (await answer.json()) as StoredFile;
+  return (await response.json()) as StoredFile;
 }
 
 export const filePart = (file: StoredFile): ChatPart => ({

@@ -166,7 +166,7 @@ describe('what can be done with a message', () => {
   test('a thread is forked there', async () => {
     branch();
     const forked = vi.fn();
-    const cell = await openThreadCell({ forked });
+    const cell = await openThreadCell({ onForked: forked });
     await actionsAt(cell, 1).fork?.();
     expect(forked.mock.calls).toEqual([[{ id: 'conv_2', upto: 'm2' }]]);
   });
@@ -243,7 +243,7 @@ describe('the beginning of a long thread', () => {
   test('is that of the branch that is shown, and stays when something is said there', async () => {
     long(70);
     server.addNodes({ role: 'user', id: 'other', parent: 'm1', text: 'Elsewhere' });
-    const cell = await openThreadCell({ at: 'm70' });
+    const cell = await openThreadCell({ branchEnd: 'm70' });
     expect(cell.older).toBe('m10');
     await sendAndWait(cell, 'More?');
     server.end();

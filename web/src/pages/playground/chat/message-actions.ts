@@ -10,7 +10,7 @@ export interface MessageActionsOptions {
   chat: Chat<ChatMessage>;
   newId: () => string;
   load: () => Promise<void>;
-  forked: (thread: Thread) => void;
+  onForked: (thread: Thread) => void;
   /** Answer a question again, or replace an answer. */
   rerun: (id: string) => Promise<void>;
   /** Run again after a failure. */
@@ -18,7 +18,7 @@ export interface MessageActionsOptions {
   /** Show the branch that ends at this node; null for the head. */
   showBranch: (node: string | null) => void;
   /** Called with deleted nodes. */
-  removed: (nodes: readonly string[]) => void;
+  onRemoved: (nodes: readonly string[]) => void;
   /** Last node of the message's run. */
   lastRunNode: (message: ChatMessage) => string | undefined;
   approve: (message: ChatMessage, id: string, approved: boolean, reason?: string) => Promise<void>;
@@ -54,7 +54,7 @@ function actionsFor(thread: string, message: ChatMessage, cell: MessageActionsOp
     ...(isAnswer && parent === null ? {} : { rerun: () => cell.rerun(message.id) }),
     show: (node) => showVersion(thread, node, cell),
     fork: async () =>
-      cell.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
+      cell.onForked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
     addToTestSet: () => addToTestSet({ kind: 'conversation', id: thread, upto: last }),
     remove: () => deleteMessage(thread, nodes, cell),
     edit: (text) => editMessage(thread, message, first, text, cell),
@@ -80,7 +80,7 @@ async function editMessage(
   cell.showBranch(null);
   await cell.load();
   if (message.role !== 'user') return;
-  if (!cell.chat.messages.some((one) => one.id === edited.id))
+  if (!cell.chat.messages.some((other) => other.id === edited.id))
     throw new Error('It is saved, but cannot be answered now: the thread could not be read.');
   await cell.rerun(edited.id);
 }
@@ -94,7 +94,7 @@ async function deleteMessage(thread: string, nodes: readonly string[], cell: Mes
         query: { below: 'keep' },
       });
     }
-    cell.removed(nodes);
+    cell.onRemoved(nodes);
   } finally {
     await cell.load();
   }
@@ -124,18 +124,18 @@ async function rateMessage(
     path: { run },
     body: { rating, ...(comment ? { comment } : {}), ...(node ? { message: node } : {}) },
   });
-  cell.chat.messages = cell.chat.messages.map((one) =>
-    one.id === message.id
+  cell.chat.messages = cell.chat.messages.map((other) =>
+    other.id === message.id
       ? {
-          ...one,
-          metadata: { ...one.metadata, feedback: feedbackCounts(one.metadata?.feedback ?? { up: 0, down: 0 }, rating) },
+          ...other,
+          metadata: { ...other.metadata, feedback: feedbackCounts(other.metadata?.feedback ?? { up: 0, down: 0 }, rating) },
         }
-      : one,
+      : other,
   );
 }
 
-function feedbackCounts(before: { up: number; down: number; mine?: 'up' | 'down' | null }, mine: 'up' | 'down' | null) {
-  const up = before.up - (before.mine === 'up' ? 1 : 0) + (mine === 'up' ? 1 : 0);
-  const down = before.down - (before.mine === 'down' ? 1 : 0) + (mine === 'down' ? 1 : 0);
+function feedbackCounts(counts: { up: number; down: number; mine?: 'up' | 'down' | null }, mine: 'up' | 'down' | null) {
+  const up = counts.up - (counts.mine === 'up' ? 1 : 0) + (mine === 'up' ? 1 : 0);
+  const down = counts.down - (counts.mine === 'down' ? 1 : 0) + (mine === 'down' ? 1 : 0);
   return { up, down, mine };
 }

@@ -4,7 +4,7 @@ export class Refresher {
   #running: Promise<void> | null = null;
   #isRequested = false;
 
-  /** `work` can check `isStale` to drop outdated results. */
+  /** `refresh` can check `isStale` to drop outdated results. */
   constructor(refresh: () => Promise<void>) {
     this.#refresh = refresh;
   }

@@ -35,13 +35,13 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
     this.#options = options;
   }
 
-  async sendMessages(sending: SendOptions): Promise<ReadableStream<UIMessageChunk>> {
-    const question = await this.#options.storeQuestion(sending.messages);
-    sending.abortSignal?.throwIfAborted();
+  async sendMessages(options: SendOptions): Promise<ReadableStream<UIMessageChunk>> {
+    const question = await this.#options.storeQuestion(options.messages);
+    options.abortSignal?.throwIfAborted();
     // The thread has the history; the body only holds the current question.
-    const last = sending.messages.findLastIndex((message) => message.role === 'user');
-    const request = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
-    const stream = await uiStream(question).sendMessages(request);
+    const lastQuestion = options.messages.findLastIndex((message) => message.role === 'user');
+    const request = { ...options, chatId: question.thread, messages: options.messages.slice(Math.max(lastQuestion, 0)) };
+    const stream = await chatTransport(question).sendMessages(request);
     return stream.pipeThrough(coalesceDeltas());
   }
 
@@ -69,7 +69,7 @@ const questionHeaders = ({ thread, answer, variant }: Question): Record<string, 
 
 const chatRoute = (workflow: string): string => serverPath(`/${encodeURIComponent(workflow)}/api/chat`);
 
-function uiStream(question: Question): DefaultChatTransport<ChatMessage> {
+function chatTransport(question: Question): DefaultChatTransport<ChatMessage> {
   const { workflow, parameters, inputs } = question;
   return new DefaultChatTransport<ChatMessage>({
     api: chatRoute(workflow),

@@ -16,7 +16,7 @@ import { initialInputs } from '@/pages/playground/row-inputs';
 import { PasteDialog } from './paste-dialog';
 import { CELL_CLASS, RowView, type RowInputSchema } from './row-view';
 import { useRowActions, MAX_ROWS, mergeSchemas, type RowActions, boardConcurrency } from './rows';
-import { useBoardRuns, cellKey, boardProgress, runsByCell, type BoardProgress } from './runs';
+import { useBoardRuns, cellKey, boardProgress, runIdsByCell, type BoardProgress } from './runs';
 import { VirtualList } from './virtual-list';
 
 export function SingleTurnBoard(): ReactNode {
@@ -31,9 +31,9 @@ export function SingleTurnBoard(): ReactNode {
     actions.add([initialInputs(columns)]);
     setTimeout(() => void (box.current && focusLastRow(box.current)));
   };
-  const runIds = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
-  const names = rows.map(({ id }) => id).join(' ');
-  const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // Stable while only inputs change.
+  const runIds = useMemo(() => runIdsByCell({ cells: board.cells }), [board.cells]);
+  const joinedIds = rows.map(({ id }) => id).join(' ');
+  const ids = useMemo(() => (joinedIds ? joinedIds.split(' ') : []), [joinedIds]); // Stable while only inputs change.
   const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
   const progress = boardProgress(board, runs);
   useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => actions.run('all') });
@@ -44,7 +44,7 @@ export function SingleTurnBoard(): ReactNode {
     const id = runIds.get(cellKey(row, column));
     return id === undefined ? null : runs[id];
   };
-  const headerPlaces = {
+  const gridStyle = {
     '--columns': `minmax(16rem, 21rem) repeat(${columns.length}, minmax(18rem, 1fr)) 2.5rem`,
     '--wide': `${18.5 + columns.length * 18}rem`,
   } as CSSProperties;
@@ -59,8 +59,8 @@ export function SingleTurnBoard(): ReactNode {
         onPaste={() => setPasting(true)}
       />
       <div ref={box} data-scrolls className="min-h-0 grow overflow-auto">
-        <div role="table" aria-label="Rows and answers" style={headerPlaces} className="sm:min-w-(--wide)">
-          <Heads columns={columns} base={base} />
+        <div role="table" aria-label="Rows and answers" style={gridStyle} className="sm:min-w-(--wide)">
+          <ColumnHeaders columns={columns} base={base} />
           {error ? (
             <div className="p-4">
               <ErrorMessage error={error} />
@@ -125,7 +125,7 @@ function focusLastRow(box: HTMLElement): void {
 }
 
 /** Headers of the columns; a scrollable strip on phones. */
-function Heads({ columns, base }: { columns: readonly Column[]; base: string | null }): ReactNode {
+function ColumnHeaders({ columns, base }: { columns: readonly Column[]; base: string | null }): ReactNode {
   return (
     <div
       role="row"
@@ -185,14 +185,14 @@ function useInputSchema(columns: readonly Column[]): { inputSchema: RowInputSche
   const names = [...new Set(columns.map((column) => column.workflow))];
   return useQueries({
     queries: names.map((name) => workflowQuery(name)),
-    combine: (answers) => {
-      const workflows = answers.flatMap(({ data }) => (data ? [data] : []));
-      const failed = answers.flatMap(({ error }) => (error ? [error] : []));
+    combine: (results) => {
+      const workflows = results.flatMap(({ data }) => (data ? [data] : []));
+      const errors = results.flatMap(({ error }) => (error ? [error] : []));
       // A missing workflow does not affect the other columns.
-      if (workflows.length === 0 || workflows.length + failed.length < answers.length)
-        return { inputSchema: null, error: failed[0] ?? null };
+      if (workflows.length === 0 || workflows.length + errors.length < results.length)
+        return { inputSchema: null, error: errors[0] ?? null };
       const schema = mergeSchemas(workflows.map(({ schemas }) => schemas.inputs ?? {}));
-      const isChat = workflows.some((one) => one.is_chat);
+      const isChat = workflows.some((workflow) => workflow.is_chat);
       const form = formOf(schema, isChat ? ['messages'] : []);
       return {
         inputSchema: { schema, isChat, hasFields: form.fields.length > 0 || form.open || !isChat },
@@ -258,7 +258,7 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
           <Square className="size-3.5" /> Cancel
         </Button>
       )}
-      <Bar progress={progress} />
+      <ProgressBar progress={progress} />
       <span className="grow" />
       <Settings board={board} base={base} />
       <Button size="small" disabled={board.rows.length >= MAX_ROWS} onClick={onAdd}>
@@ -271,12 +271,12 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
   );
 }
 
-const SMALL = 'h-7 cursor-pointer rounded-lg border bg-surface px-1.5 text-[13px] text-ink hover:border-strong-line';
+const SELECT_CLASS = 'h-7 cursor-pointer rounded-lg border bg-surface px-1.5 text-[13px] text-ink hover:border-strong-line';
 
 function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
   const store = useBoardStore();
   const setLayout = (patch: Record<string, unknown>): void =>
-    store.change((now) => ({ ...now, layout: { ...now.layout, ...patch } }));
+    store.change((current) => ({ ...current, layout: { ...current.layout, ...patch } }));
   return (
     <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted">
       <label className="flex items-center gap-1.5">
@@ -284,7 +284,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
         <select
           value={boardConcurrency(board.layout)}
           onChange={(event) => setLayout({ concurrency: Number(event.target.value) })}
-          className={SMALL}
+          className={SELECT_CLASS}
         >
           {[1, 2, 4, 8, 16].map((number) => (
             <option key={number}>{number}</option>
@@ -297,7 +297,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
           <select
             value={base ?? ''}
             onChange={(event) => setLayout({ compare: event.target.value || null })}
-            className={cn(SMALL, 'max-w-44 min-w-0')}
+            className={cn(SELECT_CLASS, 'max-w-44 min-w-0')}
           >
             <option value="">Off</option>
             {board.columns.map((column, index) => (
@@ -314,11 +314,11 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
 }
 
 /** "12 of 40 done, 1 failed", and as a bar. */
-function Bar({ progress: { cells, succeeded, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
+function ProgressBar({ progress: { cells, succeeded, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
   const done = succeeded + failed;
   if (done + running + queued === 0) return null;
-  const part = (number: number): { width: string } => ({ width: `${(number / Math.max(cells, 1)) * 100}%` });
-  const words = [
+  const widthOf = (number: number): { width: string } => ({ width: `${(number / Math.max(cells, 1)) * 100}%` });
+  const text = [
     `${done.toLocaleString('en')} of ${cells.toLocaleString('en')} done`,
     failed && `${failed} failed`,
     running && `${running} running`,
@@ -333,15 +333,15 @@ function Bar({ progress: { cells, succeeded, failed, running, queued } }: { prog
         aria-valuemin={0}
         aria-valuemax={cells}
         aria-valuenow={done}
-        aria-valuetext={words}
+        aria-valuetext={text}
         className="flex h-1.5 w-24 overflow-hidden rounded-full bg-strong-line/50 sm:w-40"
       >
-        <span className="bg-good transition-[width]" style={part(succeeded)} />
-        <span className="bg-bad transition-[width]" style={part(failed)} />
-        <span className="animate-pulse bg-accent transition-[width]" style={part(running)} />
+        <span className="bg-good transition-[width]" style={widthOf(succeeded)} />
+        <span className="bg-bad transition-[width]" style={widthOf(failed)} />
+        <span className="animate-pulse bg-accent transition-[width]" style={widthOf(running)} />
       </div>
       <span role="status" className="truncate text-[13px] text-muted tabular-nums">
-        {words}
+        {text}
       </span>
     </div>
   );

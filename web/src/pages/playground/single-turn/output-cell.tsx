@@ -67,22 +67,22 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
 
 function Output({ run, base }: { run: Run; base: Run | null | undefined }): ReactNode {
   const preview = parsePreview(run.out);
-  const comparing = Boolean(base) && base?.id !== run.id;
+  const isComparing = Boolean(base) && base?.id !== run.id;
   // The preview already has short texts in full.
-  const missingInputs =
+  const needsOutput =
     run.status !== 'queued' &&
-    (comparing || preview.renderer !== 'text' || !isComplete(preview)) &&
+    (isComparing || preview.renderer !== 'text' || !isComplete(preview)) &&
     (run.seq > 0 || !hasEnded(run));
   const isEnded = hasEnded(run);
   const output = useQuery({
     ...runQuery(run.id),
-    enabled: missingInputs,
+    enabled: needsOutput,
     staleTime: ({ state }) => (state.data && hasEnded(state.data) ? Number.POSITIVE_INFINITY : 0),
     // Refetch after the end: what was fetched during the run is incomplete.
     refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : isEnded ? 500 : 2000),
   });
-  const other = useQuery({ ...runQuery(base?.id ?? ''), enabled: comparing });
-  if (comparing && output.data?.reply && other.data?.reply) return <DiffView base={other.data} run={output.data} />;
+  const baseOutput = useQuery({ ...runQuery(base?.id ?? ''), enabled: isComparing });
+  if (isComparing && output.data?.reply && baseOutput.data?.reply) return <DiffView base={baseOutput.data} run={output.data} />;
   if (output.data?.reply && (!isEnded || hasEnded(output.data))) return <RunOutput run={output.data} />;
   if (preview.renderer === 'empty')
     return isEnded && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
@@ -155,7 +155,7 @@ function StatusText({ status }: { status: Run['status'] }): ReactNode {
   }
 }
 
-/** Current time, every second while `ticking`. */
+/** Current time, updated every second while `isTicking`. */
 function useNow(isTicking: boolean): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -167,7 +167,7 @@ function useNow(isTicking: boolean): number {
 }
 
 /** Let the server extract a conversation from the value. */
-const parseExtracted = (run: Run, value: unknown) => ({
+const extractedQuery = (run: Run, value: unknown) => ({
   queryKey: ['extracted', run.id],
   queryFn: async ({ signal }: { signal: AbortSignal }) =>
     (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
@@ -179,7 +179,7 @@ export function RunOutput({ run }: { run: Run }): ReactNode {
   const { messages = [], value } = run.reply ?? {};
   const mayHoldChat =
     messages.length === 0 && value !== undefined && hasEnded(run) && parsePreview(run.out).renderer === 'chat';
-  const conversation = useQuery({ ...parseExtracted(run, value), enabled: mayHoldChat });
+  const conversation = useQuery({ ...extractedQuery(run, value), enabled: mayHoldChat });
   if (messages.length) return <OutputConversation messages={messages} run={run} />;
   if (conversation.data) return <OutputConversation messages={conversation.data.messages} run={run} />;
   if (value === undefined) return hasEnded(run) && !run.error ? <span className="text-faint">Empty answer</span> : null;
@@ -245,7 +245,7 @@ function CallView({ change }: { change: CallChange }): ReactNode {
         <span className="font-sans text-xs text-muted">{CALL_LABELS[change.change]}</span>
       </p>
       {change.change === 'changed' ? (
-        change.changes.slice(0, 50).map((one) => <Argument key={one.path} change={one} />)
+        change.changes.slice(0, 50).map((argument) => <Argument key={argument.path} change={argument} />)
       ) : (
         <p className="text-muted">{safeProse(formatValue(change.call.arguments))}</p>
       )}

@@ -19,13 +19,13 @@ interface Props {
   onAdd: (inputs: readonly RowInputValues[]) => void;
 }
 
-const MAX_PASTE_BYTES = 8 * 1024 * 1024;
+const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
 export function PasteDialog({ schema, isChat, maxRows, onClose, onAdd }: Props): ReactNode {
   const [text, setText] = useState('');
-  const file = useRef<HTMLInputElement>(null);
-  const read = parsePaste(text, schema, isChat);
-  const inputs = 'inputs' in read ? read.inputs : [];
+  const fileInput = useRef<HTMLInputElement>(null);
+  const result = parsePaste(text, schema, isChat);
+  const inputs = 'inputs' in result ? result.inputs : [];
   const isTooMany = inputs.length > maxRows;
   const add = (): void => {
     onAdd(inputs);
@@ -52,25 +52,25 @@ export function PasteDialog({ schema, isChat, maxRows, onClose, onAdd }: Props):
       />
       <div className="mt-3 flex flex-wrap items-center gap-2">
         <input
-          ref={file}
+          ref={fileInput}
           type="file"
           hidden
           accept=".csv,.tsv,.json,.jsonl,.ndjson,.txt"
           onChange={(event) => {
             const picked = event.target.files?.[0];
             if (!picked) return;
-            if (picked.size > MAX_PASTE_BYTES) showError(new Error('The file is larger than 8 MB.'));
+            if (picked.size > MAX_FILE_BYTES) showError(new Error('The file is larger than 8 MB.'));
             else picked.text().then(setText, showError);
           }}
         />
-        <Button onClick={() => file.current?.click()}>
+        <Button onClick={() => fileInput.current?.click()}>
           <FileUp className="size-4" /> From a file
         </Button>
         <p role="status" className="min-w-0 grow text-muted wrap-anywhere">
-          {'error' in read ? (
-            <span className="text-bad">{read.error}</span>
+          {'error' in result ? (
+            <span className="text-bad">{result.error}</span>
           ) : (
-            inputs.length > 0 && describeRows(inputs.length, read.names)
+            inputs.length > 0 && describeRows(inputs.length, result.names)
           )}
           {isTooMany && <span className="text-bad"> Only {maxRows} more fit: a board has at most 1,000 rows.</span>}
         </p>
@@ -95,7 +95,7 @@ export function parsePaste(text: string, schema: JsonSchema, isChat: boolean): P
     const inputs = /^[[{]/.test(trimmed)
       ? parseJsonRows(trimmed)
       : parseTableRows(text, formOf(schema, isChat ? ['messages'] : []), isChat);
-    return { inputs, names: [...new Set(inputs.slice(0, 100).flatMap((one) => Object.keys(one)))] };
+    return { inputs, names: [...new Set(inputs.slice(0, 100).flatMap((row) => Object.keys(row)))] };
   } catch (error) {
     return { error: error instanceof Error ? error.message : String(error) };
   }
@@ -103,20 +103,20 @@ export function parsePaste(text: string, schema: JsonSchema, isChat: boolean): P
 
 function parseJsonRows(text: string): RowInputValues[] {
   if (text.startsWith('[')) {
-    const list = parseJsonOrNull(text);
+    const list = tryParseJson(text);
     if (Array.isArray(list)) return list.map((item, index) => toRow(item, `Item ${index + 1}`));
   }
-  const one = parseJsonOrNull(text);
-  if (one !== undefined) return [toRow(one, 'It')];
+  const single = tryParseJson(text);
+  if (single !== undefined) return [toRow(single, 'It')];
   return text.split('\n').flatMap((line, index) => {
     if (!line.trim()) return [];
-    const value = parseJsonOrNull(line);
+    const value = tryParseJson(line);
     if (value === undefined) throw new Error(`Line ${index + 1} is not JSON.`);
     return [toRow(value, `Line ${index + 1}`)];
   });
 }
 
-function parseJsonOrNull(text: string): unknown {
+function tryParseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -124,9 +124,9 @@ function parseJsonOrNull(text: string): unknown {
   }
 }
 
-/** A row is an object of inputs; `{"messages", "inputs"}`, as our exports write, is accepted too. */
-function toRow(value: unknown, where: string): RowInputValues {
-  if (!isObject(value)) throw new Error(`${where} is not an object of inputs.`);
+/** Convert a value to a row: an object of inputs, or `{"messages", "inputs"}` as in exports. */
+function toRow(value: unknown, source: string): RowInputValues {
+  if (!isObject(value)) throw new Error(`${source} is not an object of inputs.`);
   if (!isObject(value.inputs)) return value;
   return { ...value.inputs, ...(Array.isArray(value.messages) ? { messages: value.messages } : {}) };
 }
@@ -140,9 +140,9 @@ function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValu
   // Lines without a header become the first input.
   if (head.length === 1 && !isKnown && first && !form.open)
     return table.map(([cell = '']) => ({ [first]: cellValue(cell, shapes.get(first), first === 'messages') }));
-  const unknown = head.find((name) => !shapes.has(name) && !(isChat && name === 'messages'));
-  if (unknown !== undefined && !form.open)
-    throw new Error(`There is no input “${unknown}”. The first line names the inputs.`);
+  const unknownName = head.find((name) => !shapes.has(name) && !(isChat && name === 'messages'));
+  if (unknownName !== undefined && !form.open)
+    throw new Error(`There is no input “${unknownName}”. The first line names the inputs.`);
   return table.slice(1).map((line) =>
     Object.fromEntries(
       head.flatMap((name, index) => {
@@ -156,7 +156,7 @@ function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValu
 
 function cellValue(cell: string, shape: Shape | undefined, isMessages: boolean): unknown {
   if (isMessages) {
-    const list = cell.trim().startsWith('[') ? parseJsonOrNull(cell) : undefined;
+    const list = cell.trim().startsWith('[') ? tryParseJson(cell) : undefined;
     return Array.isArray(list) ? list : [{ role: 'user', content: cell }];
   }
   switch (shape?.kind) {
@@ -169,7 +169,7 @@ function cellValue(cell: string, shape: Shape | undefined, isMessages: boolean):
     case 'choice':
       return shape.options.find((option) => String(option) === cell) ?? cell;
     default:
-      return parseJsonOrNull(cell) ?? cell;
+      return tryParseJson(cell) ?? cell;
   }
 }
 
@@ -189,13 +189,13 @@ export function parseCells(text: string): string[][] {
     if (line.length > 1 || line[0] !== '') lines.push(line);
     line = [];
   };
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at] ?? '';
+  for (let index = 0; index < text.length; index++) {
+    const char = text[index] ?? '';
     if (isQuoted) {
       if (char !== '"') cell += char;
-      else if (text[at + 1] === '"') {
+      else if (text[index + 1] === '"') {
         cell += '"';
-        at += 1;
+        index += 1;
       } else isQuoted = false;
     } else if (char === '"' && cell === '') isQuoted = true;
     else if (char === separator) endCell();

@@ -53,7 +53,7 @@ export function RowView({ row, number, columns, inputSchema, runOf, base, action
         <RowInputs row={row} number={number} inputSchema={inputSchema} actions={actions} />
       </div>
       {columns.map((column, index) => {
-        const comparing = base !== null && base !== column.id;
+        const isComparing = base !== null && base !== column.id;
         return (
           <div role="cell" key={column.id} className={cn(CELL_CLASS, 'bg-surface max-sm:border-t')}>
             <p className="mb-1 flex items-center gap-1.5 text-xs font-medium text-muted sm:hidden">
@@ -63,7 +63,7 @@ export function RowView({ row, number, columns, inputSchema, runOf, base, action
             <RowInputsProvider row={row.id} workflow={column.workflow}>
               <OutputCell
                 run={runOf(row.id, column.id)}
-                base={comparing ? runOf(row.id, base) : undefined}
+                base={isComparing ? runOf(row.id, base) : undefined}
                 label={`row ${number}, column ${index + 1}`}
                 onRun={() => actions.run([[row.id, column.id]])}
                 onStop={actions.stop}
@@ -139,22 +139,22 @@ interface Message {
 }
 
 /** Messages with a role and a text; null if any has another form, which is edited as JSON. */
-function toPlainMessage(value: unknown): Message[] | null {
+function toPlainMessages(value: unknown): Message[] | null {
   if (value === undefined) return [];
   if (!Array.isArray(value)) return null;
   const isEditable = value.every(
-    (one) =>
-      isObject(one) &&
-      typeof one.content === 'string' &&
-      ROLES.includes(String(one.role)) &&
-      Object.keys(one).every((name) => name === 'role' || name === 'content'),
+    (message) =>
+      isObject(message) &&
+      typeof message.content === 'string' &&
+      ROLES.includes(String(message.role)) &&
+      Object.keys(message).every((name) => name === 'role' || name === 'content'),
   );
   return isEditable ? (value as Message[]) : null;
 }
 
 /** Edits the messages of a row. */
 export function MessagesEditor({ value, onChange }: { value: unknown; onChange: (value: unknown) => void }): ReactNode {
-  const messages = toPlainMessage(value);
+  const messages = toPlainMessages(value);
   if (!messages) {
     return (
       <div>
@@ -165,7 +165,7 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
   }
   const displayed = messages.length ? messages : [{ role: 'user', content: '' }];
   const patchMessage = (index: number, patch: Partial<Message>): void =>
-    onChange(displayed.map((one, at) => (at === index ? { ...one, ...patch } : one)));
+    onChange(displayed.map((message, position) => (position === index ? { ...message, ...patch } : message)));
   const last = displayed.at(-1);
   return (
     <div className="flex flex-col gap-1.5">
@@ -191,7 +191,7 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
                 size="small"
                 label={`Remove message ${index + 1}`}
                 className="size-6"
-                onClick={() => onChange(displayed.filter((_, at) => at !== index))}
+                onClick={() => onChange(displayed.filter((_, position) => position !== index))}
               >
                 <X />
               </IconButton>

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Run } from '@/api/client';
 import { shapeOf } from '@/components/forms/json-schema';
 import { addRows, duplicateRow, mergeSchemas } from './rows';
-import { type RunsByCell, boardProgress, unfinishedRuns } from './runs';
+import { type RunsById, boardProgress, unfinishedRuns } from './runs';
 import { visibleRange } from './virtual-list';
 
 describe('rows', () => {
@@ -66,7 +66,7 @@ describe('the inputs of several workflows', () => {
 });
 
 const run = (status: Run['status']): Run => ({ status }) as Run;
-const runs: RunsByCell = {
+const runs: RunsById = {
   a: run('finished'),
   b: run('failed'),
   c: run('running'),

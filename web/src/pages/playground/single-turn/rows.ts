@@ -15,12 +15,12 @@ export type RowInputValues = Record<string, unknown>;
 export function addRows(rows: readonly Row[], inputs: readonly RowInputValues[]): Row[] {
   const usedIds = new Set(rows.map(({ id }) => id));
   let number = rows.length;
-  const next = (): string => {
+  const nextId = (): string => {
     do number += 1;
     while (usedIds.has(`r${number}`));
     return `r${number}`;
   };
-  return [...rows, ...inputs.slice(0, MAX_ROWS - rows.length).map((one) => ({ id: next(), name: '', inputs: one }))];
+  return [...rows, ...inputs.slice(0, MAX_ROWS - rows.length).map((rowInputs) => ({ id: nextId(), name: '', inputs: rowInputs }))];
 }
 
 /** Insert a copy below the row. */
@@ -47,13 +47,13 @@ export function mergeSchemas(schemas: readonly JsonSchema[]): JsonSchema {
 }
 
 /** Rebase references into `$defs`: two workflows may use one name for different things. */
-function rebaseReferences(value: unknown, to: string): unknown {
-  if (Array.isArray(value)) return value.map((item) => rebaseReferences(item, to));
+function rebaseReferences(value: unknown, prefix: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => rebaseReferences(item, prefix));
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [
       name,
-      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, to) : rebaseReferences(item, to),
+      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, prefix) : rebaseReferences(item, prefix),
     ]),
   );
 }
@@ -81,11 +81,11 @@ export function useRowActions(): RowActions {
   const store = useBoardStore();
   const client = useQueryClient();
   return useMemo(() => {
-    const rows = (update: (rows: Row[]) => Row[]): void =>
+    const changeRows = (update: (rows: Row[]) => Row[]): void =>
       store.change((board) => ({ ...board, rows: update(board.rows) }));
-    const begin = async (cells: RunSelection): Promise<void> => {
+    const start = async (cells: RunSelection): Promise<void> => {
       await startRuns(store, cells);
-      await store.refresh(); // Its cells have other runs now.
+      await store.refresh(); // Its cells have other runs current.
     };
     const stop = async (run: string): Promise<void> => {
       await api('post', '/api/runs/{run}/cancel', { path: { run } });
@@ -96,14 +96,14 @@ export function useRowActions(): RowActions {
       await refreshRuns(client, store.board.id);
     };
     return {
-      run: (cells) => void begin(cells).catch(showError),
-      runRow: (row) => void begin(store.board.columns.map((column) => [row, column.id])).catch(showError),
+      run: (cells) => void start(cells).catch(showError),
+      runRow: (row) => void start(store.board.columns.map((column) => [row, column.id])).catch(showError),
       stop: (run) => void stop(run).catch(showError),
       stopAll: () => void stopAll().catch(showError),
-      add: (inputs) => rows((now) => addRows(now, inputs)),
-      duplicate: (row) => rows((now) => (now.length < MAX_ROWS ? duplicateRow(now, row) : now)),
-      remove: (row) => rows((now) => now.filter(({ id }) => id !== row)),
-      change: (row, inputs) => rows((now) => now.map((one) => (one.id === row ? { ...one, inputs } : one))),
+      add: (inputs) => changeRows((current) => addRows(current, inputs)),
+      duplicate: (row) => changeRows((current) => (current.length < MAX_ROWS ? duplicateRow(current, row) : current)),
+      remove: (row) => changeRows((current) => current.filter(({ id }) => id !== row)),
+      change: (row, inputs) => changeRows((current) => current.map((other) => (other.id === row ? { ...other, inputs } : other))),
     };
   }, [store, client]);
 }

@@ -12,10 +12,10 @@ import { unreachable } from '@/lib/unreachable';
 const RUNS_PER_PAGE = 200;
 const POLL_INTERVAL_MS = 2000;
 const NOTICE_DELAY_MS = 300;
-const NO_RUNS: RunsByCell = {};
+const NO_RUNS: RunsById = {};
 
 /** Poll less often if there are many pages. */
-const extraPollDelay = (open: number): number => Math.floor(open / RUNS_PER_PAGE) * 500;
+const extraPollDelay = (unfinishedCount: number): number => Math.floor(unfinishedCount / RUNS_PER_PAGE) * 500;
 
 const runsKey = (board: string): readonly string[] => ['board-runs', board];
 
@@ -23,18 +23,18 @@ const runsKey = (board: string): readonly string[] => ['board-runs', board];
 export const refreshRuns = (client: QueryClient, board: string): Promise<void> =>
   client.invalidateQueries({ queryKey: runsKey(board) });
 
-export function useBoardRuns(board: Board): RunsByCell {
+export function useBoardRuns(board: Board): RunsById {
   const client = useQueryClient();
   const runIds = useMemo(() => board.cells.flatMap(({ run }) => (run ? [run] : [])), [board.cells]);
   const { data = NO_RUNS } = useQuery({
     queryKey: runsKey(board.id),
     enabled: board.id !== '' && runIds.length > 0,
     queryFn: ({ signal }) =>
-      collectRuns(board.id, runIds, client.getQueryData<RunsByCell>(runsKey(board.id)) ?? NO_RUNS, signal),
+      collectRuns(board.id, runIds, client.getQueryData<RunsById>(runsKey(board.id)) ?? NO_RUNS, signal),
     structuralSharing: false, // `collectRuns` keeps the identity of unchanged runs.
     refetchInterval: (query) => {
-      const open = unfinishedRuns(runIds, query.state.data ?? NO_RUNS).length;
-      return open ? Math.max(POLL_INTERVAL_MS, extraPollDelay(open)) : false;
+      const unfinishedCount = unfinishedRuns(runIds, query.state.data ?? NO_RUNS).length;
+      return unfinishedCount ? Math.max(POLL_INTERVAL_MS, extraPollDelay(unfinishedCount)) : false;
     },
   });
 
@@ -43,8 +43,8 @@ export function useBoardRuns(board: Board): RunsByCell {
     if (isMissing && board.id) void refreshRuns(client, board.id);
   }, [isMissing, board.id, client]);
 
-  const open = useMemo(() => unfinishedRuns(runIds, data).length, [runIds, data]);
-  const pause = Math.max(NOTICE_DELAY_MS, extraPollDelay(open));
+  const unfinishedCount = useMemo(() => unfinishedRuns(runIds, data).length, [runIds, data]);
+  const refreshDelay = Math.max(NOTICE_DELAY_MS, extraPollDelay(unfinishedCount));
   useEffect(() => {
     const ownIds = new Set(runIds);
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -53,13 +53,13 @@ export function useBoardRuns(board: Board): RunsByCell {
       timer = setTimeout(() => {
         timer = undefined;
         void refreshRuns(client, board.id);
-      }, pause);
+      }, refreshDelay);
     });
     return () => {
       clearTimeout(timer);
       unsubscribe();
     };
-  }, [runIds, board.id, client, pause]);
+  }, [runIds, board.id, client, refreshDelay]);
   return data;
 }
 
@@ -67,9 +67,9 @@ export function useBoardRuns(board: Board): RunsByCell {
 async function collectRuns(
   board: string,
   runIds: readonly string[],
-  cached: RunsByCell,
+  cached: RunsById,
   signal: AbortSignal,
-): Promise<RunsByCell> {
+): Promise<RunsById> {
   const missing = new Set(unfinishedRuns(runIds, cached));
   const fetched: Record<string, Run | null> = Object.fromEntries(
     runIds.flatMap((id) => (cached[id] === undefined ? [] : [[id, cached[id]]])),
@@ -91,11 +91,11 @@ async function collectRuns(
 }
 
 /** The known object if the run is unchanged, so that it does not render again. */
-const reuseUnchanged = (cached: Run | null | undefined, now: Run): Run | null =>
-  cached && cached.status === now.status && cached.seq === now.seq && cached.ended_at === now.ended_at ? cached : null;
+const reuseUnchanged = (cached: Run | null | undefined, latest: Run): Run | null =>
+  cached && cached.status === latest.status && cached.seq === latest.seq && cached.ended_at === latest.ended_at ? cached : null;
 
 /** Runs by id; null: deleted. */
-export type RunsByCell = Readonly<Record<string, Run | null>>;
+export type RunsById = Readonly<Record<string, Run | null>>;
 
 export interface BoardProgress {
   cells: number;
@@ -113,12 +113,12 @@ export interface BoardProgress {
 export const cellKey = (row: string, column: string): string => `${row}.${column}`;
 
 /** Run id of each cell. */
-export function runsByCell(board: Pick<Board, 'cells'>): Map<string, string> {
+export function runIdsByCell(board: Pick<Board, 'cells'>): Map<string, string> {
   return new Map(board.cells.flatMap(({ row, column, run }) => (run ? [[cellKey(row, column), run] as const] : [])));
 }
 
-export function boardProgress(board: Pick<Board, 'rows' | 'columns' | 'cells'>, runs: RunsByCell): BoardProgress {
-  const idByCell = runsByCell(board);
+export function boardProgress(board: Pick<Board, 'rows' | 'columns' | 'cells'>, runs: RunsById): BoardProgress {
+  const idByCell = runIdsByCell(board);
   const progress: BoardProgress = { cells: 0, succeeded: 0, failed: 0, running: 0, queued: 0, empty: 0 };
   for (const row of board.rows) {
     for (const column of board.columns) {
@@ -129,7 +129,7 @@ export function boardProgress(board: Pick<Board, 'rows' | 'columns' | 'cells'>, 
   return progress;
 }
 
-function cellState(id: string | undefined, runs: RunsByCell): Exclude<keyof BoardProgress, 'cells'> {
+function cellState(id: string | undefined, runs: RunsById): Exclude<keyof BoardProgress, 'cells'> {
   if (!id || runs[id] === null) return 'empty';
   const status = runs[id]?.status;
   switch (status) {
@@ -150,7 +150,7 @@ function cellState(id: string | undefined, runs: RunsByCell): Exclude<keyof Boar
 }
 
 /** Runs that are active or not loaded yet. */
-export function unfinishedRuns(runIds: readonly string[], runs: RunsByCell): string[] {
+export function unfinishedRuns(runIds: readonly string[], runs: RunsById): string[] {
   return runIds.filter((id) => {
     const run = runs[id];
     return run === undefined || (run !== null && !hasEnded(run));

@@ -1,7 +1,7 @@
 /** Virtual list with measured row heights, inside the element marked `data-scrolls`. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react';
 
-/** Overscan in pixels. */
+/** Height above and below the visible part in which rows are rendered. */
 const OVERSCAN_PX = 600;
 
 interface Props {
@@ -16,7 +16,7 @@ interface Props {
 export function VirtualList({ ids, height, className, children }: Props): ReactNode {
   const container = useRef<HTMLDivElement>(null);
   const measuredHeights = useRef(new Map<string, number>());
-  const [span, setSpan] = useState<VisibleRange>({
+  const [range, setRange] = useState<VisibleRange>({
     from: 0,
     to: Math.min(ids.length, 8),
     above: 0,
@@ -33,8 +33,8 @@ export function VirtualList({ ids, height, className, children }: Props): ReactN
       top - OVERSCAN_PX,
       top + box.clientHeight + OVERSCAN_PX,
     );
-    setSpan((now) =>
-      now.from === next.from && now.to === next.to && now.above === next.above && now.below === next.below ? now : next,
+    setRange((current) =>
+      current.from === next.from && current.to === next.to && current.above === next.above && current.below === next.below ? current : next,
     );
   }, [ids, height]);
 
@@ -42,16 +42,16 @@ export function VirtualList({ ids, height, className, children }: Props): ReactN
   useEffect(() => {
     const box = container.current?.closest<HTMLElement>('[data-scrolls]');
     if (!box) return undefined;
-    const resized = new ResizeObserver(measure);
+    const observer = new ResizeObserver(measure);
     box.addEventListener('scroll', measure, { passive: true });
-    resized.observe(box);
+    observer.observe(box);
     return () => {
       box.removeEventListener('scroll', measure);
-      resized.disconnect();
+      observer.disconnect();
     };
   }, [measure]);
 
-  const measured = useCallback(
+  const handleHeight = useCallback(
     (id: string, newHeight: number): void => {
       if (Math.abs((measuredHeights.current.get(id) ?? height) - newHeight) < 1) return;
       measuredHeights.current.set(id, newHeight);
@@ -61,13 +61,13 @@ export function VirtualList({ ids, height, className, children }: Props): ReactN
   );
   return (
     <div ref={container} role="rowgroup" className="flow-root">
-      <div style={{ height: span.above }} />
-      {ids.slice(span.from, span.to).map((id, at) => (
-        <MeasuredRow key={id} id={id} className={className} onHeight={measured}>
-          {children(span.from + at)}
+      <div style={{ height: range.above }} />
+      {ids.slice(range.from, range.to).map((id, index) => (
+        <MeasuredRow key={id} id={id} className={className} onHeight={handleHeight}>
+          {children(range.from + index)}
         </MeasuredRow>
       ))}
-      <div style={{ height: span.below }} />
+      <div style={{ height: range.below }} />
     </div>
   );
 }
@@ -107,16 +107,16 @@ export interface VisibleRange {
 
 /** Rows between `top` and `bottom`, relative to the first row. */
 export function visibleRange(heights: readonly number[], top: number, bottom: number): VisibleRange {
-  let at = 0;
+  let offset = 0;
   let from = 0;
-  while (from < heights.length && at + (heights[from] ?? 0) <= top) {
-    at += heights[from] ?? 0;
+  while (from < heights.length && offset + (heights[from] ?? 0) <= top) {
+    offset += heights[from] ?? 0;
     from += 1;
   }
-  const above = at;
+  const above = offset;
   let to = from;
-  while (to < heights.length && at < bottom) {
-    at += heights[to] ?? 0;
+  while (to < heights.length && offset < bottom) {
+    offset += heights[to] ?? 0;
     to += 1;
   }
   let below = 0;
