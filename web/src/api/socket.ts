@@ -72,9 +72,9 @@ export class Socket {
   }
 
   /** Subscribe to notices and to the connection state. The socket stays open while there are listeners. */
-  listen(noticeListener: (notice: Notice) => void, connectionListener: (connected: boolean) => void = () => {}): () => void {
+  listen(listener: (notice: Notice) => void, connectionListener: (connected: boolean) => void = () => {}): () => void {
     // Wrapped, so that one function can subscribe twice and unsubscribe separately.
-    const onNotice = (notice: Notice) => noticeListener(notice);
+    const onNotice = (notice: Notice) => listener(notice);
     const onConnection = (connected: boolean) => connectionListener(connected);
     this.#listeners.add(onNotice);
     this.#connectionListeners.add(onConnection);

@@ -34,7 +34,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   const togglePalette = () => setOverlay((current) => (current === 'palette' ? null : 'palette'));
   useEffect(watchForChanges, []);
   useLoginRedirect();
-  useGlobalCommands({ toggleSidebar, togglePalette, showShortcuts: () => setOverlay('shortcuts') });
+  useGlobalCommands({ toggleSidebar, find: togglePalette, help: () => setOverlay('shortcuts') });
   return (
     <div className="flex h-full flex-col">
       <ConnectionBanner />
@@ -114,16 +114,16 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
 
 function useGlobalCommands({
   toggleSidebar,
-  togglePalette,
+  find,
   help,
 }: {
   toggleSidebar: () => void;
-  togglePalette: () => void;
-  showShortcuts: () => void;
+  find: () => void;
+  help: () => void;
 }): void {
   const [, navigate] = useLocation();
   useEffect(listenForKeys, []);
-  useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: togglePalette, everywhere: true });
+  useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: find, everywhere: true });
   useCommand({
     id: 'new-chat',
     title: 'New chat',
@@ -138,7 +138,7 @@ function useGlobalCommands({
     keys: KEYS.sidebar,
     run: toggleSidebar,
   });
-  useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: showShortcuts });
+  useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
 }
 
 /** Redirect to the login on 401, and back afterwards. */

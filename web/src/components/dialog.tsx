@@ -18,7 +18,7 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
   return (
     <Shell
       {...props}
-      positionClass={cn(
+      place={cn(
         'top-1/2 left-[calc(50%+var(--beside)/2)] max-h-[88dvh]',
         'w-[calc(100vw-2rem-var(--beside))] -translate-1/2 rounded-2xl',
         wide ? 'max-w-4xl' : 'max-w-lg',
@@ -29,17 +29,17 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
 
 export function Sheet(props: Props): ReactNode {
   return (
-    <Shell {...props} positionClass={cn('inset-y-0 right-0 w-full border-l', props.wide ? 'sm:w-[44rem]' : 'sm:w-[27rem]')} />
+    <Shell {...props} place={cn('inset-y-0 right-0 w-full border-l', props.wide ? 'sm:w-[44rem]' : 'sm:w-[27rem]')} />
   );
 }
 
-function Shell({ open, onClose, title, description, children, positionClass }: Props & { positionClass: string }): ReactNode {
+function Shell({ open, onClose, title, description, children, place }: Props & { place: string }): ReactNode {
   return (
     <Radix.Root open={open} onOpenChange={(isOpen) => !isOpen && onClose()}>
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-black/30" />
         <Radix.Content
-          className={cn('fixed z-40 flex flex-col bg-surface shadow-float', positionClass)}
+          className={cn('fixed z-40 flex flex-col bg-surface shadow-float', place)}
           {...(description ? {} : { 'aria-describedby': undefined })}
         >
           <header className="py-4 pr-14 pb-2 pl-5">

@@ -3,20 +3,20 @@ import type { ComponentProps, ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 import type { FieldError } from './forms/values';
 
-const FIELD_CLASS =
+const FIELD =
   'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors ' +
   'hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';
 
 export const TextField = ({ className, ...rest }: ComponentProps<'input'>): ReactNode => (
-  <input className={cn(FIELD_CLASS, 'h-8', className)} {...rest} />
+  <input className={cn(FIELD, 'h-8', className)} {...rest} />
 );
 
 export const TextArea = ({ className, ...rest }: ComponentProps<'textarea'>): ReactNode => (
-  <textarea className={cn(FIELD_CLASS, 'field-sizing-content max-h-96 min-h-16 resize-y py-1.5', className)} {...rest} />
+  <textarea className={cn(FIELD, 'field-sizing-content max-h-96 min-h-16 resize-y py-1.5', className)} {...rest} />
 );
 
 export const Select = ({ className, ...rest }: ComponentProps<'select'>): ReactNode => (
-  <select className={cn(FIELD_CLASS, 'h-8 cursor-pointer', className)} {...rest} />
+  <select className={cn(FIELD, 'h-8 cursor-pointer', className)} {...rest} />
 );
 
 export function Switch({
@@ -72,15 +72,15 @@ export const LabeledField = ({
 export const FormSection = ({
   title,
   hint,
-  pointer,
+  path,
   children,
 }: {
   title: string;
   hint?: string;
-  /** JSON pointer of the value that this section edits. */ pointer?: string;
+  /** JSON pointer of the value that this section edits. */ path?: string;
   children: ReactNode;
 }): ReactNode => (
-  <section aria-label={title} data-at={pointer} className="min-w-0 border-t py-4">
+  <section aria-label={title} data-at={path} className="min-w-0 border-t py-4">
     <h3 className="font-semibold">{title}</h3>
     {hint && <p className="mb-2 text-[13px] text-muted">{hint}</p>}
     {children}

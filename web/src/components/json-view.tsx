@@ -28,14 +28,14 @@ export function JsonView({
           <CopyButton label="Copy JSON" text={() => jsonText(value)} />
         </div>
       )}
-      <Value value={value} openLevels={openLevels} />
+      <Value value={value} levels={openLevels} />
     </div>
   );
 }
 
-function Value({ name, value, openLevels }: { name?: string; value: unknown; openLevels: number }): ReactNode {
+function Value({ name, value, levels }: { name?: string; value: unknown; levels: number }): ReactNode {
   if (typeof value === 'object' && value !== null && entryCount(value) > 0)
-    return <JsonBranch name={name} value={value} openLevels={openLevels} />;
+    return <JsonBranch name={name} value={value} levels={levels} />;
   return (
     <div className="pl-4 wrap-anywhere">
       <Name name={name} />
@@ -54,8 +54,8 @@ function Name({ name }: { name: string | undefined }): ReactNode {
   );
 }
 
-function JsonBranch({ name, value, openLevels }: { name: string | undefined; value: object; openLevels: number }): ReactNode {
-  const [isOpen, setOpen] = useState(openLevels > 0);
+function JsonBranch({ name, value, levels }: { name: string | undefined; value: object; levels: number }): ReactNode {
+  const [isOpen, setOpen] = useState(levels > 0);
   const [visibleCount, setVisibleCount] = useState(ENTRIES_PER_PAGE);
   const total = entryCount(value);
   return (
@@ -80,7 +80,7 @@ function JsonBranch({ name, value, openLevels }: { name: string | undefined; val
       {isOpen && (
         <div className="ml-1.5 border-l pl-2">
           {jsonEntries(value, visibleCount).map(([key, item]) => (
-            <Value key={key} name={key} value={item} openLevels={openLevels - 1} />
+            <Value key={key} name={key} value={item} levels={levels - 1} />
           ))}
           {total > visibleCount && (
             <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount + ENTRIES_PER_PAGE)}>
@@ -135,15 +135,15 @@ export function jsonSummary(value: unknown, length = 80): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
 
-function summarize(value: unknown, maxLength: number): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, maxLength));
+function summarize(value: unknown, limit: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, limit));
   if (typeof value !== 'object' || value === null) return String(value);
   const isList = Array.isArray(value);
   const parts: string[] = [];
   let length = 2;
   for (const [key, item] of jsonEntries(value, 20)) {
-    if (length >= maxLength) break;
-    const part = isList ? summarize(item, maxLength - length) : `${key.slice(0, 40)}: ${summarize(item, maxLength - length)}`;
+    if (length >= limit) break;
+    const part = isList ? summarize(item, limit - length) : `${key.slice(0, 40)}: ${summarize(item, limit - length)}`;
     parts.push(part);
     length += part.length + 2;
   }

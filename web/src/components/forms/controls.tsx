@@ -191,7 +191,7 @@ interface CodeFieldProps {
 
 /** Edits code. Keeps the line ends of the original, although the editor only knows line feeds. */
 export function CodeField({ text, onText, label, language, placeholder }: CodeFieldProps): ReactNode {
-  const shouldFocus = useRef(false);
+  const hasFocus = useRef(false);
   const displayText = withLineFeeds(text);
   const write = (next: string) => {
     if (next !== displayText) onText(withLineEndsOf(text, next));
@@ -212,8 +212,8 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
             value={displayText}
             placeholder={placeholder}
             onChange={(event) => write(event.target.value)}
-            onFocus={() => (shouldFocus.current = true)}
-            onBlur={() => (shouldFocus.current = false)}
+            onFocus={() => (hasFocus.current = true)}
+            onBlur={() => (hasFocus.current = false)}
             className="block border-0 font-mono text-[13px] whitespace-pre focus-visible:outline-none"
           />
         }
@@ -224,7 +224,7 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
           label={label}
           language={language}
           placeholder={placeholder}
-          shouldFocusRef={shouldFocus}
+          hasFocusRef={hasFocus}
         />
       </Suspense>
     </div>
@@ -256,7 +256,7 @@ const NO_ERROR = (): null => null;
 
 /** Edits a value as JSON. Invalid text stays in the editor, marked, while the last valid value is kept. */
 export function JsonField({ value, onChange, label, placeholder, validate = NO_ERROR }: JsonFieldProps): ReactNode {
-  const shouldFocus = useRef(false);
+  const hasFocus = useRef(false);
   const { text, error: draftError, change } = useJsonDraft(value, onChange, validate);
   const placeholderProps = placeholder === undefined ? {} : { placeholder };
   return (
@@ -276,14 +276,14 @@ export function JsonField({ value, onChange, label, placeholder, validate = NO_E
               aria-label={label}
               value={text}
               onChange={(event) => change(event.target.value)}
-              onFocus={() => (shouldFocus.current = true)}
-              onBlur={() => (shouldFocus.current = false)}
+              onFocus={() => (hasFocus.current = true)}
+              onBlur={() => (hasFocus.current = false)}
               className="block min-h-8 border-0 font-mono text-[13px] focus-visible:outline-none"
               {...placeholderProps}
             />
           }
         >
-          <JsonEditor text={text} onText={change} label={label} shouldFocusRef={shouldFocus} {...placeholderProps} />
+          <JsonEditor text={text} onText={change} label={label} hasFocusRef={hasFocus} {...placeholderProps} />
         </Suspense>
       </div>
       {draftError && <p className="mt-1 text-xs text-bad wrap-anywhere">{draftError}</p>}

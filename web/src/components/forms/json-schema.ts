@@ -79,7 +79,7 @@ function kindOf(schema: JsonSchema, root: JsonSchema, visitedRefs: readonly stri
   const constants = Array.isArray(schema.anyOf)
     ? schema.anyOf.map((choice) => (isObject(choice) ? choice.const : undefined))
     : [];
-  if (constants.length && constants.every((constant) => constant !== undefined)) return { kind: 'choice', options: constants };
+  if (constants.length && constants.every((item) => item !== undefined)) return { kind: 'choice', options: constants };
   if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf)) return { kind: 'json' };
   switch (schema.type) {
     case 'string':
@@ -144,7 +144,10 @@ function resolvePointer(reference: string, root: JsonSchema): unknown {
     .split('/')
     .slice(1)
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
-  return steps.reduce<unknown>((value, step) => (isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined), root);
+  return steps.reduce<unknown>(
+    (value, step) => (isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined),
+    root,
+  );
 }
 
 /** `int | None` becomes a nullable integer. */

@@ -49,9 +49,9 @@ export function SchemaForm({
   // Callers pass `excluded` inline, so compare its names.
   const names = excluded.join('\n');
   const form = useMemo(() => formOf(schema, names ? names.split('\n') : []), [schema, names]);
-  const unknownValues = unknownFields(form, value, excluded);
-  const hasUnknown = Object.keys(unknownValues).length > 0;
-  if (!form.fields.length && !form.open && !hasUnknown)
+  const extra = unknownFields(form, value, excluded);
+  const hasExtra = Object.keys(extra).length > 0;
+  if (!form.fields.length && !form.open && !hasExtra)
     return <p className="text-[13px] text-faint">Nothing to set here.</p>;
   return (
     <div className={cn('flex min-w-0 flex-col', compact ? 'gap-1.5' : 'gap-3.5')}>
@@ -67,19 +67,19 @@ export function SchemaForm({
           compact={compact}
         />
       ))}
-      {(form.open || hasUnknown) && (
+      {(form.open || hasExtra) && (
         <div>
           <p className={cn('mb-1 font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}>
             {form.open ? (form.fields.length ? 'More values' : 'Values, any names') : 'Not known to this workflow'}
           </p>
           <JsonField
             label="More values, as JSON"
-            value={hasUnknown ? unknownValues : undefined}
+            value={hasExtra ? extra : undefined}
             placeholder={'{"name": "value"}'}
             validate={objectError}
             onChange={(next) => {
-              const knownValues = Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(unknownValues, name)));
-              onChange({ ...knownValues, ...(isObject(next) ? next : {}) });
+              const known = Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(extra, name)));
+              onChange({ ...known, ...(isObject(next) ? next : {}) });
             }}
           />
         </div>
@@ -278,15 +278,15 @@ function ListEntry({ item, maxItems, id, name, value, fallback, onChange, path, 
   const rows = ownItems ?? fallbackItems;
   return (
     <div className="flex flex-col gap-1.5">
-      {rows.map((itemValue, index) => {
-        const message = fieldError(item, itemValue) ?? errors.find((error) => error.path === pointer(path, index))?.message;
+      {rows.map((entry, index) => {
+        const message = fieldError(item, entry) ?? errors.find((error) => error.path === pointer(path, index))?.message;
         return (
           // oxlint-disable-next-line react/no-array-index-key -- items have no identity but their place
           <div key={index} className={cn('flex items-start gap-1', !ownItems && 'opacity-60')}>
             <div className={cn('min-w-0', item.kind === 'text' && 'grow')}>
               <Control
                 shape={item}
-                value={itemValue}
+                value={entry}
                 fallback={undefined}
                 required
                 onChange={(next) =>

@@ -12,8 +12,8 @@ export interface EditorProps {
   onText: (text: string) => void;
   label: string;
   placeholder?: string;
-  /** Whether the editor takes the focus once it has loaded, because the user already types in its stand-in. */
-  shouldFocusRef?: RefObject<boolean>;
+  /** Whether the field that stands in while the editor loads has the focus; the editor takes it over. */
+  hasFocusRef?: RefObject<boolean>;
 }
 
 const EDITOR_THEME = EditorView.theme({
@@ -50,7 +50,7 @@ export function TextEditor({
   onText,
   label,
   placeholder = '',
-  shouldFocusRef,
+  hasFocusRef,
   extensions,
 }: EditorProps & { extensions: Extension }): ReactNode {
   const container = useRef<HTMLDivElement>(null);
@@ -78,12 +78,12 @@ export function TextEditor({
       }),
     });
     view.current = editor;
-    if (shouldFocusRef?.current) {
+    if (hasFocusRef?.current) {
       editor.dispatch({ selection: { anchor: editor.state.doc.length } });
       editor.focus();
     }
     return () => editor.destroy();
-  }, [label, placeholder, shouldFocusRef, extensions]);
+  }, [label, placeholder, hasFocusRef, extensions]);
 
   useEffect(() => {
     const current = view.current?.state.doc.toString();
@@ -93,11 +93,12 @@ export function TextEditor({
   return <div ref={container} />;
 }
 
-export function changedRange(oldText: string, newText: string): { from: number; to: number; insert: string } {
-  const minLength = Math.min(oldText.length, newText.length);
+export function changedRange(before: string, after: string): { from: number; to: number; insert: string } {
+  const minLength = Math.min(before.length, after.length);
   let from = 0;
-  while (from < minLength && oldText[from] === newText[from]) from += 1;
-  let suffixLength = 0;
-  while (suffixLength < minLength - from && oldText[oldText.length - 1 - suffixLength] === newText[newText.length - 1 - suffixLength]) suffixLength += 1;
-  return { from, to: oldText.length - suffixLength, insert: newText.slice(from, newText.length - suffixLength) };
+  while (from < minLength && before[from] === after[from]) from += 1;
+  let suffix = 0;
+  while (suffix < minLength - from && before[before.length - 1 - suffix] === after[after.length - 1 - suffix])
+    suffix += 1;
+  return { from, to: before.length - suffix, insert: after.slice(from, after.length - suffix) };
 }

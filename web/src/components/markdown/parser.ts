@@ -110,7 +110,7 @@ const MAX_DEFINITIONS = 200;
 export function parseBlocks(rawText: string, previous?: ParsedText): ParsedText {
   const text = rawText.includes('\r') ? rawText.replaceAll(/\r\n?/g, '\n') : rawText;
   if (previous?.text === text) return previous;
-  const reusable = previous !== undefined && text.startsWith(previous.text.slice(0, previous.offset)) ? previous : undefined;
+  const reusable = previous && text.startsWith(previous.text.slice(0, previous.offset)) ? previous : undefined;
   const offset = reusable?.offset ?? 0;
   const stableBlocks = reusable?.blocks.slice(0, reusable.stableCount) ?? [];
   const tail = blockTokens(text.slice(offset)).map((token, index) => {

@@ -150,7 +150,11 @@ function canHoldText(inputs: InputValues, path: Path): boolean {
   if (path.length === 0 || path.length > MAX_DEPTH || path[0] === 'messages') return false;
   let value: unknown = inputs;
   for (const name of path) {
-    if (Array.isArray(value) ? valueAt(value, name) === undefined : !isObject(value) && value !== undefined && value !== null)
+    if (
+      Array.isArray(value)
+        ? valueAt(value, name) === undefined
+        : !isObject(value) && value !== undefined && value !== null
+    )
       return false;
     value = valueAt(value, name);
   }

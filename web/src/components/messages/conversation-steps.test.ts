@@ -29,7 +29,9 @@ describe('the steps of a conversation', () => {
         makeMessage('assistant', text('3.')),
       ]),
     );
-    expect(items.map((item) => [item.kind, item.messageCount, item.stepCount, item.kind === 'message' && item.message.role])).toEqual([
+    expect(
+      items.map((item) => [item.kind, item.messageCount, item.stepCount, item.kind === 'message' && item.message.role]),
+    ).toEqual([
       ['message', 1, 1, 'user'],
       ['message', 4, 4, 'assistant'],
     ]);
@@ -49,7 +51,9 @@ describe('the steps of a conversation', () => {
 
   test('show a result whose call is not there by itself', () => {
     const [item] = stepItems([step(makeMessage('tool', result))]);
-    expect(item?.kind === 'message' && item.message.parts).toEqual([{ type: 'data-result of c1', id: '0.d0', data: 3 }]);
+    expect(item?.kind === 'message' && item.message.parts).toEqual([
+      { type: 'data-result of c1', id: '0.d0', data: 3 },
+    ]);
   });
 
   test('have tools of which no message tells in their place, with what came of them', () => {

@@ -90,7 +90,7 @@ export function stepItems(steps: readonly Step[]): StepItem[] {
   };
   for (const [index, step] of steps.entries()) {
     if (step.type === 'message') messageCount += 1;
-    const position = { key: String(index), trace: step.trace_id, span: step.span_id, stepCount: index + 1, messageCount };
+    const position = { key: `${index}`, trace: step.trace_id, span: step.span_id, stepCount: index + 1, messageCount };
     if (group[0] && group[0].position.trace !== step.trace_id) closeGroup();
     if (step.type === 'message') group.push({ node: nodeOf(step.message, position), position });
     else {

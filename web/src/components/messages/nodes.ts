@@ -177,7 +177,7 @@ function addPart(message: ChatMessage, part: Part, node: Node): void {
       });
       return;
     case 'tool-result':
-      updateToolCall(message, part.call_id, (tool) =>
+      patchTool(message, part.call_id, (tool) =>
         part.is_error
           ? {
               ...tool,
@@ -202,7 +202,7 @@ function addData(message: ChatMessage, name: string, value: unknown, node: Node)
     message.parts.some((part) => part.type === 'dynamic-tool' && part.toolCallId === call)
   ) {
     const id = request.id;
-    updateToolCall(message, call ?? '', (tool) => ({
+    patchTool(message, call ?? '', (tool) => ({
       ...tool,
       state: 'approval-requested',
       input: tool.input,
@@ -212,7 +212,7 @@ function addData(message: ChatMessage, name: string, value: unknown, node: Node)
 }
 
 /** Update the part of a tool call. */
-function updateToolCall(message: ChatMessage, call: string, update: (tool: ToolPart & { input: unknown }) => unknown): void {
+function patchTool(message: ChatMessage, call: string, update: (tool: ToolPart & { input: unknown }) => unknown): void {
   message.parts = message.parts.map((part) =>
     part.type === 'dynamic-tool' && part.toolCallId === call
       ? // The AI SDK's parts are a union by state; an object spread is not narrowed to a member.

@@ -7,7 +7,7 @@ import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { safeProse } from '@/lib/safe-text';
-import { formatScore, STATES, isUnfinished, type State, formatFigure, formatInterval, type Figure } from './format';
+import { formatScore, STATES, isActive, type State, formatFigure, formatInterval, type Figure } from './format';
 import type { ScoreView } from './queries';
 
 const SCORE_CLASSES = {
@@ -127,7 +127,7 @@ interface BarProps {
 
 /** Completed and failed cells. */
 export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode {
-  const toPercent = (number: number): number => (total > 0 ? (number / total) * 100 : 0);
+  const percent = (number: number): number => (total > 0 ? (number / total) * 100 : 0);
   return (
     <span
       role="progressbar"
@@ -138,8 +138,8 @@ export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode
       className="block h-1.5 w-full overflow-hidden rounded-full bg-sunken"
     >
       <svg aria-hidden viewBox="0 0 100 6" preserveAspectRatio="none" className="block size-full">
-        <rect x={0} y={0} width={toPercent(done)} height={6} className={isUnfinished(state) ? 'fill-accent' : 'fill-good'} />
-        <rect x={toPercent(done)} y={0} width={toPercent(failed)} height={6} className="fill-bad" />
+        <rect x={0} y={0} width={percent(done)} height={6} className={isActive(state) ? 'fill-accent' : 'fill-good'} />
+        <rect x={percent(done)} y={0} width={percent(failed)} height={6} className="fill-bad" />
       </svg>
     </span>
   );

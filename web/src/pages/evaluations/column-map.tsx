@@ -31,7 +31,7 @@ const SPOKEN_COLUMN_NAMES = [
   'q',
   'user',
 ];
-const ANSWER_COLUMN_NAMES: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'answer', 'output', 'response', 'completion']);
+const ANSWER_NAMES: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'answer', 'output', 'response', 'completion']);
 /** With a column of these kinds no text column is guessed. */
 const CONVERSATION_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
 
@@ -90,7 +90,7 @@ export function defaultMapping(
     names.includes('history') &&
     !Object.hasOwn(properties, 'history');
   const history = isPayload ? 'history' : null;
-  const acceptsAnyInput = workflow?.schemas.inputs?.['additionalProperties'] !== false;
+  const acceptsAny = workflow?.schemas.inputs?.['additionalProperties'] !== false;
   const usedNames = new Set([
     references.expected,
     references.script,
@@ -98,15 +98,13 @@ export function defaultMapping(
     chosenOrDefault(overrides.history, history),
     ...answers.filter((name) => !Object.hasOwn(properties, name)),
   ]);
-  const freeNames = names.filter((name) => !usedNames.has(name) && (Object.hasOwn(properties, name) || acceptsAnyInput));
-  const conversationColumns =
+  const freeNames = names.filter((name) => !usedNames.has(name) && (Object.hasOwn(properties, name) || acceptsAny));
+  const chatColumns =
     overrides.messages === undefined && messages === detected
       ? columns.filter(({ name }) => name === messages || name === references.script)
       : [];
-  const hasGaps = conversationColumns.length > 0 && conversationColumns.every(({ missing, nulls }) => missing + nulls > 0);
-  const spoken = hasGaps
-    ? (columnsWithUsualName(columns, new Set([...mappedColumns, ...usedNames]))[0] ?? null)
-    : null;
+  const hasGaps = chatColumns.length > 0 && chatColumns.every(({ missing, nulls }) => missing + nulls > 0);
+  const spoken = hasGaps ? (columnsWithUsualName(columns, new Set([...mappedColumns, ...usedNames]))[0] ?? null) : null;
   return {
     messages,
     history,
@@ -129,7 +127,8 @@ function findMessagesColumn(
   const byName = [...messageInputs, 'messages'].find((name) => columns.some((column) => column.name === name)) ?? null;
   // As in a service's payload: the only conversation column may be the history.
   const content =
-    columns.some((column) => column.name === 'content' && canHoldMessages(column)) && !Object.hasOwn(properties, 'content')
+    columns.some((column) => column.name === 'content' && canHoldMessages(column)) &&
+    !Object.hasOwn(properties, 'content')
       ? 'content'
       : null;
   return byName ?? content ?? onlyName(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
@@ -143,7 +142,7 @@ function findSpokenColumn(
   if (columns.some(({ kind }) => CONVERSATION_KINDS.has(kind))) return null;
   return (
     columnsWithUsualName(columns, used)[0] ??
-    onlyName(textColumns(columns, used).filter((name) => !ANSWER_COLUMN_NAMES.has(name.toLowerCase())))
+    onlyName(textColumns(columns, used).filter((name) => !ANSWER_NAMES.has(name.toLowerCase())))
   );
 }
 
@@ -200,7 +199,12 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
     combine: (results) => results.flatMap(({ data }) => (data ? [data] : [])),
   });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
-  const defaults = defaultMapping(columns, workflows.find((workflow) => workflow.is_chat) ?? workflows[0] ?? null, answers, map);
+  const defaults = defaultMapping(
+    columns,
+    workflows.find((workflow) => workflow.is_chat) ?? workflows[0] ?? null,
+    answers,
+    map,
+  );
   const messagesColumn = chosenOrDefault(map.messages, defaults.messages);
   const isText = columns.some(({ name, kind }) => name === messagesColumn && kind === 'text');
   const isChat = workflows.length === 0 || workflows.some((workflow) => workflow.is_chat);
@@ -229,10 +233,10 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           {isChat && (
             <ColumnChoice
               label="Messages"
-              pointer="/map/messages"
+              path="/map/messages"
               {...(hint ? { hint } : {})}
               value={map.messages}
-              defaultColumn={defaults.messages}
+              fallback={defaults.messages}
               columns={columns.filter(canHoldMessages)}
               onChange={(messages) => onChange(withEntry(map, 'messages', messages))}
               errors={errors}
@@ -244,9 +248,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
               columns.filter(({ kind }) => kind === 'chat').length > 1) && (
               <ColumnChoice
                 label="Said before"
-                pointer="/map/history"
+                path="/map/history"
                 value={map.history}
-                defaultColumn={defaults.history}
+                fallback={defaults.history}
                 columns={columns.filter(canHoldMessages)}
                 onChange={(history) => onChange(withEntry(map, 'history', history))}
                 errors={errors}
@@ -255,9 +259,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           {isChat && columns.some(({ kind }) => kind === 'script' || kind === 'json' || kind === 'mixed') && (
             <ColumnChoice
               label="Script"
-              pointer="/map/script"
+              path="/map/script"
               value={map.script}
-              defaultColumn={defaults.script}
+              fallback={defaults.script}
               columns={columns}
               onChange={(script) => onChange(withEntry(map, 'script', script))}
               errors={errors}
@@ -265,9 +269,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           )}
           <ColumnChoice
             label="Expected"
-            pointer="/map/expected"
+            path="/map/expected"
             value={map.expected}
-            defaultColumn={defaults.expected}
+            fallback={defaults.expected}
             columns={columns}
             onChange={(expected) => onChange(withEntry(map, 'expected', expected))}
             errors={errors}
@@ -351,21 +355,21 @@ interface ColumnChoiceProps {
   label: string;
   hint?: string;
   value: string | null | undefined;
-  defaultColumn: string | null;
+  fallback: string | null;
   /** JSON pointer of the value. */
-  pointer: string;
+  path: string;
   columns: readonly TestsetColumn[];
   onChange: (value: string | null | undefined) => void;
   errors: readonly FieldError[];
 }
 
 /** Options are numbered, because a column's name can be anything, even empty. */
-function ColumnChoice({ label, hint, pointer, value, defaultColumn, columns, onChange, errors }: ColumnChoiceProps): ReactNode {
+function ColumnChoice({ label, hint, path, value, fallback, columns, onChange, errors }: ColumnChoiceProps): ReactNode {
   const index = columns.findIndex(({ name }) => name === value);
-  const fieldErrors = errorsUnder(errors, pointer);
+  const fieldErrors = errorsUnder(errors, path);
   const selectedKey = value === undefined ? 'auto' : value === null ? 'none' : String(index);
   return (
-    <div className="min-w-0" data-at={pointer}>
+    <div className="min-w-0" data-at={path}>
       <LabeledField label={label} {...(hint ? { hint } : {})}>
         <Select
           value={selectedKey}
@@ -380,7 +384,7 @@ function ColumnChoice({ label, hint, pointer, value, defaultColumn, columns, onC
             )
           }
         >
-          <option value="auto">{defaultColumn === null ? 'Nothing found' : `${defaultColumn} (found)`}</option>
+          <option value="auto">{fallback === null ? 'Nothing found' : `${fallback} (found)`}</option>
           <option value="none">Nothing</option>
           {columns.map(({ name, kind }, columnIndex) => (
             <option key={name} value={String(columnIndex)}>

@@ -29,7 +29,7 @@ import { safeProse } from '@/lib/safe-text';
 import { serverPath } from '@/lib/server-path';
 import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { StateBadge, ProgressBar } from './badges';
-import { isUnfinished, evaluationTitle, formatTimeLeft, formatPace } from './format';
+import { isActive, evaluationTitle, formatTimeLeft, formatPace } from './format';
 import { useLiveEvaluation, type Progress } from './live-progress';
 import {
   evaluationSummaryQuery,
@@ -66,7 +66,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
       <div data-above>
         <EvaluationHeader evaluation={evaluation} />
-        {(isUnfinished(evaluation.state) || evaluation.reason) && (
+        {(isActive(evaluation.state) || evaluation.reason) && (
           <ProgressSection evaluation={evaluation} progress={progress} />
         )}
         <SummarySection
@@ -139,7 +139,7 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
     showToast('The evaluation is deleted.');
     navigate('/evaluations');
   };
-  const exportAs = (format: string) => window.location.assign(serverPath(`/api/evaluations/${id}/export?format=${format}`));
+  const save = (format: string) => window.location.assign(serverPath(`/api/evaluations/${id}/export?format=${format}`));
   const unfinishedCount = evaluation.total - evaluation.done;
   return (
     <header className="flex flex-wrap items-start gap-x-3 gap-y-2 border-b bg-surface px-4 py-3 sm:px-6">
@@ -159,13 +159,13 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
         <Facts evaluation={evaluation} />
       </div>
       <div className="flex flex-wrap items-center gap-1.5">
-        {isUnfinished(state) && (
+        {isActive(state) && (
           <Button variant="danger" onClick={() => void cancel()}>
             <Square aria-hidden className="size-3.5" />
             Cancel
           </Button>
         )}
-        {!isUnfinished(state) && unfinishedCount > 0 && (
+        {!isActive(state) && unfinishedCount > 0 && (
           <Button onClick={() => void rerun('failed')}>
             <RotateCw aria-hidden className="size-4" />
             Rerun failed
@@ -185,7 +185,7 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
         >
           <MenuTitle>Save as</MenuTitle>
           {Object.entries(FORMAT_LABELS).map(([format, title]) => (
-            <MenuItem key={format} onSelect={() => exportAs(format)}>
+            <MenuItem key={format} onSelect={() => save(format)}>
               {title}
             </MenuItem>
           ))}
@@ -197,16 +197,20 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
             </IconButton>
           }
         >
-          <MenuItem icon={<RotateCw />} disabled={isUnfinished(state) || errors === 0} onSelect={() => void rerun('errors')}>
+          <MenuItem
+            icon={<RotateCw />}
+            disabled={isActive(state) || errors === 0}
+            onSelect={() => void rerun('errors')}
+          >
             Rerun where an evaluator erred
           </MenuItem>
-          <MenuItem icon={<RotateCw />} disabled={isUnfinished(state)} onSelect={() => void rerun('all')}>
+          <MenuItem icon={<RotateCw />} disabled={isActive(state)} onSelect={() => void rerun('all')}>
             Rerun all
           </MenuItem>
           <MenuItem icon={<CopyPlus />} onSelect={() => navigate(`/evaluations?new=1&like=${id}`)}>
             New one like this…
           </MenuItem>
-          <MenuItem icon={<Users />} disabled={isUnfinished(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
+          <MenuItem icon={<Users />} disabled={isActive(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
             Let people review it…
           </MenuItem>
           <DeleteMenuItem onSelect={() => void remove().catch(showError)} />
@@ -410,7 +414,7 @@ export function ProgressSection({
   progress: Progress | null;
 }): ReactNode {
   const { state, done, failed, total, reason } = evaluation;
-  if (!isUnfinished(state))
+  if (!isActive(state))
     return (
       reason && (
         <div className="px-4 pt-3 sm:px-6">

@@ -183,7 +183,7 @@ export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
 }
 
 /**
- * Errors steps a pointer, relative to it: `/variants/0/parameters/style` under `/variants/0` is `/parameters/style`.
+ * Errors below a pointer, relative to it: `/variants/0/parameters/style` under `/variants/0` is `/parameters/style`.
  */
 export const errorsUnder = (errors: readonly FieldError[], pointer: string): readonly FieldError[] =>
   errors.flatMap(({ path, message }) =>

@@ -41,7 +41,7 @@ export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): Re
             key={draft.id}
             draft={draft}
             evaluator={evaluators.find(({ key }) => key === draft.key)}
-            pointer={`/evaluators/${index}`}
+            path={`/evaluators/${index}`}
             serverErrors={errorsUnder(serverErrors, `/evaluators/${index}`)}
             onChange={(next) => onChange(drafts.map((other) => (other.id === draft.id ? next : other)))}
             onRemove={() => onChange(drafts.filter((other) => other.id !== draft.id))}
@@ -86,8 +86,8 @@ function EvaluatorPicker({
   const visible = text.trim()
     ? searchByTitle(
         text,
-        evaluators.map((evaluator) => ({ title: `${evaluator.title} ${evaluator.key}`, more: evaluator.description, evaluator })),
-      ).map(({ evaluator }) => evaluator)
+        evaluators.map((item) => ({ title: `${item.title} ${item.key}`, more: item.description, item })),
+      ).map(({ item }) => item)
     : evaluators.toSorted((one, other) => Number(other.origin === 'author') - Number(one.origin === 'author'));
   return (
     <div className="mt-2 rounded-xl border">
@@ -145,13 +145,13 @@ interface FormProps {
   draft: EvaluatorDraft;
   evaluator: Evaluator | undefined;
   /** JSON pointer of the value. */
-  pointer: string;
+  path: string;
   onChange: (draft: EvaluatorDraft) => void;
   onRemove: () => void;
   serverErrors: readonly FieldError[];
 }
 
-function EvaluatorForm({ draft, evaluator, pointer, onChange, onRemove, serverErrors }: FormProps): ReactNode {
+function EvaluatorForm({ draft, evaluator, path, onChange, onRemove, serverErrors }: FormProps): ReactNode {
   const schema = simplifySchema(evaluator?.schema ?? {});
   const errors = errorsUnder(serverErrors, '/parameters');
   const title = evaluator?.title ?? draft.key;
@@ -165,7 +165,7 @@ function EvaluatorForm({ draft, evaluator, pointer, onChange, onRemove, serverEr
     <div
       role="group"
       aria-label={`Evaluator ${draft.name || title}`}
-      data-at={pointer}
+      data-at={path}
       className="relative min-w-0 rounded-xl border px-3 py-2.5"
     >
       <div className="flex flex-wrap items-start justify-between gap-x-4 gap-y-1 pr-8">
@@ -219,7 +219,7 @@ function EvaluatorForm({ draft, evaluator, pointer, onChange, onRemove, serverEr
           />
         </CollapsibleSection>
       </div>
-      <FieldErrors errors={serverErrors.filter(({ path }) => !path.startsWith('/parameters/'))} />
+      <FieldErrors errors={serverErrors.filter((error) => !error.path.startsWith('/parameters/'))} />
     </div>
   );
 }
@@ -295,7 +295,9 @@ export function simplifySchema(schema: JsonSchema): JsonSchema {
   if (!isObject(schema['properties'])) return schema;
   return {
     ...schema,
-    properties: Object.fromEntries(Object.entries(schema['properties']).map(([name, property]) => [name, listSchema(property)])),
+    properties: Object.fromEntries(
+      Object.entries(schema['properties']).map(([name, property]) => [name, listSchema(property)]),
+    ),
   };
 }
 

@@ -14,7 +14,7 @@ export const STATES: Readonly<Record<State, { label: string; tone: Tone }>> = {
   cancelled: { label: 'Cancelled', tone: 'plain' },
 };
 
-export const isUnfinished = (state: State): boolean => state === 'queued' || state === 'running';
+export const isActive = (state: State): boolean => state === 'queued' || state === 'running';
 
 /** 82.8 %; no decimals for whole numbers: 100 % */
 export function formatPercent(fraction: number): string {

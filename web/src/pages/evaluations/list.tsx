@@ -13,7 +13,7 @@ import { formatAge, formatDateTime, pluralize } from '@/lib/format';
 import { useTitle, useDebounced } from '@/lib/hooks';
 import { safeProse } from '@/lib/safe-text';
 import { IntervalBar, ProgressBar, StateBadge } from './badges';
-import { evaluatorFigure, formatFigure, isUnfinished, evaluationTitle } from './format';
+import { evaluatorFigure, formatFigure, isActive, evaluationTitle } from './format';
 import { evaluationPagesQuery, listSummaryQuery, type EvaluationRow } from './queries';
 
 const NewDialog = lazy(() => import('./new-dialog'));
@@ -247,13 +247,13 @@ function StateCell({ row }: { row: EvaluationRow }): ReactNode {
     <span className="flex min-w-0 flex-col gap-1">
       <span className="flex items-center gap-2">
         <StateBadge state={state} reason={row.reason} />
-        {isUnfinished(state) && (
+        {isActive(state) && (
           <span className="text-xs text-muted tabular-nums">
             {(done + failed).toLocaleString('en')} of {total.toLocaleString('en')}
           </span>
         )}
       </span>
-      {isUnfinished(state) ? (
+      {isActive(state) ? (
         <ProgressBar state={state} done={done} failed={failed} total={total} />
       ) : (
         problems && <span className="truncate text-xs text-bad">{problems}</span>

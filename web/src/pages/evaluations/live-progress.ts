@@ -6,7 +6,7 @@ import { queryClient } from '@/api/queries';
 import type { paths } from '@/api/schema.d';
 import { streamFetch } from '@/api/stream-fetch';
 import { serverPath } from '@/lib/server-path';
-import { isUnfinished } from './format';
+import { isActive } from './format';
 import { evaluationQuery, type Evaluation } from './queries';
 
 export type ProgressUpdate =
@@ -93,7 +93,7 @@ export interface LiveEvaluation {
 export function useLiveEvaluation(id: string): LiveEvaluation {
   const { data, error, refetch } = useQuery(evaluationQuery(id));
   const [progress, setProgress] = useState<Progress | null>(null);
-  const isRunning = data !== undefined && isUnfinished(data.state);
+  const isRunning = data !== undefined && isActive(data.state);
   useEffect(() => {
     if (!isRunning) return undefined;
     const controller = new AbortController();
@@ -119,7 +119,7 @@ export function useLiveEvaluation(id: string): LiveEvaluation {
           timer ??= setTimeout(refresh, REFRESH_INTERVAL_MS);
         } else if (update.type === 'state') {
           updateCache({ state: update.state, reason: update.reason });
-          if (!isUnfinished(update.state)) {
+          if (!isActive(update.state)) {
             void queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
             void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
           }

@@ -49,8 +49,8 @@ export default function NewDialog({ testset, template, onClose }: NewDialogProps
 }
 
 function sizeText({ variants, repeats }: EvaluationDraft, rows: number, cells: number): string {
-  const repeatText = repeats > 1 ? ` × ${repeats} times` : '';
-  return `${pluralize(rows, 'row')} × ${pluralize(variants.length, 'variant')}${repeatText}: ${pluralize(cells, 'cell')}`;
+  const suffix = repeats > 1 ? ` × ${repeats} times` : '';
+  return `${pluralize(rows, 'row')} × ${pluralize(variants.length, 'variant')}${suffix}: ${pluralize(cells, 'cell')}`;
 }
 
 const LEAVE_QUESTION = {
@@ -182,13 +182,13 @@ interface OptionsProps {
 
 function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
   const limitErrors = [...errorsUnder(errors, '/limits'), ...errorsUnder(errors, '/repeats')];
-  const hasError = (pointer: string) => errorsUnder(errors, pointer).length > 0;
+  const hasError = (path: string) => errorsUnder(errors, path).length > 0;
   return (
     <CollapsibleSection key={String(limitErrors.length > 0)} title="Repeats and limits" open={limitErrors.length > 0}>
       <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
         <NumberField
           label="Repeats"
-          pointer="/repeats"
+          path="/repeats"
           invalid={hasError('/repeats')}
           hint="of each row"
           min={1}
@@ -198,7 +198,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
         />
         <NumberField
           label="At once"
-          pointer="/limits/concurrency"
+          path="/limits/concurrency"
           invalid={hasError('/limits/concurrency')}
           hint="calls"
           min={1}
@@ -208,7 +208,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
         />
         <NumberField
           label="Timeout"
-          pointer="/limits/timeout"
+          path="/limits/timeout"
           invalid={hasError('/limits/timeout')}
           hint="seconds"
           min={1}
@@ -218,7 +218,7 @@ function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
         />
         <NumberField
           label="Retries"
-          pointer="/limits/retries"
+          path="/limits/retries"
           invalid={hasError('/limits/retries')}
           hint="of a call"
           min={0}
@@ -238,7 +238,7 @@ interface NumberProps {
   label: string;
   hint: string;
   /** JSON pointer of the value. */
-  pointer: string;
+  path: string;
   invalid: boolean;
   min: number;
   max: number;
@@ -247,10 +247,10 @@ interface NumberProps {
 }
 
 /** While the field is empty the last valid number is kept. */
-function NumberField({ label, hint, pointer, invalid, min, max, value, onChange }: NumberProps): ReactNode {
+function NumberField({ label, hint, path, invalid, min, max, value, onChange }: NumberProps): ReactNode {
   const [text, setText] = useState(String(value));
   return (
-    <div data-at={pointer}>
+    <div data-at={path}>
       <LabeledField label={label} hint={hint}>
         <TextField
           type="number"
@@ -281,9 +281,9 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
   const revisions = useQuery({ ...testsetRevisionsQuery(draft.testset ?? ''), enabled: draft.testset !== null });
   const testsets = data?.data ?? [];
   const testsetErrors = errorsUnder(errors, '/testset');
-  const hasError = (pointer: string) => errorsUnder(testsetErrors, pointer).length > 0;
+  const hasError = (path: string) => errorsUnder(testsetErrors, path).length > 0;
   return (
-    <FormSection title="Test set" pointer="/testset">
+    <FormSection title="Test set" path="/testset">
       {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
       {data && testsets.length === 0 && (

@@ -2,7 +2,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, type ResponseBody, type Schemas } from '@/api/client';
 import { parseSide } from './compare/comparison';
-import { isUnfinished } from './format';
+import { isActive } from './format';
 
 export type EvaluationRow = Schemas['EvaluationRow'];
 export type Evaluation = Schemas['EvaluationView'];
@@ -24,7 +24,7 @@ export const evaluationPagesQuery = (search: string, testset: string | null) =>
     getNextPageParam: ({ next }: EvaluationPage) => next ?? null,
     placeholderData: keepPreviousData,
     refetchInterval: ({ state: { data } }) =>
-      data?.pages.some((page) => page.data.some((row) => isUnfinished(row.state))) ? REFRESH_INTERVAL_MS : false,
+      data?.pages.some((page) => page.data.some((row) => isActive(row.state))) ? REFRESH_INTERVAL_MS : false,
   });
 
 /** Evaluations of the same test set, to compare with. */

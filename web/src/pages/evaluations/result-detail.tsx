@@ -55,7 +55,7 @@ export function ResultDetail({ evaluation, query, cell, onCell, onClose }: Resul
   });
   const filteredNeighbours = useNeighbours(evaluation.id, query, cell);
   const { previous, next } = filteredNeighbours ?? { previous: data?.previous, next: data?.next };
-  const openCell = (target: string | null | undefined) => target && onCell(target);
+  const goTo = (target: string | null | undefined) => target && onCell(target);
   const onKey = (event: KeyboardEvent<HTMLElement>) => {
     if (
       event.altKey ||
@@ -64,8 +64,8 @@ export function ResultDetail({ evaluation, query, cell, onCell, onClose }: Resul
       (event.target as Element).closest('input, textarea, select, [contenteditable]')
     )
       return;
-    if (event.key === 'ArrowLeft' || event.key === 'k') openCell(previous);
-    if (event.key === 'ArrowRight' || event.key === 'j') openCell(next);
+    if (event.key === 'ArrowLeft' || event.key === 'k') goTo(previous);
+    if (event.key === 'ArrowRight' || event.key === 'j') goTo(next);
   };
   return (
     <Dialog.Root open onOpenChange={(open) => !open && onClose()}>
@@ -87,10 +87,10 @@ export function ResultDetail({ evaluation, query, cell, onCell, onClose }: Resul
           )}
         >
           <header className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b bg-surface py-2 pr-12 pl-4">
-            <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => openCell(previous)}>
+            <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => goTo(previous)}>
               <ChevronLeft />
             </IconButton>
-            <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => openCell(next)}>
+            <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => goTo(next)}>
               <ChevronRight />
             </IconButton>
             <Dialog.Title className="font-semibold">Row {rowNumber(cell, evaluation)}</Dialog.Title>

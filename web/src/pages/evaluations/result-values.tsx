@@ -143,8 +143,8 @@ export function ValueView({
   namesAreCalls?: boolean;
 }): ReactNode {
   const calls = useMemo(() => expectedCalls(value, namesAreCalls), [value, namesAreCalls]);
-  const isObjectOrList = typeof value === 'object' && value !== null;
-  const { data, isPending } = useQuery({ ...extractConversationQuery(value), enabled: isObjectOrList && calls === null });
+  const isObjectLike = typeof value === 'object' && value !== null;
+  const { data, isPending } = useQuery({ ...extractConversationQuery(value), enabled: isObjectLike && calls === null });
   const textMessages = useMemo(() => (typeof value === 'string' ? answerMessages(value) : null), [value]);
   if (textMessages)
     return value === '' ? (
@@ -153,6 +153,6 @@ export function ValueView({
       <ConversationView messages={textMessages} label={label} />
     );
   if (calls) return <ConversationView messages={calls} label={label} />;
-  if (isObjectOrList && isPending) return <Spinner />;
+  if (isObjectLike && isPending) return <Spinner />;
   return data ? <ConversationView messages={data.messages} label={label} /> : <JsonBox value={value} />;
 }

@@ -23,7 +23,7 @@ import { cn } from '@/lib/cn';
 import { safeProse } from '@/lib/safe-text';
 import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { ScoreBadge } from './badges';
-import { isUnfinished } from './format';
+import { isActive } from './format';
 import {
   type Evaluation,
   resultPagesQuery,
@@ -86,7 +86,7 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
                 Clear the filters
               </Button>
             </>
-          ) : isUnfinished(evaluation.state) ? (
+          ) : isActive(evaluation.state) ? (
             'The first results are on their way.'
           ) : (
             'Nothing was answered.'
@@ -368,8 +368,8 @@ function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultR
   );
 }
 
-const FIELD_CLASS = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
-const OUTCOME_LABELS = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: 'No answer', error: 'Evaluator erred' };
+const FIELD = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
+const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: 'No answer', error: 'Evaluator erred' };
 
 /** Filters, stored in the URL. */
 export function ResultFilters({
@@ -430,8 +430,8 @@ export function ResultFilters({
           onChange={(evaluator) => setQuery({ ...query, evaluator })}
         />
       )}
-      <Select aria-label="Outcome" className={FIELD_CLASS} value={outcome} onChange={(event) => choose(event.target.value)}>
-        {Object.entries(OUTCOME_LABELS).map(([value, title]) => (
+      <Select aria-label="Outcome" className={FIELD} value={outcome} onChange={(event) => choose(event.target.value)}>
+        {Object.entries(OUTCOMES).map(([value, title]) => (
           <option key={value} value={value}>
             {title}
           </option>
@@ -468,7 +468,7 @@ function FilterChoice({ label, allLabel, value, options, onChange }: FilterChoic
   return (
     <Select
       aria-label={label}
-      className={FIELD_CLASS}
+      className={FIELD}
       value={value ?? ''}
       onChange={(event) => onChange(event.target.value || null)}
     >

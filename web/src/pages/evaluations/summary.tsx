@@ -140,13 +140,13 @@ function VariantLine({ evaluation, variant, summary, names, onShow }: LineProps)
       </th>
       {names.map((name) => {
         const figures = variant.evaluators.find((evaluator) => evaluator.name === name);
-        const evaluatorFigures = summary.variants
+        const allFigures = summary.variants
           .flatMap(({ evaluators }) => evaluators.filter((evaluator) => evaluator.name === name))
           .map(evaluatorFigure);
         return (
           <td key={name} className="px-3 py-2">
             {figures && (
-              <FigureCell figures={figures} scale={intervalScale(evaluatorFigures)} variant={variant.name} onShow={onShow} />
+              <FigureCell figures={figures} scale={intervalScale(allFigures)} variant={variant.name} onShow={onShow} />
             )}
           </td>
         );

@@ -31,7 +31,7 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
         : variant,
     ]);
   };
-  const lastWorkflowDraft = drafts.findLast(({ kind }) => kind === 'workflow');
+  const lastDraft = drafts.findLast(({ kind }) => kind === 'workflow');
   return (
     <FormSection title="Variants" hint="What answers. With several, their answers are compared row by row.">
       <div className="flex flex-col gap-2">
@@ -53,8 +53,8 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
           disabled={!defaultWorkflow}
           onClick={() =>
             add(
-              lastWorkflowDraft
-                ? { workflow: lastWorkflowDraft.workflow, variant: lastWorkflowDraft.variant, parameters: lastWorkflowDraft.parameters }
+              lastDraft
+                ? { workflow: lastDraft.workflow, variant: lastDraft.variant, parameters: lastDraft.parameters }
                 : { workflow: defaultWorkflow?.name ?? '' },
             )
           }

@@ -207,4 +207,4 @@ function formatTotal(n: number, passRate: number | null, mean: number | null): s
 const scoredText = ({ done, waiting, dropped }: RuleStats, noun: string): string =>
   ` · ${pluralize(done, noun)} scored in all${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
 
-const countText = (count: number, label: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${label}` : '');
+const countText = (count: number, word: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${word}` : '');

@@ -22,14 +22,16 @@ export function ColumnHeader({ column }: { column: Column }): ReactNode {
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
   const variants = useQuery(variantsQuery(column.workflow)).data?.data ?? [];
   const change = (patch: Partial<Column>) =>
-    store.change((current) => ({
-      ...current,
-      columns: current.columns.map((other) => (other.id === column.id ? { ...other, ...patch } : other)),
+    store.change((old) => ({
+      ...old,
+      columns: old.columns.map((other) => (other.id === column.id ? { ...other, ...patch } : other)),
     }));
   const duplicate = () =>
-    store.change((current) => ({ ...current, columns: [...current.columns, { ...column, id: freeId('c', current.columns) }] }));
-  const remove = () => store.change((current) => ({ ...current, columns: current.columns.filter((other) => other.id !== column.id) }));
-  const choices = workflows.filter((workflow) => board.mode === 'single' || workflow.is_chat || workflow.name === column.workflow);
+    store.change((old) => ({ ...old, columns: [...old.columns, { ...column, id: freeId('c', old.columns) }] }));
+  const remove = () => store.change((old) => ({ ...old, columns: old.columns.filter(({ id }) => id !== column.id) }));
+  const choices = workflows.filter(
+    ({ is_chat, name }) => board.mode === 'single' || is_chat || name === column.workflow,
+  );
   return (
     <div className="flex h-10 min-w-0 items-center gap-1 px-2">
       <select
@@ -91,15 +93,15 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
   const { data } = useQuery(workflowQuery(column.workflow));
   const schema = data?.schemas.parameters as { properties?: object } | undefined;
   if (!schema || Object.keys(schema.properties ?? {}).length === 0) return null;
-  const changedCount = Object.keys(column.parameters ?? {}).length;
+  const editCount = Object.keys(column.parameters ?? {}).length;
   return (
     <Popover
       label="Parameters"
       width="w-96"
       trigger={
-        <Button size="small" variant="quiet" aria-label={`Parameters${changedCount ? `, ${changedCount} changed` : ''}`}>
+        <Button size="small" variant="quiet" aria-label={`Parameters${editCount ? `, ${editCount} changed` : ''}`}>
           <SlidersHorizontal className="size-3.5" />
-          {changedCount > 0 && <Badge tone="accent">{changedCount}</Badge>}
+          {editCount > 0 && <Badge tone="accent">{editCount}</Badge>}
         </Button>
       }
     >
@@ -112,7 +114,7 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
         placeholder={data?.parameters ?? {}}
         onChange={onChange}
       />
-      {changedCount > 0 && <SaveVariantForm column={column} onSaved={onSaved} />}
+      {editCount > 0 && <SaveVariantForm column={column} onSaved={onSaved} />}
     </Popover>
   );
 }
@@ -178,9 +180,9 @@ export function AddColumn(): ReactNode {
   const workflows = useQuery(workflowsQuery()).data?.data ?? [];
   const lastColumn = board.columns.at(-1);
   const add = (workflow: string, variant = 'default', parameters = {}) =>
-    store.change((current) => ({
-      ...current,
-      columns: [...current.columns, { id: freeId('c', current.columns), workflow, variant, parameters }],
+    store.change((old) => ({
+      ...old,
+      columns: [...old.columns, { id: freeId('c', old.columns), workflow, variant, parameters }],
     }));
   useCommand(
     lastColumn && {

@@ -38,10 +38,10 @@ export function PlaygroundPage({ id }: { id: string | undefined }): ReactNode {
       if (!bootstrap.data) throw new Error('Nothing was told.');
       // Refetch when returning: boards and workflows may have changed.
       const fetchBootstrap = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
-      let current = id === undefined ? await fetchBootstrap(2000) : bootstrap.data;
-      if (id === undefined && requestedWorkflow && !current.workflows.data.some((workflow) => workflow.name === requestedWorkflow))
-        current = await fetchBootstrap(0);
-      lastOpened = await openBoard(id, requestedWorkflow, search.has('new'), current, signal);
+      let fresh = id === undefined ? await fetchBootstrap(2000) : bootstrap.data;
+      if (id === undefined && requestedWorkflow && !fresh.workflows.data.some(({ name }) => name === requestedWorkflow))
+        fresh = await fetchBootstrap(0);
+      lastOpened = await openBoard(id, requestedWorkflow, search.has('new'), fresh, signal);
       return lastOpened;
     },
   });
@@ -78,7 +78,11 @@ function BoardView({ opened: { title, isStandalone } }: { opened: OpenedBoard })
   const [active, setActive] = useState<CellName>(() => parseCellName(search.get('cell')) ?? firstCell(store.board));
   const cells = useMemo(
     () =>
-      new CellChats(store, (thread) => navigate(`/play/${thread.id}`), linkedMessage(search.get('cell'), search.get('at'))),
+      new CellChats(
+        store,
+        (thread) => navigate(`/play/${thread.id}`),
+        linkedMessage(search.get('cell'), search.get('at')),
+      ),
     // oxlint-disable-next-line react/exhaustive-deps -- only the first URL matters; later the URL follows the cell
     [store],
   );
@@ -162,7 +166,7 @@ export function Toolbar({ title, isStandalone }: { title: string; isStandalone: 
           dir="auto"
           maxLength={200}
           value={board.name}
-          onChange={(event) => store.change((current) => ({ ...current, name: event.target.value }))}
+          onChange={(event) => store.change((old) => ({ ...old, name: event.target.value }))}
         />
       )}
       <span className="grow" />
@@ -198,7 +202,7 @@ function Modes(): ReactNode {
           aria-checked={board.mode === value}
           disabled={!isAvailable}
           title={isAvailable ? undefined : 'One of the workflows is not a chat'}
-          onClick={() => store.change((current) => ({ ...current, mode: value }))}
+          onClick={() => store.change((old) => ({ ...old, mode: value }))}
           className={cn(
             'flex h-6 items-center gap-1.5 rounded-md px-2 text-[13px] disabled:opacity-40',
             board.mode === value ? 'bg-raised font-medium shadow-sm' : 'text-muted hover:text-ink',

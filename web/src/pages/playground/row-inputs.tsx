@@ -83,10 +83,10 @@ export const useHasInputs = (columns: readonly Column[]): boolean =>
   Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
 
 export function addRow(store: BoardStore): void {
-  store.change((current) =>
-    current.rows.length >= 50
-      ? current
-      : { ...current, rows: [...current.rows, { id: freeId('r', current.rows), name: '', inputs: initialInputs(current.columns) }] },
+  store.change((old) =>
+    old.rows.length >= 50
+      ? old
+      : { ...old, rows: [...old.rows, { id: freeId('r', old.rows), name: '', inputs: initialInputs(old.columns) }] },
   );
 }
 
@@ -109,8 +109,11 @@ export function RowHeader({ row, number }: Props): ReactNode {
   const schema = useInputs(board.columns);
   const hasInputs = Object.keys(schema.properties ?? {}).some((name) => name !== 'messages');
   const change = (patch: Partial<Row>) =>
-    store.change((current) => ({ ...current, rows: current.rows.map((other) => (other.id === row.id ? { ...other, ...patch } : other)) }));
-  const remove = () => store.change((current) => ({ ...current, rows: current.rows.filter((other) => other.id !== row.id) }));
+    store.change((old) => ({
+      ...old,
+      rows: old.rows.map((other) => (other.id === row.id ? { ...other, ...patch } : other)),
+    }));
+  const remove = () => store.change((old) => ({ ...old, rows: old.rows.filter(({ id }) => id !== row.id) }));
   const entries = Object.entries(row.inputs ?? {});
   return (
     <div className="flex h-9 items-center gap-1 px-2 text-muted">

@@ -87,10 +87,10 @@ const question = (key: string, more: object = {}) => ({
 });
 
 test('what can be chosen has a key, and a score is its own', () => {
-  expect(answerOptions(question('a'))?.map(({ press, label }) => `${press} ${label}`)).toEqual(['1 Yes', '2 No']);
+  expect(answerOptions(question('a'))?.map(({ shortcut, label }) => `${shortcut} ${label}`)).toEqual(['1 Yes', '2 No']);
   expect(
-    answerOptions(question('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ press, value }) => [
-      press,
+    answerOptions(question('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ shortcut, value }) => [
+      shortcut,
       value,
     ]),
   ).toEqual([
@@ -98,7 +98,7 @@ test('what can be chosen has a key, and a score is its own', () => {
     ['2', 'rude'],
   ]);
   expect(
-    answerOptions(question('a', { type: 'score', range: [0, 3] }))?.map(({ press, value }) => [press, value]),
+    answerOptions(question('a', { type: 'score', range: [0, 3] }))?.map(({ shortcut, value }) => [shortcut, value]),
   ).toEqual([
     ['0', 0],
     ['1', 1],

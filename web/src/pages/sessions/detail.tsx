@@ -50,7 +50,11 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
           error && <LoadError error={error} onRetry={refetch} className="p-4" />
         )}
         {data?.pages.map((page, index) => (
-          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? index} session={session} branches={sessionBranches(page.tabs)} />
+          <Tabs
+            key={page.tabs[0]?.steps[0]?.span_id ?? index}
+            session={session}
+            branches={sessionBranches(page.tabs)}
+          />
         ))}
         {hasNextPage && (
           <div className="flex justify-center p-4">
@@ -120,7 +124,9 @@ function Conversation({ session, branch }: { session: string; branch: SessionBra
   const before = useCallback(
     (item: StepItem, previous: StepItem | undefined) => (
       <>
-        {branch.shared > 0 && item.stepCount > branch.shared && (previous?.stepCount ?? 0) <= branch.shared && <BranchNote />}
+        {branch.shared > 0 && item.stepCount > branch.shared && (previous?.stepCount ?? 0) <= branch.shared && (
+          <BranchNote />
+        )}
         {item.trace !== previous?.trace && <TraceSeparator trace={item.trace} span={item.span} />}
       </>
     ),

@@ -142,7 +142,13 @@ export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
       {create.data ? (
         <NewSecret secret={create.data.secret} onClose={onClose} />
       ) : (
-        <KeyForm isFirst={isFirst} error={create.error} busy={create.isPending} onCreate={create.mutate} onClose={onClose} />
+        <KeyForm
+          isFirst={isFirst}
+          error={create.error}
+          busy={create.isPending}
+          onCreate={create.mutate}
+          onClose={onClose}
+        />
       )}
     </Dialog>
   );

@@ -55,12 +55,12 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
   const [search, setSearch] = useSearchParams();
   const revisionParam = (name: string): number | undefined =>
     /^[1-9]\d{0,8}$/.test(search.get(name) ?? '') ? Number(search.get(name)) : undefined;
-  const [from, to, oldRevision] = [revisionParam('from'), revisionParam('to'), revisionParam('revision')];
+  const [from, to, old] = [revisionParam('from'), revisionParam('to'), revisionParam('revision')];
   const view: TestsetTab = search.get('view') === 'history' || from !== undefined ? 'history' : 'rows';
   const [file, setFile] = useState<File | null>(null);
   const picker = useRef<HTMLInputElement>(null);
   const drop = useFileDrop((droppedFile) => !set.archived && setFile(droppedFile));
-  const isOld = oldRevision !== undefined && oldRevision < set.head;
+  const isOld = old !== undefined && old < set.head;
   return (
     <section aria-label="Test set" className="relative flex h-full min-h-0 flex-col" {...drop.handlers}>
       <TestsetHeader
@@ -68,14 +68,14 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
         view={view}
         onView={(next) => setSearch(next === 'history' ? { view: 'history' } : {})}
         onImport={() => picker.current?.click()}
-        revision={isOld && view === 'rows' ? oldRevision : set.head}
+        revision={isOld && view === 'rows' ? old : set.head}
       />
       {view === 'history' && from !== undefined && (
         <RevisionDiff key={`${from} ${to}`} set={set} from={from} to={to ?? set.head} />
       )}
       {view === 'history' && from === undefined && <History set={set} />}
-      {view === 'rows' && isOld && <OldRevisionBar set={set} number={oldRevision} />}
-      {view === 'rows' && <RowsView key={isOld ? oldRevision : 'head'} set={set} oldRevision={isOld ? oldRevision : undefined} />}
+      {view === 'rows' && isOld && <OldRevisionBar set={set} number={old} />}
+      {view === 'rows' && <RowsView key={isOld ? old : 'head'} set={set} oldRevision={isOld ? old : undefined} />}
       <FileInput ref={picker} onPick={setFile} />
       {drop.isOver && !set.archived && <DropOverlay />}
       {file && <ImportDialog file={file} testset={set} onClose={() => setFile(null)} onDone={() => setSearch({})} />}
@@ -84,7 +84,7 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
 }
 
 export type TestsetTab = 'rows' | 'history';
-const FORMAT_LABELS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
+const LABELS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
 
 interface Props {
   set: TestSet;
@@ -164,9 +164,9 @@ function ExportMenu({ set, number }: { set: TestSet; number: number }): ReactNod
         </Button>
       }
     >
-      {(Object.keys(FORMAT_LABELS) as Format[]).map((format) => (
+      {(Object.keys(LABELS) as Format[]).map((format) => (
         <MenuItem key={format} onSelect={() => download(exportPath(set.id, number, format))}>
-          {FORMAT_LABELS[format]}
+          {LABELS[format]}
         </MenuItem>
       ))}
     </Menu>

@@ -192,7 +192,7 @@ export function withRow(edits: Edits, key: string, data: RowData, afterKey: stri
 export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: readonly string[]): Edits {
   const addedKeys = new Set(edits.added.map(({ key }) => key));
   const removed = new Set([...edits.removed, ...[...keys].filter((key) => !addedKeys.has(key))]);
-  const remainingRowBefore = (after: string): string | null =>
+  const rowBefore = (after: string): string | null =>
     order.slice(0, Math.max(0, order.indexOf(after))).findLast((id) => !removed.has(id)) ?? null;
   return {
     ...edits,
@@ -202,7 +202,7 @@ export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: read
       .filter(({ key }) => !keys.has(key))
       // oxlint-disable-next-line oxc/no-map-spread -- the previous edits stay unchanged, for undo
       .map((row) =>
-        typeof row.after === 'string' && removed.has(row.after) ? { ...row, after: remainingRowBefore(row.after) } : row,
+        typeof row.after === 'string' && removed.has(row.after) ? { ...row, after: rowBefore(row.after) } : row,
       ),
   };
 }

@@ -258,37 +258,37 @@ function detectDelimiter(text: string): string {
 /** Split CSV into lines of cells. A quote opens only at the start of a cell; inside, a doubled quote stands for one. */
 function csvLines(text: string, delimiter: string, isComplete: boolean, maxLines: number): CsvLine[] {
   const rows: CsvLine[] = [];
-  let [position, line] = [0, 1];
-  while (position < text.length && rows.length < maxLines) {
+  let [index, line] = [0, 1];
+  while (index < text.length && rows.length < maxLines) {
     const startLine = line;
     const cells: string[] = [];
     let wasQuoted = false;
     for (;;) {
       let cell: string;
-      if (text[position] === '"') {
+      if (text[index] === '"') {
         wasQuoted = true;
-        const end = closingQuote(text, position + 1);
+        const end = closingQuote(text, index + 1);
         if (end === -1) {
           if (!isComplete) return rows;
           throw csvError(startLine, 'a quote is left open.');
         }
-        const inner = text.slice(position + 1, end);
+        const inner = text.slice(index + 1, end);
         line += inner.match(/\r\n|\r|\n/g)?.length ?? 0;
         cell = inner.replaceAll('""', '"');
-        position = end + 1;
-        if (position < text.length && text[position] !== delimiter && text[position] !== '\r' && text[position] !== '\n')
+        index = end + 1;
+        if (index < text.length && text[index] !== delimiter && text[index] !== '\r' && text[index] !== '\n')
           throw csvError(startLine, 'text stands behind a closing quote.');
       } else {
-        const end = cellEnd(text, position, delimiter);
-        cell = text.slice(position, end);
-        position = end;
+        const end = cellEnd(text, index, delimiter);
+        cell = text.slice(index, end);
+        index = end;
       }
       cells.push(cell);
-      if (text[position] !== delimiter) break;
-      position += 1;
+      if (text[index] !== delimiter) break;
+      index += 1;
     }
-    if (position >= text.length && !isComplete) return rows;
-    position += text.startsWith('\r\n', position) ? 2 : 1;
+    if (index >= text.length && !isComplete) return rows;
+    index += text.startsWith('\r\n', index) ? 2 : 1;
     line += 1;
     if (cells.length > 1 || cells[0] !== '' || wasQuoted) rows.push({ cells, line: startLine });
   }
@@ -296,13 +296,13 @@ function csvLines(text: string, delimiter: string, isComplete: boolean, maxLines
 }
 
 function closingQuote(text: string, from: number): number {
-  let position = text.indexOf('"', from);
-  while (position !== -1 && text[position + 1] === '"') position = text.indexOf('"', position + 2);
-  return position;
+  let index = text.indexOf('"', from);
+  while (index !== -1 && text[index + 1] === '"') index = text.indexOf('"', index + 2);
+  return index;
 }
 
 function cellEnd(text: string, from: number, delimiter: string): number {
-  let position = from;
-  while (position < text.length && text[position] !== delimiter && text[position] !== '\r' && text[position] !== '\n') position += 1;
-  return position;
+  let index = from;
+  while (index < text.length && text[index] !== delimiter && text[index] !== '\r' && text[index] !== '\n') index += 1;
+  return index;
 }

@@ -250,9 +250,9 @@ function RowDiff({ row }: { row: RevisionDifference }): ReactNode {
 }
 
 function CellDiff({ cell, change }: { cell: CellChange; change: RevisionDifference['change'] }): ReactNode {
-  const [oldMessages, newMessages] = [messagesIn(cell.from), messagesIn(cell.to)];
-  if (cell.messages && (oldMessages || cell.from === undefined) && (newMessages || cell.to === undefined))
-    return <ConversationDiff oldMessages={oldMessages ?? []} newMessages={newMessages ?? []} changes={cell.messages} isChange={change === 'changed'} />;
+  const [from, to] = [messagesIn(cell.from), messagesIn(cell.to)];
+  if (cell.messages && (from || cell.from === undefined) && (to || cell.to === undefined))
+    return <ConversationDiff from={from ?? []} to={to ?? []} changes={cell.messages} isChange={change === 'changed'} />;
   const isText = typeof cell.to === 'string' || (cell.to === undefined && typeof cell.from === 'string');
   return <TextDiff from={valueText(cell.from)} to={valueText(cell.to)} mono={!isText} />;
 }
@@ -276,13 +276,13 @@ function TextDiff({ from, to, mono = false }: { from: string; to: string; mono?:
 
 /** The new conversation with additions and removals; unchanged messages are only counted. */
 function ConversationDiff({
-  oldMessages,
-  newMessages,
+  from,
+  to,
   changes,
   isChange,
 }: {
-  oldMessages: readonly MessageText[];
-  newMessages: readonly MessageText[];
+  from: readonly MessageText[];
+  to: readonly MessageText[];
   changes: readonly Schemas['MessageChange'][];
   isChange: boolean;
 }): ReactNode {
@@ -301,7 +301,7 @@ function ConversationDiff({
   };
   const addRemoved = () => {
     while (removedIndexes[0] === oldIndex) {
-      const message = oldMessages[oldIndex];
+      const message = from[oldIndex];
       flushUnchanged();
       if (message)
         lines.push(
@@ -315,7 +315,7 @@ function ConversationDiff({
       oldIndex += 1;
     }
   };
-  for (const [index, message] of newMessages.entries()) {
+  for (const [index, message] of to.entries()) {
     const op = changeByIndex.get(index);
     if (op !== 'added') addRemoved();
     if (op === undefined) {
@@ -324,7 +324,7 @@ function ConversationDiff({
       continue;
     }
     flushUnchanged();
-    const previous = op === 'changed' ? oldMessages[oldIndex] : undefined;
+    const previous = op === 'changed' ? from[oldIndex] : undefined;
     lines.push(
       <MessageView
         key={index}

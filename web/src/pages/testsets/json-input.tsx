@@ -43,7 +43,7 @@ export function JsonInput({
   onValidityChange,
   focus = false,
 }: Props): ReactNode {
-  const shouldFocus = useRef(focus);
+  const hasFocus = useRef(focus);
   const {
     text,
     error: draftError,
@@ -73,7 +73,7 @@ export function JsonInput({
             />
           }
         >
-          <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} shouldFocusRef={shouldFocus} />
+          <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} hasFocusRef={hasFocus} />
         </Suspense>
       </div>
       {draftError && (

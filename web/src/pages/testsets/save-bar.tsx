@@ -191,7 +191,7 @@ async function refreshTestset(id: string): Promise<TestSet> {
 export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<string> {
   const latest = await refreshTestset(id);
   const removedRows = new Set<string>();
-  let conflictCount = 0;
+  let conflicts = 0;
   let after: string | null = null;
   do {
     const page: Awaited<ReturnType<typeof fetchChanges>> = await fetchChanges(id, draft.base, latest.head, after);
@@ -199,7 +199,7 @@ export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<stri
       if (row.change === 'removed') removedRows.add(row.id);
       const ownPatch = draft.edits.patches.get(row.id);
       if (ownPatch && row.change === 'changed')
-        conflictCount += row.cells.filter(
+        conflicts += row.cells.filter(
           ({ column }) => Object.hasOwn(ownPatch.set, column) || ownPatch.unset.includes(column),
         ).length;
     }
@@ -217,7 +217,8 @@ export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<stri
   return [
     `Your changes are on revision ${latest.head} now.`,
     lostCount > 0 && `${pluralize(lostCount, 'row')} that you changed ${lostCount === 1 ? 'is' : 'are'} gone.`,
-    conflictCount > 0 && `${pluralize(conflictCount, 'cell')} ${conflictCount === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
+    conflicts > 0 &&
+      `${pluralize(conflicts, 'cell')} ${conflicts === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
     'Look at them, then save.',
   ]
     .filter(Boolean)

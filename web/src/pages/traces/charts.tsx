@@ -70,14 +70,14 @@ function Charts({
   const [hovered, setHovered] = useState<number | null>(null);
   const valuesOf = (pick: (stat: StatRow) => number): number[] => buckets.map(({ stat }) => (stat ? pick(stat) : 0));
   const sumOf = (pick: (stat: StatRow) => number): number => valuesOf(pick).reduce((sum, value) => sum + value, 0);
-  const bucketText =
+  const describe =
     (format: (stat: StatRow) => string) =>
     (index: number): string => {
       const bucket = buckets[index];
       return bucket ? `${formatBucketTime(bucket, step)} · ${bucket.stat ? format(bucket.stat) : 'none'}` : '';
     };
   const sharedProps = {
-    bucketCount: buckets.length,
+    count: buckets.length,
     hovered: hovered !== null && hovered < buckets.length ? hovered : null,
     onHover: setHovered,
     onChoose: (first: number, last: number) => onChoose(buckets.slice(first, last + 1)),
@@ -90,7 +90,7 @@ function Charts({
         {...sharedProps}
         title="Traces"
         total={`${sumOf(({ traces }) => traces).toLocaleString('en')}${errorSuffix(errorCount)}`}
-        bucketText={bucketText((stat) => `${stat.traces.toLocaleString('en')}${errorSuffix(stat.errors)}`)}
+        describe={describe((stat) => `${stat.traces.toLocaleString('en')}${errorSuffix(stat.errors)}`)}
         series={[
           { values: valuesOf((stat) => stat.errors), fill: 'fill-bad' },
           { values: valuesOf((stat) => stat.traces - stat.errors), fill: 'fill-accent' },
@@ -100,7 +100,7 @@ function Charts({
         {...sharedProps}
         title="Latency"
         total={slowestBucket(buckets)}
-        bucketText={bucketText((stat) => `p50 ${formatMilliseconds(stat.p50_ms)}, p95 ${formatMilliseconds(stat.p95_ms)}`)}
+        describe={describe((stat) => `p50 ${formatMilliseconds(stat.p50_ms)}, p95 ${formatMilliseconds(stat.p95_ms)}`)}
         series={[
           { values: valuesOf((stat) => stat.p50_ms), fill: 'fill-accent' },
           { values: valuesOf((stat) => Math.max(0, stat.p95_ms - stat.p50_ms)), fill: 'fill-accent/35' },
@@ -110,7 +110,7 @@ function Charts({
         {...sharedProps}
         title="Tokens"
         total={formatCompactNumber(sumOf((stat) => stat.input_tokens + stat.output_tokens))}
-        bucketText={bucketText(
+        describe={describe(
           (stat) => `${formatCompactNumber(stat.input_tokens)} in, ${formatCompactNumber(stat.output_tokens)} out`,
         )}
         series={[
@@ -122,7 +122,7 @@ function Charts({
         {...sharedProps}
         title="Cost"
         total={formatDollars(sumOf(({ cost }) => cost))}
-        bucketText={bucketText(({ cost }) => formatDollars(cost))}
+        describe={describe(({ cost }) => formatDollars(cost))}
         series={[{ values: valuesOf(({ cost }) => cost), fill: 'fill-accent' }]}
       />
     </>
@@ -144,11 +144,11 @@ export interface ChartSeries {
 
 interface Props {
   title: string;
-  /** Text of the total. `bucketText` returns the text of one bucket. */
+  /** Text of the total. `describe` returns the text of one bucket. */
   total: string;
-  bucketText: (index: number) => string;
+  describe: (index: number) => string;
   series: readonly ChartSeries[];
-  bucketCount: number;
+  count: number;
   /** Hovered bucket, shared by all charts. */
   hovered: number | null;
   onHover: (index: number | null) => void;
@@ -157,13 +157,13 @@ interface Props {
 
 const CHART_HEIGHT = 100;
 
-export function BarChart({ title, total, bucketText, series, bucketCount, hovered, onHover, onChoose }: Props): ReactNode {
+export function BarChart({ title, total, describe, series, count, hovered, onHover, onChoose }: Props): ReactNode {
   const [from, setFrom] = useState<number | null>(null);
   const container = useRef<HTMLDivElement>(null);
-  const highest = Math.max(...bucketSums(series, bucketCount), 0);
+  const highest = Math.max(...bucketSums(series, count), 0);
   const stepAt = (event: PointerEvent): number => {
     const { left, width } = container.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
-    return Math.max(0, Math.min(bucketCount - 1, Math.floor(((event.clientX - left) / width) * bucketCount)));
+    return Math.max(0, Math.min(count - 1, Math.floor(((event.clientX - left) / width) * count)));
   };
   const choose = (event: PointerEvent) => {
     if (from === null) return;
@@ -172,21 +172,22 @@ export function BarChart({ title, total, bucketText, series, bucketCount, hovere
     onChoose(Math.min(from, to), Math.max(from, to));
   };
   const onKey = (event: KeyboardEvent) => {
-    const current = hovered ?? bucketCount - 1;
-    const to = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: bucketCount - 1 }[event.key];
-    if (to !== undefined) onHover(Math.max(0, Math.min(bucketCount - 1, to)));
+    const current = hovered ?? count - 1;
+    const to = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: count - 1 }[event.key];
+    if (to !== undefined) onHover(Math.max(0, Math.min(count - 1, to)));
     else if (event.key === 'Enter' && hovered !== null) onChoose(hovered, hovered);
     else if (event.key === 'Escape') onHover(null);
     else return;
     event.preventDefault();
   };
-  const selection = from === null || hovered === null ? null : { first: Math.min(from, hovered), last: Math.max(from, hovered) };
+  const selection =
+    from === null || hovered === null ? null : { first: Math.min(from, hovered), last: Math.max(from, hovered) };
   return (
     <figure className="min-w-0">
       <figcaption className="flex items-baseline justify-between gap-2 text-xs">
         <span className="shrink-0 text-muted">{title}</span>
         <span className={cn('truncate tabular-nums', hovered === null ? 'font-medium text-ink' : 'text-ink')}>
-          {hovered === null ? total : bucketText(hovered)}
+          {hovered === null ? total : describe(hovered)}
         </span>
       </figcaption>
       <div
@@ -195,9 +196,9 @@ export function BarChart({ title, total, bucketText, series, bucketCount, hovere
         tabIndex={0}
         aria-label={`${title} over time`}
         aria-valuemin={0}
-        aria-valuemax={Math.max(0, bucketCount - 1)}
-        aria-valuenow={hovered ?? bucketCount - 1}
-        aria-valuetext={hovered === null ? total : bucketText(hovered)}
+        aria-valuemax={Math.max(0, count - 1)}
+        aria-valuenow={hovered ?? count - 1}
+        aria-valuetext={hovered === null ? total : describe(hovered)}
         className="mt-1 h-10 @4xl:h-14 cursor-crosshair touch-pan-y rounded border-b select-none"
         onKeyDown={onKey}
         onBlur={() => onHover(null)}
@@ -212,7 +213,7 @@ export function BarChart({ title, total, bucketText, series, bucketCount, hovere
       >
         <svg
           aria-hidden
-          viewBox={`0 0 ${Math.max(1, bucketCount)} ${CHART_HEIGHT}`}
+          viewBox={`0 0 ${Math.max(1, count)} ${CHART_HEIGHT}`}
           preserveAspectRatio="none"
           className="block size-full overflow-visible"
         >
@@ -225,8 +226,10 @@ export function BarChart({ title, total, bucketText, series, bucketCount, hovere
               className="fill-accent-soft"
             />
           )}
-          {hovered !== null && !selection && <rect x={hovered} y={0} width={1} height={CHART_HEIGHT} className="fill-sunken" />}
-          <Bars series={series} bucketCount={bucketCount} highest={highest} />
+          {hovered !== null && !selection && (
+            <rect x={hovered} y={0} width={1} height={CHART_HEIGHT} className="fill-sunken" />
+          )}
+          <Bars series={series} count={count} max={highest} />
         </svg>
       </div>
     </figure>
@@ -234,16 +237,16 @@ export function BarChart({ title, total, bucketText, series, bucketCount, hovere
 }
 
 /** Stacked bars. */
-function Bars({ series, bucketCount, highest }: { series: readonly ChartSeries[]; bucketCount: number; highest: number }): ReactNode {
-  if (highest === 0) return null;
-  const gap = bucketCount > 60 ? 0.08 : 0.12;
-  return Array.from({ length: bucketCount }, (_, step) => {
+function Bars({ series, count, max }: { series: readonly ChartSeries[]; count: number; max: number }): ReactNode {
+  if (max === 0) return null;
+  const gap = count > 60 ? 0.08 : 0.12;
+  return Array.from({ length: count }, (_, step) => {
     let below = 0;
     return series.map(({ values, fill }, part) => {
       const value = values[step] ?? 0;
       if (value <= 0) return null;
       // Non-zero values of the first series are always visible.
-      const barHeight = Math.max(part === 0 ? 2 : 0, (value / highest) * CHART_HEIGHT);
+      const barHeight = Math.max(part === 0 ? 2 : 0, (value / max) * CHART_HEIGHT);
       below += barHeight;
       return (
         <rect
@@ -260,6 +263,6 @@ function Bars({ series, bucketCount, highest }: { series: readonly ChartSeries[]
   });
 }
 
-function bucketSums(series: readonly ChartSeries[], bucketCount: number): number[] {
-  return Array.from({ length: bucketCount }, (_, step) => series.reduce((sum, { values }) => sum + (values[step] ?? 0), 0));
+function bucketSums(series: readonly ChartSeries[], count: number): number[] {
+  return Array.from({ length: count }, (_, step) => series.reduce((sum, { values }) => sum + (values[step] ?? 0), 0));
 }

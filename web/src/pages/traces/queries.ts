@@ -175,7 +175,7 @@ export const spanQuery = (trace: string, id: string) =>
     structuralSharing: false,
   });
 
-/** Ids of spans whose text contains the text. */
+/** Ids of spans whose content contains the text. */
 export const spansContainingQuery = (trace: string, text: string) =>
   queryOptions({
     queryKey: ['trace', trace, 'holding', text],

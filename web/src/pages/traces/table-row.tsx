@@ -211,11 +211,11 @@ const TEXT_CLASSES: Record<string, string> = {
   cancelled: 'text-warn',
   incomplete: 'text-warn',
 };
-const DOT_CLASSES: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
+const DOTS: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
 
 const StatusLabel = ({ status }: { status: string }): ReactNode => (
   <span className={cn('flex shrink-0 items-center gap-1.5 text-xs', TEXT_CLASSES[status])}>
-    <span aria-hidden className={cn('size-1.5 shrink-0 rounded-full', DOT_CLASSES[status])} />
+    <span aria-hidden className={cn('size-1.5 shrink-0 rounded-full', DOTS[status])} />
     {status}
   </span>
 );

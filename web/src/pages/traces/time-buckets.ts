@@ -33,7 +33,7 @@ export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: B
   const lastBucket = Math.floor(last / length);
   const firstBucket = Math.max(Math.floor(first / length), lastBucket - MAX_BUCKETS + 1);
   return Array.from({ length: Math.max(0, lastBucket - firstBucket + 1) }, (_, index) => {
-    const start = (begin + index) * length;
+    const start = (firstBucket + index) * length;
     return { start, end: start + length, stat: statsByTime.get(start) ?? null };
   });
 }

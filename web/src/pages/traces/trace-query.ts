@@ -92,8 +92,8 @@ function encodeCondition({ of, name, op, value }: Condition): string {
 }
 
 function parseCondition(text: string): unknown {
-  const [, attributeMark, name = '', op, value = ''] = /^(@?)([^~]*)~(\w+)(?:~(.*))?$/s.exec(text) ?? [];
-  return { of: attributeMark ? 'attribute' : 'field', name: name.replaceAll('%7E', '~').replaceAll('%25', '%'), op, value };
+  const [, mark, name = '', op, value = ''] = /^(@?)([^~]*)~(\w+)(?:~(.*))?$/s.exec(text) ?? [];
+  return { of: mark ? 'attribute' : 'field', name: name.replaceAll('%7E', '~').replaceAll('%25', '%'), op, value };
 }
 
 // Saved views
@@ -368,6 +368,6 @@ export function fromInputValue(text: string): string | null {
 }
 
 /** `14 Nov, 10:00` */
-export function formatLocalTime(timestamp: string): string {
-  return new Date(timestamp).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+export function formatLocalTime(time: string): string {
+  return new Date(time).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 }

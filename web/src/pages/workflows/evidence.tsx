@@ -20,12 +20,12 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
           </span>
         </p>
       ))}
-      <ProbeTable probes={evidence.probes} decisiveStep={evidence.evidence} />
+      <ProbeTable probes={evidence.probes} decider={evidence.evidence} />
     </div>
   );
 }
 
-export function ProbeTable({ probes, decisiveStep }: { probes: readonly ProbeAttempt[]; decisiveStep?: string }): ReactNode {
+export function ProbeTable({ probes, decider }: { probes: readonly ProbeAttempt[]; decider?: string }): ReactNode {
   if (probes.length === 0) return null;
   return (
     <div className="overflow-x-auto rounded-lg border bg-surface">
@@ -39,10 +39,10 @@ export function ProbeTable({ probes, decisiveStep }: { probes: readonly ProbeAtt
         </thead>
         <tbody className="divide-y divide-line">
           {probes.map(({ step, request, status, found }) => (
-            <tr key={`${step} ${request}`} className={cn('align-top', step === decisiveStep ? '' : 'text-muted')}>
+            <tr key={`${step} ${request}`} className={cn('align-top', step === decider ? '' : 'text-muted')}>
               <td className="px-3 py-1.5">
                 <span className="flex items-start gap-1.5">
-                  {step === decisiveStep && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}
+                  {step === decider && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}
                   {stepLabel(step)}
                 </span>
               </td>

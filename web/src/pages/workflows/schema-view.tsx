@@ -164,8 +164,8 @@ function rangeLabel({ minimum: min, maximum: max }: JsonSchema): string {
 }
 
 function unionLabel(labels: readonly string[]): string {
-  const uniqueLabels = [...new Set(labels)];
-  return uniqueLabels.length < 2 ? (uniqueLabels[0] ?? 'anything') : `${uniqueLabels.slice(0, -1).join(', ')} or ${uniqueLabels.at(-1)}`;
+  const unique = [...new Set(labels)];
+  return unique.length < 2 ? (unique[0] ?? 'anything') : `${unique.slice(0, -1).join(', ')} or ${unique.at(-1)}`;
 }
 
 /** Follow a local reference; siblings override it. Stops at cycles. */

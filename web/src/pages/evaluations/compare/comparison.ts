@@ -26,7 +26,7 @@ export interface Pair {
 export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<string, RowScore> {
   const cells = new Map<string, { cell: string; scores: number[]; passes: number[]; text: string }>();
   for (const row of rows) {
-    const score = row.scores.find((candidate) => candidate.evaluator === evaluator);
+    const score = row.scores.find(({ evaluator: name }) => name === evaluator);
     const entry = cells.get(row.row) ?? { cell: row.id, scores: [], passes: [], text: rowText(row) };
     if (row.status === 'failed') {
       entry.scores.push(0);

@@ -283,7 +283,7 @@ function Answer({
   cell: ResultRow | null | undefined;
   evaluator: string;
 }): ReactNode {
-  const score = cell?.scores.find((candidateScore) => candidateScore.evaluator === evaluator);
+  const score = cell?.scores.find(({ evaluator: name }) => name === evaluator);
   return (
     <section aria-label={`${title} answered`} className="min-w-0 rounded-lg bg-canvas p-2">
       <div className="mb-1 flex items-center gap-2 text-xs text-muted">

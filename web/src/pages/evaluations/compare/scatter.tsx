@@ -25,29 +25,29 @@ interface Props {
 
 export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNode {
   const [, navigate] = useLocation();
-  const { baseCells, candidateCells, error } = useQueries({
+  const { baseCells, otherCells, error } = useQueries({
     queries: [comparisonCellsQuery(base), comparisonCellsQuery(candidate)],
-    combine: ([one, other]) => ({ baseCells: one.data, candidateCells: other.data, error: one.error ?? other.error }),
+    combine: ([one, other]) => ({ baseCells: one.data, otherCells: other.data, error: one.error ?? other.error }),
   });
   const plot = useMemo(
     () =>
-      baseCells && candidateCells
-        ? layoutPoints(pairRows(rowScores(baseCells.cells, evaluator), rowScores(candidateCells.cells, evaluator), changed))
+      baseCells && otherCells
+        ? layoutPoints(pairRows(rowScores(baseCells.cells, evaluator), rowScores(otherCells.cells, evaluator), changed))
         : null,
-    [baseCells, candidateCells, evaluator, changed],
+    [baseCells, otherCells, evaluator, changed],
   );
-  const [hoveredIndex, setHoveredIndex] = useState<number | null>(null);
+  const [active, setActive] = useState<number | null>(null);
   if (error) return <ErrorMessage error={error} />;
   if (!plot) return <Spinner />;
   if (plot.points.length === 0) return <p className="text-muted">No row was scored on both sides.</p>;
   const { points, min, max, padding } = plot;
   const toPixels = (value: number): number =>
     MARGIN + ((value - min + padding) / (max - min + 2 * padding)) * (SIZE - MARGIN - 8);
-  const hovered = hoveredIndex === null ? null : points[hoveredIndex];
+  const hovered = active === null ? null : points[active];
   const open = (point: Point) => navigate(`/evaluations/${parseSide(candidate).id}?cell=${point.pair.candidate.cell}`);
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 1, ArrowDown: -1 }[event.key];
-    if (step !== undefined) setHoveredIndex(hoveredIndex === null ? 0 : (hoveredIndex + step + points.length) % points.length);
+    if (step !== undefined) setActive(active === null ? 0 : (active + step + points.length) % points.length);
     else if (event.key === 'Enter' && hovered) open(hovered);
     else return;
     event.preventDefault();
@@ -60,7 +60,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         aria-label={`Rows by their score on both sides, ${pluralize(points.length, 'row')}; Enter opens one`}
         aria-valuemin={0}
         aria-valuemax={points.length - 1}
-        aria-valuenow={hoveredIndex ?? 0}
+        aria-valuenow={active ?? 0}
         aria-valuetext={
           hovered
             ? `${hovered.pair.base.text}: ${formatScore(hovered.pair.base.score)}, then ` +
@@ -70,7 +70,11 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         onKeyDown={onKey}
         className="rounded-xl border bg-surface p-2"
       >
-        <svg viewBox={`0 0 ${SIZE} ${SIZE}`} className="block w-full select-none" onPointerLeave={() => setHoveredIndex(null)}>
+        <svg
+          viewBox={`0 0 ${SIZE} ${SIZE}`}
+          className="block w-full select-none"
+          onPointerLeave={() => setActive(null)}
+        >
           <Axes min={min} max={max} toPixels={toPixels} />
           {points.map((point, index) => (
             // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the figure has the keys
@@ -79,13 +83,13 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
               data-row={point.pair.row}
               cx={toPixels(point.x)}
               cy={SIZE - toPixels(point.y)}
-              r={index === hoveredIndex ? 7 : 4.5}
+              r={index === active ? 7 : 4.5}
               className={cn(
                 FILLS[rowChange(point.pair)],
                 'cursor-pointer',
-                index === hoveredIndex ? 'opacity-100' : 'opacity-60',
+                index === active ? 'opacity-100' : 'opacity-60',
               )}
-              onPointerEnter={() => setHoveredIndex(index)}
+              onPointerEnter={() => setActive(index)}
               onClick={() => open(point)}
             />
           ))}
@@ -105,7 +109,9 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
               <LegendItem fill="bg-bad" label="got lost" />
               <LegendItem fill="bg-good" label="got right" />
               <LegendItem fill="bg-accent" label="neither" />
-              {!(baseCells?.isAll && candidateCells?.isAll) && <span>The first {points.length.toLocaleString('en')} rows.</span>}
+              {!(baseCells?.isAll && otherCells?.isAll) && (
+                <span>The first {points.length.toLocaleString('en')} rows.</span>
+              )}
             </span>
           )}
         </figcaption>

@@ -123,9 +123,9 @@ export class Branch {
 
   /** Merge nodes that were read with those known before. */
   merge({ thread, nodes }: Pick<ThreadSnapshot, 'thread' | 'nodes'>): void {
-    const firstIndex = this.nodes.findIndex((node) => node.id === nodes[0]?.id);
-    const olderNodes = firstIndex > 0 && this.nodes[firstIndex - 1]?.id === nodes[0]?.parent ? this.nodes.slice(0, firstIndex) : [];
-    this.nodes = [...olderNodes, ...nodes];
+    const start = this.nodes.findIndex((node) => node.id === nodes[0]?.id);
+    const older = start > 0 && this.nodes[start - 1]?.id === nodes[0]?.parent ? this.nodes.slice(0, start) : [];
+    this.nodes = [...older, ...nodes];
     this.head = thread.head;
     this.isKnown = true;
     this.#approved.clear();
@@ -213,16 +213,16 @@ export function reuseMessages(before: readonly ChatMessage[], after: readonly Ch
 /** Prepend older nodes; a run's nodes may be on both sides. `nodes` are those of `messages`. */
 export function prependOlder(
   messages: readonly ChatMessage[],
-  olderNodes: readonly Node[],
+  older: readonly Node[],
   nodes: readonly Node[],
   busy: boolean,
 ): ChatMessage[] {
-  const [first, ...laterMessages] = messages;
+  const [first, ...later] = messages;
   const firstNodes = nodes.filter((node) => first?.metadata?.nodes?.includes(node.id));
   // The AI SDK owns messages that stream.
-  if (!first || firstNodes.length === 0 || (busy && laterMessages.length === 0)) return [...messagesOf(olderNodes), ...messages];
-  const merged = messagesOf([...olderNodes, ...firstNodes]);
-  return merged.at(-1)?.id === first.id ? [...merged.slice(0, -1), ...messages] : [...merged, ...laterMessages];
+  if (!first || firstNodes.length === 0 || (busy && later.length === 0)) return [...messagesOf(older), ...messages];
+  const merged = messagesOf([...older, ...firstNodes]);
+  return merged.at(-1)?.id === first.id ? [...merged.slice(0, -1), ...messages] : [...merged, ...later];
 }
 
 /** Give messages the ids and metadata of their stored nodes. */

@@ -23,13 +23,13 @@ interface Props {
 interface BoardCommandsOptions {
   cells: CellChats;
   active: CellName;
-  isSingleCell: boolean;
+  single: boolean;
   stopAll: () => void;
-  moveActive: (step: 1 | -1) => void;
+  go: (step: 1 | -1) => void;
   onAddRow: (() => void) | null;
 }
 
-function useBoardCommands({ cells, active, isSingleCell, stopAll, moveActive, onAddRow }: BoardCommandsOptions): void {
+function useBoardCommands({ cells, active, single, stopAll, go, onAddRow }: BoardCommandsOptions): void {
   useCommand({
     id: 'stop',
     title: 'Stop this cell',
@@ -37,12 +37,12 @@ function useBoardCommands({ cells, active, isSingleCell, stopAll, moveActive, on
     keys: 'mod+.',
     run: () => void cells.get(active).stop().catch(showError),
   });
-  useCommand(!isSingleCell && { id: 'stop-all', title: 'Stop all cells', group: 'Chat', keys: 'mod+shift+.', run: stopAll });
+  useCommand(!single && { id: 'stop-all', title: 'Stop all cells', group: 'Chat', keys: 'mod+shift+.', run: stopAll });
   useCommand(
-    !isSingleCell && { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run: () => moveActive(1) },
+    !single && { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run: () => go(1) },
   );
   useCommand(
-    !isSingleCell && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => moveActive(-1) },
+    !single && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => go(-1) },
   );
   useCommand(
     onAddRow !== null && {
@@ -60,12 +60,12 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
   const store = useBoardStore();
   const { rows, columns } = board;
   const target = (board.layout['composer'] as Target | undefined) ?? 'all';
-  const isSingleCell = rows.length * columns.length === 1;
+  const single = rows.length * columns.length === 1;
   const hasInputs = useHasInputs(columns);
   const busy = useBusy(cells);
 
   const send = (parts: ChatPart[], role: Role) => {
-    const sends = targetCells(board, isSingleCell ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
+    const sends = targetCells(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
     for (const pending of sends) pending.catch(showError);
     if (role === 'user')
       void Promise.allSettled(sends).then(() => completeTourSteps(cells.all(), rows.length, columns.length));
@@ -73,23 +73,23 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
   const stopAll = () => {
     for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(showError);
   };
-  const moveActive = (step: 1 | -1) => {
+  const go = (step: 1 | -1) => {
     const next = neighbourCell(board, active, step);
     onActive(next);
     document
       .getElementById(`cell-${next.row}.${next.column}`)
       ?.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'smooth' });
   };
-  useBoardCommands({ cells, active, isSingleCell, stopAll, moveActive, onAddRow: isStandalone ? null : () => addRow(store) });
+  useBoardCommands({ cells, active, single, stopAll, go, onAddRow: isStandalone ? null : () => addRow(store) });
 
   const hasSingleRow = rows.length === 1;
   const isTarget = (row: string, column: string): boolean =>
-    !isSingleCell && target !== 'all' && active.row === row && (target === 'row' || active.column === column);
+    !single && target !== 'all' && active.row === row && (target === 'row' || active.column === column);
   return (
     <div className="flex min-h-0 grow flex-col">
       <div className="min-h-0 grow snap-x snap-mandatory overflow-auto sm:snap-none">
         <div
-          className={cn('grid min-h-full', hasSingleRow && 'h-full', isSingleCell ? '' : 'gap-x-2 px-2')}
+          className={cn('grid min-h-full', hasSingleRow && 'h-full', single ? '' : 'gap-x-2 px-2')}
           style={{
             gridTemplateColumns: `repeat(${columns.length}, minmax(min(20rem, calc(100vw - 1rem)), 1fr))`,
             gridTemplateRows: hasSingleRow ? `auto ${hasInputs ? 'auto' : ''} minmax(0, 1fr)` : 'auto',
@@ -98,7 +98,7 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
           {columns.map((column, index) => (
             <div
               key={column.id}
-              className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', isSingleCell && 'pr-2')}
+              className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}
             >
               <div className="min-w-0 grow">
                 <ColumnHeader column={column} />
@@ -124,7 +124,7 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
                     row={row}
                     column={column}
                     number={rowIndex + 1}
-                    isStandalone={isSingleCell}
+                    isStandalone={single}
                     active={isTarget(row.id, column.id)}
                     onActive={() => onActive({ row: row.id, column: column.id })}
                   />
@@ -138,10 +138,10 @@ export function ChatBoard({ cells, active, onActive, isStandalone }: Props): Rea
         <Composer
           target={target}
           targets={composerTargets(rows.length, columns.length)}
-          onTarget={(composer) => store.change((current) => ({ ...current, layout: { ...current.layout, composer } }))}
+          onTarget={(composer) => store.change((old) => ({ ...old, layout: { ...old.layout, composer } }))}
           onSend={send}
           onStop={stopAll}
-          busy={busy && !isSingleCell}
+          busy={busy && !single}
         />
       </div>
     </div>

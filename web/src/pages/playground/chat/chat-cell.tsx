@@ -117,13 +117,7 @@ const PREFETCH_DISTANCE_PX = 1500;
 export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
   useStore(cell.version);
-  const {
-    scroller,
-    content,
-    isAway,
-    onScroll,
-    toEnd,
-  } = useStickToEnd(messages, () => void cell.loadOlder());
+  const { scroller, content, isAway, onScroll, toEnd } = useStickToEnd(messages, () => void cell.loadOlder());
   const busy = status === 'submitted' || status === 'streaming';
   const last = messages.at(-1);
   const isWaiting = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));

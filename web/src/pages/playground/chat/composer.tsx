@@ -38,9 +38,9 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
   const [text, setText] = useState('');
   const [role, setRole] = useState<Role>('user');
   const field = useRef<HTMLTextAreaElement>(null);
-  const { files, uploadCount, attach, remove, clear } = useAttachments();
+  const { files, uploads, attach, remove, clear } = useAttachments();
   const { send: sendKey } = usePreferences();
-  const canSend = (text.trim() !== '' || files.length > 0) && uploadCount === 0;
+  const canSend = (text.trim() !== '' || files.length > 0) && uploads === 0;
 
   const send = () => {
     if (!canSend) return;
@@ -74,7 +74,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
       onDrop={onDrop}
       onDragOver={(event) => event.preventDefault()}
     >
-      {(files.length > 0 || uploadCount > 0) && <Attachments files={files} uploadCount={uploadCount} onRemove={remove} />}
+      {(files.length > 0 || uploads > 0) && <Attachments files={files} uploads={uploads} onRemove={remove} />}
       <textarea
         ref={field}
         // oxlint-disable-next-line jsx-a11y/no-autofocus -- the page is made for writing messages
@@ -146,17 +146,17 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
 interface AttachmentsProps {
   files: readonly StoredFile[];
   /** Number of files that are being uploaded. */
-  uploadCount: number;
+  uploads: number;
   onRemove: (id: string) => void;
 }
 
-function Attachments({ files, uploadCount, onRemove }: AttachmentsProps): ReactNode {
+function Attachments({ files, uploads, onRemove }: AttachmentsProps): ReactNode {
   return (
     <ul className="flex flex-wrap gap-2 px-3 pt-3" aria-label="Attached files">
       {files.map((file) => (
         <Attachment key={file.id} file={file} onRemove={() => onRemove(file.id)} />
       ))}
-      {uploadCount > 0 && (
+      {uploads > 0 && (
         <li className="flex items-center gap-2 text-xs text-muted">
           <Spinner label="Uploading" /> Uploading…
         </li>
@@ -209,7 +209,7 @@ function Attachment({ file, onRemove }: { file: StoredFile; onRemove: () => void
 /** Files of the current draft. */
 function useAttachments() {
   const [files, setFiles] = useState<StoredFile[]>([]);
-  const [uploadCount, setUploadCount] = useState(0);
+  const [uploads, setUploads] = useState(0);
   const maxFileBytes = useQuery(bootstrapQuery()).data?.limits.file ?? Number.POSITIVE_INFINITY;
   const attach = (list: FileList) => {
     for (const file of list) {
@@ -219,15 +219,15 @@ function useAttachments() {
         });
         continue;
       }
-      setUploadCount((count) => count + 1);
+      setUploads((count) => count + 1);
       uploadFile(file)
         .then((stored) => setFiles((before) => [...before, stored]))
         .catch(showError)
-        .finally(() => setUploadCount((count) => count - 1));
+        .finally(() => setUploads((count) => count - 1));
     }
   };
   const remove = (id: string) => setFiles((before) => before.filter((file) => file.id !== id));
-  return { files, uploadCount, attach, remove, clear: () => setFiles([]) };
+  return { files, uploads, attach, remove, clear: () => setFiles([]) };
 }
 
 export type Target = 'all' | 'row' | 'cell';

@@ -128,7 +128,10 @@ async function rateMessage(
     other.id === message.id
       ? {
           ...other,
-          metadata: { ...other.metadata, feedback: feedbackCounts(other.metadata?.feedback ?? { up: 0, down: 0 }, rating) },
+          metadata: {
+            ...other.metadata,
+            feedback: feedbackCounts(other.metadata?.feedback ?? { up: 0, down: 0 }, rating),
+          },
         }
       : other,
   );

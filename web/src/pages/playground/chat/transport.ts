@@ -39,8 +39,8 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
     const question = await this.#options.storeQuestion(options.messages);
     options.abortSignal?.throwIfAborted();
     // The thread has the history; the body only holds the current question.
-    const lastQuestion = options.messages.findLastIndex((message) => message.role === 'user');
-    const request = { ...options, chatId: question.thread, messages: options.messages.slice(Math.max(lastQuestion, 0)) };
+    const lastIndex = options.messages.findLastIndex((message) => message.role === 'user');
+    const request = { ...options, chatId: question.thread, messages: options.messages.slice(Math.max(lastIndex, 0)) };
     const stream = await chatTransport(question).sendMessages(request);
     return stream.pipeThrough(coalesceDeltas());
   }

@@ -258,7 +258,7 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
           <Square className="size-3.5" /> Cancel
         </Button>
       )}
-      <ProgressBar progress={progress} />
+      <Progress progress={progress} />
       <span className="grow" />
       <Settings board={board} base={base} />
       <Button size="small" disabled={board.rows.length >= MAX_ROWS} onClick={onAdd}>
@@ -271,12 +271,12 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
   );
 }
 
-const SELECT_CLASS = 'h-7 cursor-pointer rounded-lg border bg-surface px-1.5 text-[13px] text-ink hover:border-strong-line';
+const SELECT = 'h-7 cursor-pointer rounded-lg border bg-surface px-1.5 text-[13px] text-ink hover:border-strong-line';
 
 function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
   const store = useBoardStore();
   const setLayout = (patch: Record<string, unknown>): void =>
-    store.change((current) => ({ ...current, layout: { ...current.layout, ...patch } }));
+    store.change((old) => ({ ...old, layout: { ...old.layout, ...patch } }));
   return (
     <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted">
       <label className="flex items-center gap-1.5">
@@ -284,7 +284,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
         <select
           value={boardConcurrency(board.layout)}
           onChange={(event) => setLayout({ concurrency: Number(event.target.value) })}
-          className={SELECT_CLASS}
+          className={SELECT}
         >
           {[1, 2, 4, 8, 16].map((number) => (
             <option key={number}>{number}</option>
@@ -297,7 +297,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
           <select
             value={base ?? ''}
             onChange={(event) => setLayout({ compare: event.target.value || null })}
-            className={cn(SELECT_CLASS, 'max-w-44 min-w-0')}
+            className={cn(SELECT, 'max-w-44 min-w-0')}
           >
             <option value="">Off</option>
             {board.columns.map((column, index) => (
@@ -314,7 +314,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
 }
 
 /** "12 of 40 done, 1 failed", and as a bar. */
-function ProgressBar({ progress: { cells, succeeded, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
+function Progress({ progress: { cells, succeeded, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
   const done = succeeded + failed;
   if (done + running + queued === 0) return null;
   const widthOf = (number: number): { width: string } => ({ width: `${(number / Math.max(cells, 1)) * 100}%` });

@@ -67,11 +67,11 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
 
 function Output({ run, base }: { run: Run; base: Run | null | undefined }): ReactNode {
   const preview = parsePreview(run.out);
-  const isComparing = Boolean(base) && base?.id !== run.id;
+  const isDiff = Boolean(base) && base?.id !== run.id;
   // The preview already has short texts in full.
   const needsOutput =
     run.status !== 'queued' &&
-    (isComparing || preview.renderer !== 'text' || !isComplete(preview)) &&
+    (isDiff || preview.renderer !== 'text' || !isComplete(preview)) &&
     (run.seq > 0 || !hasEnded(run));
   const isEnded = hasEnded(run);
   const output = useQuery({
@@ -81,8 +81,8 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
     // Refetch after the end: what was fetched during the run is incomplete.
     refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : isEnded ? 500 : 2000),
   });
-  const baseOutput = useQuery({ ...runQuery(base?.id ?? ''), enabled: isComparing });
-  if (isComparing && output.data?.reply && baseOutput.data?.reply) return <DiffView base={baseOutput.data} run={output.data} />;
+  const baseRun = useQuery({ ...runQuery(base?.id ?? ''), enabled: isDiff });
+  if (isDiff && output.data?.reply && baseRun.data?.reply) return <DiffView base={baseRun.data} run={output.data} />;
   if (output.data?.reply && (!isEnded || hasEnded(output.data))) return <RunOutput run={output.data} />;
   if (preview.renderer === 'empty')
     return isEnded && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;

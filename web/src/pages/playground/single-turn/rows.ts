@@ -20,7 +20,10 @@ export function addRows(rows: readonly Row[], inputs: readonly RowInputValues[])
     while (usedIds.has(`r${number}`));
     return `r${number}`;
   };
-  return [...rows, ...inputs.slice(0, MAX_ROWS - rows.length).map((rowInputs) => ({ id: nextId(), name: '', inputs: rowInputs }))];
+  return [
+    ...rows,
+    ...inputs.slice(0, MAX_ROWS - rows.length).map((rowInputs) => ({ id: nextId(), name: '', inputs: rowInputs })),
+  ];
 }
 
 /** Insert a copy below the row. */
@@ -47,13 +50,13 @@ export function mergeSchemas(schemas: readonly JsonSchema[]): JsonSchema {
 }
 
 /** Rebase references into `$defs`: two workflows may use one name for different things. */
-function rebaseReferences(value: unknown, prefix: string): unknown {
-  if (Array.isArray(value)) return value.map((item) => rebaseReferences(item, prefix));
+function rebaseReferences(value: unknown, base: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => rebaseReferences(item, base));
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [
       name,
-      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, prefix) : rebaseReferences(item, prefix),
+      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, base) : rebaseReferences(item, base),
     ]),
   );
 }
@@ -85,7 +88,7 @@ export function useRowActions(): RowActions {
       store.change((board) => ({ ...board, rows: update(board.rows) }));
     const start = async (cells: RunSelection): Promise<void> => {
       await startRuns(store, cells);
-      await store.refresh(); // Its cells have other runs current.
+      await store.refresh(); // Its cells have other runs now.
     };
     const stop = async (run: string): Promise<void> => {
       await api('post', '/api/runs/{run}/cancel', { path: { run } });
@@ -100,10 +103,10 @@ export function useRowActions(): RowActions {
       runRow: (row) => void start(store.board.columns.map((column) => [row, column.id])).catch(showError),
       stop: (run) => void stop(run).catch(showError),
       stopAll: () => void stopAll().catch(showError),
-      add: (inputs) => changeRows((current) => addRows(current, inputs)),
-      duplicate: (row) => changeRows((current) => (current.length < MAX_ROWS ? duplicateRow(current, row) : current)),
-      remove: (row) => changeRows((current) => current.filter(({ id }) => id !== row)),
-      change: (row, inputs) => changeRows((current) => current.map((other) => (other.id === row ? { ...other, inputs } : other))),
+      add: (inputs) => changeRows((old) => addRows(old, inputs)),
+      duplicate: (row) => changeRows((old) => (old.length < MAX_ROWS ? duplicateRow(old, row) : old)),
+      remove: (row) => changeRows((old) => old.filter(({ id }) => id !== row)),
+      change: (row, inputs) => changeRows((old) => old.map((item) => (item.id === row ? { ...item, inputs } : item))),
     };
   }, [store, client]);
 }

@@ -91,8 +91,8 @@ async function collectRuns(
 }
 
 /** The known object if the run is unchanged, so that it does not render again. */
-const reuseUnchanged = (cached: Run | null | undefined, latest: Run): Run | null =>
-  cached && cached.status === latest.status && cached.seq === latest.seq && cached.ended_at === latest.ended_at ? cached : null;
+const reuseUnchanged = (cached: Run | null | undefined, run: Run): Run | null =>
+  cached && cached.status === run.status && cached.seq === run.seq && cached.ended_at === run.ended_at ? cached : null;
 
 /** Runs by id; null: deleted. */
 export type RunsById = Readonly<Record<string, Run | null>>;

@@ -33,8 +33,8 @@ export function VirtualList({ ids, height, className, children }: Props): ReactN
       top - OVERSCAN_PX,
       top + box.clientHeight + OVERSCAN_PX,
     );
-    setRange((current) =>
-      current.from === next.from && current.to === next.to && current.above === next.above && current.below === next.below ? current : next,
+    setRange((old) =>
+      old.from === next.from && old.to === next.to && old.above === next.above && old.below === next.below ? old : next,
     );
   }, [ids, height]);
 

@@ -394,7 +394,9 @@ export function ConversationPane({ trace, onSpan, openInPlayground }: Conversati
   const items = useMemo(() => (conversation ? stepItems(conversation.steps) : []), [conversation]);
   const resume = useCallback(
     (item: StepItem) =>
-      openInPlayground(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.messageCount } })),
+      openInPlayground(() =>
+        api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.messageCount } }),
+      ),
     [openInPlayground, trace],
   );
   const showSpan = useCallback((item: StepItem) => onSpan(item.span), [onSpan]);

@@ -133,7 +133,7 @@ const MAX_EVENTS_SHOWN = 200;
 /** Everything else in the record, and redactions. */
 export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
   const { span, fullSize } = parts;
-  const size = (map: object | undefined) => Object.keys(map ?? {}).length;
+  const countKeys = (value: object | undefined) => Object.keys(value ?? {}).length;
   const countLabel = (part: 'attributes' | 'events' | 'links' | 'parameters' | 'tools', count: number) =>
     count === 0 && fullSize(part) !== undefined ? {} : { count };
   return (
@@ -247,14 +247,13 @@ const LONG_VALUE_LENGTH = 300;
 
 /** Table of attributes. Names are opaque: dots have no meaning. */
 export function Attributes({ attributes, label }: { attributes: object; label: string }): ReactNode {
-  const [words, setWords] = useState('');
+  const [searchText, setSearchText] = useState('');
   const [visibleCount, setVisibleCount] = useState(ATTRIBUTES_PER_PAGE);
   const entries = sortedEntries(attributes);
-  const searchText = searchText.trim().toLowerCase();
+  const needle = searchText.trim().toLowerCase();
   const matches = needle
     ? entries.filter(
-        ([name, value]) =>
-          name.toLowerCase().includes(needle) || shortText(value).toLowerCase().includes(needle),
+        ([name, value]) => name.toLowerCase().includes(needle) || shortText(value).toLowerCase().includes(needle),
       )
     : entries;
   return (
@@ -391,8 +390,11 @@ export function useSpanParts(record: Span): SpanParts {
       const { signal } = controllerRef.current;
       const reportProgress = (progress: number | null) =>
         setProgressByPart(
-          (now) =>
-            new Map([...[...previous].filter(([other]) => other !== part), ...(progress === null ? [] : [[part, progress] as const])]),
+          (previous) =>
+            new Map([
+              ...[...previous].filter(([other]) => other !== part),
+              ...(progress === null ? [] : [[part, progress] as const]),
+            ]),
         );
       reportProgress(0);
       fetchWholePart(fetchPiece(record.trace_id, record.span_id, part, signal), reportProgress)
@@ -421,7 +423,7 @@ type RecordPiece = Schemas['Piece'];
 
 /** Fetch all pieces; `onProgress` receives the loaded fraction. */
 export async function fetchWholePart(
-  read: (offset: number) => Promise<RecordPiece>,
+  fetchAt: (offset: number) => Promise<RecordPiece>,
   onProgress: (fraction: number) => void = () => {},
 ): Promise<unknown> {
   const texts: string[] = [];

@@ -86,7 +86,7 @@ function attachToParent(node: SpanNode, parent: SpanNode): void {
   parent.children.push(node);
 }
 
-/** All spans, each after its parent. Spans that no root reaches form cycles, which are broken offset their first span. */
+/** All spans, each after its parent. Spans that no root reaches form cycles, which are broken at their first span. */
 function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
   const reachable = collectDescendants(top);
   if (reachable.length === order.length) return reachable;
@@ -198,8 +198,8 @@ export function ancestors(node: SpanNode): SpanNode[] {
 export type TreeMove = { to: string } | { open: string } | { close: string } | null;
 
 /** Standard tree keys. `page`: number of visible rows. */
-export function keyboardMove(key: string, rows: readonly SpanTreeRow[], current: string | null, page: number): TreeMove {
-  const index = rows.findIndex(({ node }) => node.id === current);
+export function keyboardMove(key: string, rows: readonly SpanTreeRow[], from: string | null, page: number): TreeMove {
+  const index = rows.findIndex(({ node }) => node.id === from);
   const row = rows[index];
   const moveToIndex = (target: number): TreeMove => moveTo(rows[Math.min(Math.max(0, target), rows.length - 1)]);
   switch (key) {

@@ -155,19 +155,25 @@ function useTreeRows(tree: SpanTree, selected: string | null) {
   const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(() => new Map());
   const rows = useMemo(
     () =>
-      visibleRows(tree, ({ id, parent }) => toggled.get(id) ?? (expandAll === null ? openInitially.has(id) : expandAll || parent === null)),
+      visibleRows(
+        tree,
+        ({ id, parent }) =>
+          toggled.get(id) ?? (expandAll === null ? openInitially.has(id) : expandAll || parent === null),
+      ),
     [tree, openInitially, expandAll, toggled],
   );
   const node = selected === null ? undefined : tree.spans.get(selected);
   useEffect(() => {
     if (!node) return;
     setToggled((previous) => {
-      const hidden = ancestors(node).filter(({ id }) => !(previous.get(id) ?? (expandAll === null ? openInitially.has(id) : expandAll)));
+      const hidden = ancestors(node).filter(
+        ({ id }) => !(previous.get(id) ?? (expandAll === null ? openInitially.has(id) : expandAll)),
+      );
       return hidden.length ? new Map([...previous, ...hidden.map(({ id }) => [id, true] as const)]) : previous;
     });
     // oxlint-disable-next-line react/exhaustive-deps -- the user may close the ancestors of the selected span
   }, [node]);
-  const toggle = useCallback((id: string, open: boolean) => setToggled((previous) => new Map([...previous, [id, open]])), []);
+  const toggle = useCallback((id: string, open: boolean) => setToggled((old) => new Map([...old, [id, open]])), []);
   const setAllOpen = (open: boolean) => () => {
     setExpandAll(open);
     setToggled(new Map());
@@ -179,7 +185,7 @@ function useTreeRows(tree: SpanTree, selected: string | null) {
 function useRange(duration: number) {
   const [selectedRange, setSelectedRange] = useState<TimeRange | null>(null);
   const range = useMemo(() => selectedRange ?? { from: 0, to: duration }, [selectedRange, duration]);
-  const setRange = useCallback((next: TimeRange) => setSelectedRange(isFullRange(next, duration) ? null : next), [duration]);
+  const setRange = useCallback((to: TimeRange) => setSelectedRange(isFullRange(to, duration) ? null : to), [duration]);
   return { range, setRange };
 }
 
