@@ -91,7 +91,7 @@ def test_an_item_that_never_was_may_be_named_again() -> None:
 
 def test_a_call_answers_to_its_producers_name_its_items_and_its_own() -> None:
     names = IdAllocator("run_r")
-    item = names.claim_call_item("c", given="call no. 1")
+    item = names.claim_call_item("c", producer_name="call no. 1")
 
     assert item == "fc_c"
     assert [names.call_item_id("call no. 1"), names.call_item_id("fc_c"), names.call_item_id("c")] == [
@@ -99,7 +99,7 @@ def test_a_call_answers_to_its_producers_name_its_items_and_its_own() -> None:
         "fc_c",
         "fc_c",
     ]
-    assert names.claim_call_item("c", given="call no. 2") is None
+    assert names.claim_call_item("c", producer_name="call no. 2") is None
     assert names.call_item_id("call no. 2") == "fc_call no. 2"
 
 
@@ -110,7 +110,7 @@ def test_every_name_is_cut_to_length() -> None:
         names.message_for(long * 2),
         names.result_message(long * 3),
         names.claim_item(long * 4),
-        names.claim_call_item(long, given=""),
+        names.claim_call_item(long, producer_name=""),
     ]
 
     assert [len(name or "") for name in created] == [53, 53, 53, 53]

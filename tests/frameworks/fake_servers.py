@@ -58,7 +58,7 @@ class FakeServer:
         description = Description(name="far", flags=flags, remote=True, **description_fields)
         return RemoteWorkflow(
             RemoteService(url=f"{self.url}/{dialect}", dialect=dialect, description=description),
-            unknown=description,
+            placeholder=description,
             url=self.url,
             discover=_fail_discovery,
             headers=headers or {},

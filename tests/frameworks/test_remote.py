@@ -73,7 +73,7 @@ def connected(url: str, workflow: Workflow) -> RemoteWorkflow:
     """A workflow of a server of ours, as that server describes it."""
     description = workflow.description
     service = RemoteService(url=f"{url}/{description.name}/invoke", dialect="invoke", description=description)
-    return RemoteWorkflow(service, unknown=description, url=url, discover=_unasked, headers={}, timeout=20)
+    return RemoteWorkflow(service, placeholder=description, url=url, discover=_unasked, headers={}, timeout=20)
 
 
 async def _unasked() -> RemoteService | None:
@@ -595,7 +595,7 @@ class Looking:
 
 def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
     unknown = Description(name="far", flags={"is_chat": is_chat}, remote=True)
-    return RemoteWorkflow(None, unknown=unknown, url="http://far", discover=look, headers={}, timeout=20)
+    return RemoteWorkflow(None, placeholder=unknown, url="http://far", discover=look, headers={}, timeout=20)
 
 
 async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,7 +311,7 @@ async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
         values = []
         for _ in range(2):
             unknown = Description(name="far", flags={"is_chat": False}, remote=True)
-            away = RemoteWorkflow(None, unknown=unknown, url=server.url, discover=look, headers={}, timeout=20)
+            away = RemoteWorkflow(None, placeholder=unknown, url=server.url, discover=look, headers={}, timeout=20)
             history = [{"role": "user", "content": "Hi"}]
             values.append(fold((await ran(away, messages=(), inputs={"messages": history})).log))
 
@@ -349,7 +349,7 @@ def connected(url: str, workflow: Workflow, route: str) -> RemoteWorkflow:
     async def look() -> RemoteService:
         raise AssertionError("it is known what stands there")
 
-    return RemoteWorkflow(service, unknown=description, url=url, discover=look, headers={}, timeout=20)
+    return RemoteWorkflow(service, placeholder=description, url=url, discover=look, headers={}, timeout=20)
 
 
 SCRIPTS: dict[str, list[Any]] = {

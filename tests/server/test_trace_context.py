@@ -122,7 +122,7 @@ async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
 
         remote = RemoteWorkflow(
             service,
-            unknown=described,
+            placeholder=described,
             url="http://localhost/behind",
             discover=look,
             headers={},

@@ -96,7 +96,7 @@ def remote(parameters: dict[str, Any] | None) -> Workflow:
         return None
 
     known = service if parameters is not None else None
-    return RemoteWorkflow(known, unknown=described(), url="http://far", discover=look, headers={}, timeout=1)
+    return RemoteWorkflow(known, placeholder=described(), url="http://far", discover=look, headers={}, timeout=1)
 
 
 async def test_what_a_remote_service_said_last_stays_while_it_is_away(database: Database) -> None:

@@ -359,7 +359,7 @@ class Grammar:
     def _open_call(self, value: ToolStarted) -> None:
         self._end_current_item()
         call_id = truncate_id(value.call_id) or self._ids.new("call")
-        item = self._ids.claim_call_item(call_id, given=value.item)
+        item = self._ids.claim_call_item(call_id, producer_name=value.item)
         if item is None:
             raise _InvalidOutput(f"call {call_id!r} was already made")
         call = ToolItem(item, self._ids.message_for(value.message))

@@ -1,4 +1,4 @@
-"""Validate the message history of a client, which is untrusted (security contract, section 5)."""
+"""Validate the message history of a client, which is untrusted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeGuard

@@ -1,4 +1,4 @@
-"""Create sortable ids, limit the length of foreign ones, and assign the ids of a run's messages and items."""
+"""Create sortable ids, limit the length of ids from elsewhere, and assign the ids of a run's messages and items."""
 
 import hashlib
 
@@ -40,17 +40,17 @@ _MESSAGE, _ITEM = 1, 2
 class IdAllocator:
     """Assign the ids of one run's messages and items, the same on every replay.
 
-    Ids of our own are a prefix, the run's characters and a number. A producer's ids are kept where possible: truncated,
-    and never used twice.
+    Generated ids consist of a prefix, the run's id without `run_`, and a number. Ids from the producer are kept where
+    possible: truncated, and never used twice.
     """
 
     def __init__(self, run_id: str) -> None:
         self._tail = run_id.removeprefix("run_")
         self._count = 0
         self._message: str | None = None
-        self._since_result: dict[str, str] = {}  # A producer's message id -> ours.
+        self._messages_since_result: dict[str, str] = {}  # Message id of the producer -> assigned id.
         self._used: dict[str, int] = {}  # Id -> bits for message and item. One dict, to save memory per run.
-        self._calls: dict[str, str] = {}  # A producer's name of a call's item -> our id.
+        self._call_items: dict[str, str] = {}  # Item id of the producer -> assigned id.
 
     def new(self, prefix: str) -> str:
         while True:
@@ -70,23 +70,23 @@ class IdAllocator:
             if self._message is None:
                 self._message = self._claim_message(self.new("msg"))
             return self._message
-        message = self._since_result.get(name)
+        message = self._messages_since_result.get(name)
         if message is None:
             message = truncate_id(name)
             if self._is_used(message, _MESSAGE) and message != self._message:
                 message = self.new("msg")
-            self._since_result[name] = self._since_result[message] = self._claim_message(message)
+            self._messages_since_result[name] = self._messages_since_result[message] = self._claim_message(message)
         self._message = message
         return message
 
     def end_message(self) -> None:
-        """The next item that names no message starts a new one."""
+        """End the current message: the next item that names no message starts a new one."""
         self._message = None
 
     def result_message(self, name: str) -> str:
         """Return the id of a tool result's message. It is always a new one, and so is the next message."""
         self._message = None
-        self._since_result = {}
+        self._messages_since_result = {}
         message = truncate_id(name)
         return self._claim_message(message if message and not self._is_used(message, _MESSAGE) else self.new("msg"))
 
@@ -115,14 +115,14 @@ class IdAllocator:
         """Release an item's id so that it can be reused."""
         self._used[item] &= ~_ITEM
 
-    def claim_call_item(self, call_id: str, *, given: str) -> str | None:
+    def claim_call_item(self, call_id: str, *, producer_name: str) -> str | None:
         """Claim the id of a call's item and remember the producer's name for it; None if taken."""
         item = self.claim_item(f"fc_{call_id}")
-        if item is not None and given:
-            self._calls[given] = item
+        if item is not None and producer_name:
+            self._call_items[producer_name] = item
         return item
 
     def call_item_id(self, name: str) -> str:
-        """Return the item id of a call, given the producer's name, the item id (fc_…) or the call id."""
-        item = self._calls.get(name) or truncate_id(name)
+        """Return the item id of a call, producer_name the producer's name, the item id (fc_…) or the call id."""
+        item = self._call_items.get(name) or truncate_id(name)
         return item if self._is_used(item, _ITEM) else truncate_id(f"fc_{name}")

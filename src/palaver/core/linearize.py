@@ -9,7 +9,7 @@ between, and some mix up argument pieces that alternate between calls. The rules
 - text and reasoning of another message wait until the open one ends;
 - data, files and usage pass through at once.
 
-A sync state machine that expects the grammar's output. Events keep their `seq`.
+A synchronous state machine. Its input must be valid, as `core.grammar` produces it. Events keep their `seq`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,34 +46,34 @@ _Opening = _Start | _Piece | ToolStarted | ToolReturned | PartAdded
 """Events that start an item, or restart one that was ended early."""
 
 
-class _Open:
-    __slots__ = ("is_text", "name", "pieces", "source")
+class _OpenItem:
+    __slots__ = ("is_text", "item_id", "pieces", "sent_id")
 
-    def __init__(self, source: str, name: str, *, is_text: bool) -> None:
-        self.source = source
-        self.name = name
+    def __init__(self, item_id: str, sent_id: str, *, is_text: bool) -> None:
+        self.item_id = item_id  # The id in the input.
+        self.sent_id = sent_id  # The id in the output.
         self.is_text = is_text
         self.pieces: list[str] = []
 
 
 class Linearizer:
-    """Events in, events out, with one open item at a time."""
+    """Reorders and splits events so that one item is open at a time."""
 
     def __init__(self) -> None:
-        self.flowing: str | None = None
+        self.passthrough_item: str | None = None
         """The text item whose deltas pass unchanged. Callers may append them to `pieces` and bypass `feed`."""
         self.pieces: list[str] = []
-        self._open: _Open | None = None  # Text or reasoning,
-        self._tool: str | None = None  # or a call.
-        self._queued: dict[str, list[Event]] = {}  # By item, in order of start, its events since.
+        self._open: _OpenItem | None = None  # The open text or reasoning item.
+        self._tool: str | None = None  # The id of the open tool call. At most one of both is set.
+        self._queued: dict[str, list[Event]] = {}  # Waiting events by item id, in the order in which the items started.
         self._releasing = False
-        self._messages: dict[str, str] = {}  # The message of each text and reasoning that has not ended,
-        self._sent_early: dict[str, int] = {}  # and how many characters are in items that were ended early.
+        self._messages: dict[str, str] = {}  # Message id by item id, for text and reasoning that has not ended.
+        self._sent_early: dict[str, int] = {}  # Number of characters sent_length in items that were ended early.
         self._used_ids: dict[str, int] = {}  # Item ids in use, with the number of ids derived from each.
 
     def feed(self, event: Event) -> Sequence[Event]:
-        """Return the events that can be sent now."""
-        if type(event) is TextDelta and event.item == self.flowing:
+        """Return the events that can be sent_length now."""
+        if type(event) is TextDelta and event.item == self.passthrough_item:
             self.pieces.append(event.delta)
             return (event,)
         out: list[Event] = []
@@ -89,18 +89,18 @@ class Linearizer:
                     self._continue_item(event, out)
             case TextStarted() | ReasoningStarted():
                 self._messages[event.item] = event.message
-                if self._can_send(event, out):
+                if self._prepare_or_queue(event, out):
                     self._start_item(event, out)
             case ToolStarted():
-                if self._can_send(event, out):
+                if self._prepare_or_queue(event, out):
                     self._tool = event.item
                     out.append(event)
             case ToolReturned():
-                if self._can_send(event, out):
+                if self._prepare_or_queue(event, out):
                     out.append(event)
             case PartAdded(part=part):
-                passes = isinstance(part, File) or (isinstance(part, Data) and part.name != APPROVAL_REQUEST)
-                if passes or self._can_send(event, out):
+                is_passed_through = isinstance(part, File) or (isinstance(part, Data) and part.name != APPROVAL_REQUEST)
+                if is_passed_through or self._prepare_or_queue(event, out):
                     out.append(event)
             case UsageAdded() | RunStarted() | RunFinished() | RunFailed() | RunCancelled():
                 out.append(event)  # The grammar has ended everything before a terminal event.
@@ -110,9 +110,9 @@ class Linearizer:
     def _continue_item(self, event: _Piece | _End | ToolDelta | ToolEnded, out: list[Event]) -> None:
         match event:
             case TextDelta() | ReasoningDelta():
-                if self._open is not None and self._open.source == event.item:
+                if self._open is not None and self._open.item_id == event.item:
                     self._add(self._open, event, out)
-                elif self._can_send(event, out):  # It was ended early and continues.
+                elif self._prepare_or_queue(event, out):  # It was ended early and continues.
                     self._start_item(event, out)
             case TextEnded() | ReasoningEnded():
                 self._end(event, out)
@@ -125,8 +125,8 @@ class Linearizer:
 
     # Order
 
-    def _can_send(self, event: _Opening, out: list[Event]) -> bool:
-        """Whether the event can be sent now, after ending everything else. If not, it is queued."""
+    def _prepare_or_queue(self, event: _Opening, out: list[Event]) -> bool:
+        """End the open item and release queued ones. If the event must still wait, queue it and return False."""
         while self._is_allowed(event):
             if self._open is None:
                 return True
@@ -140,7 +140,7 @@ class Linearizer:
             return False
         if self._open is None or isinstance(event, ToolStarted | ToolReturned | PartAdded):
             return True
-        return self._messages[self._open.source] == self._messages[event.item]
+        return self._messages[self._open.item_id] == self._messages[event.item]
 
     def _release(self, out: list[Event]) -> None:
         """Send queued items in order, as long as each is allowed."""
@@ -148,40 +148,39 @@ class Linearizer:
             return
         self._releasing = True
         while self._queued:
-            item, unit = next(iter(self._queued.items()))
-            if not self._is_allowed(cast("_Opening", unit[0])):
+            item, waiting_events = next(iter(self._queued.items()))
+            if not self._is_allowed(cast("_Opening", waiting_events[0])):
                 break
             del self._queued[item]
-            for event in unit:
+            for event in waiting_events:
                 self._process(event, out)
         self._releasing = False
 
     # Text and reasoning
 
     def _start_item(self, event: _Start | _Piece, out: list[Event]) -> None:
-        source, is_text = event.item, isinstance(event, TextStarted | TextDelta)
-        item = self._open = _Open(source, self._unique_id(source), is_text=is_text)
-        out.append((TextStarted if is_text else ReasoningStarted)(event.seq, item.name, self._messages[source]))
-        if is_text and item.name == source:
-            self.flowing, self.pieces = source, item.pieces
+        item_id, is_text = event.item, isinstance(event, TextStarted | TextDelta)
+        item = self._open = _OpenItem(item_id, self._unique_id(item_id), is_text=is_text)
+        out.append((TextStarted if is_text else ReasoningStarted)(event.seq, item.sent_id, self._messages[item_id]))
+        if is_text and item.sent_id == item_id:
+            self.passthrough_item, self.pieces = item_id, item.pieces
         if isinstance(event, TextDelta | ReasoningDelta):
             self._add(item, event, out)
 
-    def _add(self, item: _Open, event: _Piece, out: list[Event]) -> None:
+    def _add(self, item: _OpenItem, event: _Piece, out: list[Event]) -> None:
         item.pieces.append(event.delta)
-        out.append(event if item.name == event.item else replace(event, item=item.name))
+        out.append(event if item.sent_id == event.item else replace(event, item=item.sent_id))
 
     def _end(self, event: _End, out: list[Event]) -> None:
-        sent = self._sent_early.pop(event.item, 0)
+        sent_length = self._sent_early.pop(event.item, 0)
         item = self._open
-        if item is not None and item.source == event.item:
-            end_event = replace(event, item=item.name, text=event.text[sent:])
-            if isinstance(end_event, TextEnded) and sent:
-                end_event = replace(
-                    end_event, annotations=tuple(_shift_annotation(note, sent) for note in end_event.annotations)
-                )
+        if item is not None and item.item_id == event.item:
+            end_event = replace(event, item=item.sent_id, text=event.text[sent_length:])
+            if isinstance(end_event, TextEnded) and sent_length:
+                annotations = tuple(_shift_annotation(annotation, sent_length) for annotation in end_event.annotations)
+                end_event = replace(end_event, annotations=annotations)
             out.append(end_event)
-            self._open = self.flowing = None
+            self._open = self.passthrough_item = None
             self._release(out)
         del self._messages[event.item]
 
@@ -189,28 +188,28 @@ class Linearizer:
         item = self._open
         assert item is not None
         text = "".join(item.pieces)
-        self._sent_early[item.source] = self._sent_early.get(item.source, 0) + len(text)
-        out.append((TextEnded if item.is_text else ReasoningEnded)(seq, item.name, text))
-        self._open = self.flowing = None
+        self._sent_early[item.item_id] = self._sent_early.get(item.item_id, 0) + len(text)
+        out.append((TextEnded if item.is_text else ReasoningEnded)(seq, item.sent_id, text))
+        self._open = self.passthrough_item = None
 
-    def _unique_id(self, source: str) -> str:
-        """Return `source` if that id is free, else the next id derived from it."""
-        name, number = source, self._used_ids.get(source, 1)
-        while name in self._used_ids:
+    def _unique_id(self, item_id: str) -> str:
+        """Return `item_id` if that id is free, else the next id derived from it."""
+        sent_id, number = item_id, self._used_ids.get(item_id, 1)
+        while sent_id in self._used_ids:
             number += 1
-            name = truncate_id(f"{source}.{number}")
-        self._used_ids[source] = number
-        self._used_ids.setdefault(name, 1)
-        return name
+            sent_id = truncate_id(f"{item_id}.{number}")
+        self._used_ids[item_id] = number
+        self._used_ids.setdefault(sent_id, 1)
+        return sent_id
 
 
 def linearize(events: Iterable[Event]) -> list[Event]:
     """Linearize a whole stream."""
-    machine = Linearizer()
-    return [event_out for event in events for event_out in machine.feed(event)]
+    linearizer = Linearizer()
+    return [event_out for event in events for event_out in linearizer.feed(event)]
 
 
-def _shift_annotation(note: Annotation, by: int) -> Annotation:
-    """Return the note with offsets relative to the start of this item."""
-    start = None if note.start is None else max(note.start - by, 0)
-    return replace(note, start=start, end=None if note.end is None else max(note.end - by, 0))
+def _shift_annotation(annotation: Annotation, offset: int) -> Annotation:
+    """Return the annotation with its start and end moved back by `offset` characters."""
+    start = None if annotation.start is None else max(annotation.start - offset, 0)
+    return replace(annotation, start=start, end=None if annotation.end is None else max(annotation.end - offset, 0))

@@ -10,14 +10,14 @@ from typing import Any, cast
 MASK = "***"
 _MIN_VALUE_LENGTH = 8
 """Shorter values occur in ordinary text and are not masked."""
-# Patterns by substrings that a match must contain: most texts contain none and only cost the search, which is fastest
-# for one rare character. Each pattern starts with plain text and looks behind from there, and runs in linear time
-# whatever the text: an endless run of eyJ… is one match that is left as it is.
-_SHAPES = tuple(
-    (hint, also, re.compile(shape, re.DOTALL))
-    for (hint, also), shape in {
+# Each pattern has a text that every match contains, and a rare character that is even faster to search. Most texts
+# contain neither, so only that search is paid for. A pattern starts with plain text, looks behind from there, and takes
+# linear time for any text: an endless run of eyJ… is one match that is left unchanged.
+_PATTERNS = tuple(
+    (required_text, rare_character, re.compile(pattern, re.DOTALL))
+    for (required_text, rare_character), pattern in {
         ("PRIVATE KEY", ""): r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-        ("plv_", ""): r"(plv_[0-9A-Za-z]{8}_)[0-9A-Za-z]+",  # Ours: its id may be told.
+        ("plv_", ""): r"(plv_[0-9A-Za-z]{8}_)[0-9A-Za-z]+",  # A Palaver API key: its id is not secret.
         ("sk-", ""): r"()sk-(?<!\wsk-)[\w-]{8,}",
         ("eyJ", "J"): r"()eyJ(?<!\weyJ)[\w-]{8,}+(\.[\w-]+\.[\w-]*)?",
         ("://", "@"): r"(://[^\s/?#@:]*:)[^\s/?#@]+(?=@)",
@@ -33,27 +33,27 @@ def mask_secrets(text: str, known: Iterable[str] = ()) -> str:
     for value in known:
         if len(value) >= _MIN_VALUE_LENGTH:
             text = text.replace(value, MASK)
-    for hint, also, shape in _SHAPES:
-        if also in text and hint in text:
-            text = shape.sub(_mask_match, text)
+    for required_text, rare_character, pattern in _PATTERNS:
+        if rare_character in text and required_text in text:
+            text = pattern.sub(_mask_match, text)
     return text
 
 
 def may_contain_secret(text: str) -> bool:
     """Whether `mask_secrets` would have to run a pattern on the text."""
-    for hint, also, _ in _SHAPES:  # noqa: SIM110  # A generator takes twice as long, and this runs for every text.
-        if also in text and hint in text:
+    for required_text, rare_character, _ in _PATTERNS:  # noqa: SIM110  # A generator takes twice as long, and this runs for every text.
+        if rare_character in text and required_text in text:
             return True
     return False
 
 
 def _mask_match(match: re.Match[str]) -> str:
-    prefix, *rest = match.groups()
-    return match[0] if None in rest else f"{prefix}{MASK}"
+    prefix, *other_groups = match.groups()
+    return match[0] if None in other_groups else f"{prefix}{MASK}"
 
 
 def mask_values(value: Any, known: Collection[str]) -> Any:
-    """Return the JSON value with all `known` values masked, also in keys."""
+    """Return the JSON value with all `known` values masked, rare_character in keys."""
     match value:
         case str():
             for secret in known:

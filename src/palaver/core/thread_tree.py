@@ -24,18 +24,18 @@ class ThreadNode(NamedTuple):
 class ThreadTree:
     """The nodes of one thread, in creation order: parents come before their children."""
 
-    def __init__(self, links: Iterable[ThreadNode]) -> None:
-        self._links: dict[str, ThreadNode] = {}
+    def __init__(self, nodes: Iterable[ThreadNode]) -> None:
+        self._nodes: dict[str, ThreadNode] = {}
         self._children: dict[str | None, list[ThreadNode]] = {}
-        for link in sorted(links, key=lambda link: link.place):
-            self._links[link.id] = link
-            self._children.setdefault(link.parent, []).append(link)
+        for node in sorted(nodes, key=lambda node: node.place):
+            self._nodes[node.id] = node
+            self._children.setdefault(node.parent, []).append(node)
 
     def __contains__(self, node: object) -> bool:
-        return node in self._links
+        return node in self._nodes
 
     def __getitem__(self, node: str) -> ThreadNode:
-        return self._links[node]
+        return self._nodes[node]
 
     def children(self, node: str | None) -> Sequence[ThreadNode]:
         """Return the children of a node in creation order; those of None are the roots."""
@@ -46,7 +46,7 @@ class ThreadTree:
         ids: list[str] = []
         while node is not None:
             ids.append(node)
-            node = self._links[node].parent
+            node = self._nodes[node].parent
         return ids[::-1]
 
     def descendants(self, node: str) -> list[str]:
@@ -56,9 +56,9 @@ class ThreadTree:
         return ids
 
     def leaf(self, node: str) -> str:
-        """Return the end of the last current branch below a node, or of the newest one."""
+        """Return the leaf below `node`, by `last_child`, or by the newest child where that is missing or failed."""
         while True:
-            current = self._links[node]
+            current = self._nodes[node]
             candidates = [child.id for child in self.children(node) if child.status != "failed"]
             if not candidates:
                 return node

@@ -71,7 +71,7 @@ def remote_workflow(config: ConnectionConfig, name: str, service: RemoteService 
     """Return the service as a workflow without contacting it; it is discovered on the first call."""
     return RemoteWorkflow(
         service,
-        unknown=Description(
+        placeholder=Description(
             name=name,
             description="A remote service that could not be reached.",
             flags={"is_chat": bool(config.is_chat)},

@@ -23,7 +23,7 @@ class Registry:
         """The author's evaluators."""
         self._workflows: dict[str, Workflow] = {}
         self._connections: frozenset[str] = frozenset()
-        self._only: str | None = None
+        self._sole_workflow: str | None = None
         for workflow in workflows:
             self.add(workflow)
         for workflow in connections:
@@ -42,13 +42,13 @@ class Registry:
         return len(self._workflows)
 
     def add(self, workflow: Workflow) -> None:
-        """Add a workflow. The same one twice is allowed; raises DuplicateName for another one of its name."""
+        """Add a workflow; adding it twice is allowed. Raises DuplicateName if another one has its name."""
         name = workflow.description.name
         existing = self._workflows.setdefault(name, workflow)
         if existing is not workflow:
             raise DuplicateName(f"Two workflows are called {name!r}: {existing.place} and {workflow.place}.")
-        own_names = self._workflows.keys() - self._connections
-        self._only = next(iter(own_names)) if len(own_names) == 1 else None
+        local_names = self._workflows.keys() - self._connections
+        self._sole_workflow = next(iter(local_names)) if len(local_names) == 1 else None
 
     def put(self, workflow: Workflow) -> None:
         """Add a connection, at any time. It never becomes the default."""
@@ -67,8 +67,8 @@ class Registry:
 
     @property
     def default(self) -> str | None:
-        """The name of the default workflow: the chosen one, or the only one."""
-        return self._default if self._default is not None else self._only
+        """The name of the default workflow: the chosen one, or the only one that is not a connection."""
+        return self._default if self._default is not None else self._sole_workflow
 
     def workflow(self, name: str | None) -> Workflow:
         """Return the workflow of that name, or the default one. Raises WorkflowNotFound."""

@@ -58,7 +58,7 @@ class _RequestBuilder(Protocol):
 class _ProtocolClient(NamedTuple):
     request: _RequestBuilder
     replies: Callable[[str], _ReplyDecoder]
-    has_values: bool = False
+    returns_values: bool = False
     """Whether a workflow that is not a chat can return its value. In the other protocols all output is messages."""
 
 
@@ -70,8 +70,10 @@ def _without_model(build: Callable[..., HttpRequest]) -> _RequestBuilder:
 
 
 CLIENTS: Mapping[str, _ProtocolClient] = {
-    "invoke": _ProtocolClient(_without_model(invoke.build_invoke_request), invoke.InvokeReplyDecoder, has_values=True),
-    "run": _ProtocolClient(_without_model(run.build_run_request), run.RunReplyDecoder, has_values=True),
+    "invoke": _ProtocolClient(
+        _without_model(invoke.build_invoke_request), invoke.InvokeReplyDecoder, returns_values=True
+    ),
+    "run": _ProtocolClient(_without_model(run.build_run_request), run.RunReplyDecoder, returns_values=True),
     "responses": _ProtocolClient(build_responses_request, ResponsesReplyDecoder),
     "chat-completions": _ProtocolClient(build_chat_request, ChatReplyDecoder),
 }
@@ -96,7 +98,7 @@ class RemoteWorkflow:
         self,
         service: RemoteService | None,
         *,
-        unknown: Description,
+        placeholder: Description,
         url: str,
         discover: Callable[[], Awaitable[RemoteService | None]],
         headers: Mapping[str, str],
@@ -106,19 +108,19 @@ class RemoteWorkflow:
         self.options = Options()
         self.url = url
         self._service = service
-        self._placeholder = unknown
+        self._placeholder = placeholder
         self._discover = discover
         self._headers = headers
         self._timeout = timeout
         self._transport = transport
         """Creates the transport of a call, if not all addresses are allowed."""
         self._discovery_lock = asyncio.Lock()
-        self._discovered_at: float | None = None
+        self._last_attempt_at: float | None = None
         self._refreshed_at: float | None = None
         self.reachable = service is not None
-        """Whether it answered the last request."""
+        """Whether it answered the last discovery, or a call since."""
         self.checked_at: datetime | None = _now()
-        """When it was last discovered; None if never."""
+        """When discovery was last attempted; None if never."""
 
     @property
     def description(self) -> Description:
@@ -161,7 +163,7 @@ class RemoteWorkflow:
         return f"<remote {self.description.name} at {self.url}>"  # Without its headers, which may hold secrets.
 
     def bind(self, call: Call) -> Producer:
-        """Nothing is checked: the service validates its inputs."""
+        """Return a producer for the call. Inputs are not checked: the service validates them."""
         return lambda context: self._produce(call, context, self.description)
 
     async def _produce(
@@ -172,8 +174,8 @@ class RemoteWorkflow:
         call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
         if has_stored_files(call.messages):
             call = msgspec.structs.replace(call, messages=await inline_files(call.messages, context))
-        # If the placeholder was not a chat but the service is, its messages are the value.
-        is_value = not call_description.is_chat and not protocol.has_values
+        # The caller expects a value, but the protocol carries only messages: the value is derived from them.
+        is_value = not call_description.is_chat and not protocol.returns_values
         stream = description.streams and description.is_chat == call_description.is_chat and not is_value
         values: list[object] = []
         request = protocol.request(call, is_chat=description.is_chat, stream=stream, model=service.model)
@@ -186,7 +188,7 @@ class RemoteWorkflow:
                 aclosing(await _send(http, service.url, request, deadline)) as response,
                 aclosing(_ReplyBody(response, deadline)) as body,
             ):
-                await self._check(response, body)
+                await self._check_response(response, body)
                 self.reachable = True
                 replies = protocol.replies(response.headers.get("content-type", ""))
                 while (chunk := await body.next()) is not None:
@@ -212,10 +214,10 @@ class RemoteWorkflow:
             if self._service is not None:
                 return self._service
             now = asyncio.get_running_loop().time()
-            if self._discovered_at is not None and now - self._discovered_at < RETRY_INTERVAL_S:
+            if self._last_attempt_at is not None and now - self._last_attempt_at < RETRY_INTERVAL_S:
                 message = f"{name} could not be reached; it is asked again in a moment."
                 raise UpstreamFailed(message, details=upstream.RETRYABLE)
-            self._discovered_at, self.checked_at = now, _now()
+            self._last_attempt_at, self.checked_at = now, _now()
             try:
                 self._service = await self._discover()
             except PalaverError as error:
@@ -226,7 +228,7 @@ class RemoteWorkflow:
             self.reachable = True
             return self._service
 
-    async def _check(self, response: "httpx.Response", body: "_ReplyBody") -> None:
+    async def _check_response(self, response: "httpx.Response", body: "_ReplyBody") -> None:
         """Raise for an error status, a redirect or a compressed reply."""
         name, status = self.description.name, response.status_code
         if 300 <= status < 400:
@@ -305,14 +307,14 @@ async def _send(http: "httpx.AsyncClient", url: str, request: HttpRequest, deadl
 def _reply_value(values: Sequence[object], description: Description, history: Sequence[Message]) -> list[object]:
     """Return the value in a reply that consists of messages: their data part `output`, or the messages."""
     grammar = Grammar("", history=history)
-    log = [*grammar.start(RunStarted())]
+    events = [*grammar.start(RunStarted())]
     for value in values:
         if isinstance(value, RunFailed | RunCancelled):
             return [value]
         if not isinstance(value, Event):
             return [value]  # The value itself.
-        log += grammar.end(value) if isinstance(value, RunFinished) else grammar.feed(value)
-    reply = fold(log)
+        events += grammar.end(value) if isinstance(value, RunFinished) else grammar.feed(value)
+    reply = fold(events)
     usage = [UsageAdded(usage=reply.usage)] if reply.usage is not None else []
     if description.is_chat:
         messages = dialect.write(reply.messages)

@@ -1,4 +1,4 @@
-"""The HTTP client, a fetch of untrusted URLs through ssrf.py, and printable forms of foreign text."""
+"""The HTTP client, fetching of untrusted URLs through ssrf.py, and escaping of untrusted text for display."""
 
 import asyncio
 import re
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 # C0, DEL and C1 steer terminals; bidi marks reorder what is read; line separators and lone surrogates break logs.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_LEFT_BY_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_UNESCAPED_BY_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str, max_length: int = 200) -> str:
-    """Return foreign text for display: one line, at most `max_length` characters, control characters escaped."""
+    """Return untrusted text for display: one line, at most `max_length` characters, control characters escaped."""
     shortened = text if len(text) <= max_length else text[: max_length - 1] + "…"
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), shortened)
 
 
 def printable_lines(text: str) -> str:
-    """The same for a whole text of several lines; line breaks and tabs are kept."""
+    """Escape control characters like `printable`, but keep line breaks, tabs and the whole length."""
     return "\n".join("\t".join(printable(cell, len(cell)) for cell in line.split("\t")) for line in text.split("\n"))
 
 
@@ -35,7 +35,7 @@ def printable_json(text: str) -> str:
     """Escape characters in JSON that a terminal would interpret; the value stays the same."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _LEFT_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _UNESCAPED_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 CONNECT_TIMEOUT_S = 5.0
@@ -107,8 +107,8 @@ async def read_limited(response: "httpx.Response", limit: int) -> bytes:
 
 def _printable_url(url: str) -> str:
     # Anything before an @ may be a password, even in a malformed URL.
-    hidden = re.sub(r"[^/]*@", "***@", url)
-    return f"'{printable(hidden)}'"
+    masked = re.sub(r"[^/]*@", "***@", url)
+    return f"'{printable(masked)}'"
 
 
 async def _store_location(response: "httpx.Response") -> None:
@@ -119,7 +119,7 @@ async def _store_location(response: "httpx.Response") -> None:
 def check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Return the headers. Raises InvalidOption for invalid ones."""
     for name, value in headers.items():
-        # The client would reject these too, but with the value, a secret, in its message.
+        # httpx would reject these too, but its message would show the value, which may be a secret.
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidOption(
                 f"headers= has a header that HTTP cannot carry: '{printable(name)}'. "
@@ -165,11 +165,11 @@ async def fetch_document(
         parsed_url = httpx.URL(url)
     except httpx.InvalidURL:
         raise ssrf.url_refused() from None
-    rules = ssrf.UrlPolicy(allow_private=allow_private, ports=ports)
+    policy = ssrf.UrlPolicy(allow_private=allow_private, ports=ports)
     try:
         async with (
             asyncio.timeout(FETCH_TIMEOUT_S),
-            client(timeout=FETCH_TIMEOUT_S, transport=transport or ssrf.GuardedTransport(rules)) as http,
+            client(timeout=FETCH_TIMEOUT_S, transport=transport or ssrf.GuardedTransport(policy)) as http,
             http.stream("GET", parsed_url) as response,
         ):
             body = await read_limited(response, MAX_DOCUMENT_BYTES)

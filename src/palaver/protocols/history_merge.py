@@ -1,4 +1,4 @@
-"""Merge a client's messages into a stored history, and check approvals against it (security, S5.2, S5.3)."""
+"""Merge a client's messages into a stored history, and check approvals against it."""
 
 from collections.abc import Collection, Sequence
 

@@ -1,7 +1,7 @@
-"""Error bodies and typed fields of OpenAI-shaped protocols (contract: responses, 5).
+"""Error bodies and typed fields of OpenAI-shaped protocols.
 
 OpenAI's SDKs show `error.message`, MLflow's clients `detail`; the AI SDK's provider prints the whole body. Where SDKs
-know another code than ours, `openai_code` is sent. Fields of a wrong type or range raise; null is absent.
+expect another code than ours, `openai_code` is sent. Fields of a wrong type or out of range raise; null is absent.
 """
 
 import re
@@ -29,7 +29,7 @@ _OPENAI_CODES = {
     "invalid_body": "invalid_type",
     "unauthorized": "invalid_api_key",
 }
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found", 429: "too_many_requests"}
+_ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found", 429: "too_many_requests"}
 _POINTER_STEP = re.compile(r"/([^/]*)")
 
 
@@ -66,9 +66,9 @@ def pointer_to_param(pointer: str) -> str:
 def error_response(
     error: PalaverError, *, status: int, to_param: Callable[[str], str] = pointer_to_param
 ) -> HttpResponse:
-    """The response to a request that started no run. `to_param` converts a pointer into the Call."""
+    """The response to a request that started no run. `to_param` converts a JSON pointer within the Call to a param."""
     if isinstance(error, FaultyCall):
-        error = error.faults[0]  # The body has room for one.
+        error = error.faults[0]  # An OpenAI error body holds a single error.
     pointer = error.pointer if isinstance(error, RequestError) else None
     code = getattr(error, "openai_code", None) or _OPENAI_CODES.get(error.code, error.code)
     error_fields = {
@@ -84,8 +84,8 @@ def error_response(
 
 def run_error_response(failed: RunFailed, started: RunStarted, *, status: int, headers: Headers = ()) -> HttpResponse:
     """The response of a failed run that was not streamed. Without x-should-retry SDKs would run it three times."""
-    response = "resp_" + started.run_id.removeprefix("run_")
-    document = {"error": error_object(failed), "detail": failed.message, "response_id": response}
+    response_id = "resp_" + started.run_id.removeprefix("run_")
+    document = {"error": error_object(failed), "detail": failed.message, "response_id": response_id}
     return _json_response(status, document, (*headers, ("x-should-retry", "false")))
 
 
@@ -96,7 +96,7 @@ def error_object(ended: RunFailed | RunCancelled) -> dict[str, Any]:
 
 
 def _error_type(status: int) -> str:
-    return _TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request")
+    return _ERROR_TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request")
 
 
 def _json_response(status: int, document: Any, headers: Headers = ()) -> HttpResponse:
@@ -106,7 +106,7 @@ def _json_response(status: int, document: Any, headers: Headers = ()) -> HttpRes
 
 _MAX_LABEL_LENGTH = 128
 _MAX_TOOLS = 128
-_MAX_METADATA_PAIRS, _MAX_METADATA_KEY, _MAX_METADATA_VALUE = 16, 64, 512
+_MAX_METADATA_PAIRS, _MAX_KEY_LENGTH, _MAX_VALUE_LENGTH = 16, 64, 512  # Limits of metadata.
 _Object = Mapping[str, Any]
 
 
@@ -263,11 +263,11 @@ def parse_metadata(fields: JsonFields) -> dict[str, str]:
         pointer = f"/metadata/{json.escape_pointer(key)}"
         if not isinstance(value, str):
             raise InvalidType(
-                f"metadata.{key[:_MAX_METADATA_KEY]} must be a string, not {json_type_name(value)}.", pointer=pointer
+                f"metadata.{key[:_MAX_KEY_LENGTH]} must be a string, not {json_type_name(value)}.", pointer=pointer
             )
-        if len(key) > _MAX_METADATA_KEY or len(value) > _MAX_METADATA_VALUE:
+        if len(key) > _MAX_KEY_LENGTH or len(value) > _MAX_VALUE_LENGTH:
             raise StringTooLong(
-                f"A key of metadata may have {_MAX_METADATA_KEY} characters, a value {_MAX_METADATA_VALUE}.",
+                f"A key of metadata may have {_MAX_KEY_LENGTH} characters, a value {_MAX_VALUE_LENGTH}.",
                 pointer=pointer,
             )
     return metadata
@@ -301,7 +301,7 @@ def _declared_inputs(custom_inputs: dict[str, Any], workflow: Description) -> di
 
 
 def _label(value: object) -> str | None:
-    """Return a session or user label, shortened to 128 characters. Labels only group; they grant nothing."""
+    """Return a session or user label, shortened to 128 characters. Labels grant no access."""
     if not isinstance(value, str) or not value:
         return None
     return value if len(value) <= _MAX_LABEL_LENGTH else truncate_id(value)

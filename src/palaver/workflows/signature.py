@@ -71,7 +71,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-_OURS = {"Context": Context, "Message": Message, "Parameter": Parameter}
+_PALAVER_TYPES = {"Context": Context, "Message": Message, "Parameter": Parameter}
 """Names that authors may import under TYPE_CHECKING only."""
 
 
@@ -134,7 +134,7 @@ class Signature:
 def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) -> Signature:
     """Read the signature. Raises ChatWithoutMessages if a chat has no parameter for the history."""
     parameters, hints = _parameters(function), _hints(function)
-    notes = _docstring_notes(function)
+    descriptions = _docstring_descriptions(function)
     history = _history_name(parameters, hints) if is_chat else None
     if is_chat and history is None:
         raise ChatWithoutMessages(
@@ -142,7 +142,7 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
             "or declare it with @workflow."
         )
     arguments = tuple(
-        _argument(parameter, hints.get(parameter.name, Any), history, notes)
+        _argument(parameter, hints.get(parameter.name, Any), history, descriptions)
         for parameter in parameters
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     )
@@ -150,28 +150,30 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
         arguments=arguments,
         accepts_extra=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
         returns=schema_for(_output_annotation(hints.get("return", Any))),
-        dialect="palaver" if history and _is_our_messages(hints.get(history)) else "chat-completions",
+        dialect="palaver" if history and _accepts_palaver_messages(hints.get(history)) else "chat-completions",
         framework=_framework_of_messages(hints.get(history)) if history else None,
         settings=_settings(arguments, name),
     )
 
 
 def takes_messages(function: Callable[..., Any]) -> bool:
-    """Whether it has a parameter for a history, if it were declared as a chat."""
+    """Whether the function has a parameter that would receive the history if it were declared as a chat."""
     return _history_name(_parameters(function), _hints(function)) is not None
 
 
 # Parameters
 
 
-def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None, notes: Mapping[str, str]) -> Argument:
+def _argument(
+    parameter: inspect.Parameter, annotation: Any, history: str | None, descriptions: Mapping[str, str]
+) -> Argument:
     kind = strip_annotation(annotation)
     use: Use = "input"
     if parameter.name == history:
         use = "messages"
     elif parameter.name == "ctx" or kind is Context:
         use = "context"
-    elif any(note is Parameter or isinstance(note, Parameter) for note in metadata_of(annotation)):
+    elif any(item is Parameter or isinstance(item, Parameter) for item in metadata_of(annotation)):
         use = "parameter"
     elif parameter.name == "config" and is_config_model(kind):
         use = "config"
@@ -181,7 +183,7 @@ def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None
         schema=schema_for(annotation if use in ("input", "parameter") else Any),
         required=parameter.default is NO_DEFAULT,
         default=parameter.default,
-        description=_annotation_description(annotation) or notes.get(parameter.name, ""),
+        description=_annotation_description(annotation) or descriptions.get(parameter.name, ""),
         positional=parameter.kind is parameter.POSITIONAL_ONLY,
         model=_model(kind, parameter.default) if use == "config" else None,
     )
@@ -217,17 +219,17 @@ def _history_name(parameters: Sequence[inspect.Parameter], hints: Mapping[str, A
     if "messages" in names:
         return "messages"
     candidates = [
-        name for name in names if _is_our_messages(hints.get(name)) or _framework_of_messages(hints.get(name))
+        name for name in names if _accepts_palaver_messages(hints.get(name)) or _framework_of_messages(hints.get(name))
     ]
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _is_our_messages(annotation: Any) -> bool:
+def _accepts_palaver_messages(annotation: Any) -> bool:
     return Message in members_of(annotation)
 
 
 def _framework_of_messages(annotation: Any) -> FrameworkAdapter | None:
-    """Return LangChain's adapter for `list[BaseMessage]` or a list of a subclass, and so on."""
+    """Return the adapter whose message class is annotated, for example LangChain's for `list[BaseMessage]`."""
     for member in members_of(annotation):
         adapter = adapter_for_class(member) if isinstance(member, type) else None
         if adapter is not None and adapter.MESSAGES is not None and issubclass(member, adapter.MESSAGES):
@@ -237,9 +239,9 @@ def _framework_of_messages(annotation: Any) -> FrameworkAdapter | None:
 
 def _annotation_description(annotation: Any) -> str:
     """Return the description in Parameter metadata, or in a plain string of Annotated."""
-    notes = list(metadata_of(annotation))
-    descriptions = [note.description for note in notes if isinstance(note, Parameter)]
-    return next((text for text in (*descriptions, *(note for note in notes if isinstance(note, str))) if text), "")
+    metadata = list(metadata_of(annotation))
+    descriptions = [item.description for item in metadata if isinstance(item, Parameter)]
+    return next((text for text in (*descriptions, *(item for item in metadata if isinstance(item, str))) if text), "")
 
 
 # Introspection
@@ -253,7 +255,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    return hints_of(unwrap_definition(function), also=_OURS)
+    return hints_of(unwrap_definition(function), also=_PALAVER_TYPES)
 
 
 def _output_annotation(annotation: Any) -> Any:
@@ -265,16 +267,16 @@ def _output_annotation(annotation: Any) -> Any:
 
 
 _STREAMS = (Generator, Iterator, Iterable, AsyncGenerator, AsyncIterator, AsyncIterable)
-_NOTE = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$")
+_ARGUMENT_LINE_PATTERN = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$")
 
 
-def _docstring_notes(function: Callable[..., Any]) -> dict[str, str]:
+def _docstring_descriptions(function: Callable[..., Any]) -> dict[str, str]:
     """Return the descriptions in lines `name: text` below `Args:`."""
     _, has_section, section = inspect.cleandoc(unwrap_definition(function).__doc__ or "").partition("Args:\n")
-    notes: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for line in section.splitlines() if has_section else ():
         if line.strip() and not line.startswith(" "):
             break
-        if note := _NOTE.match(line):
-            notes[note[1]] = note[2].strip()
-    return notes
+        if match := _ARGUMENT_LINE_PATTERN.match(line):
+            descriptions[match[1]] = match[2].strip()
+    return descriptions

@@ -11,16 +11,16 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
-_BUFFER_SIZE = 16  # Values that sync code may be ahead of its consumer.
+_BUFFER_SIZE = 16  # Maximum number of values that sync code may be ahead of its consumer.
 
 
 class ThreadPool:
     """A bounded number of threads for sync workflows."""
 
-    def __init__(self, most: int = 32) -> None:
-        self.max_threads = most
+    def __init__(self, max_threads: int = 32) -> None:
+        self.max_threads = max_threads
         self.busy = 0
-        self._slots = asyncio.Semaphore(most)
+        self._slots = asyncio.Semaphore(max_threads)
 
     async def start(self, body: Callable[[], None]) -> None:
         """Run `body` in a new thread as soon as a slot is free, with the caller's context variables."""
@@ -34,15 +34,15 @@ class ThreadPool:
                 run(body)
             finally:
                 with suppress(RuntimeError):  # The loop is closed, so no run waits for a slot.
-                    loop.call_soon_threadsafe(self._free)
+                    loop.call_soon_threadsafe(self._release_slot)
 
         try:
             threading.Thread(target=work, name="palaver-workflow", daemon=True).start()
         except RuntimeError:
-            self._free()  # The system is out of threads.
+            self._release_slot()  # The system is out of threads.
             raise
 
-    def _free(self) -> None:
+    def _release_slot(self) -> None:
         self.busy -= 1
         self._slots.release()
 
@@ -54,7 +54,7 @@ class ThreadBridge:
         self._loop = loop
         self._values: deque[object] = deque()
         self._room = threading.Semaphore(_BUFFER_SIZE)
-        self._filled = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._reader_waits = False
         self._ended = False
         self._error: BaseException | None = None
@@ -68,13 +68,13 @@ class ThreadBridge:
             # Not an Exception, so that `except Exception` does not catch it.
             raise asyncio.CancelledError("the run has ended")
         self._values.append(value)
-        self._nudge()
+        self._wake_reader()
 
     def end(self, error: BaseException | None = None) -> None:
         """In the thread: end the stream."""
         self._error = error
         self._ended = True
-        self._nudge()
+        self._wake_reader()
 
     def close(self) -> None:
         """On the loop: stop reading; a thread blocked in `put` is released with an error."""
@@ -93,16 +93,16 @@ class ThreadBridge:
                 if self._error is not None:
                     raise self._error
                 return
-            self._filled.clear()
+            self._wakeup.clear()
             self._reader_waits = True
             if not self._values and not self._ended:  # Checked again: the thread may have added one meanwhile.
-                await self._filled.wait()
+                await self._wakeup.wait()
             self._reader_waits = False
 
-    def _nudge(self) -> None:
+    def _wake_reader(self) -> None:
         if self._reader_waits:
             try:
-                self._loop.call_soon_threadsafe(self._filled.set)
+                self._loop.call_soon_threadsafe(self._wakeup.set)
             except RuntimeError:
                 self._closed = True  # The loop is gone.
 

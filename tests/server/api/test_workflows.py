@@ -42,7 +42,7 @@ class Far:
         unknown = Description(name="far", flags={"is_chat": False}, remote=True)
         service = self.service()
         self.workflow = RemoteWorkflow(
-            service, unknown=unknown, url="http://far", discover=self.look, headers={}, timeout=1
+            service, placeholder=unknown, url="http://far", discover=self.look, headers={}, timeout=1
         )
 
     async def look(self) -> RemoteService | None:

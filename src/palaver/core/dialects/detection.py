@@ -95,7 +95,7 @@ def is_known_role(role: str) -> bool:
 
 
 def has_content(element: Object) -> bool:
-    """Whether the element carries content (extraction contract §2)."""
+    """Whether the element carries content."""
     content = element.get("content", _ABSENT)
     if content is not _ABSENT and (type(content) is str or content is None or _is_strings_and_objects(content)):
         return True

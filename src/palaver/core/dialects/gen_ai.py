@@ -51,7 +51,7 @@ LOSSES: Sequence[str] = (
 )
 
 _RAW = "gen-ai:"
-_TEXTS = ("text", "input_text", "output_text")
+_TEXT_TYPES = ("text", "input_text", "output_text")
 _DICT, _LIST = (dict,), (list,)
 _MODALITIES = ("image", "audio", "video")
 """Modalities that are the first half of a media type."""
@@ -59,7 +59,7 @@ _MODALITIES = ("image", "audio", "video")
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Return one message per element, and one for every result outside a tool message."""
-    unnamed: deque[str] = deque()
+    unanswered_call_ids: deque[str] = deque()
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
         fields = dict_or_empty(element)
@@ -67,7 +67,7 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
         if message is not None:
             messages.append(message)
         else:
-            messages += _assign_call_ids(_read_message(fields, index), index, unnamed)
+            messages += _assign_call_ids(_read_message(fields, index), index, unanswered_call_ids)
     return messages
 
 
@@ -221,10 +221,10 @@ def _details(part: Object) -> dict[str, str | None]:
     return {key: optional_str(extension.get(key)) for key in ("filename", "detail")}
 
 
-def _assign_call_ids(message: Message, index: int, unnamed: deque[str]) -> Iterable[Message]:
+def _assign_call_ids(message: Message, index: int, unanswered_call_ids: deque[str]) -> Iterable[Message]:
     """Give ids to calls, drop duplicates and split off results.
 
-    `unnamed` holds generated ids of calls, matched in order with results that have no id.
+    `unanswered_call_ids` holds generated ids of calls, matched in order with results that have no id.
     """
     parts: list[Part] = []
     call_ids: set[str] = set()
@@ -233,19 +233,19 @@ def _assign_call_ids(message: Message, index: int, unnamed: deque[str]) -> Itera
         if type(part) is ToolCall:
             if not part.call_id:
                 part = ToolCall(f"call_{index}_{position}", part.name, part.arguments)
-                unnamed.append(part.call_id)
+                unanswered_call_ids.append(part.call_id)
             if part.call_id in call_ids:
                 continue
             call_ids.add(part.call_id)
         elif type(part) is ToolResult:
             has_results = True
-            if unnamed and not part.call_id:
-                part = ToolResult(unnamed.popleft(), part.output, part.is_error)
+            if unanswered_call_ids and not part.call_id:
+                part = ToolResult(unanswered_call_ids.popleft(), part.output, part.is_error)
         parts.append(part)
     if not call_ids and not has_results:
         return (message,)  # The most common case.
-    settled = Message(message.role, tuple(parts), message.id, message.name)
-    return split_results(settled) if has_results and message.role != "tool" else (settled,)
+    with_call_ids = Message(message.role, tuple(parts), message.id, message.name)
+    return split_results(with_call_ids) if has_results and message.role != "tool" else (with_call_ids,)
 
 
 def split_results(message: Message) -> Iterable[Message]:
@@ -269,7 +269,7 @@ def _text_of(item: Any) -> str | None:
     content, text = part.get("content"), part.get("text")
     if "type" not in part:
         content = text
-    elif part["type"] not in _TEXTS:
+    elif part["type"] not in _TEXT_TYPES:
         return None
     elif not isinstance(content, str):
         content = text
@@ -309,9 +309,9 @@ def _file_from_uri(uri: str, media_type: str | None, filename: str | None = None
 def _write_message(message: Message) -> dict[str, Any]:
     element = {"role": message.role, **without_none(name=message.name)}
     parts = message.parts or (Text(text=""),)
-    raws = [_raw_value(part) for part in parts]
-    encoded = {**element, "parts": [raw or _write_part(part) for raw, part in zip(raws, parts, strict=True)]}
-    if any(raws) and dialect_of(encoded) != "gen-ai":  # Raw parts alone would be detected as another dialect.
+    raw_values = [_raw_value(part) for part in parts]
+    encoded = {**element, "parts": [raw or _write_part(part) for raw, part in zip(raw_values, parts, strict=True)]}
+    if any(raw_values) and dialect_of(encoded) != "gen-ai":  # Raw parts alone would be detected as another dialect.
         encoded["parts"] = [_write_part(part) for part in parts]
     return encoded
 

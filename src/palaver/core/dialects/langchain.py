@@ -1,6 +1,6 @@
 """LangChain messages as data: `{"type": "human", "content": "…"}`, inside `data`, or as `lc` serialises them.
 
-LangChain is not imported and no objects are revived. Written as LangChain's `convert_to_messages` accepts them.
+LangChain is not imported and no objects are revived. Messages are written as its `convert_to_messages` accepts them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,11 +49,11 @@ LOSSES: Sequence[str] = (
     "all but one of a file's places, its detail",
 )
 
-_TEXTS = ("text", "", "output_text", "input_text")
-_FILES = frozenset("image image_url input_image file input_file audio input_audio video document".split())
-_CALLS = frozenset("tool_use tool_call function_call".split())
+_TEXT_TYPES = ("text", "", "output_text", "input_text")
+_FILE_TYPES = frozenset("image image_url input_image file input_file audio input_audio video document".split())
+_CALL_TYPES = frozenset("tool_use tool_call function_call".split())
 _CHUNK_TYPES = frozenset("input_json_delta tool_call_chunk".split())
-_REASONING = frozenset("thinking redacted_thinking reasoning reasoning_content".split())
+_REASONING_TYPES = frozenset("thinking redacted_thinking reasoning reasoning_content".split())
 
 
 def _read_content(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
@@ -89,7 +89,7 @@ def _write_content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
     return blocks
 
 
-# Reading
+# Reading content parts
 
 
 def _read_part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
@@ -98,16 +98,16 @@ def _read_part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
     fields = dict_or_empty(block)
     kind, text = fields.get("type"), fields.get("text")
     kind = kind if isinstance(kind, str) else ""
-    if isinstance(text, str) and kind in _TEXTS:
+    if isinstance(text, str) and kind in _TEXT_TYPES:
         return Text(text, _read_annotations(fields) if len(fields) > 2 else ()) if text else None
-    if kind in _CALLS:
+    if kind in _CALL_TYPES:
         return _read_call_block(fields, calls)
-    if kind in _FILES:
+    if kind in _FILE_TYPES:
         file = _read_file(fields, kind.removeprefix("input_").removesuffix("_url"))
         return file or Data(f"langchain:{kind}", ensure_json(block))
     if kind in _CHUNK_TYPES:
         return None
-    reasoning = _read_reasoning(fields, kind) if kind in _REASONING else None
+    reasoning = _read_reasoning(fields, kind) if kind in _REASONING_TYPES else None
     if reasoning is not None:
         return reasoning if reasoning.text or reasoning.encrypted else None
     refusal = fields.get("refusal")
@@ -135,7 +135,7 @@ def _read_reasoning(block: Object, kind: str) -> Reasoning | None:
     if kind == "redacted_thinking":
         data = block.get("data")
         return Reasoning("", data) if isinstance(data, str) else None
-    if isinstance(inner, str):  # The key is the type.
+    if isinstance(inner, str):  # The text is stored under the name of the block's type.
         return Reasoning(inner, encrypted)
     if kind == "thinking":
         return None
@@ -154,7 +154,7 @@ def _read_reasoning(block: Object, kind: str) -> Reasoning | None:
 
 
 def _read_file(block: Object, kind: str) -> File | None:
-    """Read a file by URL, content or id, from a standard or a vendor's block; None if it has neither."""
+    """Read a file by URL, content or id, from a standard or a vendor's block; None if it has none of them."""
     inner: Object = {}
     for key in (kind, "source", "image_url", "input_audio"):
         inner = inner or dict_or_empty(block.get(key))
@@ -208,7 +208,7 @@ def _read_annotation(note: Object) -> Annotation | None:
     return Annotation(kind="span", title=title, start=start, end=end) if start is not None else None
 
 
-# Writing
+# Writing content parts
 
 
 def _write_file(file: File) -> dict[str, Any]:
@@ -221,11 +221,11 @@ def _write_file(file: File) -> dict[str, Any]:
 
 _EMPTY: tuple[Any, ...] = (None, [])
 _NAMES = ("Human", "AI", "System", "Tool", "Function")
-_KINDS: Mapping[str, str] = {
+_KIND_BY_TYPE_NAME: Mapping[str, str] = {
     alias: name.lower() for name in _NAMES for alias in (name.lower(), f"{name}Message", f"{name}MessageChunk")
 }
 """The kind of message by its type or class name."""
-_TYPES: dict[Role, str] = {
+_TYPE_BY_ROLE: dict[Role, str] = {
     "system": "system",
     "developer": "system",
     "user": "human",
@@ -247,7 +247,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [element for message in messages for element in _write_messages(message, names)]
 
 
-# Reading
+# Reading messages
 
 
 def _read_message(element: Object, index: int, functions: dict[str, str]) -> Message | None:
@@ -284,7 +284,7 @@ def _unwrap(element: Object) -> tuple[str, Object]:
         fields = data
     if not isinstance(kind, str):
         return "", fields
-    return _KINDS.get(kind) or kind.removesuffix("Chunk").removesuffix("Message").lower(), fields
+    return _KIND_BY_TYPE_NAME.get(kind) or kind.removesuffix("Chunk").removesuffix("Message").lower(), fields
 
 
 def _read_parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Part]:
@@ -314,7 +314,7 @@ def _summary_text(reasoning: Any) -> str:
 
 
 def _read_calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
-    """Return the calls by id. LangChain parses and repairs arguments; their exact text may be elsewhere."""
+    """Return the calls by id, with the exact text of the arguments: LangChain repairs those in `tool_calls`."""
     if not extra and fields.get("tool_calls") in _EMPTY and fields.get("invalid_tool_calls") in _EMPTY:
         return {}
     listing = as_list(fields.get("tool_calls")) + as_list(fields.get("invalid_tool_calls"))
@@ -355,7 +355,7 @@ def _read_result(fields: Object, call_id: str) -> ToolResult:
     return ToolResult(call_id, output, failed)
 
 
-# Writing
+# Writing messages
 
 
 def _write_messages(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
@@ -385,7 +385,7 @@ def _write_result(result: ToolResult, names: dict[str, str], message_name: str |
 
 
 def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
-    element = _base_fields(_TYPES[message.role], _write_content(parts)) | without_none(name=message.name)
+    element = _base_fields(_TYPE_BY_ROLE[message.role], _write_content(parts)) | without_none(name=message.name)
     if message.role == "developer":
         element["additional_kwargs"] = {"__openai_role__": "developer"}
     calls = [(part, part.parsed) for part in parts if isinstance(part, ToolCall) and message.role == "assistant"]
@@ -404,5 +404,5 @@ def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _base_fields(kind: str, content: Any) -> dict[str, Any]:
-    # These two distinguish a list of system messages from rows of a log.
+    # `additional_kwargs` and `response_metadata` let detection tell a list of system messages from rows of a log.
     return {"type": kind, "content": content, "additional_kwargs": {}, "response_metadata": {}}

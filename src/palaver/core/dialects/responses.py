@@ -62,7 +62,7 @@ LOSSES: Sequence[str] = (
 RAW = "responses:"
 """Prefix of the names of data parts that hold a raw item or part of this dialect."""
 
-_TEXTS = ("text", "input_text", "output_text", "reasoning")
+_TEXT_TYPES = ("text", "input_text", "output_text", "reasoning")
 
 
 def read_content(content: Any) -> tuple[Part, ...]:
@@ -98,7 +98,7 @@ def write_input_content(part: Part) -> dict[str, Any] | None:
 
 
 def is_round_trip(part: Data, read: Callable[[Any], object]) -> bool:
-    """Whether reading the raw value yields this part again, not for example a call."""
+    """Whether reading the part's raw value yields the same part again, and not, for example, a call."""
     try:
         read_back = read(part.value)
     except json.NotJson:
@@ -114,7 +114,7 @@ def _read_part(item: Any) -> Part | None:
     kind, text = optional_str(fields.get("type")), optional_str(fields.get("text"))
     if not fields:
         text = optional_str(item)
-    elif text is None and kind in _TEXTS:
+    elif text is None and kind in _TEXT_TYPES:
         text = optional_str(fields.get("content"))  # As in OpenTelemetry's parts.
     if text is not None:
         return _read_text(text, kind, fields) if text else None
@@ -229,7 +229,7 @@ ItemContent = Message | Part | tuple[Message]
 """A message, or a part of an assistant turn; a tuple is a message that is never merged."""
 EMPTY_REASONING = Reasoning("")
 
-_CHAT_COMPLETIONS = frozenset("tool_calls function_call tool_call_id reasoning_content refusal palaver".split())
+_CHAT_KEYS = frozenset("tool_calls function_call tool_call_id reasoning_content refusal palaver".split())
 """Keys that only Chat Completions messages have."""
 
 
@@ -255,8 +255,8 @@ def write(messages: Sequence[Message]) -> list[Any]:
 def _merge(contents: Sequence[ItemContent]) -> list[Message]:
     """Merge the contents of items; an assistant message has all parts of its turn."""
     messages: list[Message] = []
-    earlier: list[ItemContent] = []
-    last: ItemContent | None = None  # Both belong to the open turn.
+    earlier: list[ItemContent] = []  # Contents of the turn that is being merged, before `last`.
+    last: ItemContent | None = None
     for content in contents:
         if type(content) is Message and content.role != "assistant":
             if last is not None:
@@ -315,17 +315,17 @@ def _merge_turn(earlier: list[ItemContent], last: ItemContent) -> Message:
 
 def _read_items(elements: Sequence[Any], start: int) -> list[ItemContent]:
     """Read each item; an approval request refers to an earlier call."""
-    calls: set[str] = set()
+    call_ids: set[str] = set()
     contents: list[ItemContent] = []
     for index, element in enumerate(elements, start):
-        content = _read_item(element, index, calls)
+        content = _read_item(element, index, call_ids)
         if type(content) is ToolCall:
-            calls.add(content.call_id)
+            call_ids.add(content.call_id)
         contents.append(content)
     return contents
 
 
-def _read_item(item: Any, index: int, calls: set[str]) -> ItemContent:
+def _read_item(item: Any, index: int, call_ids: set[str]) -> ItemContent:
     fields = dict_or_empty(item)
     kind, role = optional_str(fields.get("type")) or "", speaker_role(fields)
     if role is not None and (kind == "message" or not kind or "content" in fields):
@@ -344,11 +344,11 @@ def _read_item(item: Any, index: int, calls: set[str]) -> ItemContent:
         case "mcp_approval_response":
             return Message("user", (_read_approval(fields),))
         case _:
-            return _read_other_item(fields, kind, index, calls) or Data(f"{RAW}{kind or 'item'}", ensure_json(item))
+            return _read_other_item(fields, kind, index, call_ids) or Data(f"{RAW}{kind or 'item'}", ensure_json(item))
 
 
 def _read_message(item: Object, role_text: str) -> Message:
-    if not item.keys().isdisjoint(_CHAT_COMPLETIONS) and any(item.get(key) is not None for key in _CHAT_COMPLETIONS):
+    if not item.keys().isdisjoint(_CHAT_KEYS) and any(item.get(key) is not None for key in _CHAT_KEYS):
         return chat_completions.read([item])[0]
     role, name = ROLE_ALIASES.get(role_text), None
     if role is None:
@@ -391,7 +391,7 @@ def _read_approval(item: Object) -> Data:
     return Data(APPROVAL_RESPONSE, ensure_json(value))
 
 
-def _read_other_item(item: Object, kind: str, index: int, calls: set[str]) -> ItemContent | None:
+def _read_other_item(item: Object, kind: str, index: int, call_ids: set[str]) -> ItemContent | None:
     """Read a custom tool's call or output, or an item that is a part; None for an unknown item."""
     name = optional_str(item.get("name"))
     if kind == "custom_tool_call" and name is not None and (arguments := optional_str(item.get("input"))) is not None:
@@ -403,7 +403,7 @@ def _read_other_item(item: Object, kind: str, index: int, calls: set[str]) -> It
     ):
         return _read_output(item, call_id)
     if kind == "mcp_approval_request" and name is not None and (request_id := optional_str(item.get("id"))) is not None:
-        call_id = request_id if request_id in calls else None
+        call_id = request_id if request_id in call_ids else None
         value = {"id": request_id, "call_id": call_id, "name": name, "arguments": argument_text(item.get("arguments"))}
         return Data(APPROVAL_REQUEST, value)
     if kind == "palaver:data" and name is not None:
@@ -423,7 +423,7 @@ def _write_items(message: Message) -> Iterable[dict[str, Any]]:
         yield from map(_write_result, message.tool_results)
         return
     is_assistant = message.role == "assistant"
-    message_id, contents, is_empty = message.id, list[dict[str, Any]](), not is_assistant
+    message_id, contents, needs_message_item = message.id, list[dict[str, Any]](), not is_assistant
     for part in message.parts:
         content = write_assistant_content(part) if is_assistant else write_input_content(part)
         if content is not None:
@@ -435,8 +435,8 @@ def _write_items(message: Message) -> Iterable[dict[str, Any]]:
                 yield _message_item(message.role, contents, message_id)
                 message_id, contents = None, []  # Two items must not have one id.
             yield item
-            is_empty = False
-    if contents or is_empty:
+            needs_message_item = False
+    if contents or needs_message_item:
         yield _message_item(message.role, contents, message_id)
 
 

@@ -30,7 +30,7 @@ MAX_REASONS = 20
 """Maximum number of locations reported."""
 _MAX_NAMES = 8
 _MAX_NAME_LENGTH = 40
-_MESSAGE: _Object = {"role": "user", "content": ""}
+_VALID_MESSAGE: _Object = {"role": "user", "content": ""}
 _MESSAGE_KEYS = ("role", "content", "parts", "tool_calls")
 """An object with one of these is probably an invalid message."""
 
@@ -48,18 +48,18 @@ class Reason(msgspec.Struct, frozen=True):
 
 class _Search(NamedTuple):
     order: SearchOrder
-    fault: Callable[[list[Any]], str]
-    hops: int
+    describe_fault: Callable[[list[Any]], str]
+    max_nested_texts: int
     """Maximum number of texts decoded on one path."""
 
 
 class _Location(NamedTuple):
     path: str = ""
     depth: int = 0
-    hops: int = 0
+    nested_texts: int = 0
 
     def below(self, key: str) -> "_Location":
-        return _Location(f"{self.path}/{json.escape_pointer(key)}", self.depth + 1, self.hops)
+        return _Location(f"{self.path}/{json.escape_pointer(key)}", self.depth + 1, self.nested_texts)
 
 
 _Visited = dict[int, tuple[_Location, object]]
@@ -110,7 +110,7 @@ def _visit(value: object, location: _Location, search: _Search, seen: _Visited) 
         return
     seen[id(fields)] = location, fields  # Referenced, so that ids of decoded texts are not reused.
     for key in search.order.keys:
-        if not (key == "message" and isinstance(_get(fields, key), str)):  # That is content.
+        if not (key == "message" and isinstance(_get(fields, key), str)):  # The text of a message.
             yield from _explain_messages(*_decode(_get(fields, key), location.below(key), search), search)
     for path in search.order.wrappers:
         inner, below = _follow_path(fields, location, path)
@@ -132,12 +132,12 @@ def _follow_path(value: _Object, location: _Location, path: tuple[str, ...]) -> 
 
 def _decode(value: object, location: _Location, search: _Search) -> tuple[object, _Location]:
     """Decode a JSON text, and enter a list that holds just one list; the strict search does neither."""
-    while isinstance(value, str) and location.hops < search.hops:
+    while isinstance(value, str) and location.nested_texts < search.max_nested_texts:
         decoded = json.decode_or_text(str.strip(value))
         if not isinstance(decoded, list | dict):
             break
-        value, location = cast("object", decoded), location._replace(hops=location.hops + 1)
-    if search.hops and isinstance(value, list):
+        value, location = cast("object", decoded), location._replace(nested_texts=location.nested_texts + 1)
+    if search.max_nested_texts and isinstance(value, list):
         elements = list_items(cast("list[Any]", value))
         if len(elements) == 1 and isinstance(elements[0], list):
             return cast("object", elements[0]), location._replace(path=f"{location.path}/0")
@@ -151,21 +151,20 @@ def _explain_messages(value: object, location: _Location, search: _Search) -> It
         if text:
             yield Reason(location.path, _text_fault(text, location, search))
     elif isinstance(value, list):
-        yield Reason(location.path, search.fault(list_items(cast("list[Any]", value))))
+        yield Reason(location.path, search.describe_fault(list_items(cast("list[Any]", value))))
     elif isinstance(value, dict) and not _Object.keys(cast("_Object", value)).isdisjoint(_MESSAGE_KEYS):
-        yield Reason(location.path, search.fault([value]).removeprefix("element 0 "))
+        yield Reason(location.path, search.describe_fault([value]).removeprefix("element 0 "))
 
 
 def _explain_responses(value: _Object, location: _Location, search: _Search) -> Iterator[Reason]:
-    for key in RESPONSE_KEYS if search.hops else ("choices",):
-        value_list = _get(value, key)
-        if isinstance(value_list, list):
+    for key in RESPONSE_KEYS if search.max_nested_texts else ("choices",):
+        listed = _get(value, key)
+        if isinstance(listed, list):
             candidates = [
-                _response_message(key, entry, search)
-                for entry in _entries(key, list_items(cast("list[Any]", value_list)))
+                _response_message(key, entry, search) for entry in _entries(key, list_items(cast("list[Any]", listed)))
             ]
             messages = [message for message in candidates if message is not None]
-            why = search.fault(messages) if messages or value_list == [] else "no element of it holds a message"
+            why = search.describe_fault(messages) if messages or listed == [] else "no element of it holds a message"
             yield Reason(location.below(key).path, why)
 
 
@@ -180,7 +179,7 @@ def _response_message(key: str, entry: object, search: _Search) -> _Object | Non
         inner = _get(cast("_Object", entry), name) if isinstance(entry, dict) else None
         message = dict(_Object.items(cast("_Object", inner))) if isinstance(inner, dict) else None
         if message:
-            return message if name == "message" or not search.hops else {"role": "assistant", **message}
+            return message if name == "message" or not search.max_nested_texts else {"role": "assistant", **message}
     return None
 
 
@@ -190,7 +189,7 @@ def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
     known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *RESPONSE_KEYS}
     for key, item in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
         if key not in known and isinstance(item, list | dict) and read_conversation(cast("object", item)) is not None:
-            path = _Location().below(json.replace_surrogates(_name(key))).path
+            path = _Location().below(json.replace_surrogates(_short_name(key))).path
             yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
 
 
@@ -205,7 +204,7 @@ def _wide_fault(messages: list[Any]) -> str:
 
 def _strict_fault(messages: list[Any]) -> str:
     for index, element in enumerate(messages):
-        if not is_chat_messages([_MESSAGE, element]):
+        if not is_chat_messages([_VALID_MESSAGE, element]):
             if not isinstance(element, dict):
                 return _describe_fault(messages, index, "is not an object")
             if speaker_role(cast("_Object", element)) is None:
@@ -220,12 +219,12 @@ def _describe_fault(messages: list[Any], index: int | None, why: str) -> str:
     if index is None:
         roles = (_get(cast("_Object", element), "role") for element in messages if isinstance(element, dict))
         role_names = dict.fromkeys(role for role in roles if isinstance(role, str))
-        return f"{why} ({_names(role_names.keys())})" if role_names else why
+        return f"{why} ({_join_names(role_names.keys())})" if role_names else why
     element = messages[index]
     if isinstance(element, dict) and speaker_role(cast("_Object", element)) is None:
         if read_conversation(cast("object", element)) is not None:
             return f"element {index} {why}; it holds a conversation, but a list is not searched inside"
-        keys = _names(_Object.keys(cast("_Object", element)))
+        keys = _join_names(_Object.keys(cast("_Object", element)))
         why = f"{why} (it has {keys})" if keys else f"{why}: it is empty"
     return f"element {index} {why}"
 
@@ -233,9 +232,9 @@ def _describe_fault(messages: list[Any], index: int | None, why: str) -> str:
 def _text_fault(text: str, location: _Location, search: _Search) -> str:
     if text[0] not in "{[":
         return "is text, not messages"
-    if not search.hops:
+    if not search.max_nested_texts:
         return "is text, and the strict search opens none"
-    if location.hops == search.hops:
+    if location.nested_texts == search.max_nested_texts:
         return f"is text in a text in a text: no more than {MAX_NESTED_TEXTS} are opened"
     return "is text that begins like JSON and is none: was it cut off, or is it nested too deep?"
 
@@ -243,7 +242,7 @@ def _text_fault(text: str, location: _Location, search: _Search) -> str:
 def _describe_value(value: object) -> str:
     match value:
         case dict():
-            keys = _names(_Object.keys(cast("_Object", value)))
+            keys = _join_names(_Object.keys(cast("_Object", value)))
             return f"has no list under any of the known keys (it has {keys})" if keys else "is an empty object"
         case None:
             return "is null"
@@ -257,12 +256,12 @@ def _describe_value(value: object) -> str:
             return "is not a JSON value"
 
 
-def _names(keys: KeysView[str]) -> str:
-    text = ", ".join(json.replace_surrogates(_name(key)) for key in islice(keys, _MAX_NAMES))
+def _join_names(keys: KeysView[str]) -> str:
+    text = ", ".join(json.replace_surrogates(_short_name(key)) for key in islice(keys, _MAX_NAMES))
     return text if len(keys) <= _MAX_NAMES else f"{text} and {len(keys) - _MAX_NAMES} more"
 
 
-def _name(key: object) -> str:
+def _short_name(key: object) -> str:
     if not isinstance(key, str):
         return type(key).__name__
     return key if len(key) <= _MAX_NAME_LENGTH else f"{key[:_MAX_NAME_LENGTH]}…"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class Interrupt(NamedTuple):
     """The questions of one interrupt: one per action, or one about its value."""
 
-    interrupt: str
+    id: str
     questions: Sequence[dict[str, Any]]
     by_action: bool
 
@@ -81,7 +81,7 @@ def resume_value(interrupts: Sequence[Interrupt], answers: Mapping[str, Mapping[
         raise Failure("approval_pending", f"These approvals are not answered yet: {listing}.", status=400)
     if len(interrupts) == 1:
         return interrupts[0].answer(answers)
-    return {interrupt.interrupt: interrupt.answer(answers) for interrupt in interrupts}
+    return {interrupt.id: interrupt.answer(answers) for interrupt in interrupts}
 
 
 def check_arguments_unchanged(interrupts: Sequence[Interrupt], approved_calls: Mapping[str, ToolCall]) -> None:
@@ -253,7 +253,7 @@ def _input_messages(thread: GraphThread, messages: Sequence[Message]) -> list[An
     input_messages = written(_since_last_answer(messages) if thread.exists else messages)
     thread_contents = {message.id: (message.type, message.content) for message in thread.messages}
     for message in input_messages:
-        # Nodes return messages by id: reusing the id of another message in the thread would replace that.
+        # LangGraph merges messages by id: reusing the id of another message in the thread would replace it.
         content = message.type, message.content
         if message.id is None or thread_contents.get(message.id, content) != content:
             message.id = str(uuid4())
@@ -290,9 +290,9 @@ class GraphStreamReader:
         match mode:
             case "messages":
                 message, metadata = payload
-                return self._message(message, metadata.get("langgraph_checkpoint_ns", ""))
+                return self._feed_message(message, metadata.get("langgraph_checkpoint_ns", ""))
             case "updates":
-                return self._updates(cast("Mapping[str, Any]", payload))
+                return self._feed_updates(cast("Mapping[str, Any]", payload))
             case _:
                 if not namespace and isinstance(payload, Mapping):
                     self._state = cast("Mapping[str, Any]", payload)
@@ -315,13 +315,13 @@ class GraphStreamReader:
             yield Message.assistant(Data(name="output", value=output_values))
         yield from self.stream.end()
 
-    def _message(self, message: Any, branch: str) -> Iterable[OutputValue]:
+    def _feed_message(self, message: Any, branch: str) -> Iterable[OutputValue]:
         is_chunk = not message.type.islower()
         if not is_chunk and self._echo.repeats(message, branch):
             return ()
         return self.stream.feed(message, branch=branch)
 
-    def _updates(self, updates: Mapping[str, Any]) -> Iterator[OutputValue]:
+    def _feed_updates(self, updates: Mapping[str, Any]) -> Iterator[OutputValue]:
         for node, update in updates.items():
             if node == "__interrupt__":
                 self._interrupts |= {interrupt.id: interrupt for interrupt in update}
@@ -364,8 +364,8 @@ class _Argument(NamedTuple):
     required: bool = False
 
 
-_MESSAGES = {"messages": _Argument(list[Message], required=True)}
-_CONTEXT = {"ctx": _Argument(Context, required=True)}
+_MESSAGES_ARGUMENT = {"messages": _Argument(list[Message], required=True)}
+_CONTEXT_ARGUMENT = {"ctx": _Argument(Context, required=True)}
 
 
 def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., Any]:
@@ -386,17 +386,17 @@ def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., An
             async for chunk in outputs:
                 yield chunk
 
-    return _set_signature(answer, {**(variables or {}), **_MESSAGES})
+    return _set_signature(answer, {**(variables or {}), **_MESSAGES_ARGUMENT})
 
 
 def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
     keys = _state_keys(graph)
-    takes_list = keys is None and _starts_with_list(graph)
+    takes_list = keys is None and _input_is_list(graph)
     if keys is not None and "messages" not in keys:
         raise ChatWithoutMessages(
             f"{name} is declared as a chat but its state has no messages: add them, or declare it with workflow(…)."
         )
-    # A key of the state has precedence.
+    # A state key with the same name takes precedence.
     resume_argument = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}
 
     async def answer(messages: list[Message], ctx: Context, **inputs: Any) -> AsyncGenerator[object, None]:
@@ -405,7 +405,7 @@ def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
             async for event in outputs:
                 yield event
 
-    return _set_signature(answer, {**resume_argument, **(keys or {}), **_MESSAGES, **_CONTEXT})
+    return _set_signature(answer, {**resume_argument, **(keys or {}), **_MESSAGES_ARGUMENT, **_CONTEXT_ARGUMENT})
 
 
 def workflow_function(runnable: "Runnable[Any, Any]") -> Callable[..., Any]:
@@ -428,7 +428,7 @@ def workflow_function(runnable: "Runnable[Any, Any]") -> Callable[..., Any]:
     return (
         _set_signature(stream, arguments)
         if _streams_text(runnable)
-        else _set_signature(call, {**arguments, **_CONTEXT})
+        else _set_signature(call, {**arguments, **_CONTEXT_ARGUMENT})
     )
 
 
@@ -451,12 +451,12 @@ def _state_keys(graph: Any) -> dict[str, _Argument] | None:
     schema = getattr(getattr(graph, "builder", None), "input_schema", None)
     if not is_config_model(schema):
         return None
-    # Without the reducers in the annotations.
+    # Managed values are not inputs; reducers are stripped from the annotations.
     fields = [field for field in ConfigModel(schema).fields if field.attribute not in graph.builder.managed]
     return {field.attribute: _Argument(strip_annotation(field.annotation)) for field in fields}
 
 
-def _starts_with_list(graph: Any) -> bool:
+def _input_is_list(graph: Any) -> bool:
     start = strip_annotation(getattr(graph.channels.get("__start__"), "typ", Any))
     kind = get_origin(start) or start
     return isinstance(kind, type) and issubclass(kind, Sequence)

@@ -37,8 +37,8 @@ def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[st
     run = _LocalRun(history)
     stream = MessageStream(pending=pending_ids)
     events = [*run.start(), *run.feed(stream.feed(message)), *run.feed(stream.end()), *run.end()]
-    answer = responses.encode_response(events, ResponsesRequest(profile=profile), status=200)
-    return json.decode(answer.body)["output"]
+    response = responses.encode_response(events, ResponsesRequest(profile=profile), status=200)
+    return json.decode(response.body)["output"]
 
 
 async def stream_to_responses(
@@ -65,21 +65,21 @@ async def _event_batches(
     """Yield the events of a stream in batches; the last one always ends the run."""
     yield run.start()
     reader = _StreamReader()
-    end = None
+    failure = None
     try:
-        async with aclosing(_values(stream)) as values:
+        async with aclosing(_iterate_stream(stream)) as values:
             async for value in values:
                 yield run.feed(reader.feed(value))
         yield run.feed(reader.end())
     except PalaverError as error:
-        end = RunFailed(code=error.code, message=error.message)
+        failure = RunFailed(code=error.code, message=error.message)
     except Exception:
         log.exception("A stream of LangChain's failed (%s).", run.id)
-        end = RunFailed(code=WorkflowFailed.code, message=f"The stream failed ({run.id}).")
-    yield run.end(end)
+        failure = RunFailed(code=WorkflowFailed.code, message=f"The stream failed ({run.id}).")
+    yield run.end(failure)
 
 
-async def _values(stream: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Any, None]:
+async def _iterate_stream(stream: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Any, None]:
     if not isinstance(stream, AsyncIterable):
         for value in stream:
             yield value
@@ -141,7 +141,7 @@ class _StreamReader:
             case (_, dict()):
                 return reader.feed((), "messages", value)
             case {"event": str(kind), "data": dict(), "run_id": str(run_id)}:
-                return _callback_events(kind, dict_or_empty(value["data"]), run_id, reader)
+                return _feed_callback_event(kind, dict_or_empty(value["data"]), run_id, reader)
             case dict():
                 return reader.feed((), "updates", value)
             case list():
@@ -150,7 +150,7 @@ class _StreamReader:
                 return reader.stream.feed(value)
 
 
-def _callback_events(
+def _feed_callback_event(
     kind: str, data: Mapping[str, Any], run_id: str, reader: GraphStreamReader
 ) -> Iterable[OutputValue]:
     match kind:

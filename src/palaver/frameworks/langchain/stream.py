@@ -73,7 +73,7 @@ class RunEvents:
         events, self._out = self._out, []
         return events
 
-    def name(self, base: str) -> str:
+    def reserve_name(self, base: str) -> str:
         """Return an unused name for a message or an item: `base`, or the next free of `….2`, `….3`."""
         name = _unused_name(base, self._names)
         self._names.add(name)
@@ -94,7 +94,7 @@ class RunEvents:
         if call.arguments:
             self.emit(ToolDelta(item=call.handle, delta=call.arguments))
 
-    def unanswered(self, model_id: str) -> StreamedCall | None:
+    def find_unanswered(self, model_id: str) -> StreamedCall | None:
         """Return the newest call of that id without a result."""
         return next((call for call in reversed(self.calls) if call.model_id == model_id and not call.answered), None)
 
@@ -102,7 +102,7 @@ class RunEvents:
 class StreamedMessage:
     def __init__(self, message_id: str, branch: str, events: RunEvents) -> None:
         self.id = message_id
-        self.name = events.name(message_id) if message_id else ""
+        self.name = events.reserve_name(message_id) if message_id else ""
         """The id in this run; empty if the grammar has to create one."""
         self.branch = branch
         self.is_streamed = False
@@ -111,18 +111,18 @@ class StreamedMessage:
         self.texts: list[str] = []
         self.calls: dict[object, StreamedCall] = {}
         """By the key of their chunks."""
-        self.kinds: set[type] = set()
+        self.part_types: set[type] = set()
         self.has_usage = False
         self._events = events
         self._has_text = False
-        self._open: Literal["text", "reasoning"] | None = None
+        self._open_kind: Literal["text", "reasoning"] | None = None
         self._item = ""
         self._length = 0
-        self._base = 0  # The offset of the current block.
-        self._block: str | None = None
-        self._index: int | str | None = None
+        self._block_offset = 0
+        self._block_id: str | None = None
+        self._block_index: int | str | None = None
         self._paragraph: int | None = None
-        self._notes: list[Annotation] = []
+        self._annotations: list[Annotation] = []
         self._encrypted: list[str] = []
         self._refusal: list[str] = []
         self._call: StreamedCall | None = None
@@ -131,32 +131,32 @@ class StreamedMessage:
     def has_complete_call(self) -> bool:
         return self._call is not None and json.is_json(self._call.arguments)
 
-    def text(self, piece: TextPiece) -> None:
+    def add_text(self, piece: TextPiece) -> None:
         """Add text. Another block id starts another text."""
-        is_new_block = bool(piece.block and self._block and piece.block != self._block)
-        if piece.text and (self._open != "text" or is_new_block):
+        is_new_block = bool(piece.block and self._block_id and piece.block != self._block_id)
+        if piece.text and (self._open_kind != "text" or is_new_block):
             self._start_item("text")
             self._events.emit(TextStarted(item=self._item, message=self.name))
-        if self._open != "text":
+        if self._open_kind != "text":
             return  # An annotation without text.
-        if piece.index is None or piece.index != self._index:
-            self._base, self._index = self._length, piece.index
-        self._block = piece.block or self._block
-        self._notes += [shift_annotation(note, self._base) for note in piece.notes]
+        if piece.index is None or piece.index != self._block_index:
+            self._block_offset, self._block_index = self._length, piece.index
+        self._block_id = piece.block or self._block_id
+        self._annotations += [shift_annotation(note, self._block_offset) for note in piece.notes]
         if piece.text:
             self._length += len(piece.text)
             self.texts.append(piece.text)
             self._events.emit(TextDelta(item=self._item, delta=piece.text))
 
-    def reasoning(self, piece: ReasoningPiece) -> None:
+    def add_reasoning(self, piece: ReasoningPiece) -> None:
         """Add reasoning. A piece without text is a signature, or encrypted."""
         text = piece.text
-        if text and self._open != "reasoning":
+        if text and self._open_kind != "reasoning":
             self._start_item("reasoning")
             self._events.emit(ReasoningStarted(item=self._item, message=self.name))
         elif text and piece.paragraph != self._paragraph:
             text = f"\n\n{text}"
-        if self._open != "reasoning":
+        if self._open_kind != "reasoning":
             return
         if piece.encrypted:
             self._encrypted.append(piece.encrypted)
@@ -164,20 +164,20 @@ class StreamedMessage:
             self._paragraph = piece.paragraph
             self._events.emit(ReasoningDelta(item=self._item, delta=text))
 
-    def part(self, part: Refusal | File | Data) -> None:
+    def add_part(self, part: Refusal | File | Data) -> None:
         self.close()
-        self._add(part)
+        self._emit_part(part)
 
-    def refusal_piece(self, piece: str) -> None:
+    def add_refusal_piece(self, piece: str) -> None:
         """Add a piece of a refusal, which is emitted when it is complete."""
         self._refusal.append(piece)
 
-    def call(self, call: MessageCall) -> None:
+    def add_call(self, call: MessageCall) -> None:
         streamed_call = self._new_call(call.call_id or object())
         streamed_call.model_id, streamed_call.name, streamed_call.pieces = call.call_id, call.name, [call.arguments]
         self.close()
 
-    def call_piece(self, piece: Mapping[str, Any]) -> None:
+    def add_call_piece(self, piece: Mapping[str, Any]) -> None:
         """Add a piece of a call, matched by its index, else by its id, else to the last one."""
         model_id, index, arguments = piece.get("id") or "", piece.get("index"), piece.get("args") or ""
         key: object = ("index", index) if index is not None else model_id
@@ -197,11 +197,11 @@ class StreamedMessage:
         return self._call is call
 
     def close(self) -> None:
-        if self._open == "text":
-            self._events.emit(TextEnded(item=self._item, annotations=tuple(self._notes)))
-        elif self._open == "reasoning":
+        if self._open_kind == "text":
+            self._events.emit(TextEnded(item=self._item, annotations=tuple(self._annotations)))
+        elif self._open_kind == "reasoning":
             self._events.emit(ReasoningEnded(item=self._item, encrypted="".join(self._encrypted) or None))
-        self._open, self._notes, self._encrypted = None, [], []
+        self._open_kind, self._annotations, self._encrypted = None, [], []
         call, self._call = self._call, None
         if call is not None:
             if not call.started:
@@ -209,20 +209,20 @@ class StreamedMessage:
             self._events.emit(ToolEnded(item=call.handle))
         refusal, self._refusal = "".join(self._refusal), []
         if refusal:
-            self._add(Refusal(text=refusal))
+            self._emit_part(Refusal(text=refusal))
 
     def _start_item(self, kind: Literal["text", "reasoning"]) -> None:
         self.close()
-        self._open = kind
+        self._open_kind = kind
         self._item = self._new_item(kind) if self.id else ""
-        self._length = self._base = 0
-        self._block = self._index = self._paragraph = None
+        self._length = self._block_offset = 0
+        self._block_id = self._block_index = self._paragraph = None
 
     def _new_item(self, kind: Literal["text", "reasoning"]) -> str:
         if kind == "reasoning":
-            return self._events.name(f"rs_{self.id}")
+            return self._events.reserve_name(f"rs_{self.id}")
         first, self._has_text = not self._has_text, True
-        return self.name if first else self._events.name(self.id)
+        return self.name if first else self._events.reserve_name(self.id)
 
     def _new_call(self, key: object) -> StreamedCall:
         self.close()
@@ -232,8 +232,8 @@ class StreamedMessage:
         self.calls[key] = call
         return call
 
-    def _add(self, part: Refusal | File | Data) -> None:
-        self.kinds.add(type(part))
+    def _emit_part(self, part: Refusal | File | Data) -> None:
+        self.part_types.add(type(part))
         self._events.emit(PartAdded(message=self.name, part=part))
 
 
@@ -246,7 +246,7 @@ def _unused_name(base: str, used: set[str]) -> str:
 
 
 RepeatPolicy = Literal["keep", "complete"]
-"""Whether a complete message with a known id is another one, or the same."""
+"""How to treat a complete message with a known id: keep it as another one, or let it complete the known one."""
 
 _LANGCHAIN_ID_PREFIXES = ("lc_run-", "run-")
 _MESSAGE_END = Message.assistant()
@@ -266,11 +266,11 @@ class MessageStream:
         self.warnings: list[str] = []
         self._repeats = repeats
         self._pending = pending  # Calls of the history without a result.
-        self._thread = thread or {}  # Calls that only the graph has.
+        self._thread_calls = thread or {}  # Calls in the graph's stored thread, by id.
         self._events = RunEvents()
         self._messages: dict[str, StreamedMessage] = {}
         self._current: dict[str, StreamedMessage] = {}  # By branch, the message of chunks without an id.
-        self._results: set[str] = set()
+        self._result_ids: set[str] = set()
         self._finish: FinishReason = "stop"
 
     @property
@@ -287,22 +287,22 @@ class MessageStream:
             case "ai":
                 self._feed_complete(message, branch)
             case "AIMessageChunk":
-                self._chunk(message, branch)
+                self._feed_chunk(message, branch)
             case "chat" if message.role == "assistant":
                 self._feed_complete(message, branch)
             case "ChatMessageChunk" if message.role == "assistant":
-                self._chunk(message, branch)
+                self._feed_chunk(message, branch)
             case "tool" | "ToolMessageChunk":
-                self._result(message, self._events.unanswered(message.tool_call_id), branch)
+                self._feed_result(message, self._events.find_unanswered(message.tool_call_id), branch)
             case "function" | "FunctionMessageChunk":
-                self._result_by_name(message, branch)
+                self._feed_result_by_name(message, branch)
             case _:
                 pass  # User messages are not output.
         return self._events.take_events()
 
     def end(self) -> list[OutputValue]:
         """Return the held back events and the finish reason."""
-        for streamed in self._open_messages():
+        for streamed in self._all_messages():
             streamed.close()
         if self._finish != "stop":
             self._events.emit(RunFinished(finish=self._finish))
@@ -323,12 +323,12 @@ class MessageStream:
                 matches = [call for call in pending_calls if call.call_id == piece.call_id and call.parsed]
                 for call in matches[:1]:
                     pending_calls.remove(call)
-                    streamed.call(call)
+                    streamed.add_call(call)
             else:
                 _add_piece(streamed, piece)
         streamed.close()
         for call in pending_calls:
-            streamed.call(call)
+            streamed.add_call(call)
         self._add_usage(streamed, message)
         self._events.emit(_MESSAGE_END)
 
@@ -356,23 +356,23 @@ class MessageStream:
             del self._current[streamed.branch]
         text, streamed_text = message_text(message), "".join(streamed.texts)
         if text.startswith(streamed_text):
-            streamed.text(TextPiece(text=text[len(streamed_text) :]))
+            streamed.add_text(TextPiece(text=text[len(streamed_text) :]))
         elif text:
             self._warn("the whole text of a message differs from what was streamed of it; what was said stays")
         streamed.close()
-        streamed_kinds = frozenset(streamed.kinds)
+        streamed_types = frozenset(streamed.part_types)
         for piece in content_pieces(message):
-            if isinstance(piece, Refusal | File | Data) and type(piece) not in streamed_kinds:
-                streamed.part(piece)
+            if isinstance(piece, Refusal | File | Data) and type(piece) not in streamed_types:
+                streamed.add_part(piece)
         known_ids = [streamed_call.model_id for streamed_call in streamed.calls.values()]
         for call in message_calls(message):
             if call.call_id in known_ids:
                 known_ids.remove(call.call_id)
             else:
-                streamed.call(call)
+                streamed.add_call(call)
         self._add_usage(streamed, message)
 
-    def _chunk(self, chunk: Any, branch: str) -> None:
+    def _feed_chunk(self, chunk: Any, branch: str) -> None:
         streamed = self._messages.get(chunk.id) if chunk.id else self._current.get(branch)
         if streamed is None:
             streamed = self._start_message(chunk.id or "", branch)
@@ -380,11 +380,11 @@ class MessageStream:
         streamed.is_streamed = True
         for piece in content_pieces(chunk):
             if isinstance(piece, Refusal):
-                streamed.refusal_piece(piece.text)
+                streamed.add_refusal_piece(piece.text)
             else:
                 _add_piece(streamed, piece)
         for piece in getattr(chunk, "tool_call_chunks", None) or ():
-            streamed.call_piece(piece)
+            streamed.add_call_piece(piece)
         self._add_usage(streamed, chunk)
         if getattr(chunk, "chunk_position", None) == "last":
             streamed.close()
@@ -396,7 +396,7 @@ class MessageStream:
         Texts and partial arguments of other messages stay open. A call with complete arguments has ended, and a message
         without an id cannot be found again.
         """
-        for other in self._open_messages():
+        for other in self._all_messages():
             if other.branch == branch and (other.has_complete_call or not other.id):
                 other.close()
         streamed = self._current[branch] = StreamedMessage(message_id, branch, self._events)
@@ -407,7 +407,7 @@ class MessageStream:
         self._finish = "stop"
         return streamed
 
-    def _open_messages(self) -> Sequence[StreamedMessage]:
+    def _all_messages(self) -> Sequence[StreamedMessage]:
         return [*self._messages.values(), *(streamed for streamed in self._current.values() if not streamed.id)]
 
     def _add_usage(self, streamed: StreamedMessage, message: Any) -> None:
@@ -425,30 +425,30 @@ class MessageStream:
 
     # Results
 
-    def _result(self, message: Any, call: StreamedCall | None, branch: str) -> None:
+    def _feed_result(self, message: Any, call: StreamedCall | None, branch: str) -> None:
         if message.id and self._repeats == "complete":
-            if message.id in self._results:
+            if message.id in self._result_ids:
                 return
-            self._results.add(message.id)
+            self._result_ids.add(message.id)
         self._current.pop(branch, None)
         call_id = message.tool_call_id if call is None else call.call_id
         if call is not None:
             call.answered = True
-            for streamed in self._open_messages():
+            for streamed in self._all_messages():
                 if streamed.is_current_call(call):
                     streamed.close()
-        elif call_id not in self._pending and call_id in self._thread:
-            self._repeat_call(self._thread[call_id])
+        elif call_id not in self._pending and call_id in self._thread_calls:
+            self._repeat_call(self._thread_calls[call_id])
         is_error = getattr(message, "status", None) == "error"
         output = to_json_value(message.content)
         self._events.emit(ToolReturned(message=message.id or "", call_id=call_id, output=output, is_error=is_error))
 
-    def _result_by_name(self, message: Any, branch: str) -> None:
+    def _feed_result_by_name(self, message: Any, branch: str) -> None:
         call = next((call for call in reversed(self.unanswered) if call.name == message.name), None)
         if call is None:
             self._warn(f"dropped the result of a function {message.name!r} that nobody called")
         else:
-            self._result(message, call, branch)
+            self._feed_result(message, call, branch)
 
     def _repeat_call(self, call: MessageCall) -> None:
         """Emit a call of an earlier run again, because its result comes only now."""
@@ -462,10 +462,10 @@ class MessageStream:
 def _add_piece(streamed: StreamedMessage, piece: ContentPiece) -> None:
     match piece:
         case TextPiece():
-            streamed.text(piece)
+            streamed.add_text(piece)
         case ReasoningPiece():
-            streamed.reasoning(piece)
+            streamed.add_reasoning(piece)
         case Refusal() | File() | Data():
-            streamed.part(piece)
+            streamed.add_part(piece)
         case CallMarker():
             pass  # A chunk's calls are not in its content.

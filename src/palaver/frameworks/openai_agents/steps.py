@@ -163,7 +163,7 @@ def _parse_usage(usage: Any) -> Usage | None:
 
 
 def _known_usage(usage: Usage) -> Usage | None:
-    """The SDK reports zeros for unknown usage."""
+    """Return None for unknown usage, which the SDK reports as zeros."""
     return usage if usage.total_tokens else None
 
 
@@ -172,14 +172,14 @@ log = logging.getLogger("palaver.frameworks")
 SOURCE = ("openaiagents",)
 _HIDDEN_TYPES = ("task", "turn")
 _MODEL_TYPES = ("generation", "response")
-_KINDS: dict[str, StepKind] = {
+_KIND_BY_SPAN_TYPE: dict[str, StepKind] = {
     "agent": "agent",
     "function": "tool",
     "generation": "llm",
     "guardrail": "guardrail",
     "response": "llm",
 }
-"""By type of span; all others are tasks."""
+"""All other spans are tasks."""
 _MAX_OPEN_SPANS = 10_000
 """Maximum number of open spans, in case some never end."""
 
@@ -218,7 +218,7 @@ class _OpenSpan:
     def __init__(self, step: Step | None, *, owns_step: bool) -> None:
         self.step = step  # For a hidden span, the step around it.
         self.owns_step = owns_step
-        self.handled_exception = sys.exception()  # An exception that is already being handled.
+        self.handled_exception = sys.exception()  # Already being handled when the span starts.
 
 
 class _Processor(TracingProcessor):
@@ -255,7 +255,7 @@ class _Processor(TracingProcessor):
             and (model_step := hooks.model_steps.get(span.parent_id)) is not None
         ):
             return _OpenSpan(model_step, owns_step=True)
-        kind = _KINDS.get(data.type, "task")
+        kind = _KIND_BY_SPAN_TYPE.get(data.type, "task")
         call_id = hooks.handoff_call_id if hooks is not None and data.type == "handoff" else None
         step = step_listener.begin(
             SOURCE, kind, span_name(data), parent=parent, call_id=call_id, details=span_details(data)
@@ -304,7 +304,7 @@ _Hook = Callable[..., "CoroutineType[Any, Any, None]"]
 
 
 def _suppress_errors(hook: _Hook) -> _Hook:
-    """An exception in a hook would break the run."""
+    """Log exceptions of a hook instead of raising them: they would break the run."""
 
     @wraps(hook)
     async def wrapper(*args: Any, **kwargs: Any) -> None:
@@ -336,7 +336,7 @@ class _Hooks(RunHooks[Any]):
 
     @_suppress_errors
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002
-        names = [getattr(to, "tool_name", None) or Handoff.default_tool_name(to) for to in agent.handoffs]
+        names = [getattr(target, "tool_name", None) or Handoff.default_tool_name(target) for target in agent.handoffs]
         calls = [item.call_id for item in response.output if getattr(item, "name", None) in names]
         self.handoff_call_id = calls[0] if calls else None
         span = get_current_span()
@@ -346,7 +346,7 @@ class _Hooks(RunHooks[Any]):
 
     @_suppress_errors
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:  # noqa: ARG002
-        """The span of a tool does not have the call id."""
+        """Set the call id of the step, because the span of a tool does not have it."""
         step = _PROCESSOR.step_of(get_current_span())
         if step is not None and step.kind == "tool":
             step.call_id = getattr(context, "tool_call_id", None)

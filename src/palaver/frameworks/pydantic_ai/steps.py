@@ -40,7 +40,7 @@ class _StepReporter(AbstractCapability[Any]):
     step_listener: StepListener
     run: Step | None = None
     cancelled_step: Step | None = None
-    """A cancelled model call. While it streams, its own failure looks like a cancellation."""
+    """A model call that raised CancelledError; `wrap_run` ends it, as a failure while streaming looks the same."""
     _: KW_ONLY
     id: str | None = None
 
@@ -66,7 +66,7 @@ class _StepReporter(AbstractCapability[Any]):
         step = self.step_listener.begin(SOURCE, "llm", "", parent=self.run, details=_request_details(request_context))
 
         def finished_details(response: ModelResponse) -> DetailsProvider:
-            details = _request_details(request_context)  # Other capabilities may have added to it.
+            details = _request_details(request_context)  # Read again: other capabilities may have changed the request.
             return lambda: _response_details(details(), response)
 
         try:
@@ -135,7 +135,7 @@ def _step_error(error: BaseException) -> BaseException | StepError | None:
 
 @cache
 def _instrumentation() -> InstrumentationSettings:
-    """Encodes messages as for OpenTelemetry, without sending anything."""
+    """Return settings that encode messages as for OpenTelemetry, without sending anything."""
     return InstrumentationSettings(tracer_provider=NoOpTracerProvider(), meter_provider=NoOpMeterProvider())
 
 
@@ -151,10 +151,10 @@ def _request_details(request: Any) -> DetailsProvider:
         instructions = next(
             (message.instructions for message in reversed(messages) if isinstance(message, ModelRequest)), None
         )
-        leading = [{"role": "system", "parts": [{"type": "text", "content": instructions}]}] if instructions else []
+        system = [{"role": "system", "parts": [{"type": "text", "content": instructions}]}] if instructions else []
         tools = [*request_parameters.function_tools, *request_parameters.output_tools]
         return StepDetails(
-            messages_in=[*leading, *_dump_messages(messages)],
+            messages_in=[*system, *_dump_messages(messages)],
             model=model.model_name,
             provider=model.system,
             parameters=to_json_value(visible_parameters(settings)),

@@ -1,4 +1,4 @@
-"""POST /{w}/invoke: Agenta's call, answered as JSON, JSON lines or server-sent events (contract: discovery, 5-8)."""
+"""POST /{w}/invoke: Agenta's call, answered as JSON, JSON lines or server-sent events."""
 
 from collections.abc import Sequence
 from typing import Any

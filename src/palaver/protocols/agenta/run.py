@@ -1,4 +1,4 @@
-"""POST /{w}/run and /{w}/test: older forms of /invoke, with flat bodies and JSON responses (contract: discovery, 9)."""
+"""POST /{w}/run and /{w}/test: older forms of /invoke, with flat bodies and JSON responses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

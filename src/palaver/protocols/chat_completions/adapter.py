@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions (contract: other-protocols, 1).
+"""POST /v1/chat/completions.
 
 A run is one completion with one choice and one message: the texts of its messages are joined, and only tool calls that
 the client has to run are included. Data and files have no place in this protocol and are left out.
@@ -234,7 +234,7 @@ class ChatStreamEncoder:
     def encode(self, event: Event) -> bytes:
         """Return the chunks of one event, empty if it has none."""
         linear = self._linear
-        if type(event) is TextDelta and event.item == linear.flowing:
+        if type(event) is TextDelta and event.item == linear.passthrough_item:
             linear.pieces.append(event.delta)
             return b"".join((self._before, _encode_string(event.delta), self._after))
         if isinstance(event, RunStarted):

@@ -49,29 +49,29 @@ class ChatReplyDecoder:
         self._events = sse.EventStreamDecoder(max_bytes=max_bytes)
         self._body = bytearray()
         self._completion = _Completion()
-        self._over = False
+        self._is_finished = False
 
     def feed(self, data: bytes) -> list[object]:
         """Return the events that are complete now."""
         if not self.streamed:
             self._body += data
             return []
-        return [event for frame in self._events.feed(data) for event in self._frame(frame)]
+        return [event for frame in self._events.feed(data) for event in self._decode_frame(frame)]
 
     def end(self) -> list[object]:
         """Return the remaining events at the end of the body. A stream that just stops has ended."""
         if self.streamed:
-            return [*(event for frame in self._events.end() for event in self._frame(frame)), *self._ended()]
+            return [*(event for frame in self._events.end() for event in self._decode_frame(frame)), *self._finish()]
         return self._decode_completion(upstream.decode_body(self._content_type, bytes(self._body)))
 
-    def _frame(self, data: bytes) -> list[object]:
-        if self._over or not data.strip():
+    def _decode_frame(self, data: bytes) -> list[object]:
+        if self._is_finished or not data.strip():
             return []
         if data.strip() == b"[DONE]":
-            return self._ended()
+            return self._finish()
         match json.parse_or_text(data.decode("utf-8", "replace")):
             case {"error": {} | str()} | {"object": "error"} as document:
-                return self._failed(cast("_Object", document))
+                return self._fail(cast("_Object", document))
             case {} as chunk:
                 return self._completion.chunk(cast("_Object", chunk), "delta")
             case _:
@@ -80,22 +80,22 @@ class ChatReplyDecoder:
     def _decode_completion(self, body: Any) -> list[object]:
         match body:
             case {"error": {} | str()} | {"object": "error"} as document:
-                return self._failed(cast("_Object", document))
+                return self._fail(cast("_Object", document))
             case {"choices": [{"message": {}}, *_]}:
-                return [*self._completion.chunk(cast("_Object", body), "message"), *self._ended()]
+                return [*self._completion.chunk(cast("_Object", body), "message"), *self._finish()]
             case _:
                 raise UpstreamFailed("The remote's answer is no chat completion.")
 
-    def _failed(self, document: _Object) -> list[object]:
-        self._over = True
+    def _fail(self, document: _Object) -> list[object]:
+        self._is_finished = True
         error = document.get("error")
         message = error if isinstance(error, str) else _string(_object(error or document).get("message"))
         return [RunFailed(code="upstream_failed", message=message, usage=self._completion.usage)]
 
-    def _ended(self) -> list[object]:
-        if self._over:
+    def _finish(self) -> list[object]:
+        if self._is_finished:
             return []
-        self._over = True
+        self._is_finished = True
         return self._completion.end()
 
 
@@ -114,7 +114,7 @@ class _Completion:
         events: list[object] = []
         for choice in _objects(chunk.get("choices")):
             if choice.get("index") in (0, None):  # We never request more than one.
-                events += self._delta(_object(choice.get(key)))
+                events += self._delta_events(_object(choice.get(key)))
                 if isinstance(reason := choice.get("finish_reason"), str):
                     self._finish = _FINISHES.get(reason, "stop")
         return events
@@ -126,7 +126,7 @@ class _Completion:
             events.append(PartAdded(part=Refusal(text="".join(self._refusal))))
         return [*events, RunFinished(finish=self._finish, usage=self.usage)]
 
-    def _delta(self, delta: _Object) -> Iterable[object]:
+    def _delta_events(self, delta: _Object) -> Iterable[object]:
         if reasoning := _string(delta.get("reasoning_content")) or _string(delta.get("reasoning")):
             self._in_text = False
             yield ReasoningDelta(delta=reasoning)
@@ -135,9 +135,9 @@ class _Completion:
                 self._in_text, self._text_start = True, self._length
             self._length += len(text)
             yield TextDelta(delta=text)
-        if (notes := self._annotations(delta.get("annotations"))) and self._in_text:
+        if (annotations := self._annotations(delta.get("annotations"))) and self._in_text:
             self._in_text = False
-            yield TextEnded(annotations=notes)
+            yield TextEnded(annotations=annotations)
         if refusal := _string(delta.get("refusal")):
             self._refusal.append(refusal)
         for position, piece in enumerate(_call_pieces(delta)):
@@ -145,13 +145,13 @@ class _Completion:
             yield from self._calls.add(piece, position)
 
     def _annotations(self, value: Any) -> tuple[Annotation, ...]:
-        """Parse annotations. The remote's indexes count in the whole content, ours in the text item."""
-        notes: list[Annotation] = []
-        for note in _objects(value):
-            match note.get("url_citation"):
+        """Parse annotations. The remote's indexes are relative to the whole content, ours to the text item."""
+        annotations: list[Annotation] = []
+        for item in _objects(value):
+            match item.get("url_citation"):
                 case {"url": str(url)} as citation:
                     title, start, end = citation.get("title"), citation.get("start_index"), citation.get("end_index")
-                    notes.append(
+                    annotations.append(
                         Annotation(
                             kind="url",
                             url=url,
@@ -162,7 +162,7 @@ class _Completion:
                     )
                 case _:
                     pass
-        return tuple(notes)
+        return tuple(annotations)
 
 
 class _Call:
@@ -184,7 +184,7 @@ class _Calls:
         self._by_index: dict[int, _Call] = {}
 
     def add(self, piece: _Object, position: int) -> Iterable[object]:
-        """Return the events of one piece; `place` is its index in the chunk."""
+        """Return the events of one piece; `position` is its index in the chunk."""
         function = _object(piece.get("function"))
         call_id, name = _string(piece.get("id")), _string(function.get("name"))
         index, arguments = piece.get("index"), _arguments(function.get("arguments"))
@@ -289,7 +289,7 @@ JSON = "application/json"
 
 
 def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None) -> HttpRequest:
-    """Build a request with only those fields that every server accepts, unless more were given."""
+    """Build a request with only those fields that every server accepts, unless the call has others."""
     inputs = dict(call.inputs)
     # If the service was down, the call was not parsed as a chat's: its history is still an input.
     history = inputs.pop("messages", None) or _history(call)
@@ -305,11 +305,11 @@ def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | 
 
 
 def _history(call: Call) -> list[dict[str, Any]]:
-    """Encode the messages without our extensions: some servers reject unknown keys."""
-    ours = ("palaver", "reasoning_content", "annotations")
+    """Encode the messages without Palaver's extensions: some servers reject unknown keys."""
+    extensions = ("palaver", "reasoning_content", "annotations")
     history: list[dict[str, Any]] = []
     for message in dialect.write(call.messages):
-        fields = {name: value for name, value in message.items() if name not in ours}
+        fields = {name: value for name, value in message.items() if name not in extensions}
         if fields["role"] != "assistant" or fields["content"] != "":  # Null if there are calls or a refusal instead.
             history.append(fields)
     return history

@@ -1,6 +1,6 @@
-"""POST /v1/responses, /responses and /invocations: OpenAI's Responses, also as MLflow's agents use it.
+"""POST /v1/responses, /responses and /invocations: OpenAI's Responses API, and MLflow's variant of it.
 
-One protocol with two profiles, chosen by the route (contract: responses, 1).
+One protocol with two profiles, chosen by the route.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,9 +54,9 @@ from palaver.protocols.responses.response_object import (
 
 _encode_string = msgspec.json.Encoder().encode
 _ZERO_USAGE = Usage(input_tokens=0, output_tokens=0)
-_EMPTY_TEXT = b',"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}'
-_EMPTY_SUMMARY = b',"part":{"type":"summary_text","text":""}'
-_AFTER_DELTA = b',"logprobs":[]}\n\n'
+_EMPTY_TEXT_PART = b',"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}'
+_EMPTY_SUMMARY_PART = b',"part":{"type":"summary_text","text":""}'
+_DELTA_END = b',"logprobs":[]}\n\n'
 
 
 class _EventPrefixes(dict[str, bytes]):
@@ -79,7 +79,7 @@ _EVENT_PREFIXES: Mapping[Profile, _EventPrefixes] = {
 
 
 class ResponseStreamEncoder:
-    """Encodes events as server-sent events (contract: responses, 4).
+    """Encodes events as server-sent events.
 
     The frames are a pure function of the request and the events, so a stream is resumed by encoding its log again. Text
     deltas are the hot path: everything around the text is encoded once per item.
@@ -89,38 +89,39 @@ class ResponseStreamEncoder:
         self._request = request
         self._is_open = request.profile == "open"
         self._prefixes = _EVENT_PREFIXES[request.profile]
-        self._linear = Linearizer()
+        self._linearizer = Linearizer()
         self._output = OutputCollector(request)
-        self._number = 0
-        self._delta = self._prefixes["response.output_text.delta"]
-        self._before = b""  # The bytes between the number of a text delta and its text.
+        self._next_number = 0
+        self._delta_prefix = self._prefixes["response.output_text.delta"]
+        self._delta_fields = b""  # The bytes between the sequence number of a text delta and its text.
         self._has_arguments = False
         self._response: ResponseObject
 
     @property
     def number(self) -> int:
         """The sequence number of the next frame."""
-        return self._number
+        return self._next_number
 
     def encode(self, event: Event) -> bytes:
         """Return the frames of one event, empty if it has none."""
-        linear = self._linear
-        if type(event) is TextDelta and event.item == linear.flowing:
-            linear.pieces.append(event.delta)
-            number = self._number
-            self._number = number + 1
-            return b"".join((self._delta, b"%d" % number, self._before, _encode_string(event.delta), _AFTER_DELTA))
-        return b"".join(map(self._encode_event, linear.feed(event)))
+        linearizer = self._linearizer
+        if type(event) is TextDelta and event.item == linearizer.passthrough_item:
+            linearizer.pieces.append(event.delta)
+            number = self._next_number
+            self._next_number = number + 1
+            text = _encode_string(event.delta)
+            return b"".join((self._delta_prefix, b"%d" % number, self._delta_fields, text, _DELTA_END))
+        return b"".join(map(self._encode_event, linearizer.feed(event)))
 
     def _encode_event(self, event: Event) -> bytes:
         match event:
             case TextDelta():
                 return self._frame(
-                    "response.output_text.delta", self._before, _encode_string(event.delta), b',"logprobs":[]'
+                    "response.output_text.delta", self._delta_fields, _encode_string(event.delta), b',"logprobs":[]'
                 )
             case ReasoningDelta():
-                at = self._at(event.item, b',"summary_index":0,"delta":')
-                return self._frame("response.reasoning_summary_text.delta", at, _encode_string(event.delta))
+                fields = self._item_fields(event.item, b',"summary_index":0,"delta":')
+                return self._frame("response.reasoning_summary_text.delta", fields, _encode_string(event.delta))
             case ToolDelta():
                 return self._arguments(event.item, event.delta)
             case RunStarted():
@@ -154,42 +155,43 @@ class ResponseStreamEncoder:
 
     def _open_text(self, event: TextStarted) -> bytes:
         index = self._output.start_item(event)
-        self._before = self._at(event.item, b',"content_index":0,"delta":')
+        self._delta_fields = self._item_fields(event.item, b',"content_index":0,"delta":')
         added = self._item_added(index, _open_item("message", event.item, role="assistant", content=[]))
-        return added + self._frame("response.content_part.added", self._content(event.item), _EMPTY_TEXT)
+        return added + self._frame("response.content_part.added", self._content_fields(event.item), _EMPTY_TEXT_PART)
 
     def _close_text(self, event: TextEnded) -> bytes:
-        at, index = self._content(event.item), self._output.index(event.item)
+        fields, index = self._content_fields(event.item), self._output.index(event.item)
         text_item = self._output.text(event)
-        annotation_frames = [self._note(at, n, note) for n, note in enumerate(text_item.notes)]  # In order.
-        done = self._frame("response.output_text.done", at, b',"text":', _encode_string(event.text), b',"logprobs":[]')
-        text = json.encode(text_part(event.text, text_item.notes))
-        part = self._frame("response.content_part.done", at, b',"part":', text)
+        annotation_frames = [self._annotation_frame(fields, n, note) for n, note in enumerate(text_item.notes)]
+        text, encoded_part = _encode_string(event.text), json.encode(text_part(event.text, text_item.notes))
+        done = self._frame("response.output_text.done", fields, b',"text":', text, b',"logprobs":[]')
+        part = self._frame("response.content_part.done", fields, b',"part":', encoded_part)
         return b"".join((*annotation_frames, done, part, self._item_done(index, text_item.item)))
 
-    def _note(self, at: bytes, index: int, note: OutputItem) -> bytes:
-        pieces = (at, b',"annotation_index":%d,"annotation":' % index, json.encode(note))
+    def _annotation_frame(self, fields: bytes, index: int, annotation: OutputItem) -> bytes:
+        pieces = (fields, b',"annotation_index":%d,"annotation":' % index, json.encode(annotation))
         return self._frame("response.output_text.annotation.added", *pieces)
 
-    def _content(self, item: str) -> bytes:
-        return self._at(item, b',"content_index":0')
+    def _content_fields(self, item: str) -> bytes:
+        return self._item_fields(item, b',"content_index":0')
 
     # Reasoning
 
     def _open_reasoning(self, event: ReasoningStarted) -> bytes:
         index = self._output.start_item(event)
+        fields = self._summary_fields(event.item)
         added = self._item_added(index, _open_item("reasoning", event.item, summary=[]))
-        return added + self._frame("response.reasoning_summary_part.added", self._summary(event.item), _EMPTY_SUMMARY)
+        return added + self._frame("response.reasoning_summary_part.added", fields, _EMPTY_SUMMARY_PART)
 
     def _close_reasoning(self, event: ReasoningEnded) -> bytes:
-        at, index, text = self._summary(event.item), self._output.index(event.item), _encode_string(event.text)
-        item = self._output.reasoning(event)
-        done = self._frame("response.reasoning_summary_text.done", at, b',"text":', text)
+        fields, index = self._summary_fields(event.item), self._output.index(event.item)
+        text, item = _encode_string(event.text), self._output.reasoning(event)
+        done = self._frame("response.reasoning_summary_text.done", fields, b',"text":', text)
         part = b',"part":{"type":"summary_text","text":' + text + b"}"
-        return done + self._frame("response.reasoning_summary_part.done", at, part) + self._item_done(index, item)
+        return done + self._frame("response.reasoning_summary_part.done", fields, part) + self._item_done(index, item)
 
-    def _summary(self, item: str) -> bytes:
-        return self._at(item, b',"summary_index":0')
+    def _summary_fields(self, item: str) -> bytes:
+        return self._item_fields(item, b',"summary_index":0')
 
     # Calls
 
@@ -202,20 +204,17 @@ class ResponseStreamEncoder:
     def _arguments(self, item: str, delta: str) -> bytes:
         self._has_arguments = True
         return self._frame(
-            "response.function_call_arguments.delta", self._at(item, b',"delta":'), _encode_string(delta)
+            "response.function_call_arguments.delta", self._item_fields(item, b',"delta":'), _encode_string(delta)
         )
 
     def _close_call(self, event: ToolEnded) -> bytes:
-        at, index, name = (
-            self._at(event.item),
-            self._output.index(event.item),
-            _encode_string(self._output.name(event.item)),
-        )
+        fields, index = self._item_fields(event.item), self._output.index(event.item)
+        name = _encode_string(self._output.name(event.item))
         missing_delta = (
             b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
         )
-        fields = (at, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
-        done = self._frame("response.function_call_arguments.done", *fields)
+        pieces = (fields, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
+        done = self._frame("response.function_call_arguments.done", *pieces)
         return missing_delta + done + self._item_done(index, self._output.call(event))
 
     # Complete items
@@ -234,17 +233,17 @@ class ResponseStreamEncoder:
                 return self._complete_item(added) if added is not None else b""
 
     def _refusal(self, item: str, text: str, index: int, encoded_item: bytes) -> bytes:
-        at, encoded = self._at(item, b',"content_index":0', index=index), _encode_string(text)
+        fields, encoded = self._item_fields(item, b',"content_index":0', index=index), _encode_string(text)
         added = self._item_added(index, _open_item("message", item, role="assistant", content=[]))
         if self._is_open:
             return b"".join(
                 (
                     added,
-                    self._frame("response.content_part.added", at, b',"part":{"type":"refusal","refusal":""}'),
-                    self._frame("response.refusal.delta", at, b',"delta":', encoded),
-                    self._frame("response.refusal.done", at, b',"refusal":', encoded),
+                    self._frame("response.content_part.added", fields, b',"part":{"type":"refusal","refusal":""}'),
+                    self._frame("response.refusal.delta", fields, b',"delta":', encoded),
+                    self._frame("response.refusal.done", fields, b',"refusal":', encoded),
                     self._frame(
-                        "response.content_part.done", at, b',"part":{"type":"refusal","refusal":', encoded, b"}"
+                        "response.content_part.done", fields, b',"part":{"type":"refusal","refusal":', encoded, b"}"
                     ),
                     self._item_done(index, encoded_item),
                 )
@@ -253,10 +252,10 @@ class ResponseStreamEncoder:
         return b"".join(
             (
                 added,
-                self._frame("response.content_part.added", at, _EMPTY_TEXT),
-                self._frame("response.output_text.delta", at, b',"delta":', encoded, b',"logprobs":[]'),
-                self._frame("response.output_text.done", at, b',"text":', encoded, b',"logprobs":[]'),
-                self._frame("response.content_part.done", at, part),
+                self._frame("response.content_part.added", fields, _EMPTY_TEXT_PART),
+                self._frame("response.output_text.delta", fields, b',"delta":', encoded, b',"logprobs":[]'),
+                self._frame("response.output_text.done", fields, b',"text":', encoded, b',"logprobs":[]'),
+                self._frame("response.content_part.done", fields, part),
                 self._item_done(index, encoded_item),
             )
         )
@@ -309,23 +308,23 @@ class ResponseStreamEncoder:
         return b"".join(frames)
 
     def _error(self, failed: RunFailed) -> bytes:
-        """Both shapes in one frame: MLflow and LangChain need the flat one, OpenAI's SDKs the nested one."""
+        """Encode both shapes in one frame: MLflow and LangChain need the flat one, OpenAI's SDKs the nested one."""
         error = openai.error_object(failed)
         return self._fields_frame("error", code=failed.code, message=failed.message, param=None, error=error)
 
     # Frames
 
     def _frame(self, kind: str, *pieces: bytes) -> bytes:
-        number = self._number
-        self._number = number + 1
+        number = self._next_number
+        self._next_number = number + 1
         return b"".join((self._prefixes[kind], b"%d" % number, *pieces, b"}\n\n"))
 
     def _fields_frame(self, kind: str, **fields: Any) -> bytes:
         return self._frame(kind, b",", json.encode(fields)[1:-1])
 
-    def _at(self, item: str, more: bytes = b"", index: int | None = None) -> bytes:
+    def _item_fields(self, item: str, extra_fields: bytes = b"", index: int | None = None) -> bytes:
         index = self._output.index(item) if index is None else index
-        return b"".join((b',"item_id":', _encode_string(item), b',"output_index":%d' % index, more))
+        return b"".join((b',"item_id":', _encode_string(item), b',"output_index":%d' % index, extra_fields))
 
     def _item_added(self, index: int, item: bytes) -> bytes:
         return self._frame("response.output_item.added", b',"output_index":%d,"item":' % index, item)
@@ -349,7 +348,7 @@ class ResumedStreamEncoder:
         if known_count <= 0:
             return frames
         remaining = frames.split(b"\n\n", known_count)[-1]  # There is no empty line inside a frame.
-        # What has no number, except for [DONE], belongs to the last frame.
+        # Frames without a number, except for [DONE], belong to the last numbered frame, which the client has.
         return sse.DONE if remaining and known_count == count else remaining
 
 
@@ -388,7 +387,7 @@ def encode_response(events: Sequence[Event], request: ResponsesRequest, *, statu
     if isinstance(last, RunFailed):
         return openai.run_error_response(last, started, status=status, headers=run_headers(started))
     text = _only_text(events, request)
-    if text is not None and _is_plain(last) and last.at is not None:
+    if text is not None and _is_plain_stop(last) and last.at is not None:
         body = encode_text_response(started, request, json.encode(message_item(text.item, text.text)), last.at)
     else:
         output = OutputCollector(request)
@@ -402,8 +401,8 @@ def encode_response(events: Sequence[Event], request: ResponsesRequest, *, statu
 # Background runs
 
 
-def with_queued_at(request: ResponsesRequest, at: datetime) -> ResponsesRequest:
-    return replace(request, queued_at=at)
+def with_queued_at(request: ResponsesRequest, queued_at: datetime) -> ResponsesRequest:
+    return replace(request, queued_at=queued_at)
 
 
 def encode_queued(started: RunStarted, request: ResponsesRequest) -> HttpResponse:
@@ -416,16 +415,16 @@ def encode_queued(started: RunStarted, request: ResponsesRequest) -> HttpRespons
 
 def queued_stream(started: RunStarted, request: ResponsesRequest) -> tuple[bytes, EventEncoder]:
     """Return the frames before the run starts, and an encoder that is fed all events of the run."""
-    writer = ResponseStreamEncoder(request)
-    opening = writer.queued(started)
-    return opening, ResumedStreamEncoder(request, writer.number - 1).encode
+    encoder = ResponseStreamEncoder(request)
+    opening = encoder.queued(started)
+    return opening, ResumedStreamEncoder(request, encoder.number - 1).encode
 
 
 def encode_error(error: PalaverError, request: ResponsesRequest | None, *, status: int) -> HttpResponse:
     return openai.error_response(error, status=status, to_param=request.param if request else openai.pointer_to_param)
 
 
-def _is_plain(last: TerminalEvent) -> bool:
+def _is_plain_stop(last: TerminalEvent) -> bool:
     return type(last) is RunFinished and last.finish == "stop" and last.usage is None
 
 

@@ -1,4 +1,4 @@
-"""Parse a Responses request into a Call and a ResponsesRequest (contract: responses, 2).
+"""Parse a Responses request into a Call and a ResponsesRequest.
 
 Input items are validated strictly before the dialect reads them; errors name their path, as in `input[2].content[0]`.
 References to stored objects are only named here: the server looks them up, see `resolve_references`.

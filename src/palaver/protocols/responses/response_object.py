@@ -1,4 +1,4 @@
-"""Output items and the response object (contract: responses, 3 and 4.3).
+"""Output items and the response object.
 
 Streamed and complete responses are built by the same OutputCollector, so that they cannot differ. Each item is encoded
 once; most fields of the response object never change, so they are encoded in advance.

@@ -1,4 +1,4 @@
-"""Stored responses, lists of stored items, and the Conversations API (contract: responses, 6).
+"""Stored responses, lists of stored items, and the Conversations API.
 
 Always in the profile `open`. The server checks whether a response was stored and who may read it. Each listed item has
 a stable, unique id: its own, that of its tool call, or one derived from its message.
@@ -30,10 +30,10 @@ from palaver.protocols.responses.response_object import (
     response_id,
 )
 
-_PREFIX = "resp_"
+_RESPONSE_ID_PREFIX = "resp_"
 _BOOLEANS = {"true": True, "false": False}
-_ITEM_RUN = re.compile(r"_([0-9a-hjkmnp-tv-z]{26})_i?[0-9]+(\.[0-9]+)?$")
-"""The end of an id that the grammar, or a page of items, created."""
+_RUN_IN_ITEM_ID = re.compile(r"_([0-9a-hjkmnp-tv-z]{26})_i?[0-9]+(\.[0-9]+)?$")
+"""Matches the end of an item id that this server generated; group 1 is the run's id without `run_`."""
 
 
 class StoredResponseQuery(NamedTuple):
@@ -43,7 +43,7 @@ class StoredResponseQuery(NamedTuple):
 
 
 def parse_query(request: HttpRequest) -> StoredResponseQuery:
-    """Parse GET /{id}: the response, or its stream after some frame."""
+    """Parse the query of GET /{id}, which requests the response, or its stream after a given frame."""
     stream_text, after = request.query.get("stream", "false"), request.query.get("starting_after")
     stream = _BOOLEANS.get(stream_text)
     if stream is None:
@@ -60,14 +60,14 @@ def parse_query(request: HttpRequest) -> StoredResponseQuery:
 
 def run_of_response(response: str) -> str:
     """Return the run of a response id. Raises ResponseNotFound."""
-    if not response.startswith(_PREFIX):
+    if not response.startswith(_RESPONSE_ID_PREFIX):
         raise ResponseNotFound(response)
-    return "run_" + response.removeprefix(_PREFIX)
+    return "run_" + response.removeprefix(_RESPONSE_ID_PREFIX)
 
 
 def run_of_previous(response: str) -> str:
     """Return the run of a `previous_response_id`. Raises PreviousResponseNotFound."""
-    if not response.startswith(_PREFIX):
+    if not response.startswith(_RESPONSE_ID_PREFIX):
         raise previous_not_found(response)
     return run_of_response(response)
 
@@ -88,7 +88,7 @@ def encode_stored(
 ) -> bytes:
     """Encode the response object of a log that may be unfinished or empty; `started` is used if it is empty.
 
-    A finished response equals the last one of its stream. Before, it has the items done so far and no usage.
+    A finished response equals the last one in its stream. An unfinished one has its completed items and no usage.
     """
     request = in_open_profile(request)
     output, done = _collect_output(events, request)
@@ -127,8 +127,8 @@ def deleted_response(run_id: str) -> HttpResponse:
 
 
 def runs_of_items(items: Iterable[str]) -> list[str]:
-    """Return the runs that created the items of these ids, as far as the ids tell."""
-    matches = (_ITEM_RUN.search(item) for item in items)
+    """Return the ids of the runs that created these items. Item ids that contain no run id are skipped."""
+    matches = (_RUN_IN_ITEM_ID.search(item) for item in items)
     return list(dict.fromkeys(f"run_{match[1]}" for match in matches if match is not None))
 
 
@@ -161,8 +161,8 @@ Order = Literal["asc", "desc"]
 _ORDERS: dict[str, Order] = {"asc": "asc", "desc": "desc"}
 _MAX_LIMIT, _DEFAULT_LIMIT = 100, 20
 _ENCRYPTED = "reasoning.encrypted_content"
-_PREFIXES = {"reasoning": "rs", "palaver:data": "dat", "palaver:file": "fil", "mcp_approval_response": "apr"}
-_WITH_STATUS = frozenset(
+_ITEM_ID_PREFIXES = {"reasoning": "rs", "palaver:data": "dat", "palaver:file": "fil", "mcp_approval_response": "apr"}
+_TYPES_WITH_STATUS = frozenset(
     "message function_call function_call_output reasoning mcp_approval_request palaver:data palaver:file".split()
 )
 
@@ -219,20 +219,20 @@ def with_message_ids(messages: Sequence[Message], owner: str) -> list[Message]:
 
 def message_items(messages: Sequence[Message], owner: str) -> list[StoredItem]:
     """Convert messages to items, oldest first, each with a unique id."""
-    names = _ItemIds()
+    ids = _ItemIds()
     return [
-        StoredItem(_complete_item(item, names.assign(item, message)), index, parts)
+        StoredItem(_complete_item(item, ids.assign(item, message)), index, parts)
         for index, message in enumerate(with_message_ids(messages, owner))
         for item, parts in _items(message)
     ]
 
 
-def find_item(items: Sequence[StoredItem], name: str) -> StoredItem:
+def find_item(items: Sequence[StoredItem], item_id: str) -> StoredItem:
     """Return the item of that id. Raises ItemNotFound."""
     for item in items:
-        if item.id == name:
+        if item.id == item_id:
             return item
-    raise ItemNotFound(name)
+    raise ItemNotFound(item_id)
 
 
 def without_item(message: Message, item: StoredItem) -> Message | None:
@@ -248,28 +248,28 @@ class _ItemIds:
         self._used: dict[str, int] = {}
 
     def assign(self, item: Item, message: Message) -> str:
-        """Return the item's own id, else the one it had in its response, else a new one."""
+        """Return the id in the item, else the one it had in its response, else a new one."""
         stem = cast("str", message.id)
         kind = item["type"]
         match item:
-            case {"id": str(own)} if own:
-                return self._unused(own)
+            case {"id": str(item_id)} if item_id:
+                return self._make_unique(item_id)
             case {"type": "function_call", "call_id": str(call)}:
-                return self._unused(f"fc_{call}")
+                return self._make_unique(f"fc_{call}")
             case {"type": "function_call_output", "call_id": str(call)}:
-                return self._unused(f"fco_{call}")
+                return self._make_unique(f"fco_{call}")
             case _:
-                return self._unused(f"{_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
+                return self._make_unique(f"{_ITEM_ID_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
 
-    def _unused(self, name: str) -> str:
-        name = free = truncate_id(name)
-        number = self._used.get(name, 1)
-        while free in self._used:
+    def _make_unique(self, item_id: str) -> str:
+        item_id = candidate = truncate_id(item_id)
+        number = self._used.get(item_id, 1)
+        while candidate in self._used:
             number += 1
-            free = truncate_id(f"{name}.{number}")
-        self._used[name] = number
-        self._used.setdefault(free, 1)
-        return free
+            candidate = truncate_id(f"{item_id}.{number}")
+        self._used[item_id] = number
+        self._used.setdefault(candidate, 1)
+        return candidate
 
 
 def _items(message: Message) -> Iterator[tuple[Item, tuple[int, ...]]]:
@@ -301,19 +301,19 @@ def _message_item(message: Message, part_indexes: list[int]) -> tuple[Item, tupl
     return dialect.write([item_message])[0], tuple(part_indexes)
 
 
-def _complete_item(item: Item, name: str) -> Item:
+def _complete_item(item: Item, item_id: str) -> Item:
     """Add the id, the status and the other fields that the item had in its response."""
     kind = item["type"]
-    status: Item = {"status": "completed"} if kind in _WITH_STATUS else {}
-    more: Item = {}
+    status: Item = {"status": "completed"} if kind in _TYPES_WITH_STATUS else {}
+    completed_content: Item = {}
     match item:
         case {"type": "function_call", "arguments": str(arguments)}:
             status = {"status": "incomplete"} if arguments.strip() and not json.is_json(arguments) else status
         case {"type": "message", "content": list(content)}:  # pyright: ignore[reportUnknownVariableType]  # JSON
-            more = {"content": [_complete_content_part(piece) for piece in cast("list[Item]", content)]}
+            completed_content = {"content": [_complete_content_part(piece) for piece in cast("list[Item]", content)]}
         case _:
             pass
-    return {"type": kind, "id": name, **status, **item, **more} | {"id": name}
+    return {"type": kind, "id": item_id, **status, **item, **completed_content} | {"id": item_id}
 
 
 def _complete_content_part(piece: Item) -> Item:
@@ -335,10 +335,10 @@ def page_response(items: Sequence[StoredItem], query: PageQuery) -> HttpResponse
     ordered = list(items) if query.order == "asc" else list(reversed(items))
     start = 0
     if query.after is not None:
-        names = [item.id for item in ordered]
-        if query.after not in names:
+        ids = [item.id for item in ordered]
+        if query.after not in ids:
             raise ItemNotFound(query.after, pointer="/after")
-        start = names.index(query.after) + 1
+        start = ids.index(query.after) + 1
     page = ordered[start : start + query.limit]
     return _list_response(page, has_more=len(ordered) > start + query.limit, encrypted=query.encrypted)
 
@@ -356,7 +356,7 @@ def _list_response(items: Sequence[StoredItem], *, has_more: bool, encrypted: bo
     return json_response(
         {
             "object": "list",
-            "data": [_visible_item(each.item, encrypted=encrypted) for each in items],
+            "data": [_visible_item(item.item, encrypted=encrypted) for item in items],
             "first_id": items[0].id if items else None,
             "last_id": items[-1].id if items else None,
             "has_more": has_more,

@@ -1,4 +1,4 @@
-"""Services, as OpenFn's Lightning calls them: POST /services/{w} and /services/{w}/stream (contract: job-chat, 1).
+"""Services, as OpenFn's Lightning calls them: POST /services/{w} and /services/{w}/stream.
 
 A payload in, a document out; a stream ends with the same document.
 

@@ -1,4 +1,4 @@
-"""POST /services/{w} and /services/{w}/stream: called by OpenFn's Lightning, its CLI and curl (contract: job-chat, 1).
+"""POST /services/{w} and /services/{w}/stream: called by OpenFn's Lightning, its CLI and curl.
 
 A payload in, a document out; a stream ends with the same document. Also the catalog of services and their READMEs.
 """

@@ -1,4 +1,4 @@
-"""Parse and validate the payload of a service (contract: job-chat, 1.2 and 1.3).
+"""Parse and validate the payload of a service.
 
 All errors are reported at once. If a payload is rejected, its inputs are compared with the types of the workflow's
 schema too; otherwise the workflow validates them itself.

@@ -1,4 +1,4 @@
-"""Reply and error documents of services, and their stream of server-sent events (contract: job-chat, 1.2 to 1.4)."""
+"""Reply and error documents of services, and their stream of server-sent events."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -182,7 +182,7 @@ class ServiceStreamEncoder:
 
     def encode(self, event: Event) -> bytes:
         linear = self._linear
-        if type(event) is TextDelta and event.item == linear.flowing and self._open == "text":  # The hot path.
+        if type(event) is TextDelta and event.item == linear.passthrough_item and self._open == "text":  # The hot path.
             linear.pieces.append(event.delta)
             return b"%b%b}}\n\n" % (self._before, json.encode(event.delta))
         if isinstance(event, _DOCUMENT_EVENTS) or _is_document_part(event):

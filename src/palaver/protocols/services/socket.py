@@ -1,4 +1,4 @@
-"""Messages of a service's WebSocket: start and cancel in, the events of a stream out (contract: job-chat, 1.5)."""
+"""Messages of a service's WebSocket: start and cancel in, the events of a stream out."""
 
 from typing import Any, Literal, NamedTuple
 

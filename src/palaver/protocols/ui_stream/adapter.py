@@ -1,4 +1,4 @@
-"""POST /{w}/api/chat: the AI SDK's useChat, answered as a UI message stream, v1 (contract: other protocols, 2).
+"""POST /{w}/api/chat: the AI SDK's useChat, answered as a UI message stream, v1.
 
 The client sends its whole history each time, and shows the body of an error as it is: so errors are plain text.
 """
