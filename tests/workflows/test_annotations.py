@@ -30,8 +30,8 @@ def test_an_annotation_that_cannot_be_evaluated_stays_text_and_harms_no_other() 
 
 
 def test_a_name_that_the_module_lacks_may_be_given() -> None:
-    assert hints_of(mixed, also={"Decimal": float, "int": str})["b"] is float
-    assert hints_of(mixed, also={"Literal": None})["f"] == Literal["x"]
+    assert hints_of(mixed, extra_names={"Decimal": float, "int": str})["b"] is float
+    assert hints_of(mixed, extra_names={"Literal": None})["f"] == Literal["x"]
 
 
 @dataclass

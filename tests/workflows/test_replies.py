@@ -28,7 +28,7 @@ def fed(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = (
 def test_one_of_our_own_values_may_be_emitted(said: Any, is_chat: bool) -> None:
     replies = ReplyReader(is_chat=is_chat)
 
-    assert list(replies.emitted(said)) == [said]
+    assert list(replies.feed_emitted(said)) == [said]
     assert list(replies.feed(Emitted(said))) == [said]
     assert replies.value() == (UNSET if is_chat else None)
 

@@ -123,6 +123,6 @@ class IdAllocator:
         return item
 
     def call_item_id(self, name: str) -> str:
-        """Return the item id of a call, producer_name the producer's name, the item id (fc_…) or the call id."""
+        """Return the item id of a call for the producer's name, the item id (fc_…) or the call id."""
         item = self._call_items.get(name) or truncate_id(name)
         return item if self._is_used(item, _ITEM) else truncate_id(f"fc_{name}")

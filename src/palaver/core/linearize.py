@@ -68,11 +68,11 @@ class Linearizer:
         self._queued: dict[str, list[Event]] = {}  # Waiting events by item id, in the order in which the items started.
         self._releasing = False
         self._messages: dict[str, str] = {}  # Message id by item id, for text and reasoning that has not ended.
-        self._sent_early: dict[str, int] = {}  # Number of characters sent_length in items that were ended early.
+        self._sent_early: dict[str, int] = {}  # Number of characters sent in items that were ended early.
         self._used_ids: dict[str, int] = {}  # Item ids in use, with the number of ids derived from each.
 
     def feed(self, event: Event) -> Sequence[Event]:
-        """Return the events that can be sent_length now."""
+        """Return the events that can be sent now."""
         if type(event) is TextDelta and event.item == self.passthrough_item:
             self.pieces.append(event.delta)
             return (event,)

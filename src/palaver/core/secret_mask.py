@@ -53,7 +53,7 @@ def _mask_match(match: re.Match[str]) -> str:
 
 
 def mask_values(value: Any, known: Collection[str]) -> Any:
-    """Return the JSON value with all `known` values masked, rare_character in keys."""
+    """Return the JSON value with all `known` values masked, also in keys."""
     match value:
         case str():
             for secret in known:

@@ -1,4 +1,4 @@
-"""Read the documents that a remote service publishes (discovery.md §4).
+"""Read the documents that a remote service publishes; see docs/discovery.md.
 
 Pure functions. Documents are untrusted: the readers never raise, and bound the depth and size of the result. Local
 `$ref`s are resolved, remote ones never. probe.py decides which documents are fetched.
@@ -24,15 +24,15 @@ MAX_SCHEMA_CHARACTERS = 64 * 1024
 # Endpoints, the best evidence first, and the dialect of each.
 _OPERATIONS: dict[str, Dialect | None] = {"/invoke": "invoke", "/run": "run", "/test": "run", "/generate": None}
 # Paths in documents of current and older servers.
-_FLAGS = (("flags", "is_chat"), ("request", "flags", "is_chat"))
-_REVISIONS = (("revision",), ("request", "data", "revision"))
-_SCHEMAS = (
+_FLAG_PATHS = (("flags", "is_chat"), ("request", "flags", "is_chat"))
+_REVISION_PATHS = (("revision",), ("request", "data", "revision"))
+_SCHEMA_PATHS = (
     ("revision", "data", "schemas"),
     ("request", "data", "revision", "data", "schemas"),
     ("interface", "schemas"),
     ("request", "interface", "schemas"),
 )
-_PARAMETERS = (("revision", "data", "parameters"), ("request", "data", "parameters"))
+_PARAMETER_PATHS = (("revision", "data", "parameters"), ("request", "data", "parameters"))
 # Keywords that do not describe the value.
 _REFERENCE_KEYWORDS = {"$ref", "allOf", "anyOf", "oneOf", "title", "description"}
 # Limits against hostile documents.
@@ -88,8 +88,8 @@ class DocumentFacts(Struct, frozen=True, kw_only=True):
 
     summary: str
     is_chat: bool | None = None
-    """As declared."""
-    marked: str | None = None
+    """The declared flag."""
+    marked_input: str | None = None
     """The input that is marked as messages."""
     takes_messages: bool | None = None
     """Whether the input schema has messages; None if there is no schema."""
@@ -114,27 +114,27 @@ def public_report(discovery: Discovery) -> DiscoveryReport:
 
 def read_inspect(document: object) -> DocumentFacts:
     warnings: list[str] = []
-    declared = _declared_flag(((".".join(path), _get_path(document, *path)) for path in _FLAGS), warnings)
-    published = _first_object(document, _SCHEMAS)
+    declared = _declared_flag(((".".join(path), _get_path(document, *path)) for path in _FLAG_PATHS), warnings)
+    published = _first_object(document, _SCHEMA_PATHS)
     schemas = _copy_schemas(
         {key: published[key] for key in ("inputs", "parameters", "outputs") if key in published}, warnings
     )
     inputs = published.get("inputs")
     properties = _properties(inputs, inputs)
-    revision = _first_object(document, _REVISIONS)
+    revision = _first_object(document, _REVISION_PATHS)
     streams = _get_path(document, "meta", "palaver", "streams")
     endpoint = "/invoke" if declared or published else None  # Some servers answer any path with a JSON object.
     return DocumentFacts(
         summary=_flag_text(declared) if declared else "no flags.is_chat",
         is_chat=declared[1] if declared else None,
-        marked=_marked_property([inputs], inputs),
+        marked_input=_marked_property([inputs], inputs),
         takes_messages=None if properties is None else "messages" in properties,
         dialect=_OPERATIONS[endpoint] if endpoint else None,
         endpoint=endpoint,
         streams=streams if isinstance(streams, bool) else None,
         schemas=schemas,
         parameters=_object(
-            _copy_schemas({"parameters": _first_object(document, _PARAMETERS)}, warnings).get("parameters")
+            _copy_schemas({"parameters": _first_object(document, _PARAMETER_PATHS)}, warnings).get("parameters")
         ),
         name=_text(revision.get("name")) or _text(revision.get("slug")),
         description=_text(revision.get("description")),
@@ -146,7 +146,7 @@ def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
     """Read an OpenAPI document; its paths may or may not start with `base_path`."""
     warnings: list[str] = []
     operations = _operations(document, base_path)
-    flags = {name: _get_path(operation, "x-agenta", *_FLAGS[0]) for name, operation in operations.items()}
+    flags = {name: _get_path(operation, "x-agenta", *_FLAG_PATHS[0]) for name, operation in operations.items()}
     declared = _declared_flag(((f"x-agenta.flags.is_chat of POST {name}", flags[name]) for name in flags), warnings)
     bodies = [body for operation in operations.values() if (body := _body_schemas(operation, document))]
     body_schemas = next((body for body in bodies if _has_messages(body, document)), bodies[0] if bodies else [])
@@ -156,7 +156,7 @@ def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
         if declared
         else f"no x-agenta.flags.is_chat of POST {', '.join(flags or _OPERATIONS)}",
         is_chat=declared[1] if declared else None,
-        marked=_marked_property([schema for body in bodies for schema in body], document),
+        marked_input=_marked_property([schema for body in bodies for schema in body], document),
         takes_messages=_has_messages(body_schemas, document) if body_schemas else None,
         dialect=_OPERATIONS[endpoint] if endpoint else None,
         endpoint=endpoint,

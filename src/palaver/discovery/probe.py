@@ -1,4 +1,4 @@
-"""Discover what a URL serves: whether it is a chat, by which evidence, and how to call it (discovery.md §4).
+"""Discover what a URL serves: whether it is a chat, by which evidence, and how to call it (docs/discovery.md).
 
 `discover` reports errors of the service in its result. `require_callable` raises if the result is not enough to call
 the service. evidence.py reads the documents; frameworks/remote.py calls the service.
@@ -125,29 +125,29 @@ def require_callable(
     if dialect is not None and dialect not in get_args(Dialect):
         raise InvalidOption(f"No dialect '{dialect}'. Known: {', '.join(get_args(Dialect))}.")
     implied_is_chat = True if dialect in ("responses", "chat-completions") else None
-    chat = next((value for value in (is_chat, discovery.is_chat, implied_is_chat) if value is not None), None)
-    spoken_dialect, chosen_model = dialect or discovery.dialect, model or discovery.model
-    if chat is None or spoken_dialect is None:
+    chosen_is_chat = next((value for value in (is_chat, discovery.is_chat, implied_is_chat) if value is not None), None)
+    chosen_dialect, chosen_model = dialect or discovery.dialect, model or discovery.model
+    if chosen_is_chat is None or chosen_dialect is None:
         raise _not_discovered(discovery)
     if not chosen_model and (
-        spoken_dialect == "chat-completions" or (spoken_dialect == "responses" and discovery.models)
+        chosen_dialect == "chat-completions" or (chosen_dialect == "responses" and discovery.models)
     ):
         details = {"models": list(discovery.models), "tried": msgspec.to_builtins(discovery.tried)}
-        raise NotDiscovered(_model_required(discovery), details=details)
+        raise NotDiscovered(_model_required_message(discovery), details=details)
     warnings = list(discovery.warnings)
-    if chat != discovery.is_chat and discovery.is_chat is not None:
-        warnings.append(f"is_chat={chat} was given, against {discovery.evidence}.")
-    if spoken_dialect != discovery.dialect and discovery.dialect is not None:
-        warnings.append(f"dialect={spoken_dialect} was given, though {discovery.dialect} was found.")
-    is_same_dialect = spoken_dialect == discovery.dialect
+    if chosen_is_chat != discovery.is_chat and discovery.is_chat is not None:
+        warnings.append(f"is_chat={chosen_is_chat} was given, against {discovery.evidence}.")
+    if chosen_dialect != discovery.dialect and discovery.dialect is not None:
+        warnings.append(f"dialect={chosen_dialect} was given, though {discovery.dialect} was found.")
+    is_same_dialect = chosen_dialect == discovery.dialect
     return msgspec.structs.replace(
         discovery,
-        is_chat=chat,
+        is_chat=chosen_is_chat,
         confidence="declared" if is_chat is not None else discovery.confidence or "assumed",
-        dialect=spoken_dialect,
+        dialect=chosen_dialect,
         call=discovery.call
         if is_same_dialect
-        else _call_request(discovery.url, spoken_dialect, None, suffix=discovery.endpoint, evidence=discovery.evidence),
+        else _call_request(discovery.url, chosen_dialect, None, suffix=discovery.endpoint, evidence=discovery.evidence),
         model=chosen_model,
         warnings=tuple(warnings),
     )
@@ -166,7 +166,7 @@ async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
     facts = next((document for document in search.documents if document.endpoint), _NO_FACTS)
     if openapi and openapi.is_chat is not None:
         return _Verdict("openapi.flags", openapi.is_chat, "declared", facts)
-    if marked_input := next((document.marked for document in search.documents if document.marked), None):
+    if marked_input := next((document.marked_input for document in search.documents if document.marked_input), None):
         search.tried.append(ProbeStep("schema.marker", None, None, f"the input {marked_input} is marked as messages"))
         return _Verdict("schema.marker", True, "marked", facts)
     takes_messages = next(
@@ -273,11 +273,11 @@ def _warnings(
     yield from address.notes
     for document in search.documents:
         yield from document.warnings
-    messages = any(document.marked or document.takes_messages for document in search.documents)
-    if verdict.is_chat is False and verdict.confidence == "declared" and messages:
+    has_messages = any(document.marked_input or document.takes_messages for document in search.documents)
+    if verdict.is_chat is False and verdict.confidence == "declared" and has_messages:
         yield f"{verdict.evidence} says is_chat = false beside a schema with messages: the declaration is taken."
     if search.tried[-1].status in (401, 403):
-        yield f"{_path(search.tried[-1])} wants credentials: pass headers=."
+        yield f"{_path_of(search.tried[-1])} wants credentials: pass headers=."
     if verdict.is_chat is not None and verdict.facts.dialect is None:
         yield f"We do not speak what is spoken at {verdict.facts.endpoint}: pass dialect=."
     if model and verdict.facts.models and model not in verdict.facts.models:
@@ -292,7 +292,7 @@ def _warnings(
 def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:
     details = {"tried": msgspec.to_builtins(discovery.tried)}
     if discovery.refused:
-        return DiscoveryRefused(f"{_path(discovery.tried[-1])} wants credentials: pass headers=", details=details)
+        return DiscoveryRefused(f"{_path_of(discovery.tried[-1])} wants credentials: pass headers=", details=details)
     problem = "cannot be reached" if discovery.unreachable else "does not say what it is"
     if discovery.evidence != "none":
         problem = "speaks no dialect of ours"
@@ -302,12 +302,12 @@ def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:
     )
 
 
-def _model_required(discovery: Discovery) -> str:
+def _model_required_message(discovery: Discovery) -> str:
     if not discovery.models:
         return f"{discovery.url} is asked for a model by name: pass model=."
-    listed = ", ".join(discovery.models[:_MAX_MODELS_SHOWN])
-    more = len(discovery.models) - _MAX_MODELS_SHOWN
-    return f"{discovery.url} has several models: pass model=. Known: {listed}{f' and {more} more' if more > 0 else ''}."
+    names, hidden = ", ".join(discovery.models[:_MAX_MODELS_SHOWN]), len(discovery.models) - _MAX_MODELS_SHOWN
+    listing = f"{names} and {hidden} more" if hidden > 0 else names
+    return f"{discovery.url} has several models: pass model=. Known: {listing}."
 
 
 # URLs
@@ -348,7 +348,7 @@ def _call_request(
     return f"POST {base}{endpoint or suffix or default_path}"
 
 
-def _path(step: ProbeStep) -> str:
+def _path_of(step: ProbeStep) -> str:
     return (step.request or "").partition(" ")[2]
 
 

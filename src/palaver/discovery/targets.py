@@ -49,24 +49,24 @@ def load(targets: Iterable[str]) -> list[Workflow]:
 
 def load_one(target: str) -> list[Workflow]:
     """Load the workflows of one target. Raises NothingFound."""
-    modules, name = _modules(target)
+    modules, name = _load_modules(target)
     if name:
         return [_named_workflow(modules[0], name, target)]
-    found = [value for module in modules for value in _public_values(module) if _is_workflow(value)]
-    if not found:
+    workflows = [value for module in modules for value in _public_values(module) if _is_workflow(value)]
+    if not workflows:
         raise NothingFound(f"{target} declares no workflow: decorate a function with @chat or @workflow.")
-    return _unique(found)
+    return _unique(workflows)
 
 
 def load_modules_of(target: str) -> list[Workflow]:
     """Load all workflows in the modules of a target, also if it names one of them."""
-    workflows = [value for module in _modules(target)[0] for value in _public_values(module) if _is_workflow(value)]
-    return _unique(workflows)
+    modules, _ = _load_modules(target)
+    return _unique(value for module in modules for value in _public_values(module) if _is_workflow(value))
 
 
 def load_evaluators(targets: Iterable[str]) -> list[DeclaredEvaluator]:
     """Load the evaluators in the modules of all targets, without duplicates."""
-    modules = [module for target in targets for module in _modules(target)[0]]
+    modules = [module for target in targets for module in _load_modules(target)[0]]
     return _unique(value for module in modules for value in _public_values(module) if _is_evaluator(value))
 
 
@@ -75,7 +75,7 @@ def installed_evaluators() -> list[DeclaredEvaluator]:
     evaluators: list[DeclaredEvaluator] = []
     for entry in entry_points(group=EVALUATOR_ENTRY_POINTS):
         try:
-            with _load_errors(entry.value):
+            with _convert_load_errors(entry.value):
                 value = entry.load()
         except PalaverError as error:
             log.warning("The evaluator %s of an installed package is left out: %s", entry.name, error)
@@ -103,11 +103,11 @@ def load_installed(name: str) -> Workflow:
 # Modules
 
 
-def _modules(target: str) -> tuple[list[ModuleType], str]:
+def _load_modules(target: str) -> tuple[list[ModuleType], str]:
     """Return the modules of a target, and the name in it; empty for all."""
     file, _, name = target.rpartition(":")
     if Path(target).is_dir():
-        return [_load_file(file) for file in _files(Path(target))], ""
+        return [_load_file(file) for file in _module_files(Path(target))], ""
     if target.endswith(".py"):
         return [_load_file(Path(target))], ""
     if file.endswith(".py"):
@@ -116,11 +116,11 @@ def _modules(target: str) -> tuple[list[ModuleType], str]:
     if not all(part.isidentifier() for part in module_name.split(".")):
         raise TargetNotFound(f"There is no file, folder or module {target}.")
     _add_to_path(Path.cwd())
-    return [_import(module_name, target)], name
+    return [_import_module(module_name, target)], name
 
 
-def _import(name: str, target: str) -> ModuleType:
-    with _load_errors(target):
+def _import_module(name: str, target: str) -> ModuleType:
+    with _convert_load_errors(target):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -132,7 +132,7 @@ def _import(name: str, target: str) -> ModuleType:
 # Files
 
 
-def _files(folder: Path) -> list[Path]:
+def _module_files(folder: Path) -> list[Path]:
     """Return the modules of a folder, the package itself first."""
     files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
     package = folder / "__init__.py"
@@ -160,7 +160,7 @@ def _load_file(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
     try:
-        with _load_errors(path.name):
+        with _convert_load_errors(path.name):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[module_name]
@@ -177,7 +177,7 @@ def _load_from_package(path: Path) -> ModuleType:
         root = root.parent
     _add_to_path(root)
     name = ".".join(names)
-    module = _import(name, path.name)
+    module = _import_module(name, path.name)
     if not _is_from(module, path):
         raise LoadFailed(f"{path.name} could not be loaded: another module is called {name}.")
     return module
@@ -194,7 +194,7 @@ def _is_from(module: ModuleType | None, path: Path) -> bool:
 
 
 @contextmanager
-def _load_errors(target: str) -> Generator[None]:
+def _convert_load_errors(target: str) -> Generator[None]:
     """Turn exceptions of the author's module into a LoadFailed of one line."""
     try:
         yield
@@ -204,8 +204,8 @@ def _load_errors(target: str) -> Generator[None]:
         raise LoadFailed(f"{target} could not be loaded: it calls sys.exit({error.code!r}).") from error
     except BaseException as error:
         # The line at the top level of a module.
-        lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
-        where = f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""
+        module_frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+        where = f" ({Path(module_frames[-1].filename).name}, line {module_frames[-1].lineno})" if module_frames else ""
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise LoadFailed(f"{target} could not be loaded: {printable(text)}{where}") from error
 

@@ -510,6 +510,6 @@ class Run:
             if not self._sending:
                 # The run's task is inside the workflow and cannot send; it awaits this task before it sends again.
                 self._spawn(self._flush())
-        for item in self._get_reply_reader().emitted(value):
+        for item in self._get_reply_reader().feed_emitted(value):
             self._append(self._feed_grammar(item))
         self._check_limits()

@@ -40,7 +40,7 @@ class AdoptedWorkflow(FunctionWorkflow):
         return self._place
 
     def bind(self, call: Call) -> Producer:
-        """Raises NotImplementedYet for an approval if the framework's run cannot be resumed."""
+        """Bind the call. Raises NotImplementedYet for an approval if the framework's run cannot be resumed."""
         last_parts = call.messages[-1].parts if call.messages else ()
         is_approval = any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last_parts)
         if is_approval and not self._resumes:

@@ -1,4 +1,4 @@
-"""Protection against server-side request forgery: connections for untrusted URLs (security.md §6).
+"""Protection against server-side request forgery: connections for untrusted URLs (see docs/security.md).
 
 A host name is resolved once, all of its addresses must be public, and the connection goes to one of the checked
 addresses; the peer's address is checked again. So a second DNS answer has no effect. Host header and TLS name stay
@@ -23,7 +23,7 @@ import msgspec
 
 from palaver.errors import UrlRefused
 
-_NOT_PUBLIC = tuple(
+_NON_PUBLIC_IPV4 = tuple(
     IPv4Network(network)
     for network in (
         "0.0.0.0/8",  # this network
@@ -45,7 +45,7 @@ _NOT_PUBLIC = tuple(
     )
 )
 _UNICAST = IPv6Network("2000::/3")
-_NOT_PUBLIC_6 = tuple(
+_NON_PUBLIC_IPV6 = tuple(
     IPv6Network(network)
     for network in (
         "2001::/23",  # protocol assignments, Teredo among them
@@ -53,7 +53,7 @@ _NOT_PUBLIC_6 = tuple(
         "3fff::/20",  # documentation
     )
 )
-# Forms that are public or not as the IPv4 address in them is.
+# Networks that embed an IPv4 address, which must be public too.
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64
 _TUNNELLED = IPv6Network("2002::/16")  # 6to4
@@ -67,18 +67,18 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(parsed, IPv4Address):
-        return _is_public_4(parsed)
+        return _is_public_ipv4(parsed)
     if parsed.scope_id is not None:
         return False  # Scoped to this machine.
-    if not all(_is_public_4(inner) for inner in _embedded_ipv4(parsed)):
+    if not all(_is_public_ipv4(inner) for inner in _embedded_ipv4(parsed)):
         return False
     if parsed in _MAPPED or parsed in _TRANSLATED:
         return True
-    return parsed in _UNICAST and not any(parsed in network for network in _NOT_PUBLIC_6)
+    return parsed in _UNICAST and not any(parsed in network for network in _NON_PUBLIC_IPV6)
 
 
-def _is_public_4(address: IPv4Address) -> bool:
-    return not any(address in network for network in _NOT_PUBLIC)
+def _is_public_ipv4(address: IPv4Address) -> bool:
+    return not any(address in network for network in _NON_PUBLIC_IPV4)
 
 
 def _embedded_ipv4(address: IPv6Address) -> Iterator[IPv4Address]:
@@ -95,7 +95,7 @@ HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_HOST_LENGTH = 254  # With a trailing dot.
-_NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.?")
+_HOST_NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.?")
 # Resolvers read such a name as an address: 127.1, 0x7f.1, 2130706433.
 _ENDS_IN_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)\.?")
 
@@ -115,7 +115,7 @@ class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, url: httpx.URL) -> None:
         """Raise UrlRefused if scheme, user info, host or port is not allowed."""
         port = _DEFAULT_PORTS.get(url.scheme)
-        if port is None or url.userinfo or not _is_plain(url.raw_host.decode("ascii", "replace")):
+        if port is None or url.userinfo or not _is_canonical_host(url.raw_host.decode("ascii", "replace")):
             raise url_refused()
         if not self.allow_private and url.port is not None and url.port != port and url.port not in self.ports:
             raise url_refused()
@@ -126,12 +126,12 @@ class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise url_refused()
 
 
-def _is_plain(host: str) -> bool:
+def _is_canonical_host(host: str) -> bool:
     """Whether it is a host name, or an address in canonical notation."""
     try:
         ip_address(host)
     except ValueError:
-        if len(host) > _MAX_HOST_LENGTH or not _NAME.fullmatch(host):
+        if len(host) > _MAX_HOST_LENGTH or not _HOST_NAME.fullmatch(host):
             return False
         return not _ENDS_IN_A_NUMBER.fullmatch(host)
     return "%" not in host  # A zone id is local to this machine.
@@ -146,8 +146,8 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects only to addresses that were checked."""
 
-    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, backend: Any = None) -> None:
-        self._rules = rules
+    def __init__(self, policy: UrlPolicy, *, resolve: HostResolver = resolve_host, backend: Any = None) -> None:
+        self._policy = policy
         self._resolve = resolve
         self._backend: Any = backend or httpcore.AnyIOBackend()
 
@@ -162,16 +162,16 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """Connect to the first of the host's addresses that answers."""
         try:
             async with asyncio.timeout(timeout):
-                return await self._connected(host, port, local_address, socket_options)
+                return await self._connect(host, port, local_address, socket_options)
         except TimeoutError:
             raise httpcore.ConnectTimeout from None
 
-    async def _connected(self, host: str, port: int, *options: Any) -> httpcore.AsyncNetworkStream:
+    async def _connect(self, host: str, port: int, *options: Any) -> httpcore.AsyncNetworkStream:
         try:
             addresses = await self._resolve(host, port)
         except (OSError, UnicodeError):
             addresses = ()
-        self._rules.check_addresses(addresses)
+        self._policy.check_addresses(addresses)
         for address in addresses:
             try:
                 stream: httpcore.AsyncNetworkStream = await self._backend.connect_tcp(address, port, None, *options)
@@ -185,8 +185,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """Close the connection unless the peer is the checked address. Nothing has been sent yet."""
         peer = stream.get_extra_info("server_addr")
         try:
-            self._rules.check_addresses([str(peer[0])] if peer else ())
-            if not self._rules.allow_private and ip_address(peer[0]) != ip_address(address):
+            self._policy.check_addresses([str(peer[0])] if peer else ())
+            if not self._policy.allow_private and ip_address(peer[0]) != ip_address(address):
                 raise url_refused()
         except UrlRefused:
             await stream.aclose()
@@ -206,15 +206,15 @@ def ssl_context() -> ssl.SSLContext:
 class GuardedTransport(httpx.AsyncBaseTransport):
     """An httpx transport that checks each URL and connects through GuardedBackend."""
 
-    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, backend: Any = None) -> None:
-        self._rules = rules
-        backend = GuardedBackend(rules, resolve=resolve, backend=backend)
+    def __init__(self, policy: UrlPolicy, *, resolve: HostResolver = resolve_host, backend: Any = None) -> None:
+        self._policy = policy
+        backend = GuardedBackend(policy, resolve=resolve, backend=backend)
         self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context(), network_backend=backend)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request after checking its URL."""
         url = request.url
-        self._rules.check(url)
+        self._policy.check(url)
         core_request = httpcore.Request(
             method=request.method,
             url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
@@ -222,7 +222,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             content=request.stream,
             extensions=request.extensions,
         )
-        with _httpx_errors():
+        with _convert_errors():
             response = await self._pool.handle_async_request(core_request)
         extensions = cast("dict[str, Any]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
         return httpx.Response(
@@ -239,7 +239,7 @@ class _Body(httpx.AsyncByteStream):
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _httpx_errors():
+        with _convert_errors():
             async for piece in self._stream:
                 yield piece
 
@@ -248,7 +248,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 @contextmanager
-def _httpx_errors() -> Generator[None]:
+def _convert_errors() -> Generator[None]:
     """Convert httpcore errors to httpx errors, which have the same names."""
     try:
         yield

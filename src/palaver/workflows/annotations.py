@@ -18,15 +18,15 @@ import msgspec
 from palaver.core import json
 
 
-def hints_of(target: Any, *, also: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def hints_of(target: Any, *, extra_names: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the evaluated annotations of a function or class; one that cannot be evaluated stays text.
 
-    `also` resolves names that are only imported under TYPE_CHECKING.
+    `extra_names` resolves names that are only imported under TYPE_CHECKING.
     """
     hints: dict[str, Any] = {}
-    for raw, space in _annotated(target):
-        for name, annotation in raw.items():
-            hints[name] = _evaluate(annotation, {**(also or {}), **space})
+    for annotations, namespace in _raw_annotations(target):
+        for name, annotation in annotations.items():
+            hints[name] = _evaluate(annotation, {**(extra_names or {}), **namespace})
     return hints
 
 
@@ -69,7 +69,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
     return tuple(kind for member in get_args(annotation) for kind in _alternatives(strip_annotation(member)))
 
 
-def _annotated(target: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _raw_annotations(target: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield raw annotations and their namespace; for a class, those of its bases first."""
     if not isinstance(target, type):
         yield getattr(target, "__annotations__", {}), getattr(target, "__globals__", {})
@@ -78,10 +78,10 @@ def _annotated(target: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, An
         yield inspect.get_annotations(base), vars(sys.modules[base.__module__])
 
 
-def _evaluate(annotation: Any, space: dict[str, Any]) -> Any:
-    shim = types.SimpleNamespace(__annotations__={"it": annotation})
+def _evaluate(annotation: Any, namespace: dict[str, Any]) -> Any:
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
-        return typing.get_type_hints(shim, globalns=space, include_extras=True)["it"]
+        return typing.get_type_hints(holder, globalns=namespace, include_extras=True)["it"]
     except Exception:  # Evaluating an annotation may raise anything.
         return str(getattr(annotation, "__forward_arg__", annotation))
 
@@ -116,10 +116,10 @@ class ValueSchema(ABC):
 
     @abstractmethod
     def read(self, value: Any) -> Any:
-        """Convert a JSON value to the Python value. Raises Misfits."""
+        """Convert a JSON value to the Python value. Raises SchemaErrors."""
 
 
-class _Anything(ValueSchema):
+class _AnySchema(ValueSchema):
     """No annotation, or one without a schema."""
 
     def __init__(self, *, has_schema: bool) -> None:
@@ -132,7 +132,7 @@ class _Anything(ValueSchema):
         return value
 
 
-class _Msgspec(ValueSchema):
+class _MsgspecSchema(ValueSchema):
     def __init__(self, annotation: Any) -> None:
         self._annotation = annotation
 
@@ -147,7 +147,7 @@ class _Msgspec(ValueSchema):
             raise SchemaErrors([_msgspec_error(str(error))]) from None
 
 
-class _Pydantic(ValueSchema):
+class _PydanticSchema(ValueSchema):
     def __init__(self, annotation: Any) -> None:
         self._adapter = sys.modules["pydantic"].TypeAdapter(annotation)
 
@@ -166,22 +166,23 @@ class _Pydantic(ValueSchema):
 def schema_for(annotation: Any) -> ValueSchema:
     """Return the schema of an annotation; `Any`, `object` and unsupported annotations accept anything."""
     if annotation is Any or annotation is object:
-        return _Anything(has_schema=True)
+        return _AnySchema(has_schema=True)
     if isinstance(annotation, str):
-        return _Anything(has_schema=False)  # It could not be evaluated.
-    for attempt in (_Pydantic, _Msgspec) if _uses_pydantic(annotation, set()) else (_Msgspec, _Pydantic):
-        if attempt is _Pydantic and "pydantic" not in sys.modules:
+        return _AnySchema(has_schema=False)  # It could not be evaluated.
+    schema_classes = (_PydanticSchema, _MsgspecSchema)
+    for schema_class in schema_classes if _uses_pydantic(annotation, set()) else reversed(schema_classes):
+        if schema_class is _PydanticSchema and "pydantic" not in sys.modules:
             continue
         try:
-            shape = attempt(annotation)
-            shape.schema()
+            value_schema = schema_class(annotation)
+            value_schema.schema()
         except Exception:  # noqa: S112 - libraries reject annotations in many ways; try the next one
             continue
-        return shape
-    return _Anything(has_schema=False)
+        return value_schema
+    return _AnySchema(has_schema=False)
 
 
-# Whose annotation is it?
+# Detection of pydantic
 
 
 def _uses_pydantic(annotation: Any, seen: set[int]) -> bool:
@@ -189,10 +190,10 @@ def _uses_pydantic(annotation: Any, seen: set[int]) -> bool:
     if id(annotation) in seen:
         return False
     seen.add(id(annotation))
-    return _of_pydantic(annotation) or any(_uses_pydantic(part, seen) for part in _parts(annotation))
+    return _is_from_pydantic(annotation) or any(_uses_pydantic(part, seen) for part in _parts(annotation))
 
 
-def _of_pydantic(part: Any) -> bool:
+def _is_from_pydantic(part: Any) -> bool:
     kind: type = part if isinstance(part, type) else type(part)
     if hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__pydantic_validator__"):
         return True
@@ -207,7 +208,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
         yield from hints_of(annotation).values()
 
 
-# What is wrong, and where
+# Errors
 
 
 def pydantic_errors(error: Any, value: Any) -> list[SchemaError]:
@@ -232,15 +233,15 @@ def _has(value: dict[str, Any] | list[Any], step: str | int) -> bool:
 
 
 _ERROR_LOCATION = re.compile(r"^(.*) - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_PATH_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 def _msgspec_error(message: str) -> SchemaError:
-    """Convert a msgspec message, which ends in a JSON path, to a Misfit with a pointer."""
+    """Convert a msgspec message, which ends in a JSON path, to a SchemaError with a pointer."""
     match = _ERROR_LOCATION.match(message)
     if match is None:
         return SchemaError("", message)
     path, _, _ = match[2].partition("[...]")  # Some value of a mapping; msgspec does not name the key.
     return SchemaError(
-        "".join(f"/{json.escape_pointer(name or index)}" for name, index in _STEP.findall(path)), match[1]
+        "".join(f"/{json.escape_pointer(name or index)}" for name, index in _PATH_STEP.findall(path)), match[1]
     )

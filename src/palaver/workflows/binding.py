@@ -15,9 +15,9 @@ def bind(
     signature: Signature, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> tuple[_Values, list[CallFault]]:
     """Return the arguments of a call and all its faults. Python's defaults are left to Python."""
-    values, faults = _bind_inputs(signature, inputs)
-    settings, more = _bind_parameters(signature, parameters)
-    return values | settings, faults + more
+    values, input_faults = _bind_inputs(signature, inputs)
+    settings, parameter_faults = _bind_parameters(signature, parameters)
+    return values | settings, input_faults + parameter_faults
 
 
 def _bind_inputs(signature: Signature, call_inputs: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
@@ -53,13 +53,13 @@ def _bind_parameters(signature: Signature, parameters: Mapping[str, Any]) -> tup
             faults.append(UnknownParameter(fault, pointer=f"/parameters/{json.escape_pointer(name)}"))
         else:
             _read_argument(argument, value, values, faults)
-    marked = signature.by_use("parameter")
+    marked_arguments = signature.by_use("parameter")
     faults += [
         _missing_parameter(argument.name)
-        for argument in marked
+        for argument in marked_arguments
         if argument.required and argument.name not in parameters
     ]
-    settings = {argument.name: values.pop(argument.name) for argument in marked if argument.name in values}
+    settings = {argument.name: values.pop(argument.name) for argument in marked_arguments if argument.name in values}
     for config in signature.by_use("config"):
         _build_config(config, parameters, values, settings, faults)
     return settings, faults

@@ -33,7 +33,7 @@ class ConfigModel:
     def __init__(self, kind: Any, default: Any = NO_DEFAULT) -> None:
         self._kind = kind
         self._default: Any = None if default is NO_DEFAULT else default
-        self.fields = tuple(self._with_default(field) for field in _fields(kind))
+        self.fields = tuple(self._apply_default(field) for field in _fields(kind))
 
     def build(self, parameters: Mapping[str, Any]) -> Any:
         """Create an instance; missing values come from the default instance, else from the class."""
@@ -43,7 +43,7 @@ class ConfigModel:
             values = defaults | values
         return self._kind(**values)
 
-    def _with_default(self, field: ConfigField) -> ConfigField:
+    def _apply_default(self, field: ConfigField) -> ConfigField:
         if self._default is None:
             return field
         if typing.is_typeddict(self._kind):
@@ -71,14 +71,14 @@ def _fields(kind: Any) -> Iterable[ConfigField]:
     hints = hints_of(kind)
     if dataclasses.is_dataclass(kind):
         return [_dataclass_field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init]
-    return [_typed_dict_field(name, hint, needed=name in kind.__required_keys__) for name, hint in hints.items()]
+    return [_typed_dict_field(name, hint, is_required=name in kind.__required_keys__) for name, hint in hints.items()]
 
 
-def _typed_dict_field(name: str, annotation: Any, *, needed: bool) -> ConfigField:
+def _typed_dict_field(name: str, annotation: Any, *, is_required: bool) -> ConfigField:
     origin = get_origin(annotation)
     if origin in (Required, NotRequired):  # With postponed annotations the class has not evaluated these.
-        annotation, needed = get_args(annotation)[0], origin is Required
-    return ConfigField(name=name, attribute=name, keyword=name, annotation=annotation, required=needed)
+        annotation, is_required = get_args(annotation)[0], origin is Required
+    return ConfigField(name=name, attribute=name, keyword=name, annotation=annotation, required=is_required)
 
 
 def _struct_field(field: msgspec.structs.FieldInfo) -> ConfigField:

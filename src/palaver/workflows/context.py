@@ -24,11 +24,11 @@ Fetch = Callable[[File], "Fetched"]
 """Returns the bytes of a file: stored, inline, or at a URL."""
 
 
-def _too_late(_: object) -> None:
+def _reject_emit(_: object) -> None:
     raise RuntimeError("ctx.emit() after the run has ended")
 
 
-def _too_late_to_fetch(_: File) -> "Fetched":
+def _reject_fetch(_: File) -> "Fetched":
     raise RuntimeError("ctx.fetch() after the run has ended")
 
 
@@ -41,7 +41,7 @@ class Context:
         call: Call,
         flags: Mapping[str, bool],
         emit: Emit,
-        threads: ThreadPool,
+        thread_pool: ThreadPool,
         fetch: Fetch,
     ) -> None:
         self.run_id = started.run_id
@@ -56,26 +56,25 @@ class Context:
         self.ending: FinishReason = "stop"
         """The finish reason if the run succeeds; set by `finish()`."""
         self.cancelled = False
-        """True once the run was stopped: sync code looks here, async code gets CancelledError."""
-        self.thread_pool = threads
+        """True once the run was stopped. Sync code has to check it; async code gets CancelledError."""
+        self.thread_pool = thread_pool
         self._started = started
         self._emit = emit
         self._fetch = fetch
-        self._emitters: dict[
-            int, Emit
-        ] = {}  # Thread id of sync code -> its emitter, which keeps the order with yielded values.
+        # Thread id of sync code -> its emitter, which keeps the order with yielded values.
+        self._emitters: dict[int, Emit] = {}
         self._loop_thread_id = threading.get_ident()
 
     @property
     def trace_parent(self) -> str | None:
-        """The run's place in its trace, to send along as the header `traceparent`."""
+        """The value of the header `traceparent` for requests that belong to this run's trace."""
         trace, span = self._started.trace_id, self._started.span_id
         return f"00-{trace}-{span}-01" if trace and span else None
 
     def emit(self, value: object) -> None:
-        """Say an event, a part, a message or a usage now, without waiting for the next yield.
+        """Emit an event, a part, a message or a usage now, without waiting for the next yield.
 
-        From any thread. Raises when the run has ended, or has said too much.
+        May be called from any thread. Raises when the run has ended or exceeds its output limits.
         """
         emitters = self._emitters
         thread_id = threading.get_ident()
@@ -88,23 +87,23 @@ class Context:
 
     def close(self) -> None:
         """Reject further output after the run has ended."""
-        self._emit = _too_late
-        self._fetch = _too_late_to_fetch
+        self._emit = _reject_emit
+        self._fetch = _reject_fetch
 
     def fetch(self, part: File) -> "Fetched":
-        """The bytes of any file: `await ctx.fetch(part)` in async code, `ctx.fetch(part)` in sync code.
+        """Return the bytes of a file: `await ctx.fetch(part)` in async code, `ctx.fetch(part)` in sync code.
 
-        Of a stored file they come from the store, of one with data from there. A URL is asked with nobody's
-        credentials, at public hosts only, and no redirect is followed; what is wrong with it is a PalaverError.
+        They come from the store, from the part's data, or from its URL. A URL is fetched without credentials, from
+        public hosts only, and redirects are not followed. Raises a PalaverError if it cannot be fetched.
         """
         return self._fetch(part)
 
     def log(self, line: str) -> None:
-        """Show a line of status: seen while it happens, not kept with the answer."""
+        """Show a status line while the workflow runs. It is not stored with the answer."""
         self.emit(PartAdded(part=Data(name="status", value=line), transient=True))
 
     def finish(self, reason: FinishReason) -> None:
-        """Say how the run will end when it ends well: `ctx.finish("length")`."""
+        """Set the finish reason of a run that succeeds: `ctx.finish("length")`."""
         if reason not in get_args(FinishReason):
             raise ValueError(f"finish() takes one of {', '.join(get_args(FinishReason))}, not {reason!r}")
         self.ending = reason

@@ -56,14 +56,14 @@ def chat(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Wor
 
     The history goes to the parameter named `messages`. What the function returns or yields is its answer: text, a
     message in any dialect, a list of them. Options: `name`, `description`, `flags`; `on_disconnect="cancel"|"finish"`,
-    what happens when nobody reads any more; `system="keep"|"drop"|"reject"`, what becomes of system messages that a
+    what happens when the client disconnects; `system="keep"|"drop"|"reject"`, what happens to system messages that a
     client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run; `turns="reject"|"queue"|"interrupt"`,
-    what becomes of a turn while another one runs in the same conversation; `idempotent=True`: a run in the background
-    may start again when its process died; `record="full"|"metadata"|"off"`, what is kept of its runs; `health=…`, a
-    function without arguments that says whether it works, for `/status`; `readme=…`, Markdown for people;
-    `redact=[{"path": "inputs.name"}, {"detector": "email"}]`, what is removed before anything of its runs is stored.
+    what happens to a turn while another one runs in the same conversation; `idempotent=True`: a background run may
+    restart when its process died; `record="full"|"metadata"|"off"`, what is stored of its runs; `health=…`, a health
+    check for `/status`, a function without arguments; `readme=…`, Markdown for people;
+    `redact=[{"path": "inputs.name"}, {"detector": "email"}]`, what is removed before its runs are stored.
 
-    An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
+    An agent of a framework can be passed directly: `chat(graph, name="tutor")`.
     """
     declare = partial(_declare, options, is_chat=True)
     return cast("_Declare", declare) if thing is None else declare(thing)
@@ -76,7 +76,7 @@ def workflow(**options: Unpack[_DeclarationOptions]) -> _Declare: ...
 @overload
 def workflow(thing: object, /, **options: Unpack[_DeclarationOptions]) -> Workflow: ...
 def workflow(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
-    """Declare a workflow that is no chat: arbitrary JSON in and out. Options as for `chat`."""
+    """Declare a workflow that is not a chat: arbitrary JSON in and out. Options as for `chat`."""
     declare = partial(_declare, options, is_chat=None)
     return cast("_Declare", declare) if thing is None else declare(thing)
 
@@ -86,14 +86,14 @@ def _declare(options: _DeclarationOptions, thing: object, *, is_chat: bool | Non
     if framework is None:
         return _declare_function(options, thing, is_chat=is_chat)
     name = options.get("name", type(thing).__name__)
-    adopted = framework.adopt(
+    adopted_workflow = framework.adopt(
         thing,
         name=options.get("name"),
         description=options.get("description"),
         flags=check_flags(name, options.get("flags", {}), is_chat=is_chat),
         options=_options(options, name),
     )
-    return adopted or _declare_function(options, thing, is_chat=is_chat)
+    return adopted_workflow or _declare_function(options, thing, is_chat=is_chat)
 
 
 def _declare_function(declared: _DeclarationOptions, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
@@ -103,7 +103,7 @@ def _declare_function(declared: _DeclarationOptions, function: Any, *, is_chat: 
     options = _options(declared, name)
     flags = check_flags(check_workflow_name(name), declared.get("flags", {}), is_chat=is_chat)
     if not flags["is_chat"] and takes_messages(function):
-        _hint(function, f"{name} takes messages; declare it with @chat to make it a chat")
+        _warn_at_definition(function, f"{name} takes messages; declare it with @chat to make it a chat")
     return FunctionWorkflow(
         function,
         name=name,
@@ -132,16 +132,15 @@ def _options(declared: _DeclarationOptions, name: str) -> Options:
     )
 
 
-def _hint(function: Any, hint: str) -> None:
+def _warn_at_definition(function: Any, hint: str) -> None:
     """Issue the warning at the function's own line."""
     code = getattr(unwrap_definition(function), "__code__", None)
-    where = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 1)
-    warnings.warn_explicit(hint, TakesMessages, *where)
+    location = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 1)
+    warnings.warn_explicit(hint, TakesMessages, *location)
 
 
 def _first_paragraph(function: Any) -> str:
-    defined = unwrap_definition(function)
-    docstring = (
-        defined.__doc__ if hasattr(defined, "__code__") else None
-    )  # The docstring of a builtin is not a description.
+    definition = unwrap_definition(function)
+    # The docstring of a builtin is not a description.
+    docstring = definition.__doc__ if hasattr(definition, "__code__") else None
     return " ".join(inspect.cleandoc(docstring or "").partition("\n\n")[0].split())

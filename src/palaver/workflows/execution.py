@@ -60,10 +60,10 @@ FunctionKind = Literal["async generator", "coroutine", "sync"]
 
 def function_kind(function: Callable[..., Any]) -> FunctionKind:
     """Determine how a function is run; once per declaration, as it costs as much as a short run."""
-    runs = underlying_callable(function)
-    if inspect.isasyncgenfunction(runs):
+    target = underlying_callable(function)
+    if inspect.isasyncgenfunction(target):
         return "async generator"
-    return "coroutine" if inspect.iscoroutinefunction(runs) else "sync"
+    return "coroutine" if inspect.iscoroutinefunction(target) else "sync"
 
 
 OutputStream = AsyncGenerator[object, None] | Coroutine[Any, Any, object]
@@ -91,15 +91,15 @@ def iterate_output(value: object, context: Context) -> AsyncGenerator[object, No
     if isinstance(output, AsyncIterable):
         return _iterate_async(cast("AsyncIterable[object]", output))
     if inspect.isawaitable(output):
-        return _iterate_awaitable(lambda: output, returned=isinstance(value, Returned))
+        return _iterate_awaitable(lambda: output, is_returned=isinstance(value, Returned))
     return None
 
 
 async def _iterate_awaitable(
-    begin: Callable[[], Awaitable[Any]], *, returned: bool = True
+    start: Callable[[], Awaitable[Any]], *, is_returned: bool = True
 ) -> AsyncGenerator[object, None]:
-    value = await begin()
-    yield Returned(value) if returned else value
+    value = await start()
+    yield Returned(value) if is_returned else value
 
 
 async def _iterate_async(values: AsyncIterable[object]) -> AsyncGenerator[object, None]:
@@ -114,51 +114,51 @@ async def _iterate_async(values: AsyncIterable[object]) -> AsyncGenerator[object
 
 async def _iterate_in_thread(bound: BoundFunction, context: Context) -> AsyncGenerator[object, None]:
     """Run sync code in a single thread from start to end, so that thread-local state stays valid."""
-    pump = ThreadBridge(asyncio.get_running_loop())
+    bridge = ThreadBridge(asyncio.get_running_loop())
 
     def work() -> None:
         try:
-            with context.redirect_emit(lambda emitted: pump.put(Emitted(emitted))):
+            with context.redirect_emit(lambda value: bridge.put(Emitted(value))):
                 result = bound()
                 if isinstance(result, Iterator):
-                    _drain(cast("Iterator[object]", result), pump)
+                    _drain(cast("Iterator[object]", result), bridge)
                 else:
-                    pump.put(Returned(result))
+                    bridge.put(Returned(result))
         except BaseException as error:  # sys.exit must end the run, not just the thread.
-            pump.end(error)
+            bridge.end(error)
         else:
-            pump.end()
+            bridge.end()
 
     try:
         await context.thread_pool.start(work)
-        async with aclosing(pump.values()) as values:
+        async with aclosing(bridge.values()) as values:
             async for value in values:
                 yield value
     finally:
-        pump.close()
+        bridge.close()
 
 
-def _drain(values: Iterator[object], pump: ThreadBridge) -> None:
+def _drain(values: Iterator[object], bridge: ThreadBridge) -> None:
     """Put each value, and those of nested iterators: a second thread might wait forever for our slot."""
     try:
         for value in values:
             if isinstance(value, _PLAIN_TYPES) or not isinstance(value, Iterator):
-                pump.put(cast("object", value))
+                bridge.put(cast("object", value))
             else:
-                _drain(cast("Iterator[object]", value), pump)
+                _drain(cast("Iterator[object]", value), bridge)
     finally:
         if isinstance(values, Generator):
             cast("Generator[object, Any, Any]", values).close()
 
 
-_OURS = (Event | Part | Usage).__args__
+_OUTPUT_TYPES = (Event | Part | Usage).__args__
 
 
 class ReplyReader:
     """Reads the output of one run.
 
-    The first match wins: one of our own values; a framework's object; text; for a chat, messages in any dialect, alone
-    or under `messages`; any other JSON.
+    The first match wins: Palaver's events, parts and usage; a framework's object; text; for a chat, messages in any
+    dialect, alone or under `messages`; any other JSON.
     """
 
     def __init__(self, *, is_chat: bool, history: Sequence[Message] = ()) -> None:
@@ -179,26 +179,26 @@ class ReplyReader:
     def feed(self, value: object) -> Iterator[OutputValue]:
         """Convert one value. Raises BadStream if it is not a valid output."""
         if isinstance(value, Emitted):
-            yield from self.emitted(value.value)
+            yield from self.feed_emitted(value.value)
             return
-        returned = isinstance(value, Returned)
+        is_returned = isinstance(value, Returned)
         value = value.value if isinstance(value, Returned) else value
         if isinstance(value, bytes | bytearray | memoryview):
             raise BadStream("The workflow gave bytes: decode them to text first.")
-        if returned and not self._is_chat:
+        if is_returned and not self._is_chat:
             self._returned = _to_builtins(value)
-        elif isinstance(value, _OURS):
+        elif isinstance(value, _OUTPUT_TYPES):
             yield cast("OutputValue", value)
         elif self._is_chat:
-            yield from self._chat(value)
+            yield from self._feed_chat(value)
         else:
-            yield from self._yielded(value)
+            yield from self._feed_yielded(value)
 
-    def emitted(self, value: object) -> Iterator[OutputValue]:
-        """Convert a value passed to `ctx.emit(…)`, which must be one of ours and is not part of the result value."""
+    def feed_emitted(self, value: object) -> Iterator[OutputValue]:
+        """Convert a value passed to `ctx.emit(…)`: one of Palaver's types. It is not part of the result value."""
         if isinstance(value, Message):
-            yield from self._messages([value])
-        elif isinstance(value, _OURS):
+            yield from self._new_messages([value])
+        elif isinstance(value, _OUTPUT_TYPES):
             yield cast("OutputValue", value)
         else:
             raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
@@ -208,7 +208,7 @@ class ReplyReader:
         return [output for reader in self._readers.values() for output in reader.end()]
 
     def value(self, final_value: Any | UnsetType = UNSET) -> Any | UnsetType:
-        """Return the result of a workflow that is not a chat: given with its end, returned, or yielded."""
+        """Return the result of a workflow that is not a chat: `final_value`, else what was returned or yielded."""
         if self._is_chat:
             return UNSET
         if final_value is not UNSET:
@@ -218,108 +218,108 @@ class ReplyReader:
         self._join_text()
         return self._values if len(self._values) > 1 else self._values[0] if self._values else None
 
-    def _chat(self, value: object) -> Iterator[OutputValue]:
+    def _feed_chat(self, value: object) -> Iterator[OutputValue]:
         if value is None:
             return
         if isinstance(value, str):
             yield TextDelta(delta=value)
         elif isinstance(value, Reply):
-            yield from self._messages(value.messages)
+            yield from self._new_messages(value.messages)
             if value.usage is not None:
                 yield value.usage
         elif isinstance(value, Message):
-            yield from self._messages([value])
-        elif (output := self._foreign(value)) is not None or (output := self._foreign_under(value)) is not None:
+            yield from self._new_messages([value])
+        elif (output := self._feed_framework(value)) is not None or (output := self._feed_state(value)) is not None:
             yield from output
-        elif (messages := self._read(value)) is not None:
-            yield from self._messages(messages)
+        elif (messages := self._read_messages(value)) is not None:
+            yield from self._new_messages(messages)
         else:
             self._warn(f"a chat gave a value of type {type(value).__name__}, which is no message; it is shown as data")
             yield Message.assistant(Data(name="output", value=_to_builtins(value)))
 
-    def _read(self, value: object) -> Sequence[Message] | None:
+    def _read_messages(self, value: object) -> Sequence[Message] | None:
         """Read messages, directly or under `messages`; None if there are none."""
         messages = _as_messages(value)
         if messages is None and isinstance(value, dict):
             messages = _as_messages(cast("dict[str, Any]", value).get("messages"))
         return messages
 
-    def _foreign(self, value: object) -> Iterable[OutputValue] | None:
+    def _feed_framework(self, value: object) -> Iterable[OutputValue] | None:
         """Convert a framework's object, or a list of them; None if it is neither."""
         framework = adapter_for(value)
-        output = self._reader(framework).feed(value) if framework is not None else None
+        output = self._reader_for(framework).feed(value) if framework is not None else None
         if output is None and isinstance(value, list | tuple):
-            return self._foreign_list(cast("Sequence[object]", value))
+            return self._feed_framework_list(cast("Sequence[object]", value))
         return output
 
-    def _foreign_under(self, value: object) -> Iterable[OutputValue] | None:
-        """The same for `{"messages": …}`, and for the updates of a graph, which are such changes by node."""
+    def _feed_state(self, value: object) -> Iterable[OutputValue] | None:
+        """Convert the objects in `{"messages": …}`, or in the updates of a graph, which are such states by node."""
         if not isinstance(value, dict):
             return None
         state = cast("dict[object, object]", value)
         changes: Iterable[object] = [state] if "messages" in state else state.values()
         outputs = [
-            self._foreign(cast("dict[object, object]", change).get("messages"))
+            self._feed_framework(cast("dict[object, object]", change).get("messages"))
             for change in changes
             if isinstance(change, dict)
         ]
         known_outputs = [output for output in outputs if output is not None]
-        return [each for output in known_outputs for each in output] if known_outputs else None
+        return [value for output in known_outputs for value in output] if known_outputs else None
 
-    def _foreign_list(self, values: Sequence[object]) -> Iterable[OutputValue] | None:
+    def _feed_framework_list(self, values: Sequence[object]) -> Iterable[OutputValue] | None:
         """Convert a list that contains a framework's objects; None if it is not messages."""
         adapters = [adapter_for(value) for value in values]
-        first = next((framework for framework in adapters if framework), None)
-        if first is None:
+        first_adapter = next((framework for framework in adapters if framework), None)
+        if first_adapter is None:
             return None
-        if isinstance(values, tuple) and (run_output := self._reader(first).feed(values)) is not None:
-            return run_output  # A pair, such as LangGraph's message and its metadata.
+        if isinstance(values, tuple) and (group_output := self._reader_for(first_adapter).feed(values)) is not None:
+            return group_output  # A pair, such as LangGraph's message and its metadata.
         output: list[OutputValue] = []
-        for framework, run in groupby(values, adapter_for):
+        for framework, group in groupby(values, adapter_for):
             if framework is not None:
-                run_output = self._reader(framework).feed(list(run))
+                group_output = self._reader_for(framework).feed(list(group))
             else:
-                read = _as_messages(list(run))
-                run_output = None if read is None else self._messages(read)
-            if run_output is None:
+                messages = _as_messages(list(group))
+                group_output = None if messages is None else self._new_messages(messages)
+            if group_output is None:
                 return None
-            output += run_output
+            output += group_output
         return output
 
-    def _reader(self, framework: FrameworkAdapter) -> OutputReader:
+    def _reader_for(self, framework: FrameworkAdapter) -> OutputReader:
         reader = self._readers.get(id(framework))
         return reader or self._readers.setdefault(id(framework), framework.Reader(self._history))
 
-    def _messages(self, messages: Sequence[Message]) -> Iterator[OutputValue]:
+    def _new_messages(self, messages: Sequence[Message]) -> Iterator[OutputValue]:
         """Yield the new messages of the assistant and tools, without a repeated history."""
-        for message in messages[self._repeated(messages) :]:
+        for message in messages[self._count_repeated(messages) :]:
             if message.role in ("assistant", "tool"):
                 yield message
             else:
                 self._warn(f"dropped a {message.role} message from a chat's reply")
 
-    def _repeated(self, messages: Sequence[Message]) -> int:
+    def _count_repeated(self, messages: Sequence[Message]) -> int:
         """Return the number of leading messages that repeat the call's history, as in LangGraph's state."""
         pairs = zip(messages, self._history, strict=False)
-        same = list(takewhile(lambda pair: _comparison_key(pair[0]) == _comparison_key(pair[1]), pairs))
+        repeated = list(takewhile(lambda pair: _comparison_key(pair[0]) == _comparison_key(pair[1]), pairs))
         # A reply has no user messages; without one, an apparent repetition may be new output.
-        return len(same) if any(message.role == "user" for message, _ in same) else 0
+        return len(repeated) if any(message.role == "user" for message, _ in repeated) else 0
 
-    def _yielded(self, value: object) -> Iterator[OutputValue]:
+    def _feed_yielded(self, value: object) -> Iterator[OutputValue]:
         if isinstance(value, str):
             self._text.append(value)
             yield TextDelta(delta=value)
             return
         framework = adapter_for(value)
-        if framework is not None and (output := self._reader(framework).feed(value)) is not None:
-            for each in output:
-                self._text.append(_text_of(each))
-                yield each
+        if framework is not None and (output := self._reader_for(framework).feed(value)) is not None:
+            for item in output:
+                self._text.append(_text_of(item))
+                yield item
             return
         self._join_text()
-        plain = _to_builtins(value)
-        self._values.append(plain)
-        yield Data(name="output", value=plain)
+        json_value = _to_builtins(value)
+        self._values.append(json_value)
+        yield Data(name="output", value=json_value)
 
     def _join_text(self) -> None:
         if text := "".join(self._text):
@@ -332,12 +332,12 @@ class ReplyReader:
 
 
 def _as_messages(value: Any) -> Sequence[Message] | None:
-    """Read messages; a list may mix our own with those of dialects."""
+    """Read messages; a list may mix Message objects with messages in dialects."""
     if isinstance(value, list | tuple):
         items = list(cast("Sequence[Any]", value))
         if any(isinstance(item, Message) for item in items):
-            runs = [_as_messages(list(run)) if not ours else list(run) for ours, run in groupby(items, _is_ours)]
-            return None if None in runs else [message for run in runs for message in run or ()]
+            groups = [list(group) if ours else _as_messages(list(group)) for ours, group in groupby(items, _is_message)]
+            return None if None in groups else [message for group in groups for message in group or ()]
         value = items
     if dialect_of(value) is None:
         return None
@@ -357,7 +357,7 @@ def _text_of(value: OutputValue) -> str:
             return ""
 
 
-def _is_ours(item: object) -> bool:
+def _is_message(item: object) -> bool:
     return isinstance(item, Message)
 
 

@@ -24,13 +24,13 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
     """
     data_by_id: dict[str, str] = {}
     size = 0
-    for file, times in Counter(filter(is_stored_file, _all_parts(messages))).items():
+    for file, count in Counter(filter(is_stored_file, _all_parts(messages))).items():
         assert isinstance(file, File)
         try:
             content = await context.fetch(file)
         except NotFound:
             continue
-        size += len(content) * times
+        size += len(content) * count
         if size > MAX_INLINED_BYTES:
             raise TooLarge(
                 f"The files of this conversation come to more than {MAX_INLINED_BYTES} bytes together: name fewer."
@@ -38,7 +38,7 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
         assert file.file_id is not None
         data_by_id[file.file_id] = (await asyncio.to_thread(base64.b64encode, content)).decode()
 
-    def whole(part: File) -> Part:
+    def inline_any(part: File) -> Part:
         if not is_stored_file(part) or part.file_id is None:
             return part
         data = data_by_id.get(part.file_id)
@@ -48,10 +48,12 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
             else File(part.media_type, None, data, None, part.filename, part.detail)
         )
 
-    def kept(part: File) -> Part:
-        return whole(part) if part.file_id in data_by_id else part
+    def inline_known(part: File) -> Part:
+        return inline_any(part) if part.file_id in data_by_id else part
 
-    inlined = [replace_files([message], kept if message.role == "assistant" else whole) for message in messages]
+    inlined = [
+        replace_files([message], inline_known if message.role == "assistant" else inline_any) for message in messages
+    ]
     return tuple([message for (message,) in inlined])
 
 

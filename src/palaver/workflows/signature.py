@@ -255,7 +255,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    return hints_of(unwrap_definition(function), also=_PALAVER_TYPES)
+    return hints_of(unwrap_definition(function), extra_names=_PALAVER_TYPES)
 
 
 def _output_annotation(annotation: Any) -> Any:

@@ -168,10 +168,10 @@ class FunctionWorkflow:
     def unknown_types(self) -> list[str]:
         """Inputs, parameters and `return` whose annotation has no schema, for `palaver doctor`."""
         signature = self.signature
-        shapes = {argument.name: argument.schema for argument in signature.by_use("input")}
-        shapes |= {argument.name: argument.schema for argument in signature.settings.values()}
-        shapes |= {} if self.description.is_chat else {"return": signature.returns}
-        return [name for name, shape in shapes.items() if not shape.has_schema]
+        schemas = {argument.name: argument.schema for argument in signature.by_use("input")}
+        schemas |= {argument.name: argument.schema for argument in signature.settings.values()}
+        schemas |= {} if self.description.is_chat else {"return": signature.returns}
+        return [name for name, schema in schemas.items() if not schema.has_schema]
 
     def bind(self, call: Call) -> Producer:
         """Bind the function to its arguments. Raises FaultyCall."""
@@ -182,7 +182,7 @@ class FunctionWorkflow:
                 raise FaultyCall(faults)
         history = self.signature.by_use("messages")
         if history and not self._resolves_file_ids and has_stored_files(call.messages):
-            return functools.partial(self._with_files, values, call.messages)
+            return functools.partial(self._produce_with_files, values, call.messages)
         for argument in history:
             values[argument.name] = self._history(call.messages)
         return functools.partial(self._produce, values)
@@ -199,7 +199,7 @@ class FunctionWorkflow:
             return list(messages)
         return dialects.write(messages, self.signature.dialect)
 
-    async def _with_files(
+    async def _produce_with_files(
         self, values: dict[str, Any], messages: Sequence[Message], context: Context
     ) -> AsyncGenerator[object, None]:
         """Inline the stored files, then run the function."""
@@ -233,10 +233,10 @@ def find_parameter_faults(workflow: Workflow, parameters: Mapping[str, Any]) -> 
         return []
     _, faults = bind(workflow.signature, {}, parameters)
     pointers = tuple(f"/parameters/{json.escape_pointer(name)}" for name in parameters)
-    return [fault for fault in faults if _concerns(fault.pointer or "", pointers)]
+    return [fault for fault in faults if _is_at_or_below(fault.pointer or "", pointers)]
 
 
-def _concerns(pointer: str, pointers: tuple[str, ...]) -> bool:
+def _is_at_or_below(pointer: str, pointers: tuple[str, ...]) -> bool:
     return pointer == "/parameters" or any(
         pointer == parameter or pointer.startswith(f"{parameter}/") for parameter in pointers
     )

@@ -329,7 +329,7 @@ class GraphStreamReader:
             for change in as_list(update):
                 messages = cast("Mapping[str, Any]", change).get("messages") if isinstance(change, Mapping) else change
                 for message in self._echo.new_messages(_update_messages(messages)):
-                    self._echo.note(message)
+                    self._echo.remember(message)
                     yield from self.stream.feed(message)
 
 

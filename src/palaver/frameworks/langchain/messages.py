@@ -37,9 +37,9 @@ class TextPiece(msgspec.Struct, frozen=True, kw_only=True):
     """Text, with annotations whose offsets count from the start of its block."""
 
     text: str
-    notes: tuple[Annotation, ...] = ()
-    block: str | None = None
-    """The id of the block, if any: texts with different ids are separate."""
+    annotations: tuple[Annotation, ...] = ()
+    block_id: str | None = None
+    """Texts with different block ids are separate."""
     index: int | str | None = None
     """The block of a streamed message that this continues."""
 
@@ -106,11 +106,11 @@ def _block_pieces(block: Any) -> Iterator[ContentPiece]:
     block = dict_or_empty(block)
     match block.get("type"):
         case "text" | "output_text" | None if isinstance(block.get("text"), str):
-            notes = tuple(_read_annotations(block))
-            if block["text"] or notes:
+            annotations, block_id = tuple(_read_annotations(block)), optional_str(block.get("id"))
+            if block["text"] or annotations:
                 index = block.get("index")
                 index = index if isinstance(index, int | str) else None
-                yield TextPiece(text=block["text"], notes=notes, block=optional_str(block.get("id")), index=index)
+                yield TextPiece(text=block["text"], annotations=annotations, block_id=block_id, index=index)
         case "thinking" | "reasoning" | "reasoning_content":
             yield from _read_reasoning(block)
         case "refusal" if isinstance(block.get("refusal"), str):
@@ -155,21 +155,23 @@ def _read_file(block: _Block) -> File | None:
     """Parse a file by URL, base64 or id; None if it has none of them."""
     kind = str(block["type"])
     inner = dict_or_empty(block.get(kind)) or dict_or_empty(block.get("source")) or block
-    name = optional_str(inner.get("filename")) or optional_str(dict_or_empty(block.get("extras")).get("filename"))
+    filename = optional_str(inner.get("filename")) or optional_str(dict_or_empty(block.get("extras")).get("filename"))
     declared = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type"))
-    form = optional_str(inner.get("format"))
-    media = declared or (f"audio/{form}" if form and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA_TYPE))
+    audio_format = optional_str(inner.get("format"))
+    media_type = declared or (
+        f"audio/{audio_format}" if audio_format and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA_TYPE)
+    )
     detail = optional_str(inner.get("detail"))
     url = next(
         (inner[key] for key in ("url", "image_url", "file_url", "file_data") if optional_str(inner.get(key))), None
     )
     data = optional_str(inner.get("base64")) or optional_str(inner.get("data"))
     if url is not None and (":" in url[:6] or not data):
-        return file_from_url(url, media, filename=name, detail=detail)
+        return file_from_url(url, media_type, filename=filename, detail=detail)
     if data:
-        return File(media_type=media, data=data, filename=name, detail=detail)
+        return File(media_type=media_type, data=data, filename=filename, detail=detail)
     file_id = optional_str(inner.get("file_id"))
-    return File(media_type=media, file_id=file_id, filename=name, detail=detail) if file_id else None
+    return File(media_type=media_type, file_id=file_id, filename=filename, detail=detail) if file_id else None
 
 
 # Annotations
@@ -206,7 +208,7 @@ def shift_annotation(note: Annotation, offset: int) -> Annotation:
 
 def message_calls(message: Any) -> list[MessageCall]:
     """Return the calls of a complete message: those that LangChain could parse, then the others."""
-    exact = {
+    exact_arguments = {
         dict_or_empty(call).get("id"): optional_str(dict_or_empty(dict_or_empty(call).get("function")).get("arguments"))
         for call in as_list(dict_or_empty(message.additional_kwargs).get("tool_calls"))
     }
@@ -214,7 +216,7 @@ def message_calls(message: Any) -> list[MessageCall]:
         MessageCall(
             call_id=call.get("id") or "",
             name=call["name"],
-            arguments=_arguments_text(exact.get(call.get("id")) if call.get("id") else None, call["args"]),
+            arguments=_arguments_text(exact_arguments.get(call.get("id")) if call.get("id") else None, call["args"]),
         )
         for call in _calls_of(message, "tool_calls")
     ]
@@ -284,7 +286,7 @@ def message_usage(message: Any) -> Usage | None:
     return Usage(input_tokens=prompt_tokens or 0, output_tokens=completion_tokens or 0)
 
 
-_FINISHES: Mapping[str, FinishReason] = {
+_FINISH_REASONS: Mapping[str, FinishReason] = {
     "length": "length",
     "max_tokens": "length",
     "max_output_tokens": "length",
@@ -299,12 +301,12 @@ def finish_reason(message: Any) -> FinishReason | None:
     reasons = [optional_str(extra.get(key)) for key in ("finish_reason", "stop_reason", "done_reason")]
     reasons.append(optional_str(dict_or_empty(extra.get("incomplete_details")).get("reason")))
     for reason in reasons:
-        if reason and reason.lower() in _FINISHES:
-            return _FINISHES[reason.lower()]
+        if reason and reason.lower() in _FINISH_REASONS:
+            return _FINISH_REASONS[reason.lower()]
     return "stop" if any(reasons) else None
 
 
-_ROLES = {"AIMessageChunk": "ai", "chat": "ai", "ChatMessageChunk": "ai", "function": "tool"}
+_COMPARED_ROLES = {"AIMessageChunk": "ai", "chat": "ai", "ChatMessageChunk": "ai", "function": "tool"}
 
 
 def written(messages: Sequence[Message]) -> "list[BaseMessage]":
@@ -341,7 +343,7 @@ def _to_langchain(message: Message, names: Mapping[str, str]) -> "Iterator[BaseM
 
 
 def _to_ai_message(message: Message, fields: dict[str, Any]) -> "AIMessage":
-    """Calls whose arguments are not an object are invalid, as in LangChain."""
+    """Convert an assistant message. Calls whose arguments are not an object are invalid, as in LangChain."""
     from langchain_core.messages import AIMessage
 
     calls = [(call, call.parsed) for call in message.tool_calls]
@@ -394,7 +396,7 @@ class HistoryEcho:
         self._positions: dict[str, int] = {}
         self._keys_without_id: list[tuple[object, ...]] = []
 
-    def note(self, message: Any) -> None:
+    def remember(self, message: Any) -> None:
         """Remember a message without an id, which a graph may return again with one."""
         if not message.id:
             self._keys_without_id.append(_comparison_key(message))
@@ -426,7 +428,7 @@ def _comparison_key(message: Any) -> tuple[object, ...]:
     call_ids = [call.get("id") for call in getattr(message, "tool_calls", None) or ()]
     call_ids += [call.get("id") for call in getattr(message, "invalid_tool_calls", None) or ()]
     return (
-        _ROLES.get(message.type, message.type),
+        _COMPARED_ROLES.get(message.type, message.type),
         message_text(message),
         tuple(call_ids),
         getattr(message, "tool_call_id", None),

@@ -138,7 +138,7 @@ def document_value(document: Any) -> Any:
 
 
 SOURCE = ("langchain", "langgraph", "langsmith")
-_HIDDEN = "langsmith:hidden"
+_HIDDEN_TAG = "langsmith:hidden"
 _MAX_BUFFERED_TOKENS = 100_000
 
 
@@ -179,7 +179,7 @@ class _StepReporter(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        if _HIDDEN in (tags or ()):
+        if _HIDDEN_TAG in (tags or ()):
             self._steps[run_id] = self._parent(parent_run_id)
             return
         name = step_name(serialized, kwargs)
@@ -226,8 +226,8 @@ class _StepReporter(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         tool_input: Any = input_str if inputs is None else dict(inputs)
-        step = partial(self._start_step, run_id, parent_run_id, "tool", step_name(serialized, kwargs))
-        step(lambda: StepDetails(inputs=to_json_value(tool_input)), call_id=optional_str(kwargs.get("tool_call_id")))
+        start = partial(self._start_step, run_id, parent_run_id, "tool", step_name(serialized, kwargs))
+        start(lambda: StepDetails(inputs=to_json_value(tool_input)), call_id=optional_str(kwargs.get("tool_call_id")))
 
     def on_retriever_start(
         self,

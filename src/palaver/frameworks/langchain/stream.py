@@ -133,7 +133,7 @@ class StreamedMessage:
 
     def add_text(self, piece: TextPiece) -> None:
         """Add text. Another block id starts another text."""
-        is_new_block = bool(piece.block and self._block_id and piece.block != self._block_id)
+        is_new_block = bool(piece.block_id and self._block_id and piece.block_id != self._block_id)
         if piece.text and (self._open_kind != "text" or is_new_block):
             self._start_item("text")
             self._events.emit(TextStarted(item=self._item, message=self.name))
@@ -141,8 +141,8 @@ class StreamedMessage:
             return  # An annotation without text.
         if piece.index is None or piece.index != self._block_index:
             self._block_offset, self._block_index = self._length, piece.index
-        self._block_id = piece.block or self._block_id
-        self._annotations += [shift_annotation(note, self._block_offset) for note in piece.notes]
+        self._block_id = piece.block_id or self._block_id
+        self._annotations += [shift_annotation(note, self._block_offset) for note in piece.annotations]
         if piece.text:
             self._length += len(piece.text)
             self.texts.append(piece.text)

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from openai.types.responses import Response, ResponseOutputMessage, ResponseReasoningItem, ResponseUsage
 
 _NO_ID = "__fake_id__"  # Written by the SDK for models without ids.
-_CALLS = ("function_call", "custom_tool_call")
+_CALL_TYPES = ("function_call", "custom_tool_call")
 _IGNORED_ITEMS = ("mcp_list_tools", "mcp_approval_request", "compaction", "tool_search_call", "tool_search_output")
-_FINISHES: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content-filter"}
+_FINISH_REASONS: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content-filter"}
 
 
 class Reader:
@@ -59,11 +59,11 @@ class Reader:
         """How the last response of the model ended."""
         self.refused = False
         self._has_started = False
-        self._streamed = False
+        self._is_streamed = False
         self._no_text = True  # No text since the last tool result.
-        self._calls: set[str] = set()
-        self._approvals: set[str] = set()  # Approvals that were requested.
-        self._reported = Usage(input_tokens=0, output_tokens=0)
+        self._call_ids: set[str] = set()
+        self._requested_approvals: set[str] = set()
+        self._reported_usage = Usage(input_tokens=0, output_tokens=0)
         self._start_response()
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
@@ -73,7 +73,7 @@ class Reader:
 
         match value:
             case agents.RawResponsesStreamEvent():
-                self._has_started = self._streamed = True
+                self._has_started = self._is_streamed = True
                 return self._read_raw(value.data)
             case agents.RunItemStreamEvent():
                 self._has_started = True
@@ -99,7 +99,7 @@ class Reader:
     # Streamed output
 
     def _start_response(self) -> None:
-        self._opened: dict[int, str] = {}  # Its items by index, with the ids of calls.
+        self._call_ids_by_index: dict[int, str] = {}  # By item index; empty for items that are not calls.
         self._texts: set[tuple[int, int]] = set()
         self._reasoning_kinds: dict[int, str] = {}  # Which text of a reasoning item is shown: `summary` or `content`.
         self._message = ""
@@ -110,7 +110,7 @@ class Reader:
                 self._start_response()
                 self.finish = "stop"
             case "response.output_item.added":
-                yield from self._open(event.output_index, event.item)
+                yield from self._open_item(event.output_index, event.item)
             case "response.output_text.delta":
                 yield from self._add_text((event.output_index, event.content_index), event.delta)
             case "response.content_part.done" if event.part.type == "output_text":
@@ -125,29 +125,29 @@ class Reader:
             case "response.reasoning_text.delta":
                 yield from self._add_reasoning(event.output_index, "content", event.delta)
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
-                if call_id := self._opened.get(event.output_index):
+                if call_id := self._call_ids_by_index.get(event.output_index):
                     yield ToolDelta(item=call_id, delta=event.delta)
             case "response.output_item.done":
-                yield from self._close(event.output_index, event.item)
+                yield from self._close_item(event.output_index, event.item)
             case "response.completed" | "response.incomplete":
                 yield from self._end_response(event.response)
             case _:
                 pass  # Progress of hosted tools, and ends that another event reports too.
 
-    def _open(self, index: int, item: Any) -> Iterator[OutputValue]:
-        if index in self._opened:
+    def _open_item(self, index: int, item: Any) -> Iterator[OutputValue]:
+        if index in self._call_ids_by_index:
             return
-        self._opened[index] = ""
+        self._call_ids_by_index[index] = ""
         if item.type == "message":
             # Reasoning before it has started the message already.
-            is_started = bool(self._reasoning_kinds) and len(self._opened) == len(self._reasoning_kinds) + 1
+            is_started = bool(self._reasoning_kinds) and len(self._call_ids_by_index) == len(self._reasoning_kinds) + 1
             self._message = "" if is_started or item.id == _NO_ID else item.id
         elif item.type == "reasoning":
             self._reasoning_kinds[index] = ""
             yield ReasoningStarted()
-        elif item.type in _CALLS and item.call_id not in self._calls:
-            self._calls.add(item.call_id)
-            self._opened[index] = item.call_id
+        elif item.type in _CALL_TYPES and item.call_id not in self._call_ids:
+            self._call_ids.add(item.call_id)
+            self._call_ids_by_index[index] = item.call_id
             yield ToolStarted(item=item.call_id, call_id=item.call_id, name=item.name)
 
     def _add_text(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
@@ -175,9 +175,9 @@ class Reader:
         if self._reasoning_kinds[index] == kind:
             yield ReasoningDelta(delta=text)
 
-    def _close(self, index: int, item: Any) -> Iterator[OutputValue]:
+    def _close_item(self, index: int, item: Any) -> Iterator[OutputValue]:
         """Emit the rest of an item, and its end."""
-        yield from self._open(index, item)
+        yield from self._open_item(index, item)
         match item.type:
             case "message":
                 for position, part in enumerate(cast("ResponseOutputMessage", item).content):
@@ -189,18 +189,18 @@ class Reader:
                 text = "" if self._reasoning_kinds[index] else _reasoning_text(item)
                 yield ReasoningEnded(text=text, encrypted=item.encrypted_content)
             case "function_call" | "custom_tool_call":
-                if call_id := self._opened[index]:
+                if call_id := self._call_ids_by_index[index]:
                     arguments = item.arguments if item.type == "function_call" else item.input
                     yield ToolEnded(item=call_id, arguments=arguments)
             case _:
                 yield from self._read_hosted(item)
 
     def _end_response(self, response: "Response") -> Iterator[OutputValue]:
-        if not self._opened:  # A model that does not stream.
+        if not self._call_ids_by_index:  # A model that does not stream.
             for index, item in enumerate(response.output):
-                yield from self._close(index, item)
+                yield from self._close_item(index, item)
         details = response.incomplete_details
-        self.finish = _FINISHES.get(details.reason, "stop") if details else "stop"
+        self.finish = _FINISH_REASONS.get(details.reason, "stop") if details else "stop"
         if response.usage is not None:
             yield from self._add_usage(sdk_usage(cast("Any", response.usage)))
         self._start_response()
@@ -213,8 +213,8 @@ class Reader:
         if item.type == "image_generation_call" and fields.get("result"):
             yield File(media_type=f"image/{fields.get('output_format', 'png')}", data=fields["result"])
         elif call_id := fields.get("call_id"):
-            if call_id not in self._calls:
-                self._calls.add(call_id)
+            if call_id not in self._call_ids:
+                self._call_ids.add(call_id)
                 arguments = {
                     key: value for key, value in fields.items() if key not in ("id", "call_id", "type", "status")
                 }
@@ -228,9 +228,9 @@ class Reader:
     def _read_item(self, item: Any) -> Iterator[OutputValue]:
         match item.type:
             case "message_output_item" | "reasoning_item" | "tool_call_item" | "handoff_call_item":
-                if not self._streamed:
+                if not self._is_streamed:
                     self._start_response()
-                    yield from self._close(0, item.raw_item)
+                    yield from self._close_item(0, item.raw_item)
             case "tool_call_output_item":
                 yield from self._add_result(item.raw_item, item.output)
             case "handoff_output_item":
@@ -249,20 +249,20 @@ class Reader:
         from agents import default_tool_error_function
 
         # The SDK does not mark errors; only its default error text can be recognized.
-        failed = output == default_tool_error_function(cast("Any", None), Exception())
+        is_error = output == default_tool_error_function(cast("Any", None), Exception())
         self._no_text = True
-        yield ToolResult(call_id=str(call_id), output=to_json_value(output), is_error=failed)
+        yield ToolResult(call_id=str(call_id), output=to_json_value(output), is_error=is_error)
 
     def _request_approval(self, item: Any) -> Iterator[OutputValue]:
         request_id = str(getattr(item, "call_id", None) or item.id)
-        if request_id in self._approvals:
+        if request_id in self._requested_approvals:
             return
-        self._approvals.add(request_id)
+        self._requested_approvals.add(request_id)
         yield Data(
             name=APPROVAL_REQUEST,
             value={
                 "id": request_id,
-                "call_id": request_id if request_id in self._calls else None,
+                "call_id": request_id if request_id in self._call_ids else None,
                 "name": item.name,
                 "arguments": item.arguments or "",
                 "message": None,
@@ -280,8 +280,8 @@ class Reader:
             for item in result.new_items:
                 yield from self._read_item(item)
         yield from self._add_usage(sdk_usage(result.context_wrapper.usage), total=True)
-        for pending in cast("RunResultStreaming", result).interruptions:
-            yield from self._request_approval(pending)
+        for interruption in cast("RunResultStreaming", result).interruptions:
+            yield from self._request_approval(interruption)
         if (output := result.final_output) is None:
             return
         value = to_json_value(output)
@@ -292,9 +292,9 @@ class Reader:
 
     def _add_usage(self, usage: Usage, *, total: bool = False) -> Iterator[OutputValue]:
         """Emit usage. Only the total includes agents that run as tools."""
-        new_usage = usage_difference(usage, self._reported) if total else usage
+        new_usage = usage_difference(usage, self._reported_usage) if total else usage
         if new_usage.total_tokens > 0:
-            self._reported += new_usage
+            self._reported_usage += new_usage
             yield new_usage
 
 

@@ -96,7 +96,7 @@ async def _run_agent(
                 for output in reader.feed(event) or ():
                     yield output
                 if isinstance(event, ToolCallEvent):
-                    for output in reader.spend(events.usage):
+                    for output in reader.report_usage(events.usage):
                         yield output
     except ContentFilterError:
         reader.finish = "content-filter"
@@ -185,7 +185,7 @@ def _binary_content(uri: str) -> "BinaryContent":
 
 
 def _file_url(url: str, kind: str) -> "UserContent":
-    """The provider fetches the file, or Pydantic AI, which refuses private addresses."""
+    """Return a URL part. The provider fetches the file, or Pydantic AI does, which refuses private addresses."""
     from pydantic_ai.messages import AudioUrl, DocumentUrl, ImageUrl, VideoUrl
 
     url_types = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import DeferredToolRequests
     from pydantic_ai.usage import RequestUsage, RunUsage
 
-_FINISHES: dict[str | None, FinishReason] = {"length": "length", "content_filter": "content-filter"}
+_FINISH_REASONS: dict[str | None, FinishReason] = {"length": "length", "content_filter": "content-filter"}
 
 
 class Reader:
@@ -54,12 +54,12 @@ class Reader:
         self._no_text = True  # No text since the last tool result.
         # Held back until the next event shows whether it is an answer.
         self._pending_call: tuple[int, BaseToolCallPart[Any]] | None = None
-        self._outputs: set[str] = set()  # Calls that are answers.
-        self._calls: dict[str, str] = {}  # The framework's call id to the emitted one, of the newest call.
+        self._output_call_ids: set[str] = set()  # Calls that are answers.
+        self._emitted_call_ids: dict[str, str] = {}  # By the framework's call id; the newest if it was reused.
         self._id_counts: dict[str, int] = {}  # How often a call id was used.
         self._output_tool: str | None = None
-        self._open: dict[int, str] = {}  # The calls of this response, by the index of their part.
-        self._reported = Usage(input_tokens=0, output_tokens=0)
+        self._open_calls: dict[int, str] = {}  # The calls of this response, by the index of their part.
+        self._reported_usage = Usage(input_tokens=0, output_tokens=0)
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
         """Convert an object of the framework, or a list of them; None for other values."""
@@ -68,7 +68,7 @@ class Reader:
 
         match value:
             case sdk.FinalResultEvent():
-                return self._emit_pending_call(output=value.tool_call_id)
+                return self._emit_pending_call(output_call_id=value.tool_call_id)
             case AgentRunResultEvent():
                 return chain(
                     self._emit_pending_call(), self._read_result(cast("AgentRunResultEvent[Any]", value).result)
@@ -85,10 +85,10 @@ class Reader:
             case _:
                 return None
 
-    def spend(self, total: "RunUsage") -> Iterator[OutputValue]:
-        new_usage = usage_difference(agent_usage(total), self._reported)
+    def report_usage(self, total: "RunUsage") -> Iterator[OutputValue]:
+        new_usage = usage_difference(agent_usage(total), self._reported_usage)
         if new_usage.total_tokens > 0:
-            self._reported += new_usage
+            self._reported_usage += new_usage
             yield new_usage
 
     def end(self) -> Iterable[OutputValue]:
@@ -101,7 +101,7 @@ class Reader:
             case "part_start":
                 yield from self._start_part(event.index, event.part)
             case "part_delta":
-                yield from self._extend(event.index, event.delta)
+                yield from self._extend_part(event.index, event.delta)
             case "part_end":
                 yield from self._end_part(event.index, event.part)
             case "function_tool_call" | "output_tool_call":
@@ -117,7 +117,7 @@ class Reader:
 
     def _start_part(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
         if index == 0:
-            self._open = {}
+            self._open_calls = {}
         match part.part_kind:
             case "text":
                 # The first text of a response may name its message; later ones belong to the open one.
@@ -138,15 +138,15 @@ class Reader:
             case "compaction" | "speech":
                 pass
 
-    def _extend(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[OutputValue]:
+    def _extend_part(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[OutputValue]:
         match delta.part_delta_kind:
             case "text":
                 yield from self._add_text(delta.content_delta)
             case "thinking":
                 yield ReasoningDelta(delta=delta.content_delta or "")
             case "tool_call":
-                if isinstance(delta.args_delta, str) and index in self._open:
-                    yield ToolDelta(item=self._open[index], delta=delta.args_delta)
+                if isinstance(delta.args_delta, str) and index in self._open_calls:
+                    yield ToolDelta(item=self._open_calls[index], delta=delta.args_delta)
             case "speech":
                 pass
 
@@ -157,8 +157,8 @@ class Reader:
                 yield TextEnded(annotations=notes)
             case "thinking" if part.signature:
                 yield ReasoningEnded(encrypted=part.signature)
-            case "tool-call" | "builtin-tool-call" if isinstance(part.args, dict) and index in self._open:
-                yield ToolEnded(item=self._open[index], arguments=json.encode(to_json_value(part.args)).decode())
+            case "tool-call" | "builtin-tool-call" if isinstance(part.args, dict) and index in self._open_calls:
+                yield ToolEnded(item=self._open_calls[index], arguments=json.encode(to_json_value(part.args)).decode())
             case _:
                 pass
 
@@ -167,22 +167,23 @@ class Reader:
             self._no_text = False
             yield TextDelta(delta=text)
 
-    def _emit_pending_call(self, output: str | None = None) -> Iterator[OutputValue]:
+    def _emit_pending_call(self, output_call_id: str | None = None) -> Iterator[OutputValue]:
         """Emit the pending call, unless it is the output tool's."""
         pending, self._pending_call = self._pending_call, None
         if pending is None:
             return
         index, part = pending
-        if part.tool_call_id == output:
-            self._outputs.add(part.tool_call_id)
+        if part.tool_call_id == output_call_id:
+            self._output_call_ids.add(part.tool_call_id)
         else:
             yield from self._start_call(index, part)
 
     def _start_call(self, index: int, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
-        remote_id = part.tool_call_id
-        self._id_counts[remote_id] = times = self._id_counts.get(remote_id, 0) + 1
-        call_id = remote_id if times == 1 else f"{remote_id}.{times}"  # Some models reuse ids in every response.
-        self._calls[remote_id] = self._open[index] = call_id
+        framework_id = part.tool_call_id
+        # Some models reuse ids in every response.
+        self._id_counts[framework_id] = use_count = self._id_counts.get(framework_id, 0) + 1
+        call_id = framework_id if use_count == 1 else f"{framework_id}.{use_count}"
+        self._emitted_call_ids[framework_id] = self._open_calls[index] = call_id
         yield ToolStarted(item=call_id, call_id=call_id, name=part.tool_name)
         if isinstance(part.args, str):
             yield ToolDelta(item=call_id, delta=part.args)
@@ -190,13 +191,13 @@ class Reader:
     # Results
 
     def _end_call(self, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
-        if (call_id := self._calls.get(part.tool_call_id)) is not None:
+        if (call_id := self._emitted_call_ids.get(part.tool_call_id)) is not None:
             yield ToolEnded(item=call_id)
 
     def _add_result(self, part: "BaseToolReturnPart[Any]") -> Iterator[OutputValue]:
         from pydantic_ai.messages import ERROR_OUTCOMES
 
-        if part.tool_call_id in self._outputs:
+        if part.tool_call_id in self._output_call_ids:
             return
         failed = part.outcome in ERROR_OUTCOMES
         # Details of a validation error may contain private values: use the text that the model sees.
@@ -204,7 +205,7 @@ class Reader:
             part.model_response_str() if failed and not isinstance(part.content, str) else to_json_value(part.content)
         )
         self._no_text = True
-        call_id = self._calls.get(part.tool_call_id, part.tool_call_id)
+        call_id = self._emitted_call_ids.get(part.tool_call_id, part.tool_call_id)
         yield ToolResult(call_id=call_id, output=output, is_error=failed)
 
     def _read_message(self, message: "ModelMessage") -> Iterator[OutputValue]:
@@ -217,11 +218,11 @@ class Reader:
         for index, part in enumerate(message.parts):
             yield from self._start_part(index, part)
             if part.part_kind == "tool-call" and part.tool_name == self._output_tool:
-                self._outputs.add(part.tool_call_id)
+                self._output_call_ids.add(part.tool_call_id)
                 self._pending_call = None
             yield from self._emit_pending_call()
             yield from self._end_part(index, part)
-        self.finish = _FINISHES.get(message.finish_reason, "stop")
+        self.finish = _FINISH_REASONS.get(message.finish_reason, "stop")
         yield Message.assistant()  # Ends the message.
 
     def _read_result(self, result: "AgentRunResult[Any]") -> Iterator[OutputValue]:
@@ -229,14 +230,14 @@ class Reader:
         from pydantic_ai.messages import ModelResponse
         from pydantic_ai.tools import DeferredToolRequests
 
-        new = result.new_messages()
+        new_messages = result.new_messages()
         if not self._has_started:
             self._output_tool = getattr(result, "_output_tool_name", None)  # Not in any message.
-            for message in new:
+            for message in new_messages:
                 yield from self._read_message(message)
-        yield from self.spend(result.usage)
-        last = next((message for message in reversed(new) if isinstance(message, ModelResponse)), None)
-        self.finish = _FINISHES.get(last.finish_reason if last else None, "stop")
+        yield from self.report_usage(result.usage)
+        last = next((message for message in reversed(new_messages) if isinstance(message, ModelResponse)), None)
+        self.finish = _FINISH_REASONS.get(last.finish_reason if last else None, "stop")
         if isinstance(result.output, DeferredToolRequests):
             yield from self._request_approvals(result.output)
         elif result.output is not None:
@@ -244,7 +245,7 @@ class Reader:
 
     def _add_output(self, output: Any) -> Iterator[OutputValue]:
         data = [] if isinstance(output, str) else [Data(name="output", value=output)]
-        if self._no_text or self._outputs:
+        if self._no_text or self._output_call_ids:
             text = output if isinstance(output, str) else json.encode(output).decode()
             yield Message.assistant(Text(text=text), *data)
         else:
@@ -253,7 +254,7 @@ class Reader:
     def _request_approvals(self, pending: "DeferredToolRequests") -> Iterator[OutputValue]:
         """Emit approval requests. Calls that the client has to run stay open."""
         for call in pending.approvals:
-            call_id = self._calls.get(call.tool_call_id, call.tool_call_id)
+            call_id = self._emitted_call_ids.get(call.tool_call_id, call.tool_call_id)
             arguments = (
                 call.args if isinstance(call.args, str) else json.encode(to_json_value(call.args or {})).decode()
             )

@@ -30,7 +30,7 @@ from palaver.protocols.chat_completions.request import encode_options
 
 SSE = "text/event-stream"
 
-_FINISHES: Mapping[str, FinishReason] = {
+_FINISH_REASONS: Mapping[str, FinishReason] = {
     "length": "length",
     "max_tokens": "length",
     "tool_calls": "tool-calls",
@@ -116,7 +116,7 @@ class _Completion:
             if choice.get("index") in (0, None):  # We never request more than one.
                 events += self._delta_events(_object(choice.get(key)))
                 if isinstance(reason := choice.get("finish_reason"), str):
-                    self._finish = _FINISHES.get(reason, "stop")
+                    self._finish = _FINISH_REASONS.get(reason, "stop")
         return events
 
     def end(self) -> list[object]:

@@ -444,7 +444,7 @@ _FORWARDED_OPTIONS = frozenset(
     " tool_choice parallel_tool_calls text reasoning truncation service_tier include".split()
 )
 """The options that are forwarded. The others have no equivalent or are private."""
-_FINISHES: Mapping[str, FinishReason] = {
+_FINISH_REASONS: Mapping[str, FinishReason] = {
     "max_output_tokens": "length",
     "max_tokens": "length",
     "max_tool_calls": "length",
@@ -578,7 +578,7 @@ class ResponsesReplyDecoder:
         reason = optional_str(dict_or_empty(response.get("incomplete_details")).get("reason")) or ""
         if "cancelled" in (status, reason):
             return RunCancelled(usage=usage)
-        return RunFinished(finish=_FINISHES.get(reason, "stop"), usage=usage)
+        return RunFinished(finish=_FINISH_REASONS.get(reason, "stop"), usage=usage)
 
     def _custom_outputs(self, custom: Any) -> Iterator[object]:
         """Decode `custom_outputs`. Our own servers put data and files there, each with its id."""
