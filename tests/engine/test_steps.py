@@ -211,7 +211,7 @@ def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     assert step is not None
 
     step.end()
-    listener.ended(step)
+    listener.on_ended(step)
     listener.close("cancelled")
 
     assert [(span.span_id, span.parent_id, span.start, span.usage) for work in put for span in work()] == [

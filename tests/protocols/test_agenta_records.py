@@ -376,12 +376,12 @@ def test_what_is_no_record_comes_out_as_the_value_it_is(told: bytes, read_as: ob
 @pytest.mark.parametrize("told", [b'{"type":"mess', b' ["a', b'"Hel'])
 def test_a_last_record_that_was_cut_off_breaks_the_stream(told: bytes) -> None:
     with pytest.raises(UpstreamFailed, match=r"The remote's stream ended in the middle of a record\."):
-        RecordDecoder()(told, whole=False)
+        RecordDecoder()(told, is_complete=False)
 
 
 @pytest.mark.parametrize(("told", "read_as"), [(b'"Hi"', "Hi"), (b"Hi", "Hi")])
 def test_a_last_record_may_lack_its_line_end(told: bytes, read_as: str) -> None:
-    assert RecordDecoder()(told, whole=False) == [read_as]
+    assert RecordDecoder()(told, is_complete=False) == [read_as]
 
 
 @pytest.mark.parametrize(

@@ -770,7 +770,7 @@ def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], 
         else {"event": "event", "type": name, "data": data}
         for name, data in read(body.removeprefix(b": keep-alive\n\n"))
     ]
-    assert frames.ended
+    assert frames.has_ended
 
 
 # Keys and lists

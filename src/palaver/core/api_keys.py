@@ -20,12 +20,12 @@ SCOPES: Final[tuple[Scope, ...]] = ("invoke", "read", "admin")
 ALL_SCOPES: Final[frozenset[Scope]] = frozenset(SCOPES)
 MAX_KEY_NAME_LENGTH: Final = 100
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # As in our ids: no ambiguous characters.
-_ID, _SECRET = 8, 40
-_KEY = re.compile(rf"plv_([{_ALPHABET}]{{{_ID}}})_([{_ALPHABET}]{{{_SECRET}}})")
-_WIRE_ID = re.compile(rf"key_([{_ALPHABET}]{{{_ID}}})")
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # As in core.ids: no ambiguous characters.
+_ID_LENGTH, _SECRET_LENGTH = 8, 40
+_KEY = re.compile(rf"plv_([{_ALPHABET}]{{{_ID_LENGTH}}})_([{_ALPHABET}]{{{_SECRET_LENGTH}}})")
+_PUBLIC_ID = re.compile(rf"key_([{_ALPHABET}]{{{_ID_LENGTH}}})")
 _PROJECT = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-_SPAN = re.compile(r"([0-9]{1,5})([dh])")
+_DURATION = re.compile(r"([0-9]{1,5})([dh])")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NO_HASH = bytes(32)
 
@@ -45,16 +45,16 @@ class ApiKey(NamedTuple):
 
 def generate_key(random_bits: Callable[[int], int]) -> ApiKey:
     """Create a key from 240 random bits."""
-    return ApiKey(_to_base32(random_bits(_ID * 5), _ID), generate_token(random_bits))
+    return ApiKey(_to_base32(random_bits(_ID_LENGTH * 5), _ID_LENGTH), generate_token(random_bits))
 
 
 def generate_token(random_bits: Callable[[int], int]) -> str:
     """Create 40 unguessable characters."""
-    return _to_base32(random_bits(_SECRET * 5), _SECRET)
+    return _to_base32(random_bits(_SECRET_LENGTH * 5), _SECRET_LENGTH)
 
 
 def _to_base32(number: int, length: int) -> str:
-    return "".join([_ALPHABET[number >> 5 * place & 31] for place in range(length)])
+    return "".join([_ALPHABET[number >> 5 * position & 31] for position in range(length)])
 
 
 def parse_key(text: str) -> ApiKey | None:
@@ -65,7 +65,7 @@ def parse_key(text: str) -> ApiKey | None:
 
 def is_token(text: str) -> bool:
     """Whether the text has the form of a token; others need no lookup."""
-    return len(text) == _SECRET and not text.strip(_ALPHABET)
+    return len(text) == _SECRET_LENGTH and not text.strip(_ALPHABET)
 
 
 def hash_secret(secret: str) -> bytes:
@@ -86,7 +86,7 @@ def format_key_id(key: str) -> str:
 
 def parse_key_id(text: str) -> str | None:
     """Return the eight characters of a public id; None if it is malformed."""
-    match = _WIRE_ID.fullmatch(text)
+    match = _PUBLIC_ID.fullmatch(text)
     return match[1] if match else None
 
 
@@ -142,9 +142,9 @@ def parse_expiry(text: str, *, now: datetime) -> datetime:
 
 
 def _parse_time(text: str, now: datetime) -> datetime | None:
-    if span := _SPAN.fullmatch(text):
-        number = int(span[1])
-        return now + (timedelta(days=number) if span[2] == "d" else timedelta(hours=number))
+    if duration := _DURATION.fullmatch(text):
+        number = int(duration[1])
+        return now + (timedelta(days=number) if duration[2] == "d" else timedelta(hours=number))
     if _DATE.fullmatch(text):
         return datetime.combine(datetime.fromisoformat(text), time(), UTC) + timedelta(days=1)
     return None

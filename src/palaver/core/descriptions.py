@@ -11,7 +11,7 @@ from palaver.errors import ContradictoryFlags, InvalidFlag, InvalidName, Reserve
 IsChatSource = Literal["declared", "derived"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_PER_CALL = frozenset({"stream", "trim", "force", "resolve"})
+_PER_CALL_FLAGS = frozenset({"stream", "trim", "force", "resolve"})
 
 RESERVED_NAMES = frozenset(
     "api v1 services agent assets inspect invoke run test invocations responses conversations health ready version"
@@ -67,7 +67,7 @@ def check_workflow_name(name: str) -> str:
 def check_flags(name: str, declared: Mapping[str, Any], *, is_chat: bool | None) -> dict[str, bool]:
     """Return the flags of a declaration. `is_chat` is what the decorator implies, None if it implies nothing."""
     for flag, value in declared.items():
-        if flag in _PER_CALL:
+        if flag in _PER_CALL_FLAGS:
             raise InvalidFlag(f"{name}: {flag!r} is a flag of one call, not of a workflow.")
         if not isinstance(value, bool):
             raise InvalidFlag(f"{name}: flag {flag!r} must be True or False, not {value!r}.")

@@ -205,12 +205,12 @@ class _ToolDeltas(_Deltas, tag="tool-deltas"):
     pass
 
 
-_PACKED: dict[type, type[_Deltas]] = {
+_PACKED_TYPES: dict[type, type[_Deltas]] = {
     TextDelta: _TextDeltas,
     ReasoningDelta: _ReasoningDeltas,
     ToolDelta: _ToolDeltas,
 }
-_UNPACKED: dict[type, type[TextDelta | ReasoningDelta | ToolDelta]] = {
+_UNPACKED_TYPES: dict[type, type[TextDelta | ReasoningDelta | ToolDelta]] = {
     _TextDeltas: TextDelta,
     _ReasoningDeltas: ReasoningDelta,
     _ToolDeltas: ToolDelta,
@@ -230,7 +230,7 @@ def pack_events(events: Sequence[Event]) -> bytes:
             case TextDelta() | ReasoningDelta() | ToolDelta():
                 if type(event) is not kind or event.item != item:
                     kind, item, deltas = type(event), event.item, []
-                    packed.append(_PACKED[kind](event.seq, item, deltas))
+                    packed.append(_PACKED_TYPES[kind](event.seq, item, deltas))
                 deltas.append(event.delta)
             case _:
                 kind = None
@@ -245,6 +245,6 @@ def unpack_events(data: bytes) -> list[Event]:
 
 def _expand(packed: Event | _TextDeltas | _ReasoningDeltas | _ToolDeltas) -> Iterable[Event]:
     if isinstance(packed, _Deltas):
-        make, item = _UNPACKED[type(packed)], packed.item
-        return [make(seq, item, delta) for seq, delta in enumerate(packed.deltas, packed.seq)]
+        event_type, item = _UNPACKED_TYPES[type(packed)], packed.item
+        return [event_type(seq, item, delta) for seq, delta in enumerate(packed.deltas, packed.seq)]
     return (packed,)

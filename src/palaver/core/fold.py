@@ -34,8 +34,8 @@ _DELTAS = (TextDelta, ReasoningDelta, ToolDelta)
 class _Draft:
     """A message whose items are still arriving. A part is placed where its item started."""
 
-    def __init__(self, message: str, role: Role) -> None:
-        self.id = message
+    def __init__(self, message_id: str, role: Role) -> None:
+        self.id = message_id
         self.role: Role = role
         self.parts: list[Part | None] = []
 
@@ -45,18 +45,18 @@ def fold(events: Iterable[Event]) -> Reply:
     run_id = ""
     finish: FinishReason = "stop"
     value: Any | UnsetType = UNSET
-    total: Usage | None = None
+    total_usage: Usage | None = None
     final_usage: Usage | None = None
     drafts: dict[str, _Draft] = {}
     positions: dict[str, tuple[_Draft, int]] = {}
     calls: dict[str, ToolStarted] = {}
 
-    def place(item: str, message: str, part: Part | None, role: Role = "assistant") -> None:
+    def add_part(item: str, message: str, part: Part | None, role: Role = "assistant") -> None:
         draft = drafts.get(message) or drafts.setdefault(message, _Draft(message, role))
         positions[item] = draft, len(draft.parts)
         draft.parts.append(part)
 
-    def fill(item: str, part: Part) -> None:
+    def set_part(item: str, part: Part) -> None:
         draft, index = positions[item]
         draft.parts[index] = part
 
@@ -67,25 +67,25 @@ def fold(events: Iterable[Event]) -> Reply:
             case RunStarted():
                 run_id = event.run_id
             case TextStarted() | ReasoningStarted():
-                place(event.item, event.message, None)
+                add_part(event.item, event.message, None)
             case TextEnded():
-                fill(event.item, Text(text=event.text, annotations=event.annotations))
+                set_part(event.item, Text(text=event.text, annotations=event.annotations))
             case ReasoningEnded():
-                fill(event.item, Reasoning(text=event.text, encrypted=event.encrypted))
+                set_part(event.item, Reasoning(text=event.text, encrypted=event.encrypted))
             case ToolStarted():
                 calls[event.item] = event
-                place(event.item, event.message, None)
+                add_part(event.item, event.message, None)
             case ToolEnded():
                 call = calls[event.item]
-                fill(event.item, ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments))
+                set_part(event.item, ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments))
             case ToolReturned():
                 result = ToolResult(call_id=event.call_id, output=event.output, is_error=event.is_error)
-                place(event.item, event.message, result, "tool")
+                add_part(event.item, event.message, result, "tool")
             case PartAdded():
                 if not event.transient:
-                    place(event.item, event.message, event.part)
+                    add_part(event.item, event.message, event.part)
             case UsageAdded():
-                total = total + event.usage if total else event.usage
+                total_usage = total_usage + event.usage if total_usage else event.usage
             case RunFinished():
                 finish, value, final_usage = event.finish, event.value, event.usage
             case RunFailed():
@@ -94,15 +94,15 @@ def fold(events: Iterable[Event]) -> Reply:
                 finish, final_usage = "cancelled", event.usage
             case _:
                 assert_never(event)
-    messages = [_message(draft) for draft in drafts.values()]
+    messages = [_to_message(draft) for draft in drafts.values()]
     return Reply(
         run_id=run_id,
         messages=tuple(message for message in messages if message.parts),
         value=value,
-        usage=final_usage or total,
+        usage=final_usage or total_usage,
         finish=finish,
     )
 
 
-def _message(draft: _Draft) -> Message:
+def _to_message(draft: _Draft) -> Message:
     return Message(role=draft.role, parts=tuple(part for part in draft.parts if part is not None), id=draft.id)

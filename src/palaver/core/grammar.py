@@ -160,7 +160,7 @@ class Grammar:
         self._closed: dict[str, str] = {}  # Closed items with their complete text.
         self._current: Item | None = None  # Continued by pieces that name no item.
         self._current_text: TextItem | None = None  # The current item if it is a started text.
-        self._calls: dict[str, Literal["asked", "made", "answered"]] = {}  # By call id.
+        self._calls: dict[str, Literal["asked", "made", "answered"]] = {}  # By call id; `asked` in the history.
         for message in history:
             for part in message.parts:
                 if type(part) is ToolCall:
@@ -321,8 +321,8 @@ class Grammar:
     def _add_result(self, value: ToolReturned) -> None:
         call_id = truncate_id(value.call_id)
         self._end_current_item()
-        if still_open := self._open.get(truncate_id(f"fc_{call_id}")):
-            self._close(still_open)
+        if open_call := self._open.get(truncate_id(f"fc_{call_id}")):
+            self._close(open_call)
         match self._calls.get(call_id):
             case "asked" | "made":
                 self._calls[call_id] = "answered"
@@ -482,5 +482,5 @@ class Grammar:
 def _encodable_failure(terminal: RunFailed) -> RunFailed:
     try:
         return json.round_trip(terminal)
-    except json.NotJson as why:
-        return RunFailed(code=BadStream.code, message=f"The workflow failed with {why}.", at=terminal.at)
+    except json.NotJson as error:
+        return RunFailed(code=BadStream.code, message=f"The workflow failed with {error}.", at=terminal.at)

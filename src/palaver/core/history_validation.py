@@ -93,9 +93,9 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
                         pointer=f"/messages/{index}",
                     )
                 answered_ids.add(part.call_id)
-    approved = _approved_call_ids(messages.values()) if pending else ()
+    approved_ids = _approved_call_ids(messages.values()) if pending else ()
     for call_id, location in pending.items():
-        if call_id not in approved:
+        if call_id not in approved_ids:
             _add_unanswered(unanswered, call_id, location)
     return unanswered
 
@@ -120,7 +120,7 @@ def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DE
         raise InvalidValue(
             f"There are {len(messages)} messages; at most {limits.messages} are taken.", pointer="/messages"
         )
-    files = 0
+    file_count = 0
     for index, message in enumerate(messages):
         pointer = f"/messages/{index}"
         if len(message.parts) > limits.parts:
@@ -131,10 +131,10 @@ def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DE
             raise InvalidValue(f"An id in message {index} is longer than {MAX_ID_LENGTH} characters.", pointer=pointer)
         for part in message.parts:
             if isinstance(part, File):
-                files += 1
+                file_count += 1
                 _check_file(part, index, limits)
-    if files > limits.files:
-        raise TooLarge(f"There are {files} files; at most {limits.files} are taken.", pointer="/messages")
+    if file_count > limits.files:
+        raise TooLarge(f"There are {file_count} files; at most {limits.files} are taken.", pointer="/messages")
 
 
 def _iter_ids(message: Message) -> Iterable[str]:

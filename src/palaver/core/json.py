@@ -318,8 +318,8 @@ T = TypeVar("T")
 
 _MISSING_FIELD = re.compile(r"Object missing required field `(.*)`")
 _TYPE_MISMATCH = re.compile(r"Expected `(.*)`, got `(.*)`")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
-_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_PATH_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_JSON_TYPE_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 def decode_struct(value: Any, kind: type[T]) -> T:
@@ -337,14 +337,14 @@ def validation_error(text: str) -> RequestError:
     why, _, location = text.partition(" - at `")
     # msgspec does not name the keys of a mapping (`[...]`): the pointer then ends at the mapping.
     path = location.removesuffix("`").removeprefix("$").partition("[...]")[0]
-    pointer = "".join(f"/{escape_pointer(name or number)}" for name, number in _STEP.findall(path))
+    pointer = "".join(f"/{escape_pointer(name or number)}" for name, number in _PATH_STEP.findall(path))
     if missing := _MISSING_FIELD.fullmatch(why):
         pointer = f"{pointer}/{escape_pointer(missing[1])}"
         return InvalidBody(f"{pointer} is missing.", pointer=pointer)
     field = pointer or "The body"
     if mismatch := _TYPE_MISMATCH.fullmatch(why):
         expected, actual = (
-            re.sub(r"\w+", lambda word: _NAMES.get(word[0], word[0]), kind) for kind in mismatch.groups()
+            re.sub(r"\w+", lambda word: _JSON_TYPE_NAMES.get(word[0], word[0]), kind) for kind in mismatch.groups()
         )
         return InvalidType(f"{field} must be {expected.replace(' | ', ' or ')}, not {actual}.", pointer=pointer or None)
     return InvalidValue(f"{field} does not fit: {why.replace('`', '')}.", pointer=pointer or None)

@@ -121,10 +121,10 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.input_tokens + self.output_tokens
 
 
-def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
+def _sum(left: _Number | None, right: _Number | None) -> _Number | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left + right
 
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -134,10 +134,10 @@ ROLES: frozenset[str] = frozenset(get_args(Role))
 class _NoMetadata(dict[str, Any]):
     """A shared, read-only empty dict: the metadata of most messages."""
 
-    def _refuse(self, *_: Any, **__: Any) -> Any:
+    def _raise_frozen(self, *_: Any, **__: Any) -> Any:
         raise TypeError("A message is frozen: make a new one, Message(…, metadata={…}).")
 
-    __setitem__ = __ior__ = update = setdefault = _refuse  # pyright: ignore[reportAssignmentType]  # They only raise.
+    __setitem__ = __ior__ = update = setdefault = _raise_frozen  # pyright: ignore[reportAssignmentType]  # They only raise.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]  # OpenAPI asks it of every default.
 
 
@@ -279,9 +279,9 @@ ROLE_ALIASES: dict[str, Role] = {**{role: role for role in get_args(Role)}, **_R
 """Known role names in lower case, with the role they stand for."""
 
 
-def parse_role(written: str, *, answers_a_call: bool = False) -> tuple[Role, str | None]:
+def parse_role(role_name: str, *, answers_a_call: bool = False) -> tuple[Role, str | None]:
     """Return the role, and the name that an unknown role stands for: frameworks put a tool's or agent's name there."""
-    role = ROLE_ALIASES.get(written) or ROLE_ALIASES.get(written.lower())
+    role = ROLE_ALIASES.get(role_name) or ROLE_ALIASES.get(role_name.lower())
     if role is not None:
         return role, None
-    return ("tool" if answers_a_call else "assistant"), written
+    return ("tool" if answers_a_call else "assistant"), role_name

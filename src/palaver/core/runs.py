@@ -208,7 +208,7 @@ class OpenItems:
     """Track the open items of a log and their text. Must be fed from the start of the log."""
 
     def __init__(self) -> None:
-        self._opened: dict[str, type[TextStarted | ReasoningStarted | ToolStarted]] = {}
+        self._start_types: dict[str, type[TextStarted | ReasoningStarted | ToolStarted]] = {}
         self._texts: dict[str, list[str]] = {}
         self.is_ended = False
         """Whether the log has a terminal event."""
@@ -216,14 +216,13 @@ class OpenItems:
     def feed(self, event: Event) -> None:
         match event:
             case TextDelta() | ReasoningDelta() | ToolDelta():
-                if (
-                    pieces := self._texts.get(event.item)
-                ) is not None:  # None if the item started before the first event we saw.
+                pieces = self._texts.get(event.item)
+                if pieces is not None:  # None if the item started before the first event that was fed.
                     pieces.append(event.delta)
             case TextStarted() | ReasoningStarted() | ToolStarted():
-                self._opened[event.item], self._texts[event.item] = type(event), []
+                self._start_types[event.item], self._texts[event.item] = type(event), []
             case TextEnded() | ReasoningEnded() | ToolEnded():
-                self._opened.pop(event.item, None)
+                self._start_types.pop(event.item, None)
                 self._texts.pop(event.item, None)
             case RunFinished() | RunFailed() | RunCancelled():
                 self.is_ended = True
@@ -233,7 +232,8 @@ class OpenItems:
     def closing_events(self, numbers: Iterator[int]) -> list[Event]:
         """Return the events that close the open items, with the given sequence numbers."""
         return [
-            _end_event(kind, next(numbers), item, "".join(self._texts[item])) for item, kind in self._opened.items()
+            _end_event(kind, next(numbers), item, "".join(self._texts[item]))
+            for item, kind in self._start_types.items()
         ]
 
 

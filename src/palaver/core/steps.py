@@ -103,7 +103,7 @@ class Step:
         if details is not None:
             self.details = (*self.details, details)
         self.error = error
-        self._listener.ended(self)
+        self._listener.on_ended(self)
 
     @property
     def was_cancelled(self) -> bool:
@@ -132,14 +132,14 @@ class StepListener(Protocol):
         """Start a step; None if the limit of steps is reached."""
         ...
 
-    def ended(self, step: Step) -> None:
-        """Called when a step has ended."""
+    def on_ended(self, step: Step) -> None:
+        """Receive a step that has ended."""
         ...
 
 
 StepCallback = Callable[[Step], None]
 _LISTENER: ContextVar[StepListener | None] = ContextVar("palaver-steps", default=None)
-_OBSERVER: ContextVar[StepCallback | None] = ContextVar("palaver-steps-overheard", default=None)
+_OBSERVER: ContextVar[StepCallback | None] = ContextVar("palaver-step-observer", default=None)
 
 
 def current_listener() -> StepListener | None:

@@ -85,9 +85,9 @@ def _by_index(items: list[Any]) -> dict[str, Any]:
     return {str(index): item for index, item in enumerate(items)}
 
 
-def is_same_json(one: Any, other: Any) -> bool:
+def is_same_json(left: Any, right: Any) -> bool:
     """Whether two values are the same JSON in any key order. Unlike in Python, `1`, `1.0` and `true` differ."""
-    return _encode_sorted(one) == _encode_sorted(other)
+    return _encode_sorted(left) == _encode_sorted(right)
 
 
 def _encode_sorted(value: Any) -> bytes:

@@ -109,7 +109,7 @@ class StepRecorder:
         self._open_steps[number] = step
         return step
 
-    def ended(self, step: Step) -> None:
+    def on_ended(self, step: Step) -> None:
         """Build the span of a finished step."""
         if self._open_steps.pop(step.number, None) is not None:  # Otherwise it ended with its run.
             self._add_spans(step, None)

@@ -97,7 +97,7 @@ class Adapter(Protocol):
 class BackgroundAdapter(Protocol):
     """Additional functions of protocols that support background runs."""
 
-    def with_queued_at(self, request: Any, at: datetime) -> Any: ...
+    def with_queued_at(self, request: Any, queued_at: datetime) -> Any: ...
 
     def encode_queued(self, started: RunStarted, request: Any) -> HttpResponse: ...
 
@@ -111,8 +111,8 @@ def text_or_json(value: Any) -> str:
     return value if isinstance(value, str) else json.encode(value).decode()
 
 
-_NAME = r"[!#$%&'*+.^_`|~0-9a-z-]+"
-_RANGE = re.compile(rf"(?P<kind>{_NAME})/(?P<form>{_NAME})")
+_TYPE_NAME = r"[!#$%&'*+.^_`|~0-9a-z-]+"
+_RANGE = re.compile(rf"(?P<kind>{_TYPE_NAME})/(?P<subtype>{_TYPE_NAME})")
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 # A quoted value may contain commas and semicolons. One that is not closed extends to the end.
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*["\\]?')
@@ -120,19 +120,19 @@ _QUOTED = re.compile(r'"(?:\\.|[^"\\])*["\\]?')
 
 class _Range(NamedTuple):
     kind: str
-    form: str
+    subtype: str
     weight: float = 1.0
 
     def specificity(self, offer: str) -> int:
         """Return how specific the match is: 3 for the exact type, 2 for `type/*`, 1 for `*/*`, 0 for no match."""
-        kind, _, form = offer.partition("/")
-        match self.kind, self.form:
+        kind, _, subtype = offer.partition("/")
+        match self.kind, self.subtype:
             case "*", "*":
                 return 1
             case main, "*":
                 return 2 if main == kind else 0
             case exact:
-                return 3 if exact == (kind, form) else 0
+                return 3 if exact == (kind, subtype) else 0
 
 
 @lru_cache(256)  # Clients repeat the same few headers.
@@ -153,16 +153,16 @@ def _weight(offer: str, ranges: Sequence[_Range]) -> float:
 def _ranges(header: str) -> list[_Range]:
     """Parse the ranges of the header, skipping malformed ones."""
     pieces = _QUOTED.sub("", header.lower()).split(",")
-    return [one for piece in pieces if (one := _range(piece)) is not None]
+    return [media_range for piece in pieces if (media_range := _range(piece)) is not None]
 
 
 def _range(piece: str) -> _Range | None:
     media, *parameters = (part.strip() for part in piece.split(";"))
     match = _RANGE.fullmatch(media)
-    if match is None or (match["kind"] == "*" and match["form"] != "*"):
+    if match is None or (match["kind"] == "*" and match["subtype"] != "*"):
         return None
     for parameter in parameters:
         name, _, value = (side.strip() for side in parameter.partition("="))
         if name == "q":
-            return _Range(match["kind"], match["form"], float(value)) if _WEIGHT.fullmatch(value) else None
-    return _Range(match["kind"], match["form"])
+            return _Range(match["kind"], match["subtype"], float(value)) if _WEIGHT.fullmatch(value) else None
+    return _Range(match["kind"], match["subtype"])

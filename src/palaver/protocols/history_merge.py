@@ -25,7 +25,7 @@ class PendingApprovals:
 
     def __init__(self, stored: Sequence[Message]) -> None:
         self._arguments: dict[str, str] = {}
-        self._other_ids: dict[str, str] = {}
+        self._paired_ids: dict[str, str] = {}
         self._answers: dict[str, object] = {}  # Without a later message: a failed turn may be sent again.
         for message in stored:
             if message.role in ("assistant", "tool"):
@@ -39,11 +39,11 @@ class PendingApprovals:
                 self._arguments[call_id] = arguments
             case ToolResult(call_id=call_id):
                 self._resolve(call_id)
-            case Data(name=name, value={"id": str(approval), **rest}) if name == APPROVAL_REQUEST:
-                arguments, call_id = rest.get("arguments"), rest.get("call_id")
+            case Data(name=name, value={"id": str(approval), **fields}) if name == APPROVAL_REQUEST:
+                arguments, call_id = fields.get("arguments"), fields.get("call_id")
                 self._arguments[approval] = arguments if isinstance(arguments, str) else ""
                 if isinstance(call_id, str) and call_id != approval:
-                    self._other_ids |= {approval: call_id, call_id: approval}
+                    self._paired_ids |= {approval: call_id, call_id: approval}
             case Data(name=name, value={"id": str(approval)}) if name == APPROVAL_RESPONSE:
                 self._resolve(approval)
                 self._answers[approval] = part.value
@@ -51,7 +51,7 @@ class PendingApprovals:
                 pass
 
     def _resolve(self, name: str) -> None:
-        for known in (name, self._other_ids.get(name)):
+        for known in (name, self._paired_ids.get(name)):
             if known is not None:
                 self._arguments.pop(known, None)
 
@@ -65,19 +65,19 @@ class PendingApprovals:
         for part in (part for message in sent for part in message.parts):
             match part:
                 case ToolCall(call_id=str(name), arguments=shown):
-                    changed |= self._changed(name, shown)
+                    changed |= self._changed_ids(name, shown)
                 case Data(name=kind, value={"id": str(name), "arguments": str(shown)}) if kind == APPROVAL_REQUEST:
-                    changed |= self._changed(name, shown)
+                    changed |= self._changed_ids(name, shown)
                 case Data(name=kind) if kind == APPROVAL_RESPONSE and not self.is_copy(part):
                     self._approve(_approval_id(part), changed)
                 case _:
                     pass
 
-    def _changed(self, name: str, shown: str) -> set[str]:
+    def _changed_ids(self, name: str, shown: str) -> set[str]:
         original = self._arguments.get(name)
         if original is None or _parse_arguments(original) == _parse_arguments(shown):
             return set()
-        return {name, self._other_ids.get(name, name)}
+        return {name, self._paired_ids.get(name, name)}
 
     def _approve(self, name: str, changed: set[str]) -> None:
         if name not in self._arguments:
@@ -108,12 +108,12 @@ def new_messages(
     """
     history = _StoredHistory(stored, answerable)
     history.approvals.check(sent)
-    fresh: dict[int, Message] = {}
+    unstored_messages: dict[int, Message] = {}
     for index, message in enumerate(sent, start):
-        unstored = history.new_part(message, f"/messages/{index}")
+        unstored = history.unstored_part(message, f"/messages/{index}")
         if unstored is not None:
-            fresh[index] = unstored
-    return fresh
+            unstored_messages[index] = unstored
+    return unstored_messages
 
 
 class _StoredHistory:
@@ -135,19 +135,19 @@ class _StoredHistory:
                 case _:
                     pass
 
-    def new_part(self, message: Message, pointer: str) -> Message | None:
+    def unstored_part(self, message: Message, pointer: str) -> Message | None:
         """Return the part of a message that is not stored; None if all of it is."""
         if message.id is not None and (original := self._messages.get(message.id)) is not None:
             keys = {None, *map(_comparison_key, original.parts)}
             if message.role != original.role or not keys.issuperset(map(_comparison_key, message.parts)):
                 raise HistoryConflict(f"The stored message {message.id!r} says something else.", pointer=pointer)
             return None
-        parts = tuple(part for part in message.parts if not self._has(part, pointer))
+        parts = tuple(part for part in message.parts if not self._is_stored(part, pointer))
         if len(parts) == len(message.parts):
             return message
         return replace(message, parts=parts) if parts else None
 
-    def _has(self, part: Part, pointer: str) -> bool:
+    def _is_stored(self, part: Part, pointer: str) -> bool:
         match part:
             case ToolCall(call_id=call_id) if (call := self._calls.get(call_id)) is not None:
                 if (part.name, part.arguments) != (call.name, call.arguments):

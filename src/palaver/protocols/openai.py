@@ -111,11 +111,11 @@ _Object = Mapping[str, Any]
 
 
 class JsonFields:
-    """A JSON object with typed accessors. `at` is its JSON pointer."""
+    """A JSON object with typed accessors. `base_pointer` is its JSON pointer."""
 
-    def __init__(self, body: _Object, at: str = "") -> None:
+    def __init__(self, body: _Object, base_pointer: str = "") -> None:
         self.body = body
-        self._at = at
+        self._base_pointer = base_pointer
 
     @classmethod
     def from_request(cls, request: HttpRequest) -> "JsonFields":
@@ -126,7 +126,7 @@ class JsonFields:
         return cls(cast("_Object", value))
 
     def pointer(self, name: str) -> str:
-        return f"{self._at}/{json.escape_pointer(name)}"
+        return f"{self._base_pointer}/{json.escape_pointer(name)}"
 
     def boolean(self, name: str, *, default: bool) -> bool:
         value = self.body.get(name)

@@ -1,4 +1,4 @@
-"""What the protocol clients share: request headers, reply bodies, errors. Replies are untrusted data."""
+"""Code shared by the protocol clients: request headers, reply bodies, errors. Replies are untrusted data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +17,12 @@ RETRYABLE: Mapping[str, Any] = {"retryable": True}
 
 def request_headers(call: Call, *, accept: str) -> Mapping[str, str]:
     """Return the request headers. Of what the caller sent, only the session and the trace are forwarded."""
-    named = {"content-type": "application/json", "accept": accept}
+    headers = {"content-type": "application/json", "accept": accept}
     if call.session:
-        named["baggage"] = f"ag.session.id={quote(call.session, safe=':')}"
+        headers["baggage"] = f"ag.session.id={quote(call.session, safe=':')}"
     if call.trace_parent:
-        named["traceparent"] = call.trace_parent
-    return named
+        headers["traceparent"] = call.trace_parent
+    return headers
 
 
 def retry_details(status: int, retry_after: str) -> Mapping[str, Any]:
@@ -44,20 +44,20 @@ def decode_body(content_type: str, body: bytes) -> Any:
         return None
     if media == "text/plain":
         return text
-    read = json.parse_or_text(text)
-    if read is text and media:
+    value = json.parse_or_text(text)
+    if value is text and media:
         raise UpstreamFailed("The remote's answer is not JSON.")
-    return read
+    return value
 
 
 def error_message(body: bytes) -> str | None:
     """Return the message of an error document, in any of the common shapes."""
     match json.parse_or_text(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")):
-        case {"status": {"message": str(line)}} | {"error": {"message": str(line)}} | {"error": str(line)}:
-            return line
-        case {"detail": str(line)} | {"detail": {"message": str(line)}} | {"detail": [{"msg": str(line)}, *_]}:
-            return line
-        case {"message": str(line)}:
-            return line
+        case {"status": {"message": str(message)}} | {"error": {"message": str(message)}} | {"error": str(message)}:
+            return message
+        case {"detail": str(message)} | {"detail": {"message": str(message)}} | {"detail": [{"msg": str(message)}, *_]}:
+            return message
+        case {"message": str(message)}:
+            return message
         case _:
             return None

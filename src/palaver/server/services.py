@@ -346,7 +346,7 @@ class _ServiceCall:
         body: bytes = message.get("body", b"")
         if self._encoder is not None:
             messages = self._encoder.feed(body)
-            if self._encoder.ended and self.last_message is None:
+            if self._encoder.has_ended and self.last_message is None:
                 self.last_message = messages.pop()
             for text in messages:
                 await self._socket.send(text)

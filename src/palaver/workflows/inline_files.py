@@ -42,11 +42,9 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
         if not is_stored_file(part) or part.file_id is None:
             return part
         data = data_by_id.get(part.file_id)
-        return (
-            missing_file_notice(part)
-            if data is None
-            else File(part.media_type, None, data, None, part.filename, part.detail)
-        )
+        if data is None:
+            return missing_file_notice(part)
+        return File(part.media_type, None, data, None, part.filename, part.detail)
 
     def inline_known(part: File) -> Part:
         return inline_any(part) if part.file_id in data_by_id else part

@@ -164,9 +164,7 @@ def takes_messages(function: Callable[..., Any]) -> bool:
 # Parameters
 
 
-def _argument(
-    parameter: inspect.Parameter, annotation: Any, history: str | None, descriptions: Mapping[str, str]
-) -> Argument:
+def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None, docs: Mapping[str, str]) -> Argument:
     kind = strip_annotation(annotation)
     use: Use = "input"
     if parameter.name == history:
@@ -183,7 +181,7 @@ def _argument(
         schema=schema_for(annotation if use in ("input", "parameter") else Any),
         required=parameter.default is NO_DEFAULT,
         default=parameter.default,
-        description=_annotation_description(annotation) or descriptions.get(parameter.name, ""),
+        description=_annotation_description(annotation) or docs.get(parameter.name, ""),
         positional=parameter.kind is parameter.POSITIONAL_ONLY,
         model=_model(kind, parameter.default) if use == "config" else None,
     )

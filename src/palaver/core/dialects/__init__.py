@@ -1,4 +1,4 @@
-"""Message dialects: formats of other libraries and services, read into our messages and written back.
+"""Message dialects: formats of other libraries and services, read into Palaver's messages and written back.
 
     anthropic           Anthropic Messages
     chat_completions    OpenAI Chat Completions, and chat widgets
@@ -6,7 +6,7 @@
     gemini              Gemini contents
     gen_ai              OpenTelemetry's gen_ai messages
     langchain           LangChain messages, in three formats
-    palaver             our own messages as JSON
+    palaver             Palaver's own messages as JSON
     responses           OpenAI Responses items
     ui_message          UI messages of the AI SDK
 
@@ -53,9 +53,9 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
     segments = split_by_dialect(value)
     if segments is None:
         index, why = explain_rejection(value)
-        where = f"{pointer}/{index}" if index is not None else pointer
+        error_pointer = f"{pointer}/{index}" if index is not None else pointer
         subject = f"Message {index}" if index is not None else "The history"
-        raise InvalidMessages(f"{subject} {why}.", pointer=where)
+        raise InvalidMessages(f"{subject} {why}.", pointer=error_pointer)
     try:
         return read_segments(segments)
     except json.NotJson as error:

@@ -55,7 +55,7 @@ LOSSES: Sequence[str] = (
 )
 
 _RAW = "anthropic:"
-_TEXTS = ("text", "input_text", "output_text")
+_TEXT_TYPES = ("text", "input_text", "output_text")
 _OBJECT, _LIST = (dict,), (list,)
 _REASONING_TYPES = ("thinking", "reasoning")
 _WEB_CITATIONS = ("web_search_result_location", "search_result_location")
@@ -75,7 +75,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
     """Return dicts as the Anthropic SDKs send them; results and the user text after them share a message."""
     elements: list[Any] = []
     open_results: list[Any] | None = None
-    for role, parts in (run for message in messages for run in _group_by_role(message)):
+    for role, parts in (group for message in messages for group in _group_by_role(message)):
         blocks = [block for part in parts if (block := _write_part(part)) is not None]
         if open_results is not None and blocks and role in ("tool", "user"):
             open_results += blocks
@@ -91,7 +91,8 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _read_messages(element: Object, index: int) -> list[Message]:
-    role_text, name, id_ = element.get("role"), optional_str(element.get("name")), optional_str(element.get("id"))
+    role_text, message_id = element.get("role"), optional_str(element.get("id"))
+    name = optional_str(element.get("name"))
     role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     if role is None:
         role, role_name = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
@@ -101,21 +102,21 @@ def _read_messages(element: Object, index: int) -> list[Message]:
     if ToolResult not in map(type, parts):
         if role == "tool":
             parts = [ToolResult(optional_str(element.get("tool_call_id")) or "", _read_output(content))]
-        return [Message(role, tuple(parts), id_, name)]
+        return [Message(role, tuple(parts), message_id, name)]
     messages = _split_results(parts, "user" if role == "tool" else role, name)
-    if id_ is not None:
-        messages[0] = msgspec.structs.replace(messages[0], id=id_)
+    if message_id is not None:
+        messages[0] = msgspec.structs.replace(messages[0], id=message_id)
     return messages
 
 
 def _split_results(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
     """Make each result a message, and the parts between results."""
     messages: list[Message] = []
-    for are_results, run in groupby(parts, lambda part: type(part) is ToolResult):
+    for are_results, group in groupby(parts, lambda part: type(part) is ToolResult):
         if are_results:
-            messages += [Message("tool", (result,)) for result in run]
+            messages += [Message("tool", (result,)) for result in group]
         else:
-            messages.append(Message(role, tuple(run), None, name))
+            messages.append(Message(role, tuple(group), None, name))
     return messages
 
 
@@ -140,16 +141,16 @@ def _read_part(item: Any, index: int, position: int) -> Part | None:
         text = optional_str(item)
         return _keep_raw(item) if text is None else Text(text) if text else None
     kind, text = fields.get("type"), optional_str(fields.get("text"))
-    if text is not None and ("type" not in fields or kind in _TEXTS):
-        notes = _read_citations(fields["citations"]) if "type" in fields and "citations" in fields else ()
-        return Text(text, notes) if text else None
+    if text is not None and ("type" not in fields or kind in _TEXT_TYPES):
+        annotations = _read_citations(fields["citations"]) if "type" in fields and "citations" in fields else ()
+        return Text(text, annotations) if text else None
     if kind == "tool_use":
         call_id, name = optional_str(fields.get("id")), optional_str(fields.get("name"))
         call_id = f"call_{index}_{position}" if call_id is None else call_id
         return ToolCall(call_id, name or "", argument_text(fields.get("input")))
     if kind == "tool_result":
-        failed = fields.get("is_error") is True
-        return ToolResult(optional_str(fields.get("tool_use_id")) or "", _read_output(fields.get("content")), failed)
+        is_error = fields.get("is_error") is True
+        return ToolResult(optional_str(fields.get("tool_use_id")) or "", _read_output(fields.get("content")), is_error)
     if kind in _REASONING_TYPES:
         return _read_reasoning(fields, text if kind == "reasoning" else optional_str(fields.get("thinking")))
     if kind == "redacted_thinking" and (data := optional_str(fields.get("data"))) is not None:
@@ -212,7 +213,7 @@ def _read_output(content: Any) -> Any:
     texts: list[str] = []
     for item in blocks:
         block = item if type(item) in _OBJECT else dict_or_empty(item)
-        text = block.get("text") if block.get("type") in _TEXTS else item
+        text = block.get("text") if block.get("type") in _TEXT_TYPES else item
         if type(text) is not str and (text := optional_str(text)) is None:
             return ensure_json(content)
         texts.append(text)
@@ -326,7 +327,7 @@ def _decode_text(data: str) -> str | None:
 
 
 def _is_raw(part: Data) -> bool:
-    """Whether reading the value yields this part again, not for example a call."""
+    """Whether reading the part's value yields the same part again, and not, for example, a call."""
     kind = dict_or_empty(part.value).get("type")
     if part.name != f"{_RAW}{kind}" or kind in ("tool_use", "tool_result"):
         return False

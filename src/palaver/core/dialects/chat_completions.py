@@ -45,10 +45,9 @@ LOSSES: Sequence[str] = (
     "the filename of an image or a sound, the detail of anything but an image",
 )
 
-_TEXTS = ("text", "input_text", "output_text")
-_SPEAKERS: dict[str, Role] = {alias: role for alias, role in ROLE_ALIASES.items() if role != "tool"}
-_IMAGE = ("url", "detail")
-_ARGUMENTS = ("arguments", "args", "input")
+_TEXT_TYPES = ("text", "input_text", "output_text")
+_SPEAKER_ROLES: dict[str, Role] = {alias: role for alias, role in ROLE_ALIASES.items() if role != "tool"}
+_ARGUMENT_KEYS = ("arguments", "args", "input")
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
@@ -57,8 +56,8 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
         role, content = element.get("role"), element.get("content")
-        if len(element) == 2 and content and type(content) is type(role) is str and role in _SPEAKERS:
-            messages.append(Message(_SPEAKERS[role], (Text(content),)))  # The most common element.
+        if len(element) == 2 and content and type(content) is type(role) is str and role in _SPEAKER_ROLES:
+            messages.append(Message(_SPEAKER_ROLES[role], (Text(content),)))  # The most common element.
         else:
             messages += _read_messages(element, index, open_functions)
     return messages
@@ -141,23 +140,24 @@ def _read_results(content: Any) -> list[ToolResult]:
 def _read_sdk_result(item: Object) -> ToolResult:
     """Read a typed output; before version 5 of the AI SDK it was under `result`."""
     output: Any = item.get("output", item.get("result"))
-    typed, failed = dict_or_empty(output), item.get("isError") is True
-    kind = typed.get("type")
-    if isinstance(kind, str) and "value" in typed:
-        output, failed = typed["value"], kind.startswith("error-")
-    return ToolResult(optional_str(item.get("toolCallId")) or "", ensure_json(output), failed)
+    typed_output, is_error = dict_or_empty(output), item.get("isError") is True
+    kind = typed_output.get("type")
+    if isinstance(kind, str) and "value" in typed_output:
+        output, is_error = typed_output["value"], kind.startswith("error-")
+    return ToolResult(optional_str(item.get("toolCallId")) or "", ensure_json(output), is_error)
 
 
 def _read_part(item: Any) -> Part | None:
     fields = dict_or_empty(item)
     kind = fields.get("type")
     text = fields.get("text")
-    if isinstance(text, str) and ("type" not in fields or kind in _TEXTS):
+    if isinstance(text, str) and ("type" not in fields or kind in _TEXT_TYPES):
         return Text(text) if text else None
     match kind:
         case "image_url":
             image = fields.get("image_url")
-            url, detail = (image, None) if isinstance(image, str) else (dict_or_empty(image).get(key) for key in _IMAGE)
+            image_fields = {"url": image} if isinstance(image, str) else dict_or_empty(image)
+            url, detail = image_fields.get("url"), image_fields.get("detail")
             if isinstance(url, str):
                 return file_from_url(url, "image/*", detail=optional_str(detail))
         case "input_audio":
@@ -235,14 +235,14 @@ def _read_call(item: Object, index: int, number: int | None = None) -> ToolCall:
     name, call_id = function.get("name"), call.get("id")
     if not call_id or not isinstance(call_id, str):
         call_id = f"call_{index}" if number is None else f"call_{index}_{number}"
-    arguments = next((function[key] for key in _ARGUMENTS if key in function), None)
+    arguments = next((function[key] for key in _ARGUMENT_KEYS if key in function), None)
     return ToolCall(call_id, name if isinstance(name, str) else "", argument_text(arguments))
 
 
 def _read_result(element: Object, content: Any, call_id: str) -> ToolResult:
     extension = element.get("palaver")
-    failed = extension is not None and dict_or_empty(extension).get("is_error") is True
-    return ToolResult(call_id, content if type(content) is str else _read_output(content), failed)
+    is_error = extension is not None and dict_or_empty(extension).get("is_error") is True
+    return ToolResult(call_id, content if type(content) is str else _read_output(content), is_error)
 
 
 def _read_output(content: Any) -> Any:
@@ -330,7 +330,7 @@ def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
             element["reasoning_content"] = reasoning
         if refusal:
             element["refusal"] = refusal
-        if notes := [_note(note) for note in (texts[0].annotations if texts else ()) if note.kind == "url"]:
+        if notes := [_write_annotation(note) for note in (texts[0].annotations if texts else ()) if note.kind == "url"]:
             element["annotations"] = notes
         if calls:
             element["tool_calls"] = [
@@ -366,16 +366,16 @@ def _write_file(file: File) -> dict[str, Any]:
     if kind == "image" and file.file_id is None:
         image = {"url": file_to_url(file), "detail": file.detail}
         return {"type": "image_url", "image_url": {key: value for key, value in image.items() if value is not None}}
-    attached: dict[str, Any] = {}
+    attachment: dict[str, Any] = {}
     if file.file_id is not None:
-        attached["file_id"] = file.file_id
+        attachment["file_id"] = file.file_id
     else:
-        attached["file_data"] = file_to_url(file)
+        attachment["file_data"] = file_to_url(file)
     if file.filename is not None:
-        attached["filename"] = file.filename
-    return {"type": "file", "file": attached}
+        attachment["filename"] = file.filename
+    return {"type": "file", "file": attachment}
 
 
-def _note(note: Annotation) -> dict[str, Any]:
+def _write_annotation(note: Annotation) -> dict[str, Any]:
     fields = {"url": note.url, "title": note.title, "start_index": note.start, "end_index": note.end}
     return {"type": "url_citation", "url_citation": {key: value for key, value in fields.items() if value is not None}}

@@ -49,13 +49,13 @@ KNOWN_ROLES = frozenset("system developer user human assistant ai model bot chat
 _ABSENT: Any = object()
 _DICT, _LIST, _STR_OR_DICT = (dict,), (list,), (str, dict)
 # `type(x) in _DICT` means `type(x) is dict`, but pyright would narrow the latter to dict[Unknown, Unknown].
-_PALAVER_PARTS = frozenset({"text", "reasoning", "file", "tool-call", "tool-result", "refusal", "data"})
+_PALAVER_TYPES = frozenset({"text", "reasoning", "file", "tool-call", "tool-result", "refusal", "data"})
 _GEMINI_FIELDS = frozenset(
     "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult function_call"
     " function_response inline_data file_data executable_code code_execution_result".split()
 )
-_GEN_AI_PARTS = frozenset("tool_call tool_call_response server_tool_call server_tool_call_response blob uri".split())
-_CONTENT_PARTS: dict[str, Dialect] = {
+_GEN_AI_TYPES = frozenset("tool_call tool_call_response server_tool_call server_tool_call_response blob uri".split())
+_DIALECT_BY_PART_TYPE: dict[str, Dialect] = {
     **dict.fromkeys("tool_use tool_result thinking redacted_thinking server_tool_use".split(), "anthropic"),
     **dict.fromkeys("input_text output_text input_image input_file".split(), "responses"),
 }
@@ -63,15 +63,15 @@ _LANGCHAIN_TYPES = frozenset("human ai system tool function".split())
 _LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", "System", "Tool", "Function", "Chat"))
 
 _DISTINCTIVE_KEYS = frozenset(("type", "parts", "content"))
-_COMMON = ("text", "image_url")
-_RESPONSES_TEXTS = ("input_text", "output_text")
+_COMMON_TYPES = ("text", "image_url")
+_RESPONSES_TEXT_TYPES = ("input_text", "output_text")
 _NO_TYPE = (None,)
 _LANGCHAIN: "Detection" = ("langchain", True)
 _RESPONSES: "Detection" = ("responses", True)
 _GEMINI: "Detection" = ("gemini", True)
 _UI_MESSAGE: "Detection" = ("ui-message", True)
 _GEN_AI: "Detection" = ("gen-ai", True)
-_PLAIN: dict[bool, tuple[Dialect, bool]] = {flag: ("chat-completions", flag) for flag in (True, False)}
+_CHAT_COMPLETIONS: dict[bool, tuple[Dialect, bool]] = {flag: ("chat-completions", flag) for flag in (True, False)}
 
 
 def speaker_role(element: Object) -> str | None:
@@ -109,7 +109,7 @@ def has_content(element: Object) -> bool:
         or (is_object(content) and is_text(dict_get(content, "type")))
         or is_text(element.get("text"))
         or is_text(element.get("message"))
-        or _is_objects(element.get("tool_calls"))
+        or _is_object_list(element.get("tool_calls"))
         or is_object(element.get("function_call"))
         or is_text(element.get("tool_call_id"))
         or (is_object(delta) and is_text(dict_get(delta, "content")))
@@ -142,10 +142,10 @@ def detect_plain_element(element: Any) -> Detection | None:
     if type(role) is not str or role not in KNOWN_ROLES:
         return None
     if "type" in element:
-        return _RESPONSES if _kind(element) == "message" and _starts_with(content, _RESPONSES_TEXTS) else None
+        return _RESPONSES if _kind(element) == "message" and _starts_with(content, _RESPONSES_TEXT_TYPES) else None
     parts = element.get("parts")
     if parts is None:
-        return _PLAIN[True] if type(content) is str or (content and has_common_parts(content)) else None
+        return _CHAT_COMPLETIONS[True] if type(content) is str or (content and has_common_parts(content)) else None
     if type(parts) not in _LIST or not parts or type(part := parts[0]) not in _DICT:
         return None
     if "type" not in part:
@@ -161,7 +161,7 @@ def has_common_parts(parts: Any) -> bool:
         return False
     for part in parts:
         kind = part.get("type") if type(part) in _DICT else None
-        if type(kind) is not str or kind not in _COMMON or "source" in part:
+        if type(kind) is not str or kind not in _COMMON_TYPES or "source" in part:
             return False
     return True
 
@@ -197,10 +197,10 @@ def detect_element(element: Object | None) -> Detection | None:
             and type(element.get("text")) is str
             and _DISTINCTIVE_KEYS.isdisjoint(element)
         ):
-            return _PLAIN[is_known_role(role)]  # The format of chat widgets.
+            return _CHAT_COMPLETIONS[is_known_role(role)]  # The format of chat widgets.
     parts = element.get("parts")
     if role is not None and type(content) is str and parts is None and "type" not in element:
-        return _PLAIN[is_known_role(role)]  # By far the most common.
+        return _CHAT_COMPLETIONS[is_known_role(role)]  # By far the most common.
     known_role = role is not None and is_known_role(role)
     if known_role and has_content(element):
         return _detect_message(element, known_role=True)
@@ -217,8 +217,8 @@ def _detect_message(element: Object, *, known_role: bool) -> Detection:
         is_responses = is_responses or (known_role and not is_anthropic)
     if is_responses:
         return "responses", True
-    by_parts = _detect_parts(part_list) if part_list or (part_list is not None and "content" not in element) else None
-    return by_parts or ("anthropic" if is_anthropic else "chat-completions"), known_role
+    dialect = _detect_parts(part_list) if part_list or (part_list is not None and "content" not in element) else None
+    return dialect or ("anthropic" if is_anthropic else "chat-completions"), known_role
 
 
 def _detect_content(content: object) -> tuple[bool, bool]:
@@ -226,7 +226,7 @@ def _detect_content(content: object) -> tuple[bool, bool]:
     is_anthropic = is_responses = False
     if type(content) is not str:
         for part in _objects(content):
-            dialect = _CONTENT_PARTS.get(_kind(part))
+            dialect = _DIALECT_BY_PART_TYPE.get(_kind(part))
             is_responses = is_responses or dialect == "responses"
             is_anthropic = is_anthropic or dialect == "anthropic" or is_object(dict_get(part, "source"))
     return is_anthropic, is_responses
@@ -253,7 +253,7 @@ def _detect_parts(parts: list[Any]) -> Dialect | None:
         elif kind == "text" and len(part) == 2 and "text" in part:
             pass  # The most common part, in several dialects.
         else:
-            all_palaver = all_palaver and kind in _PALAVER_PARTS
+            all_palaver = all_palaver and kind in _PALAVER_TYPES
             has_palaver = has_palaver or _is_palaver(part, kind)
             has_gen_ai = has_gen_ai or _is_gen_ai(part, kind)
     if all_typed and all_palaver and has_palaver:
@@ -283,7 +283,7 @@ def _is_palaver(part: Object, kind: str) -> bool:
 
 
 def _is_gen_ai(part: Object, kind: str) -> bool:
-    if kind in _GEN_AI_PARTS or (kind == "file" and "modality" in part):
+    if kind in _GEN_AI_TYPES or (kind == "file" and "modality" in part):
         return True
     return kind in ("text", "reasoning") and "content" in part and "text" not in part
 
@@ -365,7 +365,7 @@ def _objects(value: object) -> list[Object]:
     return [value] if is_object(value) else []
 
 
-def _is_objects(value: object) -> bool:
+def _is_object_list(value: object) -> bool:
     return is_list(value) and all(is_object(item) for item in list_items(value))
 
 
@@ -466,7 +466,7 @@ def _is_ambiguous(element: Any) -> bool:
 def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
     segments: list[Segment] = []
     messages: list[Any] = []
-    start, certain = 0, False
+    start, is_certain = 0, False
     for index, element in enumerate(elements):
         message = element if type(element) in _DICT else as_dict(element)
         detection = (
@@ -481,9 +481,9 @@ def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
                 segments.append(Segment(dialect, messages, start))
             dialect, messages, start = detection[0], [], index
         messages.append(message)
-        certain = certain or detection[1]
+        is_certain = is_certain or detection[1]
     segments.append(Segment(dialect, messages, start))
-    return segments if certain else None
+    return segments if is_certain else None
 
 
 def _unwrap(element: Any) -> Any:

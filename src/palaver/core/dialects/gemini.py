@@ -54,7 +54,7 @@ LOSSES: Sequence[str] = (
 
 _OBJECT = (dict,)
 _RAW = "gemini:"
-_SNAKE = {
+_SNAKE_CASE = {
     "functionCall": "function_call",
     "functionResponse": "function_response",
     "inlineData": "inline_data",
@@ -194,41 +194,41 @@ def _read_messages(element: Any, index: int, calls: _CallMatcher) -> list[Messag
     if role is None:
         role, name = parse_role(speaker_role(fields) or "user")
     messages: list[Message] = []
-    run: list[tuple[int, Any]] = []
+    group: list[tuple[int, Any]] = []
     for position, item in enumerate(as_list(content_of(fields))):
         response = _function_response(item)
         if response is None:
-            run.append((position, item))
+            group.append((position, item))
             continue
-        messages += _read_run(role, name, run, fields, index, calls)
+        messages += _read_group(role, name, group, fields, index, calls)
         messages.append(_read_result(response, calls))
-        run = []
-    messages += _read_run(role, name, run, fields, index, calls)
+        group = []
+    messages += _read_group(role, name, group, fields, index, calls)
     if role != "tool" and (extra_calls := chat_completions.read_tool_calls(fields, index)):
-        parts = messages.pop().parts if run and messages else ()
+        parts = messages.pop().parts if group and messages else ()
         new_calls = [call for call in unique_calls(extra_calls) if call not in parts]
         messages.append(Message(role, (*parts, *new_calls), None, name))
     return messages or [Message(role, (), None, name)]
 
 
-def _read_run(
-    role: Role, name: str | None, run: list[tuple[int, Any]], element: Object, index: int, calls: _CallMatcher
+def _read_group(
+    role: Role, name: str | None, group: list[tuple[int, Any]], element: Object, index: int, calls: _CallMatcher
 ) -> list[Message]:
     """Return the message of the parts between results, if any."""
-    parts = _read_parts(run, index, calls)
+    parts = _read_parts(group, index, calls)
     if role != "tool":
         return [Message(role, tuple(parts), None, name)] if parts else []
-    if not run:
+    if not group:
         return []
     texts = [part.text for part in parts if type(part) is Text]
-    output = "".join(texts) if len(texts) == len(parts) else ensure_json([item for _, item in run])
+    output = "".join(texts) if len(texts) == len(parts) else ensure_json([item for _, item in group])
     return [Message.tool(optional_str(element.get("tool_call_id")) or "", output)]  # Without a call id.
 
 
-def _read_parts(run: list[tuple[int, Any]], index: int, calls: _CallMatcher) -> list[Part]:
+def _read_parts(group: list[tuple[int, Any]], index: int, calls: _CallMatcher) -> list[Part]:
     parts: list[Part] = []
     call_ids: set[str] = set()
-    for position, item in run:
+    for position, item in group:
         part = _read_part(item, index, position)
         kind = type(part)
         if kind is not Reasoning and kind is not Data and (signature := _field(item, "thoughtSignature")):
@@ -318,10 +318,10 @@ def _remote_file(uri: str, media_type: str | None, filename: str | None) -> File
 
 def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: _CallMatcher) -> Message:
     call_id, message_name = calls.answer(call_id, name)
-    fields, failed = dict_or_empty(output), False
+    fields, is_error = dict_or_empty(output), False
     if len(fields) == 1:
-        output, failed = _outcome(fields)
-    return Message("tool", (ToolResult(call_id, ensure_json(output), failed), *files), None, message_name)
+        output, is_error = _outcome(fields)
+    return Message("tool", (ToolResult(call_id, ensure_json(output), is_error), *files), None, message_name)
 
 
 def _outcome(fields: Object) -> tuple[Any, bool]:
@@ -334,7 +334,7 @@ def _outcome(fields: Object) -> tuple[Any, bool]:
 def _field(item: Any, name: str) -> Any:
     fields = item if type(item) in _OBJECT else dict_or_empty(item)
     value = fields.get(name)
-    return fields.get(_SNAKE[name]) if value is None and name in _SNAKE else value
+    return fields.get(_SNAKE_CASE[name]) if value is None and name in _SNAKE_CASE else value
 
 
 # Writing

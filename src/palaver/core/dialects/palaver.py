@@ -24,7 +24,7 @@ from palaver.core.messages import (
 
 LOSSES: Sequence[str] = ()
 
-_RAW = frozenset({ToolResult, Data})
+_TYPES_WITH_VALUES = frozenset({ToolResult, Data})
 
 
 class _Parts(msgspec.Struct, gc=False):
@@ -58,7 +58,7 @@ def _read_message(element: Object, index: int) -> Message:
 def _read_parts(items: list[Any]) -> tuple[Part, ...]:
     try:
         parts = msgspec.convert({"parts": items}, _Parts).parts
-        if _RAW.isdisjoint(map(type, parts)) and json.encode(parts):
+        if _TYPES_WITH_VALUES.isdisjoint(map(type, parts)) and json.encode(parts):
             return parts
     except Exception:  # A part does not match its type, or is not plain JSON.
         parts = [_read_part(part) for part in items]

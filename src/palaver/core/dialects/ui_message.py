@@ -204,7 +204,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
 class _StepSplitter:
     """Splits a UI message at results, which become messages."""
 
-    __slots__ = ("_calls", "_last_text", "_notes", "_parts", "_results", "_speaker", "_user_parts", "messages")
+    __slots__ = ("_annotations", "_calls", "_last_text", "_parts", "_results", "_speaker", "_user_parts", "messages")
 
     def __init__(self, role: Role, name: str | None, message_id: str | None, metadata: dict[str, Any]) -> None:
         self.messages: list[Message] = []
@@ -215,7 +215,7 @@ class _StepSplitter:
         self._parts: list[Part] = []
         self._last_text = -1
         """Index of the last text part."""
-        self._notes: dict[int, list[Annotation]] = {}
+        self._annotations: dict[int, list[Annotation]] = {}
         """By index of the text part."""
         self._calls: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
@@ -229,7 +229,7 @@ class _StepSplitter:
             self._last_text = len(self._parts)
         self._parts.append(part)
 
-    def call(self, call: ToolCall, outcome: ToolResult | Data | None) -> None:
+    def add_call(self, call: ToolCall, outcome: ToolResult | Data | None) -> None:
         """Add a call. Adjacent calls are one step; their outcomes follow at its end."""
         if self._calls.setdefault(call.call_id, call) is call:
             self._parts.append(call)
@@ -238,14 +238,14 @@ class _StepSplitter:
         elif outcome is not None:
             self._user_parts.append(outcome)
 
-    def note(self, note: Annotation) -> bool:
+    def add_annotation(self, annotation: Annotation) -> bool:
         """Add an annotation to the last text; return False without a text."""
         if self._last_text < 0:
             return False
-        self._notes.setdefault(self._last_text, []).append(note)
+        self._annotations.setdefault(self._last_text, []).append(annotation)
         return True
 
-    def message(self, parts: tuple[Part, ...]) -> Message:
+    def create_message(self, parts: tuple[Part, ...]) -> Message:
         """Create a message; only the first has the id and metadata."""
         role, name, message_id, metadata = self._speaker
         return Message(role, parts, None, name) if self.messages else Message(role, parts, message_id, name, metadata)
@@ -253,11 +253,11 @@ class _StepSplitter:
     def split(self) -> None:
         if not self._parts:
             return
-        for position, notes in self._notes.items():
+        for position, notes in self._annotations.items():
             text = self._parts[position]
             assert isinstance(text, Text)
             self._parts[position] = Text(text.text, (*text.annotations, *notes))
-        self.messages.append(self.message(tuple(self._parts)))
+        self.messages.append(self.create_message(tuple(self._parts)))
         if self._results:
             self.messages += [Message("tool", (result,)) for result in self._results.values()]
         if self._user_parts:
@@ -306,10 +306,10 @@ def _read_steps(element: Object, index: int, extra_calls: Sequence[ToolCall]) ->
         elif kind in ("text", "reasoning"):
             steps.add(read_text(fields, kind) or keep_raw(part, kind))
         elif kind.startswith("tool-") or kind == "dynamic-tool":
-            steps.call(*read_tool(fields, kind, f"call_{index}_{position}"))
+            steps.add_call(*read_tool(fields, kind, f"call_{index}_{position}"))
         elif kind in ("source-url", "source-document"):
-            note = read_source(fields, kind)
-            if note is None or not steps.note(note):
+            annotation = read_source(fields, kind)
+            if annotation is None or not steps.add_annotation(annotation):
                 steps.add(keep_raw(part, kind))
         elif kind == "file":
             steps.add(read_file(fields) or keep_raw(part, kind))
@@ -318,9 +318,9 @@ def _read_steps(element: Object, index: int, extra_calls: Sequence[ToolCall]) ->
     call_ids = {call.call_id for message in steps.messages for call in message.tool_calls} if extra_calls else ()
     for call in extra_calls:
         if call.call_id not in call_ids:
-            steps.call(call, None)
+            steps.add_call(call, None)
     steps.split()
-    return steps.messages or [steps.message(())]
+    return steps.messages or [steps.create_message(())]
 
 
 def _speaker(element: Object) -> tuple[Role, str | None]:
@@ -342,7 +342,7 @@ class _TurnWriter:
         self.elements: list[Any] = []
         self._turn: list[dict[str, Any]] | None = None
         """Parts of the open assistant message."""
-        self._open: dict[str, dict[str, Any]] = {}
+        self._unanswered: dict[str, dict[str, Any]] = {}
         """Tool parts without a result, by call id."""
 
     def add(self, message: Message) -> None:
@@ -351,17 +351,17 @@ class _TurnWriter:
                 self._set_result(result)
             return
         turn = self._turn if message.role == "assistant" else None
-        parts = self._start(message) if turn is None else turn
-        before = len(parts)
+        parts = self._start_element(message) if turn is None else turn
+        start = len(parts)
         for part in message.parts:
             if isinstance(part, ToolResult):
                 self._set_result(part)
             elif message.role == "assistant" or not isinstance(part, ToolCall):
                 parts += self._write_part(part, len(parts))
-        if 0 < before < len(parts):
-            parts.insert(before, {"type": "step-start"})
+        if 0 < start < len(parts):
+            parts.insert(start, {"type": "step-start"})
 
-    def _start(self, message: Message) -> list[dict[str, Any]]:
+    def _start_element(self, message: Message) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
         self._turn = parts if message.role == "assistant" else None
         role = "system" if message.role == "developer" else message.role
@@ -370,7 +370,7 @@ class _TurnWriter:
         return parts
 
     def _set_result(self, result: ToolResult) -> None:
-        part = self._open.pop(result.call_id, None)
+        part = self._unanswered.pop(result.call_id, None)
         if part is None:
             return  # A result without a call.
         if result.is_error:
@@ -384,8 +384,8 @@ class _TurnWriter:
                 return [{"type": "text", "text": text}, *_write_sources(notes, position)]
             case ToolCall(call_id=call_id):
                 tool = {"type": "dynamic-tool", "toolName": part.name, "toolCallId": call_id}
-                self._open[call_id] = tool | {"state": "input-available", "input": part.parsed}
-                return [self._open[call_id]]
+                self._unanswered[call_id] = tool | {"state": "input-available", "input": part.parsed}
+                return [self._unanswered[call_id]]
             case _:
                 return [_write_part(part)]
 

@@ -20,7 +20,7 @@ _MAX_LEVELS, _MAX_VALUES, _MAX_CHARACTERS = 256, 100_000, 1024 * 1024
 """Limits of a value of moderate size."""
 _MAX_PIECES = 5_000
 """Maximum number of values written of any other value."""
-_MAX_JSON_TEXT = 4096
+_MAX_JSON_TEXT_LENGTH = 4096
 """Maximum number of characters written of one text; the rest is counted."""
 _SCALARS = frozenset((int, float, bool, type(None)))
 
@@ -44,7 +44,7 @@ def json_excerpt(value: object, characters: int) -> PartialText:
             return PartialText(text, len(text))
     pieces: list[str] = []
     length, collected = 0, 0
-    for piece, omitted in _pieces(value, max(_MAX_JSON_TEXT, characters)):
+    for piece, omitted in _json_pieces(value, max(_MAX_JSON_TEXT_LENGTH, characters)):
         if collected < characters:
             pieces.append(piece)
             collected += len(piece)
@@ -79,14 +79,14 @@ def _is_moderate(value: object) -> bool:
     return not level and characters >= 0
 
 
-def _pieces(value: Any, max_chars: int) -> Iterator[tuple[str, int]]:
+def _json_pieces(value: Any, max_chars: int) -> Iterator[tuple[str, int]]:
     """Yield the JSON in pieces, each with the number of characters that were left out."""
     stack: list[tuple[Iterator[Any], str]] = []  # The remaining items of each open container, and its closing bracket.
     separator = ""
     for _ in range(_MAX_PIECES):
-        contents = _contents(value)
+        contents = _open_container(value)
         if contents is None:
-            piece, omitted = _leaf(value, max_chars)
+            piece, omitted = _encode_leaf(value, max_chars)
             yield separator + piece, omitted
         else:
             stack.append(contents)
@@ -105,12 +105,12 @@ def _pieces(value: Any, max_chars: int) -> Iterator[tuple[str, int]]:
             return
         if close == "}":
             key, value = value
-            piece, omitted = _leaf(key if isinstance(key, str) else _json_scalar(key).strip('"'), max_chars)
+            piece, omitted = _encode_leaf(key if isinstance(key, str) else _json_scalar(key).strip('"'), max_chars)
             yield f"{separator}{piece}:", omitted
             separator = ""
 
 
-def _contents(value: Any) -> tuple[Iterator[Any], str] | None:
+def _open_container(value: Any) -> tuple[Iterator[Any], str] | None:
     # Bypasses the methods of subclasses.
     if isinstance(value, dict):
         return iter(dict[Any, Any].items(cast("dict[Any, Any]", value))), "}"
@@ -121,7 +121,7 @@ def _contents(value: Any) -> tuple[Iterator[Any], str] | None:
     return None
 
 
-def _leaf(value: object, max_chars: int) -> tuple[str, int]:
+def _encode_leaf(value: object, max_chars: int) -> tuple[str, int]:
     if not isinstance(value, str):
         return _json_scalar(value), 0
     text = str.__str__(value)
@@ -201,13 +201,13 @@ def _is_short(text: str, characters: int) -> bool:
     return len(text) <= characters and text.isascii()
 
 
-def grapheme_boundary(text: str, at: int) -> int:
-    """Return the last index up to `at` that is not inside a grapheme cluster."""
-    if at >= len(text):
+def grapheme_boundary(text: str, index: int) -> int:
+    """Return the last index up to `index` that is not inside a grapheme cluster."""
+    if index >= len(text):
         return len(text)
-    while at > 0 and _is_inside_grapheme(text, at):
-        at -= 1
-    return at
+    while index > 0 and _is_inside_grapheme(text, index):
+        index -= 1
+    return index
 
 
 def _cut_index(text: str, characters: int, lines: int) -> int:
@@ -219,18 +219,18 @@ def _cut_index(text: str, characters: int, lines: int) -> int:
     return max(end, 0)
 
 
-def _is_inside_grapheme(text: str, at: int) -> bool:
+def _is_inside_grapheme(text: str, index: int) -> bool:
     """Whether the characters around the index form one grapheme cluster (a short form of Unicode Annex 29)."""
-    left, right = text[at - 1], text[at]
+    left, right = text[index - 1], text[index]
     if left == _JOINER and (right >= "\u203c" or right in "©®"):
         return True  # An emoji joined with ZWJ.
     if right < "\u0300":
         return left == "\r" and right == "\n"
     if _is_regional(right) and _is_regional(left):
-        start = at
+        start = index
         while start > 0 and _is_regional(text[start - 1]):
             start -= 1
-        return (at - start) % 2 == 1  # Flags are pairs of regional indicators.
+        return (index - start) % 2 == 1  # Flags are pairs of regional indicators.
     return _is_extension(right) or ("\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff")
 
 
@@ -254,7 +254,7 @@ _MAX_MESSAGE_TEXT = 65_536
 """Characters of a message that are collected; the rest is counted."""
 _MAX_CALL_TEXT = 4096
 """Characters of a call's name or arguments that are inspected."""
-_MAX_LABEL = 80
+_MAX_LABEL_LENGTH = 80
 _ATTACHMENTS = (File, Data)
 
 
@@ -282,8 +282,8 @@ def count_attachments(message: Message) -> int:
 def _message_text(message: Message, separator: str, characters: int, *, labels: bool) -> PartialText:
     """Return the text of all parts. Adjacent texts are joined; other parts are separated by `separator`."""
     reach = max(_MAX_MESSAGE_TEXT, 2 * characters)
-    if len(message.parts) == 1 and type(only := message.parts[0]) is Text:  # As most are.
-        return PartialText(only.text[:reach], len(only.text))
+    if len(message.parts) == 1 and type(text_part := message.parts[0]) is Text:  # As most are.
+        return PartialText(text_part.text[:reach], len(text_part.text))
     pieces: list[str] = []
     length, collected, after_text = 0, 0, False
     for part in message.parts:
@@ -319,10 +319,10 @@ def _part_text(part: Part, reach: int, *, labels: bool) -> PartialText:
 
 def _label(part: File | Data) -> str:
     if isinstance(part, Data):
-        return f"[data {one_line(part.name, _MAX_LABEL)}]"
+        return f"[data {one_line(part.name, _MAX_LABEL_LENGTH)}]"
     if part.media_type.startswith("image/"):
         return "[image]"
-    return f"[file {one_line(part.filename, _MAX_LABEL)}]" if part.filename else "[file]"
+    return f"[file {one_line(part.filename, _MAX_LABEL_LENGTH)}]" if part.filename else "[file]"
 
 
 def _call_text(call: ToolCall) -> str:

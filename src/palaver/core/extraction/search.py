@@ -90,7 +90,7 @@ class _Placeholder(NamedTuple):
 def _with_placeholders(element: Object, placeholders: list[_Placeholder]) -> Object:
     """Return the element with a placeholder part for each value that cannot be encoded."""
     content_key = "parts" if is_list(element.get("parts")) else "content"
-    before = len(placeholders)
+    first_new = len(placeholders)
     cleaned: Object = {}
     for key, value in element.items():
         if json.is_encodable(value):
@@ -101,11 +101,11 @@ def _with_placeholders(element: Object, placeholders: list[_Placeholder]) -> Obj
             ]
         elif key in _LANGCHAIN_KEYS and is_object(value):
             cleaned[key] = _with_placeholders(as_dict(value) or {}, placeholders)
-            before = len(placeholders)
+            first_new = len(placeholders)
         else:
             _add_placeholder(value, placeholders)
-    if len(placeholders) > before:
-        cleaned[content_key] = [*as_list(cleaned.get(content_key)), *(new.mark for new in placeholders[before:])]
+    if len(placeholders) > first_new:
+        cleaned[content_key] = [*as_list(cleaned.get(content_key)), *(new.mark for new in placeholders[first_new:])]
     return cleaned
 
 
@@ -167,9 +167,9 @@ def _search_strict(value: object, depth: int, order: SearchOrder, seen: dict[int
 
 def _search_keys(value: Object, keys: Names) -> list[Any] | None:
     for key in keys:
-        value_list = dict_get(value, key)
-        if is_list(value_list) and is_chat_messages(value_list):
-            return value_list
+        listed = dict_get(value, key)
+        if is_list(listed) and is_chat_messages(listed):
+            return listed
     return None
 
 
@@ -205,7 +205,7 @@ def _choice_message(choice: object) -> Object | None:
 
 
 _OBJECT, _LIST, _LEAVES = (dict,), (list,), (type(None), bool, int, float)
-_STARTS = ("{", "[")
+_OPENING_BRACKETS = ("{", "[")
 _BRACKETS = (("{", "}"), ("[", "]"))
 
 
@@ -258,14 +258,14 @@ class _Search:
                 return self._record_match(value, route[0], side)
             if not is_object(value):  # 1
                 return False
-        path, depth, hops, outer = route
+        path, depth, nested_texts, outer_ancestors = route
         seen, value_id = self._seen, id(value)
         if seen.get(value_id, _NOT_VISITED) <= depth:
             return False
         seen[value_id] = depth
         plan = self._order.cached(tuple(value)) if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT else None
         keys, wrappers, has_responses, may_be_message = plan or self._order.plan(value)
-        ancestors = (*outer, value) if may_be_message else outer
+        ancestors = (*outer_ancestors, value) if may_be_message else outer_ancestors
         for key in keys:  # 3
             candidate: Any = dict_get(value, key)
             if type(candidate) in _LEAVES or (type(candidate) is str and not _starts_like_json(candidate)):
@@ -273,7 +273,7 @@ class _Search:
             if type(candidate) in _LIST and len(candidate) > 1 and key != "contents":
                 if self._record_match(candidate, (*path, key), side or SIDES.get(key)):
                     return True
-            elif self._search_key(key, candidate, (path, depth, hops, ancestors), side):
+            elif self._search_key(key, candidate, (path, depth, nested_texts, ancestors), side):
                 return True
         for steps in wrappers:  # 4
             inner, key, inner_ancestors = dict_get(value, steps[0]), steps[0], ancestors
@@ -283,7 +283,7 @@ class _Search:
                 inner, key, inner_ancestors = dict_get(inner, steps[1]), steps[1], (*ancestors, inner)
             if type(inner) in _LEAVES or (type(inner) is str and not _starts_like_json(inner)):
                 continue
-            below = ((*path, *steps), depth + len(steps), hops, inner_ancestors)
+            below = ((*path, *steps), depth + len(steps), nested_texts, inner_ancestors)
             if depth + len(steps) <= MAX_SEARCH_DEPTH and self.visit(inner, below, side or SIDES.get(key)):
                 return True
         if has_responses and self._search_responses(value, path, side):  # 5
@@ -310,8 +310,8 @@ class _Search:
     def _search_responses(self, value: Object, path: Path, side: Prefer | None) -> bool:
         """Try responses of model APIs: choices, candidates, generations, or content with parts."""
         for key, read_messages in _RESPONSE_READERS.items():
-            value_list = dict_get(value, key)
-            messages = read_messages(list_items(value_list)) if is_list(value_list) else []
+            listed = dict_get(value, key)
+            messages = read_messages(list_items(listed)) if is_list(listed) else []
             if messages and self._record_match(messages, (*path, key), side or SIDES.get(key)):
                 return True
         content = dict_get(value, "content")
@@ -337,26 +337,26 @@ class _Search:
 
     def _unwrap(self, value: Any, route: _Route, side: Prefer | None) -> tuple[Any, _Route]:
         """Decode a JSON text, and enter a list that holds just one list."""
-        path, depth, hops, ancestors = route
-        while type(value) not in _LIST and is_text(value) and hops < MAX_NESTED_TEXTS:
+        path, depth, nested_texts, ancestors = route
+        while type(value) not in _LIST and is_text(value) and nested_texts < MAX_NESTED_TEXTS:
             key = (id(value), side)
             inner = self._decoded.get(key, value)
             if inner is value and _may_be_json(value) and not any(map(is_message, ancestors)):
                 inner = self._decoded[key] = json.decode_or_text(value)
             if inner is value:
                 break
-            value, hops = inner, hops + 1
+            value, nested_texts = inner, nested_texts + 1
         if is_list(value):
             items = list_items(value)
             if len(items) == 1 and is_list(items[0]):
-                return items[0], ((*path, "0"), depth, hops, ancestors)
-        return value, (path, depth, hops, ancestors)
+                return items[0], ((*path, "0"), depth, nested_texts, ancestors)
+        return value, (path, depth, nested_texts, ancestors)
 
 
 def _starts_like_json(text: str) -> bool:
     """Whether the text may be JSON, by its first character: most texts are prose."""
     start = text[:1]
-    return start in _STARTS or start.isspace()
+    return start in _OPENING_BRACKETS or start.isspace()
 
 
 def _may_be_json(text: str) -> bool:

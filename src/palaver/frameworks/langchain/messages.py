@@ -156,11 +156,9 @@ def _read_file(block: _Block) -> File | None:
     kind = str(block["type"])
     inner = dict_or_empty(block.get(kind)) or dict_or_empty(block.get("source")) or block
     filename = optional_str(inner.get("filename")) or optional_str(dict_or_empty(block.get("extras")).get("filename"))
-    declared = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type"))
-    audio_format = optional_str(inner.get("format"))
-    media_type = declared or (
-        f"audio/{audio_format}" if audio_format and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA_TYPE)
-    )
+    audio_format = optional_str(inner.get("format")) if "audio" in kind else None
+    default = f"audio/{audio_format}" if audio_format else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA_TYPE)
+    media_type = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type")) or default
     detail = optional_str(inner.get("detail"))
     url = next(
         (inner[key] for key in ("url", "image_url", "file_url", "file_data") if optional_str(inner.get(key))), None

@@ -30,8 +30,8 @@ from palaver.protocols.ui_stream.adapter import UIStreamEncoder
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequest]:
     workflow = find(request.workflow)
-    form = parse_body(parse_object(request), request.headers, is_chat=workflow.is_chat)
-    return parse_call(request, form, workflow, offers=INVOKE_OFFERS)
+    body = parse_body(parse_object(request), request.headers, is_chat=workflow.is_chat)
+    return parse_call(request, body, workflow, offers=INVOKE_OFFERS)
 
 
 def response_head(started: RunStarted, request: AgentaRequest) -> HttpResponse | None:
@@ -53,7 +53,7 @@ def stream_encoder(request: AgentaRequest) -> EventEncoder:
     if request.ui is not None:
         # A run that fails before its first output is answered with its status: so the start waits.
         return UIStreamEncoder(request.ui, start_at_once=False).encode
-    return RecordEncoder(sse.data_event if request.form == SSE else _as_line, is_chat=request.is_chat).encode
+    return RecordEncoder(sse.data_event if request.form == SSE else _frame_line, is_chat=request.is_chat).encode
 
 
 def encode_response(events: Sequence[Event], request: AgentaRequest, *, status: int) -> HttpResponse:
@@ -114,22 +114,21 @@ class InvokeReplyDecoder:
         self._body = bytearray()
 
     def feed(self, data: bytes) -> list[object]:
-        """Return what is complete now."""
+        """Return the events and values that are complete now."""
         if not self.streamed:
             self._body += data
             return []
         return [value for line in self._lines.feed(data) if line for value in self._record(line)]
 
     def end(self) -> list[object]:
-        """Return the rest at the end of the body."""
+        """Return the remaining events and values at the end of the body."""
         if self.streamed:
-            values = [value for line in self._lines.end() for value in self._record(line, whole=False)]
+            values = [value for line in self._lines.end() for value in self._record(line, is_complete=False)]
             return [*values, *self._record.end()]
         body = bytes(self._body)
         match upstream.decode_body(self._content_type, body):
-            case {"status": {"code": int(code)}} if (
-                code >= 400
-            ):  # Some servers send the status 200 with an error in the body.
+            # Some servers send the status 200 with an error in the body.
+            case {"status": {"code": int(code)}} if code >= 400:
                 return [RunFailed(code="upstream_failed", message=upstream.error_message(body) or "")]
             case {"data": {"outputs": outputs}}:
                 return [outputs]
@@ -139,5 +138,5 @@ class InvokeReplyDecoder:
                 return [bare]
 
 
-def _as_line(record: bytes) -> bytes:
+def _frame_line(record: bytes) -> bytes:
     return record + b"\n"

@@ -32,12 +32,7 @@ from palaver.protocols.ui_stream.request import UIRequest, ui_request
 
 _SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _REFERENCE_FIELDS = ("references", "links", "selector", "meta")
-_DATA_REFERENCE_FIELDS = (
-    "revision",
-    "testcase",
-    "trace",
-    "outputs",
-)  # In the flat form at the root.
+_DATA_REFERENCE_FIELDS = ("revision", "testcase", "trace", "outputs")  # In the flat form at the root.
 # `secrets` and `credentials` are accepted and ignored.
 _KNOWN_FIELDS = frozenset(
     "version session_id flags data messages inputs parameters ag_config tags secrets credentials".split()
@@ -103,12 +98,12 @@ def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> C
     )
 
 
-def parse_history(form: CallBody) -> tuple[Message, ...]:
+def parse_history(call_body: CallBody) -> tuple[Message, ...]:
     """Parse the messages of a chat's call. Raises FaultyCall."""
-    if form.messages is None:
+    if call_body.messages is None:
         raise FaultyCall([MissingInput("Input 'messages' is required.", pointer="/messages")])
     try:
-        return tuple(dialects.read(form.messages))
+        return tuple(dialects.read(call_body.messages))
     except InvalidMessages as error:
         raise FaultyCall([error]) from None
 
@@ -242,32 +237,32 @@ class RejectedCall(RequestError):
 
 
 def parse_call(
-    request: HttpRequest, form: CallBody, workflow: Description, *, offers: Sequence[str]
+    request: HttpRequest, call_body: CallBody, workflow: Description, *, offers: Sequence[str]
 ) -> tuple[Call, AgentaRequest]:
     """Build the call and the request. The media type is negotiated before the messages are parsed."""
     agenta_request = AgentaRequest(
-        envelope=form.envelope,
-        trim=form.flags.get("trim", request.headers.get("x-ag-messages-transcript") == "last"),
+        envelope=call_body.envelope,
+        trim=call_body.flags.get("trim", request.headers.get("x-ag-messages-transcript") == "last"),
         is_chat=workflow.is_chat,
-        session=form.session,
-        places=form.places,
-        strays=form.strays,
+        session=call_body.session,
+        places=call_body.places,
+        strays=call_body.strays,
     )
     try:
         version = ui_version(request.headers)
-        media_type = negotiate(request.headers, form.flags, offers if version is None else ui_offers(offers))
-        messages = parse_history(form) if workflow.is_chat else ()
+        media_type = negotiate(request.headers, call_body.flags, offers if version is None else ui_offers(offers))
+        messages = parse_history(call_body) if workflow.is_chat else ()
     except RequestError as error:
         raise RejectedCall(error, agenta_request) from None
-    ui = None if version is None else ui_request(version, form.messages, messages)
+    ui = None if version is None else ui_request(version, call_body.messages, messages)
     call = Call(
         workflow=workflow.name,
         messages=messages,
-        inputs=form.inputs,
-        parameters=form.parameters,
-        session=form.session,
-        references=form.references,
-        tags=form.tags,
+        inputs=call_body.inputs,
+        parameters=call_body.parameters,
+        session=call_body.session,
+        references=call_body.references,
+        tags=call_body.tags,
         trace_parent=request.trace_parent,
     )
     return call, msgspec.structs.replace(agenta_request, form=media_type, ui=ui)

@@ -153,12 +153,12 @@ class RecordEncoder:
         self._started = RunStarted()
         self._usage: Usage | None = None
         self._messages: dict[str, str] = {}  # The message of each open item.
-        self._before: dict[str, bytes] = {}  # The bytes before the deltas of each open item.
+        self._delta_prefixes: dict[str, bytes] = {}  # The bytes before the deltas of each open item.
         self._queued: list[Event] = []  # The first is the call that the others wait for.
         self._arguments: dict[str, str] = {}  # Of calls that have ended.
         # The framing only adds bytes around its content, so it can be split once.
         self._opening, closing = wrap(b"\0").split(b"\0")
-        self._after = b"}}" + closing
+        self._delta_suffix = b"}}" + closing
 
     def encode(self, event: Event) -> bytes:
         """Return the records of one event, empty if it has none.
@@ -167,7 +167,7 @@ class RecordEncoder:
         """
         if type(event) is TextDelta:
             try:
-                return b"".join((self._before[event.item], _encode_string(event.delta), self._after))
+                return b"".join((self._delta_prefixes[event.item], _encode_string(event.delta), self._delta_suffix))
             except KeyError:
                 pass  # Its start waits for a call, and so must it.
         if isinstance(event, ToolStarted) or (self._queued and not self._can_send_now(event)):
@@ -179,7 +179,7 @@ class RecordEncoder:
         """Whether the event belongs to an item that was started, or has no record."""
         match event:
             case TextDelta() | TextEnded() | ReasoningDelta() | ReasoningEnded():
-                return event.item in self._before
+                return event.item in self._delta_prefixes
             case _:
                 return isinstance(event, ToolDelta | UsageAdded)
 
@@ -199,7 +199,7 @@ class RecordEncoder:
     def _encode_event(self, event: Event) -> bytes:
         match event:
             case TextDelta() | ReasoningDelta():
-                return b"".join((self._before[event.item], _encode_string(event.delta), self._after))
+                return b"".join((self._delta_prefixes[event.item], _encode_string(event.delta), self._delta_suffix))
             case RunStarted():
                 self._started = event
                 return b""
@@ -208,20 +208,20 @@ class RecordEncoder:
             case ReasoningStarted():
                 return self._open("thought", event)
             case TextEnded():
-                notes = {"annotations": event.annotations} if event.annotations else {}
-                return self._close("message", event.item, **notes)
+                annotations = {"annotations": event.annotations} if event.annotations else {}
+                return self._close("message", event.item, **annotations)
             case ReasoningEnded():
-                sealed = {"encrypted": event.encrypted} if event.encrypted else {}
-                return self._close("thought", event.item, **sealed)
+                encrypted = {"encrypted": event.encrypted} if event.encrypted else {}
+                return self._close("thought", event.item, **encrypted)
             case ToolStarted():
-                return self._call(event, self._arguments.pop(event.item))
+                return self._call_record(event, self._arguments.pop(event.item))
             case ToolDelta() | ToolEnded():
                 return b""  # The call is sent with its start.
             case ToolReturned():
                 fields = {"id": event.call_id, "message": event.message, "output": event.output}
                 return self._record("tool_result", **fields, isError=event.is_error)
             case PartAdded():
-                return self._part(event)
+                return self._part_record(event)
             case UsageAdded():
                 self._usage = self._usage + event.usage if self._usage else event.usage
                 return b""
@@ -232,20 +232,21 @@ class RecordEncoder:
 
     def _open(self, kind: str, event: TextStarted | ReasoningStarted) -> bytes:
         ids = b'"id":%b,"message":%b' % (_encode_string(event.item), _encode_string(event.message))
-        self._before[event.item] = b'%b{"type":"%b_delta","data":{%b,"delta":' % (self._opening, kind.encode(), ids)
+        prefix = b'%b{"type":"%b_delta","data":{%b,"delta":' % (self._opening, kind.encode(), ids)
+        self._delta_prefixes[event.item] = prefix
         self._messages[event.item] = event.message
         return self._record(f"{kind}_start", id=event.item, message=event.message)
 
     def _close(self, kind: str, item: str, **fields: Any) -> bytes:
-        del self._before[item]
+        del self._delta_prefixes[item]
         return self._record(f"{kind}_end", id=item, message=self._messages.pop(item), **fields)
 
-    def _call(self, started: ToolStarted, arguments: str) -> bytes:
+    def _call_record(self, started: ToolStarted, arguments: str) -> bytes:
         call = ToolCall(call_id=started.call_id, name=started.name, arguments=arguments)
         fields = {"id": call.call_id, "message": started.message, "name": call.name, "input": call.parsed}
         return self._record("tool_call", **fields, arguments=arguments)
 
-    def _part(self, event: PartAdded) -> bytes:
+    def _part_record(self, event: PartAdded) -> bytes:
         match event.part:
             case File() as file:
                 fields = msgspec.to_builtins(file)
@@ -298,15 +299,15 @@ class RecordDecoder:
         self._usage: Usage | None = None
         self._error: RunFailed | None = None
 
-    def __call__(self, record: bytes, *, whole: bool = True) -> list[object]:
-        """Decode one record; text that is not JSON is text. If it may be cut off (not `whole`), it must be JSON."""
+    def __call__(self, record: bytes, *, is_complete: bool = True) -> list[object]:
+        """Decode one record; text that is not JSON is text. If it may be cut off, it must be JSON."""
         text = record.decode("utf-8", "replace")
         value = json.parse_or_text(text)
-        if value is text and not whole and text.lstrip().startswith(("{", "[", '"')):
+        if value is text and not is_complete and text.lstrip().startswith(("{", "[", '"')):
             raise UpstreamFailed("The remote's stream ended in the middle of a record.")
         match value:
             case {"type": str(kind), "data": dict()}:
-                return self._read(kind, value["data"], value)
+                return self._decode_record(kind, value["data"], value)
             case _:
                 return [value]
 
@@ -316,7 +317,7 @@ class RecordDecoder:
             return [self._terminal_event({})]
         return [self._usage] if self._usage is not None else []
 
-    def _read(self, kind: str, data: dict[str, Any], value: object) -> list[object]:
+    def _decode_record(self, kind: str, data: dict[str, Any], value: object) -> list[object]:
         item, message = _string(data.get("id")), _string(data.get("message"))
         match kind:
             case "message_delta":

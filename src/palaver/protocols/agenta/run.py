@@ -33,10 +33,10 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequ
     body = parse_object(request)
     if "data" in body:
         raise MisplacedField("data is not read here: use /invoke.", pointer="/data")
-    form = parse_body(body, request.headers, is_chat=workflow.is_chat)
-    references = form.references | _references(body, request.query)
-    form = msgspec.structs.replace(form, references=references, strays=form.strays - {*_REFERENCES})
-    return parse_call(request, form, workflow, offers=(JSON,))
+    call_body = parse_body(body, request.headers, is_chat=workflow.is_chat)
+    references = call_body.references | _references(body, request.query)
+    call_body = msgspec.structs.replace(call_body, references=references, strays=call_body.strays - {*_REFERENCES})
+    return parse_call(request, call_body, workflow, offers=(JSON,))
 
 
 def response_head(started: RunStarted, request: AgentaRequest) -> HttpResponse | None:

@@ -43,7 +43,7 @@ from palaver.protocols.chat_completions.request import parse_messages, parse_opt
 from palaver.protocols.openai import JsonFields
 
 Delta = dict[str, Any]
-"""What one chunk adds to the message."""
+"""The fields that one chunk adds to the message."""
 
 MESSAGE_SEPARATOR = "\n\n"
 
@@ -58,13 +58,13 @@ class DeltaEncoder:
     """
 
     def __init__(self, tools: Collection[str]) -> None:
-        self.linear = Linearizer()
+        self.linearizer = Linearizer()
         self.usage: Usage | None = None
         self.finish_reason: _FinishReason = "stop"
         self._tools = tools
         self._last_message: str | None = None  # The last message with text.
         self._length = 0  # Of the content before the open text item.
-        self._notes = 0
+        self._annotation_count = 0
         self._call_count = 0  # The number of calls sent so far.
         self._call: ToolStarted | None = None  # The open call.
         self._is_client_call = False  # Whether the open call is the client's.
@@ -73,7 +73,7 @@ class DeltaEncoder:
         self._unanswered: set[str] = set()  # Calls that were sent and have no result.
 
     def feed(self, event: Event) -> list[Delta]:
-        return [delta for linear_event in self.linear.feed(event) for delta in self._encode_event(linear_event)]
+        return [delta for linear_event in self.linearizer.feed(event) for delta in self._encode_event(linear_event)]
 
     def _encode_event(self, event: Event) -> Sequence[Delta]:
         match event:
@@ -92,15 +92,15 @@ class DeltaEncoder:
             case ReasoningStarted() | ReasoningEnded():
                 return ()
             case ToolStarted():
-                return self._open(event)
+                return self._open_call(event)
             case ToolEnded(arguments=arguments):
-                return self._close(arguments)
+                return self._close_call(arguments)
             case ToolReturned(call_id=call_id):
                 self._workflow_calls.pop(call_id, None)
                 self._unanswered.discard(call_id)
                 return ()
             case PartAdded(part=part):
-                return self._add(part)
+                return self._add_part(part)
             case UsageAdded(usage=usage):
                 self.usage = self.usage + usage if self.usage else usage
                 return ()
@@ -115,8 +115,8 @@ class DeltaEncoder:
     # Text
 
     def _start_text(self, message: str) -> Sequence[Delta]:
-        before, self._last_message = self._last_message, message
-        if before is None or before == message:
+        previous, self._last_message = self._last_message, message
+        if previous is None or previous == message:
             return ()
         self._length += len(MESSAGE_SEPARATOR)
         return ({"content": MESSAGE_SEPARATOR},)
@@ -125,7 +125,7 @@ class DeltaEncoder:
         """Return the annotations, with offsets in the whole content."""
         start, end = self._length, self._length + len(event.text)
         self._length = end
-        notes = [
+        annotations = [
             {
                 "url": note.url,
                 "title": note.title or "",
@@ -135,17 +135,18 @@ class DeltaEncoder:
             for note in event.annotations
             if note.kind == "url"
         ]
-        if not notes:
+        if not annotations:
             return ()
         # Entries of a list that grows must be numbered for OpenAI's `stream()` helper.
-        numbers = [{"index": self._notes + offset} if self._notes else {} for offset in range(len(notes))]
-        self._notes += len(notes)
-        entries = zip(numbers, notes, strict=True)
+        sent = self._annotation_count
+        numbers = [{"index": sent + offset} if sent else {} for offset in range(len(annotations))]
+        self._annotation_count = sent + len(annotations)
+        entries = zip(numbers, annotations, strict=True)
         return (
             {"annotations": [{**number, "type": "url_citation", "url_citation": note} for number, note in entries]},
         )
 
-    def _add(self, part: object) -> Sequence[Delta]:
+    def _add_part(self, part: object) -> Sequence[Delta]:
         match part:
             case Refusal(text=text) if text:
                 return ({"refusal": text},)
@@ -157,7 +158,7 @@ class DeltaEncoder:
 
     # Calls
 
-    def _open(self, event: ToolStarted) -> Sequence[Delta]:
+    def _open_call(self, event: ToolStarted) -> Sequence[Delta]:
         self._call, self._is_client_call, self._has_no_arguments = event, event.name in self._tools, True
         return (self._call_delta(event.call_id, event.name),) if self._is_client_call else ()
 
@@ -165,7 +166,7 @@ class DeltaEncoder:
         self._has_no_arguments = False
         return (self._arguments_delta(delta),) if self._is_client_call else ()  # The end event has them all.
 
-    def _close(self, arguments: str) -> Sequence[Delta]:
+    def _close_call(self, arguments: str) -> Sequence[Delta]:
         call = self._call
         if self._is_client_call:
             return (self._arguments_delta(arguments),) if self._has_no_arguments and arguments else ()
@@ -181,7 +182,7 @@ class DeltaEncoder:
         return {"tool_calls": [call]}
 
     def _arguments_delta(self, arguments: str) -> Delta:
-        """A piece of the last call that was sent; no other call is open."""
+        """Return a piece of the last call that was sent; no other call is open."""
         return {"tool_calls": [{"index": self._call_count - 1, "function": {"arguments": arguments}}]}
 
     # The end
@@ -223,36 +224,36 @@ class ChatStreamEncoder:
         self._model = model
         self._include_usage = include_usage
         self._deltas = DeltaEncoder(tools)
-        self._linear = self._deltas.linear
-        self._head = self._before = b""
+        self._linearizer = self._deltas.linearizer
+        self._head = self._delta_prefix = b""
         self._end = b"}\n\n"
         if include_usage:
             self._end = b',"usage":null' + self._end
         self._tail = b',"logprobs":null,"finish_reason":null}]' + self._end
-        self._after = b"}" + self._tail
+        self._delta_suffix = b"}" + self._tail
 
     def encode(self, event: Event) -> bytes:
         """Return the chunks of one event, empty if it has none."""
-        linear = self._linear
-        if type(event) is TextDelta and event.item == linear.passthrough_item:
-            linear.pieces.append(event.delta)
-            return b"".join((self._before, _encode_string(event.delta), self._after))
+        linearizer = self._linearizer
+        if type(event) is TextDelta and event.item == linearizer.passthrough_item:
+            linearizer.pieces.append(event.delta)
+            return b"".join((self._delta_prefix, _encode_string(event.delta), self._delta_suffix))
         if isinstance(event, RunStarted):
             self._start(event)
         chunks = [self._chunk(delta) for delta in self._deltas.feed(event)]
         if isinstance(event, TERMINAL_EVENTS):
-            chunks += self._last(event)
+            chunks += self._end_chunks(event)
         return b"".join(chunks)
 
     def _start(self, started: RunStarted) -> None:
         prefix = json.encode(completion_fields(started, self._model, "chat.completion.chunk"))
         self._head = b'data: %b,"choices":[' % prefix.removesuffix(b"}")
-        self._before = self._head + b'{"index":0,"delta":{"content":'
+        self._delta_prefix = self._head + b'{"index":0,"delta":{"content":'
 
     def _chunk(self, delta: Delta) -> bytes:
         return b'%b{"index":0,"delta":%b%b' % (self._head, json.encode(delta), self._tail)
 
-    def _last(self, event: TerminalEvent) -> Iterable[bytes]:
+    def _end_chunks(self, event: TerminalEvent) -> Iterable[bytes]:
         if is_incomplete(event):
             ended = _INTERRUPTED if isinstance(event, RunFinished) else event
             yield sse.data_event(json.encode({"error": openai.error_object(ended)}))
@@ -275,7 +276,7 @@ def completion_fields(started: RunStarted, model: str, kind: str) -> dict[str, A
 def join_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:
     """Join deltas to the message that a client would build."""
     pieces: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning_content": []}
-    notes: list[Any] = []
+    annotations: list[Any] = []
     calls: list[dict[str, Any]] = []
     arguments: list[list[str]] = []
     for delta in deltas:
@@ -284,7 +285,7 @@ def join_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:
                 case "content" | "refusal" | "reasoning_content":
                     pieces[name].append(value)
                 case "annotations":
-                    notes += [{key: value for key, value in note.items() if key != "index"} for note in value]
+                    annotations += [{key: value for key, value in note.items() if key != "index"} for note in value]
                 case "tool_calls" if value[0]["index"] == len(calls):
                     calls.append(value[0])
                     arguments.append([])
@@ -297,7 +298,7 @@ def join_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:
         "role": "assistant",
         "content": content or (None if calls or refusal else ""),
         "refusal": refusal or None,
-        "annotations": notes,
+        "annotations": annotations,
     }
     if reasoning:
         message["reasoning_content"] = reasoning
@@ -338,7 +339,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatRequest]:
-    """At the root, `model` names the workflow."""
+    """Parse a request. At the root, `model` names the workflow."""
     fields = JsonFields.from_request(request)
     body = fields.body
     model = fields.string("model", max_length=_MAX_MODEL_LENGTH)
@@ -369,12 +370,12 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatReques
 def response_head(started: RunStarted, request: ChatRequest) -> HttpResponse | None:
     if not request.stream:
         return None
-    named = (
+    stream_headers = (
         ("content-type", f"{SSE}; charset=utf-8"),
         ("cache-control", "no-cache, no-transform"),
         ("x-accel-buffering", "no"),
     )
-    return HttpResponse(status=200, headers=(*named, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
+    return HttpResponse(status=200, headers=(*stream_headers, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
 
 
 def stream_encoder(request: ChatRequest) -> EventEncoder:
@@ -408,5 +409,5 @@ def encode_error(error: PalaverError, request: ChatRequest | None, *, status: in
 
 def _param(pointer: str) -> str:
     """Convert a pointer into the Call to a param: inputs are sent as `custom_inputs`."""
-    first, slash, rest = pointer.removeprefix("/").partition("/")
-    return openai.pointer_to_param(f"/custom_inputs{slash}{rest}" if first == "inputs" else pointer)
+    first, slash, tail = pointer.removeprefix("/").partition("/")
+    return openai.pointer_to_param(f"/custom_inputs{slash}{tail}" if first == "inputs" else pointer)

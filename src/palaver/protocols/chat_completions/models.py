@@ -19,7 +19,7 @@ class ModelNotFound(NotFound):
 
 def models_response(descriptions: Iterable[Description], created: int) -> HttpResponse:
     """List all chats by name. `created` is the time of their registration, in Unix seconds."""
-    chats = sorted((one for one in descriptions if one.is_chat), key=lambda chat: chat.name)
+    chats = sorted((description for description in descriptions if description.is_chat), key=lambda chat: chat.name)
     return _json_response({"object": "list", "data": [_model(chat, created) for chat in chats]})
 
 

@@ -53,16 +53,16 @@ def encode_options(options: _Object) -> dict[str, Any]:
 # Parsers, one for each field
 
 
-def _object_of(fields: JsonFields, name: str) -> dict[str, Any] | None:
+def _parse_object(fields: JsonFields, name: str) -> dict[str, Any] | None:
     return fields.object(name)
 
 
-def _one(fields: JsonFields, name: str) -> None:
+def _require_one(fields: JsonFields, name: str) -> None:
     if (fields.integer(name, 1) or 1) > 1:
         raise UnsupportedValue(f"{name} must be 1: a run is one answer.", pointer=f"/{name}")
 
 
-def _no_audio(fields: JsonFields, name: str) -> None:
+def _reject_audio(fields: JsonFields, name: str) -> None:
     if name == "audio" or "audio" in (fields.items(name) or ()):
         raise UnsupportedValue(f"{name} asks for sound, and answers are text.", pointer=f"/{name}")
 
@@ -72,7 +72,7 @@ def _stop(fields: JsonFields, name: str) -> str | list[Any] | None:
     if isinstance(value, str):
         return value
     values = fields.items(name) or []
-    if not all(isinstance(one, str) for one in values):
+    if not all(isinstance(item, str) for item in values):
         raise InvalidType("stop must be a string or a list of strings.", pointer="/stop")
     return values
 
@@ -136,7 +136,7 @@ _PARSERS: Mapping[str, FieldParser] = {
     "max_tokens": integer_parser(1),
     "stop": _stop,
     "seed": integer_parser(-(2**63)),
-    "logit_bias": _object_of,
+    "logit_bias": _parse_object,
     "logprobs": parse_boolean,
     "top_logprobs": integer_parser(0, 20),
     "tools": _tools,
@@ -147,13 +147,13 @@ _PARSERS: Mapping[str, FieldParser] = {
     "response_format": _format,
     "verbosity": string_parser(),
     "reasoning_effort": string_parser(),
-    "prediction": _object_of,
-    "web_search_options": _object_of,
+    "prediction": _parse_object,
+    "web_search_options": _parse_object,
     "service_tier": string_parser(64),
     "prompt_cache_key": string_parser(512),
-    "n": _one,
-    "modalities": _no_audio,
-    "audio": _no_audio,
+    "n": _require_one,
+    "modalities": _reject_audio,
+    "audio": _reject_audio,
 }
 _FORWARDED_OPTIONS = frozenset(
     "temperature top_p presence_penalty frequency_penalty stop seed logit_bias logprobs top_logprobs service_tier"
@@ -241,7 +241,7 @@ class _OpenCalls:
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
 
-    def make(self, call_id: str, name: str) -> None:
+    def add(self, call_id: str, name: str) -> None:
         self._open.pop(call_id, None)  # Some models reuse ids in every turn.
         self._open[call_id] = name
 
@@ -249,7 +249,7 @@ class _OpenCalls:
         if self._open.pop(call_id, None) is None:
             raise UnknownCall(f"No call {call_id[:64]!r} before this message waits for a result.", pointer=pointer)
 
-    def last(self, name: str, pointer: str) -> str:
+    def find_last(self, name: str, pointer: str) -> str:
         for call_id, called_name in reversed(self._open.items()):
             if called_name == name:
                 return call_id
@@ -258,21 +258,21 @@ class _OpenCalls:
 
 def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
     """Return the message with only the keys of this protocol."""
-    at = f"/messages/{index}"
+    pointer = f"/messages/{index}"
     if not isinstance(value, dict):
-        raise InvalidType(f"messages[{index}] must be an object, not {json_type_name(value)}.", pointer=at)
+        raise InvalidType(f"messages[{index}] must be an object, not {json_type_name(value)}.", pointer=pointer)
     message = cast("dict[str, Any]", value)
     allowed_keys = _ASSISTANT_KEYS if message.get("role") == "assistant" else _COMMON_KEYS
     if not allowed_keys.issuperset(message):  # The dialect would interpret more keys than this protocol has.
         message = {name: value for name, value in message.items() if name in allowed_keys}
-    fields = JsonFields(message, at)
+    fields = JsonFields(message, pointer)
     role = fields.string("role", choices=ROLES)
     if role is None:
         raise fields.type_error("role", "a string", None)
     _check_content(fields, role)
     match role:
         case "assistant":
-            _note_calls(fields, index, calls)
+            _register_calls(fields, index, calls)
         case "tool":
             call_id = fields.string("tool_call_id")
             if call_id is None:
@@ -282,8 +282,8 @@ def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
             name = fields.string("name")
             if name is None:
                 raise fields.type_error("name", "a string", None)
-            call_id = calls.last(name, at)
-            calls.answer(call_id, at)
+            call_id = calls.find_last(name, pointer)
+            calls.answer(call_id, pointer)
             return {**message, "tool_call_id": call_id}
         case _:
             pass
@@ -296,14 +296,12 @@ def _check_content(fields: JsonFields, role: str) -> None:
         return
     if not isinstance(content, list):
         raise fields.type_error("content", "a string or a list of parts", content)
-    at = fields.pointer("content")
     for part_index, part in enumerate(cast("list[Any]", content)):
+        pointer = f"{fields.pointer('content')}/{part_index}"
         if not isinstance(part, dict):
-            raise InvalidType(
-                f"A part of content must be an object, not {json_type_name(part)}.", pointer=f"{at}/{part_index}"
-            )
+            raise InvalidType(f"A part of content must be an object, not {json_type_name(part)}.", pointer=pointer)
         if not _is_part(cast("_Object", part)):
-            raise InvalidValue(f"A part of content is no {_PART_TYPES} that can be read.", pointer=f"{at}/{part_index}")
+            raise InvalidValue(f"A part of content is no {_PART_TYPES} that can be read.", pointer=pointer)
 
 
 def _is_part(part: _Object) -> bool:
@@ -322,22 +320,22 @@ def _is_part(part: _Object) -> bool:
             return False
 
 
-def _note_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
-    at = fields.pointer("tool_calls")
+def _register_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
+    pointer = fields.pointer("tool_calls")
     for call_index, call in enumerate(fields.items("tool_calls") or ()):
         match call:
             case {"id": str(call_id), "function": {"name": str(name)} as function} if call_id:
-                JsonFields(cast("_Object", function), f"{at}/{call_index}/function").string("arguments")
-                calls.make(call_id, name)
+                JsonFields(cast("_Object", function), f"{pointer}/{call_index}/function").string("arguments")
+                calls.add(call_id, name)
             case {"type": str(kind)} if kind != "function":
-                raise InvalidValue("A call must be of type function.", pointer=f"{at}/{call_index}/type")
+                raise InvalidValue("A call must be of type function.", pointer=f"{pointer}/{call_index}/type")
             case _:
                 expected = "an object with an id and a function that has a name"
-                raise InvalidType(f"A call must be {expected}.", pointer=f"{at}/{call_index}")
+                raise InvalidType(f"A call must be {expected}.", pointer=f"{pointer}/{call_index}")
     if fields.object("function_call") is not None:
         inner = fields.nested("function_call")
         name = inner.string("name")
         if name is None:
             raise inner.type_error("name", "a string", None)
         inner.string("arguments")
-        calls.make(f"call_{index}", name)  # The id that the dialect assigns.
+        calls.add(f"call_{index}", name)  # The id that the dialect assigns.

@@ -58,7 +58,7 @@ class TextBuffer:
     def __init__(self, name: str) -> None:
         self.name = name
         self.pieces: list[str] = []
-        self.notes: list[Any] = []
+        self.annotations: list[Any] = []
         """Annotations as they were received."""
         self.is_open = True
 
@@ -66,15 +66,15 @@ class TextBuffer:
 class RemoteItem:
     """One item of the reply. A message may have several texts, by index; the others have one."""
 
-    def __init__(self, kind: ItemKind, name: str, before: str = "") -> None:
+    def __init__(self, kind: ItemKind, name: str, interrupted_text: str = "") -> None:
         self.kind: ItemKind = kind
         self.name = name
-        self.before = before  # Its text before another item interrupted it.
+        self.interrupted_text = interrupted_text  # Its text before another item interrupted it.
         self.message: str | None = None  # Our message id, once it has one.
-        self.is_over = self.is_done = False
+        self.is_ended = self.is_done = False
         self.texts: dict[int, TextBuffer] = {}
         self.named_parts = 0
-        self.refused: set[int] = set()
+        self.refusal_indexes: set[int] = set()
         self.call_id = ""  # Our call id, set once the name is known.
         self.remote_call_id: str | None = None  # The call id of the remote.
         self.source = ""  # Of reasoning: `summary` or `content`, whichever came first.
@@ -86,7 +86,7 @@ class RemoteItem:
     def remaining(self, complete: str, index: int = 0) -> str:
         """Return what a complete text adds to the pieces; empty if it contradicts them."""
         text = self.text(index)
-        for prefix in (self.before + text, text):
+        for prefix in (self.interrupted_text + text, text):
             if complete.startswith(prefix):
                 return complete[len(prefix) :]
         return ""
@@ -98,9 +98,9 @@ class RemoteItems:
     def __init__(self) -> None:
         self.count = 0
         self.open: list[RemoteItem] = []
-        self.holds: Literal["nothing", "reasoning", "more"] = "nothing"
+        self.current_content: Literal["nothing", "reasoning", "more"] = "nothing"
         """The content of the current message."""
-        self._by_id: dict[str, RemoteItem] = {}  # By id.
+        self._by_id: dict[str, RemoteItem] = {}
         self._by_index: dict[int, RemoteItem] = {}  # By output index.
         self._names: set[str] = set()
 
@@ -122,30 +122,30 @@ class RemoteItems:
         if (item is None or item.kind != kind) and output_index is not None:
             item = self._by_index.get(output_index)
         if item is None and not remote_id and output_index is None:
-            item = next((one for one in reversed(self.open) if one.kind == kind), None)
+            item = next((candidate for candidate in reversed(self.open) if candidate.kind == kind), None)
         if item is None or item.kind != kind:
             item = self._new(kind, remote_id)
-        elif item.is_over:
-            item = self._new(kind, remote_id or item.name, "" if item.is_done else item.before + item.text())
+        elif item.is_ended:
+            item = self._new(kind, remote_id or item.name, "" if item.is_done else item.interrupted_text + item.text())
         self._by_id[remote_id or item.name] = item
         if output_index is not None:
             self._by_index[output_index] = item
         return item
 
-    def _new(self, kind: ItemKind, remote_id: str, before: str = "") -> RemoteItem:
+    def _new(self, kind: ItemKind, remote_id: str, interrupted_text: str = "") -> RemoteItem:
         self.count += 1
-        item = RemoteItem(kind, self.unused_name(remote_id or f"{kind} {self.count}"), before)
+        item = RemoteItem(kind, self.unused_name(remote_id or f"{kind} {self.count}"), interrupted_text)
         self.open.append(item)
         return item
 
     def unused_name(self, name: str) -> str:
         """Return the name, or the next free one derived from it."""
-        free, number = name, 1
-        while free in self._names:
+        candidate, number = name, 1
+        while candidate in self._names:
             number += 1
-            free = f"{name}.{number}"
-        self._names.add(free)
-        return free
+            candidate = f"{name}.{number}"
+        self._names.add(candidate)
+        return candidate
 
     def part_name(self, item: RemoteItem) -> str:
         """Return a name for the next part of an item: the first has the item's own."""
@@ -159,11 +159,11 @@ class RemoteItems:
         """
         if item.message is None:
             item.message = ""
-            if item.kind == "message" and self.holds != "reasoning":
+            if item.kind == "message" and self.current_content != "reasoning":
                 item.message = item.name
-            elif item.kind == "reasoning" and self.holds == "more":
+            elif item.kind == "reasoning" and self.current_content == "more":
                 item.message = f"msg_{item.name}"
-            self.holds = "reasoning" if item.kind == "reasoning" else "more"
+            self.current_content = "reasoning" if item.kind == "reasoning" else "more"
         return item.message
 
 
@@ -186,14 +186,14 @@ class ItemDecoder:
                 yield from self._add_text(item, index, item.remaining(optional_str(frame.get("text")) or "", index))
             case "response.output_text.annotation.added":
                 if text := self._items.find_or_create("message", frame).texts.get(index):
-                    text.notes.append(frame.get("annotation"))
+                    text.annotations.append(frame.get("annotation"))
             case "response.refusal.done":
                 yield from self._add_refusal(
                     self._items.find_or_create("message", frame), index, optional_str(frame.get("refusal")) or ""
                 )
             case "response.reasoning_summary_text.delta":
-                at = optional_int(frame.get("summary_index")) or 0
-                yield from self._add_reasoning(self._items.find_or_create("reasoning", frame), "summary", at, delta)
+                index = optional_int(frame.get("summary_index")) or 0
+                yield from self._add_reasoning(self._items.find_or_create("reasoning", frame), "summary", index, delta)
             case "response.reasoning_text.delta":
                 yield from self._add_reasoning(self._items.find_or_create("reasoning", frame), "content", index, delta)
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
@@ -213,7 +213,7 @@ class ItemDecoder:
         for index, fields in enumerate(map(dict_or_empty, output)):
             known = self._items.get(optional_str(fields.get("id")) or "")
             # An unknown id belongs to an item that was sent under another one, unless there are more items than before.
-            if index >= count if known is None else not known.is_over:
+            if index >= count if known is None else not known.is_ended:
                 yield from self._item_done(fields, {})
 
     def part(self, fields: Object, *, transient: bool = False) -> Iterator[Event]:
@@ -232,28 +232,28 @@ class ItemDecoder:
                 yield PartAdded(part=Data(name=part.name, value={**part.value, **call}))
             else:
                 name = self._items.unused_name(remote_id) if remote_id else ""
-                yield from self._add(part, name, "", transient=transient)
+                yield from self._add_part(part, name, "", transient=transient)
 
     # Items
 
     def _close(self, item: RemoteItem, *, is_done: bool = True) -> Iterator[Event]:
         for index, text in item.texts.items():
             if text.is_open:
-                yield from self._end(item, index)
-        item.is_over, item.is_done = True, is_done
-        self._items.open = [one for one in self._items.open if one is not item]
+                yield from self._end_text(item, index)
+        item.is_ended, item.is_done = True, is_done
+        self._items.open = [other for other in self._items.open if other is not item]
 
     def _close_texts(self) -> Iterator[Event]:
         """End all open texts. A call, its result or an approval separates the texts around it."""
-        for item in [one for one in self._items.open if one.kind != "function_call" and one.texts]:
+        for item in [other for other in self._items.open if other.kind != "function_call" and other.texts]:
             yield from self._close(item, is_done=False)
 
-    def _end(self, item: RemoteItem, index: int, notes: tuple[Annotation, ...] = ()) -> Iterator[Event]:
+    def _end_text(self, item: RemoteItem, index: int, annotations: tuple[Annotation, ...] = ()) -> Iterator[Event]:
         text = item.texts[index]
         text.is_open = False
         match item.kind:
             case "message":
-                yield TextEnded(item=text.name, annotations=notes or _parse_annotations(text.notes))
+                yield TextEnded(item=text.name, annotations=annotations or _parse_annotations(text.annotations))
             case "reasoning":
                 yield ReasoningEnded(item=text.name)
             case "function_call":
@@ -267,7 +267,7 @@ class ItemDecoder:
             case "function_call" | "custom_tool_call":
                 item = self._items.find_or_create("function_call", frame, remote_id)
                 if name := optional_str(fields.get("name")):
-                    yield from self._call(item, name, fields)
+                    yield from self._start_call(item, name, fields)
             case _:
                 pass  # It is decoded when it is done.
 
@@ -283,7 +283,7 @@ class ItemDecoder:
                 yield from self._call_done(fields, argument_text(fields.get("input")), frame)
             case "function_call_output" | "custom_tool_call_output":
                 self._items.count += 1
-                yield from self._result(fields)
+                yield from self._add_result(fields)
             case _:
                 self._items.count += 1
                 yield from self.part(fields)
@@ -295,55 +295,56 @@ class ItemDecoder:
             return
         text = item.texts.get(index)
         if text is None or not text.is_open:
-            for earlier in [one for one, other in item.texts.items() if other.is_open]:
-                yield from self._end(item, earlier)
+            for earlier in [position for position, other in item.texts.items() if other.is_open]:
+                yield from self._end_text(item, earlier)
             text = item.texts[index] = TextBuffer(self._items.part_name(item))
             yield TextStarted(item=text.name, message=self._items.message_of(item))
         text.pieces.append(delta)
         yield TextDelta(item=text.name, delta=delta)
 
     def _add_refusal(self, item: RemoteItem, index: int, text: str) -> Iterator[Event]:
-        if text and index not in item.refused:
-            item.refused.add(index)
-            yield from self._add(Refusal(text=text), self._items.part_name(item), self._items.message_of(item))
+        if text and index not in item.refusal_indexes:
+            item.refusal_indexes.add(index)
+            yield from self._add_part(Refusal(text=text), self._items.part_name(item), self._items.message_of(item))
 
     def _message_done(self, fields: Object, frame: Object) -> Iterator[Event]:
         if fields.get("role", "assistant") != "assistant":
             return  # Only the client writes user messages.
         pieces = [content.read_content([piece]) for piece in as_list(fields.get("content"))]
         remote_id = optional_str(fields.get("id")) or ""
-        whole = "".join(part.text for parts in pieces for part in parts if isinstance(part, Text))
-        if self._is_repeated("message", remote_id, whole):
+        complete_text = "".join(part.text for parts in pieces for part in parts if isinstance(part, Text))
+        if self._is_repeated("message", remote_id, complete_text):
             return
-        same = next((one for one in self._items.open if one.kind == "message" and whole and one.text() == whole), None)
+        messages = [item for item in self._items.open if item.kind == "message"]
+        same = next((item for item in messages if complete_text and item.text() == complete_text), None)
         if same is not None:
             self._items.add_alias(remote_id, same)
         item = self._items.find_or_create("message", frame, remote_id)
         for index, parts in enumerate(pieces):
             for part in parts:
                 match part:
-                    case Text(text=text, annotations=notes):
+                    case Text(text=text, annotations=annotations):
                         yield from self._add_text(item, index, item.remaining(text, index))
                         if index in item.texts and item.texts[index].is_open:
-                            yield from self._end(item, index, notes)
+                            yield from self._end_text(item, index, annotations)
                     case Refusal(text=text):
                         yield from self._add_refusal(item, index, text)
                     case _:
-                        yield from self._add(part, self._items.part_name(item), self._items.message_of(item))
+                        yield from self._add_part(part, self._items.part_name(item), self._items.message_of(item))
         yield from self._close(item)
 
-    def _is_repeated(self, kind: ItemKind, remote_id: str, whole: str) -> bool:
+    def _is_repeated(self, kind: ItemKind, remote_id: str, complete_text: str) -> bool:
         """Whether the item has ended with this text, so that it is repeated or its end comes late."""
         item = self._items.get(remote_id)
-        if item is None or item.kind != kind or not item.is_over:
+        if item is None or item.kind != kind or not item.is_ended:
             return False
         text = "".join(item.text(index) for index in item.texts)
-        if whole not in (text, item.before + text):
+        if complete_text not in (text, item.interrupted_text + text):
             return False
         item.is_done = True
         return True
 
-    def _add(self, part: Part, name: str, message: str, *, transient: bool = False) -> Iterator[Event]:
+    def _add_part(self, part: Part, name: str, message: str, *, transient: bool = False) -> Iterator[Event]:
         if isinstance(part, File | Refusal | Data):
             yield PartAdded(item=name, message=message, part=part, transient=transient)
 
@@ -365,22 +366,22 @@ class ItemDecoder:
     def _reasoning_done(self, fields: Object, frame: Object) -> Iterator[Event]:
         parts = [part for message in dialect.read([fields]) for part in message.parts if isinstance(part, Reasoning)]
         remote_id = optional_str(fields.get("id")) or ""
-        whole = parts[0] if parts else Reasoning(text="")
-        if self._is_repeated("reasoning", remote_id, whole.text):
+        reasoning = parts[0] if parts else Reasoning(text="")
+        if self._is_repeated("reasoning", remote_id, reasoning.text):
             return
         item = self._items.find_or_create("reasoning", frame, remote_id)
-        yield from self._add_reasoning(item, item.source or "summary", item.index, item.remaining(whole.text))
-        if whole.encrypted:  # Encrypted reasoning without text is still reasoning.
+        yield from self._add_reasoning(item, item.source or "summary", item.index, item.remaining(reasoning.text))
+        if reasoning.encrypted:  # Encrypted reasoning without text is still reasoning.
             if not item.texts:
                 item.texts[0] = TextBuffer(item.name)
                 yield ReasoningStarted(item=item.name, message=self._items.message_of(item))
             item.texts[0].is_open = False
-            yield ReasoningEnded(item=item.name, encrypted=whole.encrypted)
+            yield ReasoningEnded(item=item.name, encrypted=reasoning.encrypted)
         yield from self._close(item)
 
     # Calls
 
-    def _call(self, item: RemoteItem, name: str, fields: Object) -> Iterator[Event]:
+    def _start_call(self, item: RemoteItem, name: str, fields: Object) -> Iterator[Event]:
         """Start a call now that its name is known, and emit the arguments received so far."""
         if item.call_id:
             return
@@ -404,32 +405,33 @@ class ItemDecoder:
     def _call_done(self, fields: Object, arguments: str, frame: Object) -> Iterator[Event]:
         remote_id = optional_str(fields.get("id")) or optional_str(fields.get("call_id")) or ""
         known = self._items.get(remote_id)
-        named = optional_str(fields.get("call_id"))
-        if known and self._is_repeated("function_call", remote_id, arguments) and known.remote_call_id in (named, None):
+        remote_call_id = optional_str(fields.get("call_id"))
+        is_same_call = known is not None and known.remote_call_id in (remote_call_id, None)
+        if known and self._is_repeated("function_call", remote_id, arguments) and is_same_call:
             return
         item = self._items.find_or_create("function_call", frame, remote_id)
         name = optional_str(fields.get("name"))
-        yield from self._call(item, "unknown" if name is None else name, fields)
+        yield from self._start_call(item, "unknown" if name is None else name, fields)
         yield from self._add_arguments(item, item.remaining(arguments))
         item.texts.setdefault(0, TextBuffer(item.name))
         yield from self._close(item)
 
-    def _result(self, fields: Object) -> Iterator[Event]:
+    def _add_result(self, fields: Object) -> Iterator[Event]:
         remote_id = optional_str(fields.get("call_id")) or ""
         call_id = self._calls.get(remote_id, remote_id)
         if call_id in self._answered:
             return
         self._answered.add(call_id)
         yield from self._close_texts()
-        self._items.holds = "nothing"
+        self._items.current_content = "nothing"
         failed = fields.get("palaver:is_error") is True
         yield ToolReturned(call_id=call_id, output=fields.get("output"), is_error=failed)
 
 
-def _parse_annotations(notes: list[Any]) -> tuple[Annotation, ...]:
+def _parse_annotations(annotations: list[Any]) -> tuple[Annotation, ...]:
     return tuple(
         note
-        for part in content.read_content([{"text": "…", "annotations": notes}])
+        for part in content.read_content([{"text": "…", "annotations": annotations}])
         if isinstance(part, Text)
         for note in part.annotations
     )
@@ -474,7 +476,7 @@ def build_responses_request(call: Call, *, is_chat: bool, stream: bool, model: s
 
 
 def _history(messages: list[Message]) -> Iterator[dict[str, Any]]:
-    """Encode the messages as items that all servers accept: no types of ours, and no ids."""
+    """Encode the messages as items that all servers accept: no types of Palaver's, and no ids."""
     for number, item in enumerate(dialect.write(messages)):
         match item:
             case {"type": "message", "content": list(), "role": role}:
@@ -507,29 +509,30 @@ class ResponsesReplyDecoder:
         self._items = ItemDecoder()
         self._custom: Any = None
         self._error: RunFailed | None = None
-        self._over = False
+        self._is_finished = False
 
     def feed(self, data: bytes) -> list[object]:
         """Return the events that are complete now."""
         if not self.streamed:
             self._body += data
             return []
-        return [event for record in self._records.feed(data) for event in self._read(record)]
+        return [event for record in self._records.feed(data) for event in self._decode_record(record)]
 
     def end(self) -> list[object]:
         """Return the remaining events at the end of the body."""
         if self.streamed:
-            return [*(event for record in self._records.end() for event in self._read(record)), *self._end_of_stream()]
+            events = [event for record in self._records.end() for event in self._decode_record(record)]
+            return [*events, *self._end_of_stream()]
         match upstream.decode_body(self._content_type, bytes(self._body)):
             case {"output": list()} as response:
-                return list(self._ended(cast("Object", response), "completed"))
+                return list(self._finish(cast("Object", response), "completed"))
             case {"error": error} if error is not None:
                 return [RunFailed(code="upstream_failed", message=upstream.error_message(bytes(self._body)) or "")]
             case bare:
                 return [bare]
 
-    def _read(self, record: bytes) -> Iterator[object]:
-        if self._over:
+    def _decode_record(self, record: bytes) -> Iterator[object]:
+        if self._is_finished:
             return
         if record.strip() == b"[DONE]":
             yield from self._end_of_stream()
@@ -539,14 +542,14 @@ class ResponsesReplyDecoder:
         if value is text:
             raise UpstreamFailed("The remote sent a record that is not JSON.")
         if isinstance(value, dict):
-            yield from self._frame(cast("Object", value))
+            yield from self._decode_frame(cast("Object", value))
         else:
             yield value
 
-    def _frame(self, frame: Object) -> Iterator[object]:
+    def _decode_frame(self, frame: Object) -> Iterator[object]:
         match frame:
             case {"type": "response.completed" | "response.incomplete" | "response.failed" as kind, "response": dict()}:
-                yield from self._ended(dict_or_empty(frame["response"]), kind.removeprefix("response."))
+                yield from self._finish(dict_or_empty(frame["response"]), kind.removeprefix("response."))
             case {"type": "error"} | {"error": str() | dict()}:
                 # The last frame of a failed run has more details.
                 self._error = self._error or RunFailed(code="upstream_failed", message=_error_text(frame))
@@ -560,14 +563,14 @@ class ResponsesReplyDecoder:
                 yield frame
 
     def _end_of_stream(self) -> Iterator[object]:
-        if not self._over:
-            self._over = True
+        if not self._is_finished:
+            self._is_finished = True
             yield self._error or RunFinished()
 
-    def _ended(self, response: Object, kind: str) -> Iterator[object]:
+    def _finish(self, response: Object, kind: str) -> Iterator[object]:
         yield from self._items.decode_output(as_list(response.get("output")))
         yield from self._custom_outputs(response.get("custom_outputs"))
-        self._over = True
+        self._is_finished = True
         yield self._terminal(response, optional_str(response.get("status")) or kind)
 
     def _terminal(self, response: Object, status: str) -> TerminalEvent:

@@ -43,13 +43,13 @@ _Object = Mapping[str, Any]
 
 def check_items(items: Sequence[Any], field: str = "input") -> bool:
     """Raise for the first invalid item in the list `field`; return whether there are references."""
-    refers = False
+    has_references = False
     for index, item in enumerate(items):
         pointer = f"/{field}/{index}"
         if not isinstance(item, dict):
             raise InvalidType(f"{field}[{index}] must be an object, not {json_type_name(item)}.", pointer=pointer)
-        refers |= _check_item(cast("_Object", item), pointer) == "item_reference"
-    return refers
+        has_references |= _check_item(cast("_Object", item), pointer) == "item_reference"
+    return has_references
 
 
 def item_references(items: Sequence[_Object]) -> Mapping[int, str]:
@@ -439,14 +439,14 @@ def _complete_tool(tool: dict[str, Any]) -> dict[str, Any]:
     return {"description": None, "parameters": None, "strict": None, **tool}
 
 
-def _complete_format(form: Any) -> Any:
-    match form:
+def _complete_format(text_format: Any) -> Any:
+    match text_format:
         case {"type": "json_schema"}:
-            return {"description": None, "strict": None, **form}
+            return {"description": None, "strict": None, **text_format}
         case None:
             return {"type": "text"}
         case _:
-            return form
+            return text_format
 
 
 def resolve_references(
@@ -468,9 +468,9 @@ def continue_history(
     `answerable` are the tool calls whose results may come from the client; None means all.
     """
     first = call.preface
-    fresh = new_messages(stored, call.messages[first:], start=first, answerable=answerable)
+    unstored = new_messages(stored, call.messages[first:], start=first, answerable=answerable)
     field = "previous_response_id" if call.previous is not None else "conversation"
-    params = [request.places[index] for index in fresh]
-    messages = (*call.messages[:first], *stored, *fresh.values())
+    params = [request.places[index] for index in unstored]
+    messages = (*call.messages[:first], *stored, *unstored.values())
     places = (*request.places[:first], *[field] * len(stored), *params)
     return replace(call, messages=messages), replace(request, places=places)

@@ -168,7 +168,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 PendingStatus = Literal["queued", "in_progress"]
 """Status of a response that has not ended."""
-_INCOMPLETE: Mapping[FinishReason, str] = {
+_INCOMPLETE_REASONS: Mapping[FinishReason, str] = {
     "length": "max_output_tokens",
     "content-filter": "content_filter",
     "interrupted": "interrupted",
@@ -190,7 +190,7 @@ class Outcome(NamedTuple):
 def response_outcome(terminal: TerminalEvent) -> Outcome:
     match terminal:
         case RunFinished(finish=finish):
-            reason = _INCOMPLETE.get(finish)
+            reason = _INCOMPLETE_REASONS.get(finish)
             return Outcome("incomplete", reason) if reason else Outcome("completed")
         case RunCancelled():
             return Outcome("cancelled", "cancelled")
@@ -201,17 +201,17 @@ def response_outcome(terminal: TerminalEvent) -> Outcome:
 class ResponseObject:
     """Encodes the snapshots of one response."""
 
-    __slots__ = ("_after", "_before", "_metadata", "_profile", "_trace", "id")
+    __slots__ = ("_head", "_metadata", "_profile", "_tail", "_trace", "id")
 
     def __init__(self, started: RunStarted, request: ResponsesRequest) -> None:
         self.id = response_id(started.run_id)
         self._profile: Profile = request.profile
         self._metadata = dict(request.metadata)
         self._trace = f"tr-{started.trace_id}" if request.trace and started.trace_id else None
-        self._before = b"".join(
+        self._head = b"".join(
             (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _created_at(started, request))
         )
-        self._after = _constant_fields(request.profile, request.model, request.echo)
+        self._tail = _constant_fields(request.profile, request.model, request.echo)
 
     @property
     def trace(self) -> str | None:
@@ -243,29 +243,29 @@ class ResponseObject:
     ) -> bytes:
         if at is not None and usage is None and not custom and not metadata:
             # By far the most common case, with a fixed shape.
-            pieces = (self._before, _COMPLETED_HEAD, b",".join(output), b'],"completed_at":%d' % _seconds(at))
-            return b"".join((*pieces, _COMPLETED_TAIL[self._profile], self._after, b"}"))
-        changing: dict[str, Any] = {
+            pieces = (self._head, _COMPLETED_HEAD, b",".join(output), b'],"completed_at":%d' % _seconds(at))
+            return b"".join((*pieces, _COMPLETED_TAIL[self._profile], self._tail, b"}"))
+        variable_fields: dict[str, Any] = {
             "completed_at": None if at is None else _seconds(at),
             "error": end.error,
             "incomplete_details": None if end.reason is None else {"reason": end.reason},
             "usage": None if usage is None else usage_object(usage),
         }
         if self._profile == "invocations":
-            changing = {name: value for name, value in changing.items() if value is not None}
+            variable_fields = {name: value for name, value in variable_fields.items() if value is not None}
         if custom:
-            changing["custom_outputs"] = custom
-        changing["metadata"] = metadata
+            variable_fields["custom_outputs"] = custom
+        variable_fields["metadata"] = metadata
         return b"".join(
             (
-                self._before,
+                self._head,
                 b',"status":"',
                 status,
                 b'","output":[',
                 b",".join(output),
                 b"],",
-                json.encode(changing)[1:-1],
-                self._after,
+                json.encode(variable_fields)[1:-1],
+                self._tail,
                 b"}",
             )
         )
@@ -274,7 +274,7 @@ class ResponseObject:
 def encode_text_response(started: RunStarted, request: ResponsesRequest, item: bytes, at: datetime) -> bytes:
     """Encode the response of a run that produced one text. Equal to ResponseObject's, but faster."""
     head = (
-        _ID,
+        _ID_PREFIX,
         started.run_id.removeprefix("run_").encode(),
         b'","object":"response","created_at":%d' % _created_at(started, request),
     )
@@ -302,7 +302,7 @@ def _encode_fields(profile: Profile, fields: Mapping[str, Any]) -> bytes:
     return b"," + json.encode(fields)[1:-1]
 
 
-_ID = b'{"id":"resp_'
+_ID_PREFIX = b'{"id":"resp_'
 _COMPLETED_HEAD = b',"status":"completed","output":['
 _COMPLETED_TAIL: Mapping[Profile, bytes] = {
     "open": b',"error":null,"incomplete_details":null,"usage":null,"metadata":{}',

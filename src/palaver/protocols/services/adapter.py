@@ -178,24 +178,24 @@ def _readme_inputs(schema: Mapping[str, Any]) -> str:
     properties = cast("Mapping[str, Any]", schema.get("properties") or {})
     required = cast("list[str]", schema.get("required") or [])
     rows = [
-        f"| `{name}` | {_readme_type(shape)} | {'yes' if name in required else 'no'} "
-        f"| {_readme_line(shape, 'description')} |"
-        for name, shape in properties.items()
+        f"| `{name}` | {_readme_type(input_schema)} | {'yes' if name in required else 'no'} "
+        f"| {_readme_line(input_schema, 'description')} |"
+        for name, input_schema in properties.items()
         if name != "messages"
     ]
     return "\n".join(["| input | type | required | |", "|---|---|---|---|", *rows]) if rows else ""
 
 
-def _readme_type(shape: Any) -> str:
-    match shape:
+def _readme_type(schema: Any) -> str:
+    match schema:
         case {"type": str(word)}:
             return word
         case {"anyOf": list()}:
-            return " or ".join(_readme_type(one) for one in cast("list[Any]", shape["anyOf"]))
+            return " or ".join(_readme_type(member) for member in cast("list[Any]", schema["anyOf"]))
         case _:
             return "any"
 
 
-def _readme_line(shape: Any, name: str) -> str:
-    text = cast("Mapping[str, Any]", shape).get(name) if isinstance(shape, dict) else None
+def _readme_line(schema: Any, name: str) -> str:
+    text = cast("Mapping[str, Any]", schema).get(name) if isinstance(schema, dict) else None
     return " ".join(text.replace("|", "\\|").split()) if isinstance(text, str) else ""

@@ -141,13 +141,13 @@ def _with_line_and_column(error: InvalidJson, body: bytes) -> InvalidJson:
     return InvalidJson(message, details={"line": line, "column": column})
 
 
-def session_label(payload: _Object, fresh: str) -> str:
+def session_label(payload: _Object, new_label: str) -> str:
     """Return the label of the conversation: the client's, or a new one."""
     match payload.get("meta"):
         case {"session_id": str(label)} if 0 < len(label) <= _MAX_SESSION_LENGTH:
             return label
         case _:
-            return fresh
+            return new_label
 
 
 def payload_api_key(payload: _Object) -> str | None:
@@ -161,12 +161,12 @@ def payload_api_key(payload: _Object) -> str | None:
             raise invalid_payload([FieldError("api_key", "must be a string")])
 
 
-def find_palaver_key(body: bytes, bounds: json.JsonLimits) -> str | None:
+def find_palaver_key(body: bytes, limits: json.JsonLimits) -> str | None:
     """Find one of our keys in an unparsed body. Errors of the body are reported later."""
     if b"api_key" not in body and b"\\u" not in body:
         return None
     try:
-        value = json.decode(body, bounds)
+        value = json.decode(body, limits)
         text = payload_api_key(cast("_Object", value)) if isinstance(value, dict) else None
     except PalaverError:
         return None
@@ -215,8 +215,8 @@ def _inputs(payload: dict[str, Any], workflow: Description) -> dict[str, Any]:
 def _without_user(payload: dict[str, Any]) -> dict[str, Any]:
     """Remove the user's identity, which Lightning sends in `meta.user`."""
     match payload.get("meta"):
-        case {"user": _, **rest}:
-            return {**payload, "meta": rest}
+        case {"user": _, **other_fields}:
+            return {**payload, "meta": other_fields}
         case _:
             return payload
 

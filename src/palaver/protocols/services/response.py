@@ -44,12 +44,12 @@ _NO_MESSAGE = "It failed, and nobody said why."
 _INTERNAL_CODES = ("workflow_failed", "internal")
 _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]+")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
-_BY_STATUS = {400: "BAD_REQUEST", 404: "NOT_FOUND"}
+_TYPE_BY_STATUS = {400: "BAD_REQUEST", 404: "NOT_FOUND"}
 
 
 def error_document(error: PalaverError, *, status: int) -> dict[str, Any]:
     """The document of a request that started no run."""
-    error_type = _BY_STATUS.get(status) if isinstance(error, RequestError) else None
+    error_type = _TYPE_BY_STATUS.get(status) if isinstance(error, RequestError) else None
     message = error.message
     if isinstance(error, WorkflowNotFound) and error.name is not None:
         message = f"There is no service named {error.name[:80]!r}."
@@ -172,35 +172,36 @@ class ServiceStreamEncoder:
         self._request = request
         self._status = status
         self._sends_blocks = request.is_chat and not request.sparse
-        self._linear = Linearizer()
+        self._linearizer = Linearizer()
         self._document_events: list[Event] = []  # The events for the last document.
         self._index = -1
-        self._open: BlockKind | None = None
-        self._before = b""  # The bytes before a delta of the open block.
+        self._open_block: BlockKind | None = None
+        self._delta_prefix = b""  # The bytes before a delta of the open block.
         self._has_piece = False
         self._pending_status: list[str] = []  # Status lines received while a tool call was open.
 
     def encode(self, event: Event) -> bytes:
-        linear = self._linear
-        if type(event) is TextDelta and event.item == linear.passthrough_item and self._open == "text":  # The hot path.
-            linear.pieces.append(event.delta)
-            return b"%b%b}}\n\n" % (self._before, json.encode(event.delta))
+        linearizer = self._linearizer
+        # The hot path.
+        if type(event) is TextDelta and event.item == linearizer.passthrough_item and self._open_block == "text":
+            linearizer.pieces.append(event.delta)
+            return b"%b%b}}\n\n" % (self._delta_prefix, json.encode(event.delta))
         if isinstance(event, _DOCUMENT_EVENTS) or _is_document_part(event):
             self._document_events.append(event)
         if isinstance(event, TERMINAL_EVENTS):
             return self._encode_end(event)
         if not self._sends_blocks:
             return self._encode_side_event(event)
-        return b"".join([self._encode_event(linear_event) for linear_event in linear.feed(event)])
+        return b"".join([self._encode_event(linear_event) for linear_event in linearizer.feed(event)])
 
     def _encode_event(self, event: Event) -> bytes:
         match event:
             case TextDelta(delta=delta):
-                return self._piece("text", delta)
+                return self._delta("text", delta)
             case ReasoningDelta(delta=delta):
-                return self._piece("thinking", delta)
+                return self._delta("thinking", delta)
             case ToolDelta(delta=delta):
-                return self._piece("tool_use", delta)
+                return self._delta("tool_use", delta)
             case RunStarted():
                 return self._start(event)
             case TextStarted():
@@ -218,7 +219,7 @@ class ServiceStreamEncoder:
             case ToolReturned():
                 return _typed_event("tool_result", call_id=event.call_id, output=event.output, is_error=event.is_error)
             case PartAdded():
-                return self._part(event)
+                return self._encode_part(event)
             case UsageAdded() | RunFinished() | RunFailed() | RunCancelled():
                 return b""
             case _:
@@ -239,48 +240,47 @@ class ServiceStreamEncoder:
 
     # Blocks
 
-    def _start_block(self, kind: BlockKind, **more: str) -> bytes:
+    def _start_block(self, kind: BlockKind, **fields: str) -> bytes:
         closed = self._close()
         self._index += 1
-        self._open, self._has_piece = kind, False
+        self._open_block, self._has_piece = kind, False
         piece, name = _DELTA_FIELDS[kind]
         opening = f'{{"type":"content_block_delta","index":{self._index},"delta":{{"type":"{piece}","{name}":'
-        self._before = b"event: content_block_delta\ndata: " + opening.encode()
-        block: dict[str, Any] = {"type": kind, **more, **({"input": {}} if kind == "tool_use" else {name: ""})}
+        self._delta_prefix = b"event: content_block_delta\ndata: " + opening.encode()
+        block: dict[str, Any] = {"type": kind, **fields, **({"input": {}} if kind == "tool_use" else {name: ""})}
         return closed + _typed_event("content_block_start", index=self._index, content_block=block)
 
-    def _piece(self, kind: BlockKind, piece: str) -> bytes:
-        opening = (
-            b"" if self._open == kind else self._start_block(kind)
-        )  # A status line ended the block: continue in a new one.
+    def _delta(self, kind: BlockKind, piece: str) -> bytes:
+        # If a status line ended the block, continue in a new one.
+        opening = b"" if self._open_block == kind else self._start_block(kind)
         self._has_piece = True
-        return b"%b%b%b}}\n\n" % (opening, self._before, json.encode(piece))
+        return b"%b%b%b}}\n\n" % (opening, self._delta_prefix, json.encode(piece))
 
     def _close(self, kind: BlockKind | None = None) -> bytes:
         """End the open block, if it is of that kind."""
-        if self._open is None or (kind is not None and kind != self._open):
+        if self._open_block is None or (kind is not None and kind != self._open_block):
             return b""
-        self._open = None
+        self._open_block = None
         return _typed_event("content_block_stop", index=self._index)
 
     def _end_call(self, event: ToolEnded) -> bytes:
-        missing = self._piece("tool_use", event.arguments) if event.arguments and not self._has_piece else b""
+        missing = self._delta("tool_use", event.arguments) if event.arguments and not self._has_piece else b""
         waiting, self._pending_status = self._pending_status, []
         return b"".join([missing, self._close(), *map(self._thinking_block, waiting)])
 
     def _thinking_block(self, text: str) -> bytes:
-        return b"".join([self._start_block("thinking"), self._piece("thinking", text), self._close()])
+        return b"".join([self._start_block("thinking"), self._delta("thinking", text), self._close()])
 
     # Parts
 
-    def _part(self, event: PartAdded) -> bytes:
+    def _encode_part(self, event: PartAdded) -> bytes:
         match event.part:
             case Refusal(text=text):
-                return b"".join([self._start_block("text"), self._piece("text", text), self._close()])
-            case Data(name="code-edit", value={"new": new, **rest}):
+                return b"".join([self._start_block("text"), self._delta("text", text), self._close()])
+            case Data(name="code-edit", value={"new": new, **edit}):
                 return (
                     named_event(CHANGES, json.encode({"code": new}))
-                    if isinstance(new, str) and new != rest.get("old")
+                    if isinstance(new, str) and new != edit.get("old")
                     else b""
                 )
             case _:
@@ -288,7 +288,7 @@ class ServiceStreamEncoder:
                 if line is None:
                     return _data_event(event)
                 log = named_event("log", json.encode(line))
-                if self._open != "tool_use":
+                if self._open_block != "tool_use":
                     return log + self._thinking_block(line)
                 self._pending_status.append(line)
                 return log

@@ -22,13 +22,13 @@ class SocketMessage(NamedTuple):
     """The JSON payload of a start."""
 
 
-_messages = msgspec.json.Decoder(_Message)
+_decoder = msgspec.json.Decoder(_Message)
 
 
 def parse_message(text: str) -> SocketMessage:
     """Parse one message. Raises RequestError."""
     try:
-        message = _messages.decode(text)
+        message = _decoder.decode(text)
     except msgspec.ValidationError:
         raise InvalidValue('Send an object with an event: {"event": "start", "data": {…}}.') from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -48,8 +48,8 @@ def with_api_key(payload: bytes, key: str) -> bytes:
     if not isinstance(value, dict):
         return payload
     fields: dict[str, Any] = {**value}
-    has_own = bool(own.strip()) if isinstance(own := fields.get("api_key"), str) else own is not None
-    return payload if has_own else json.encode({**fields, "api_key": key})
+    has_key = bool(own_key.strip()) if isinstance(own_key := fields.get("api_key"), str) else own_key is not None
+    return payload if has_key else json.encode({**fields, "api_key": key})
 
 
 def complete_message(data: bytes) -> str:
@@ -67,13 +67,13 @@ class SocketMessageEncoder:
     """Converts the bytes of an event stream to messages."""
 
     def __init__(self) -> None:
-        self._rest = b""
-        self.ended = False
+        self._remainder = b""
+        self.has_ended = False
         """Whether the last message was sent."""
 
     def feed(self, data: bytes) -> list[str]:
         """Return the messages that are complete now."""
-        *frames, self._rest = (self._rest + data).split(b"\n\n")
+        *frames, self._remainder = (self._remainder + data).split(b"\n\n")
         return [encoded for frame in frames if (encoded := self._message(frame)) is not None]
 
     def _message(self, frame: bytes) -> str | None:
@@ -82,7 +82,7 @@ class SocketMessageEncoder:
             return None  # A keep-alive comment: a WebSocket has pings.
         name = head.removeprefix(b"event: ")
         if name in _TERMINAL_EVENTS:
-            self.ended = True
+            self.has_ended = True
             return complete_message(data)
         if name == b"log":
             return (b'{"event":"log","data":%b}' % data).decode()

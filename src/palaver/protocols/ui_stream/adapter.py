@@ -48,7 +48,7 @@ UIPart = dict[str, Any]
 _APPROVALS_VERSION = 6
 _START_STEP: UIPart = {"type": "start-step"}
 _FINISH_STEP: UIPart = {"type": "finish-step"}
-_AFTER = b"}\n\n"
+_DELTA_END = b"}\n\n"
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -62,12 +62,12 @@ class UIStreamEncoder:
         self._delayed_start = b""  # The start, if it has to wait for the first output.
         self._started = RunStarted()
         self._usage: Usage | None = None
-        self._before: dict[str, bytes] = {}  # Bytes before the deltas of each open item.
-        self._open: dict[str, UIPart] = {}  # The end part of each open text or reasoning.
+        self._delta_prefixes: dict[str, bytes] = {}  # Bytes before the deltas of each open item.
+        self._end_parts: dict[str, UIPart] = {}  # The end part of each open text or reasoning.
         self._used_ids: set[str] = set()
         self._calls: dict[str, ToolStarted] = {}  # Open calls.
         self._approvals: dict[str, list[UIPart]] = {}  # Approval requests for open calls.
-        self._names: dict[str, str] = {}  # Other ids for calls whose id the client knows already.
+        self._client_call_ids: dict[str, str] = {}  # Other ids for calls whose id the client knows already.
         self._call_ids: set[str] = set()  # Call ids of this run.
         self._pending: set[str] = set()  # Calls of this step without a result.
         self._has_result = False  # Whether this step has a result.
@@ -78,7 +78,7 @@ class UIStreamEncoder:
         """Return the frames of one event, empty if it has none. The last is followed by `[DONE]`."""
         if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ToolDelta:
             try:
-                return b"".join((self._before[event.item], _encode_json(event.delta), _AFTER))
+                return b"".join((self._delta_prefixes[event.item], _encode_json(event.delta), _DELTA_END))
             except KeyError:
                 pass  # A new step ended its part: it continues in another one.
         frames = b"".join([sse.data_event(_encode_json(part)) for part in self.parts(event)])
@@ -91,7 +91,7 @@ class UIStreamEncoder:
     def parts(self, event: Event) -> list[UIPart]:
         match event:
             case TextDelta() | ReasoningDelta():
-                return self._piece("text" if isinstance(event, TextDelta) else "reasoning", event)
+                return self._delta_parts("text" if isinstance(event, TextDelta) else "reasoning", event)
             case ToolDelta():
                 client_id = self._client_call_id(self._calls[event.item].call_id)
                 return [{"type": "tool-input-delta", "toolCallId": client_id, "inputTextDelta": event.delta}]
@@ -103,18 +103,18 @@ class UIStreamEncoder:
             case ReasoningStarted():
                 return [*self._next_step(), self._start_text("reasoning", event.item)]
             case TextEnded():
-                return [*self._end(event.item), *_sources(event)]
+                return [*self._end_text(event.item), *_sources(event)]
             case ReasoningEnded(item=item, encrypted=encrypted):
                 # The provider needs it in the next turn; the client sends it back with the history.
-                return self._end(item, **_palaver_metadata(encrypted=encrypted) if encrypted else {})
+                return self._end_text(item, **_palaver_metadata(encrypted=encrypted) if encrypted else {})
             case ToolStarted():
-                return [*self._next_step(), self._call(event)]
+                return [*self._next_step(), self._start_call(event)]
             case ToolEnded():
                 return self._end_call(event)
             case ToolReturned():
-                return self._result(event)
+                return self._encode_result(event)
             case PartAdded():
-                return self._added(event)
+                return self._encode_part(event)
             case UsageAdded():
                 self._usage = self._usage + event.usage if self._usage else event.usage
                 return []
@@ -147,10 +147,10 @@ class UIStreamEncoder:
         end: UIPart = {"type": "finish", "finishReason": event.finish}
         if usage := event.usage or self._usage:
             end["messageMetadata"] = {"usage": _usage_fields(usage)}
-        parts = [] if event.value is UNSET else self._value(event.value)
+        parts = [] if event.value is UNSET else self._encode_value(event.value)
         return [*(self._next_step() if parts else ()), *parts, _FINISH_STEP, end]
 
-    def _value(self, value: Any) -> list[UIPart]:
+    def _encode_value(self, value: Any) -> list[UIPart]:
         """Return the parts for the return value of a workflow that is not a chat, unless it was streamed."""
         text = value if isinstance(value, str) else json.encode(value).decode()
         parts = [] if self._has_text or not text else self._whole_text(self._run_item_id("msg", "output"), text)
@@ -168,29 +168,29 @@ class UIStreamEncoder:
         if not self._has_result or self._pending:
             return []
         self._has_result = False
-        ended = [part for item in list(self._open) for part in self._end(item)]
+        ended = [part for item in list(self._end_parts) for part in self._end_text(item)]
         return [*ended, _FINISH_STEP, _START_STEP]
 
     # Text and reasoning
 
     def _start_text(self, kind: Literal["text", "reasoning"], item: str, **fields: Any) -> UIPart:
         name = self._unused_id(item)
-        self._open[item] = {"type": f"{kind}-end", "id": name}
-        self._before[item] = b'data: {"type":"%b-delta","id":%b,"delta":' % (kind.encode(), _encode_json(name))
+        self._end_parts[item] = {"type": f"{kind}-end", "id": name}
+        self._delta_prefixes[item] = b'data: {"type":"%b-delta","id":%b,"delta":' % (kind.encode(), _encode_json(name))
         return {"type": f"{kind}-start", "id": name, **fields}
 
-    def _piece(self, kind: Literal["text", "reasoning"], event: TextDelta | ReasoningDelta) -> list[UIPart]:
-        start_part = [] if event.item in self._open else [self._start_text(kind, event.item)]
-        return [*start_part, {"type": f"{kind}-delta", "id": self._open[event.item]["id"], "delta": event.delta}]
+    def _delta_parts(self, kind: Literal["text", "reasoning"], event: TextDelta | ReasoningDelta) -> list[UIPart]:
+        start_part = [] if event.item in self._end_parts else [self._start_text(kind, event.item)]
+        return [*start_part, {"type": f"{kind}-delta", "id": self._end_parts[event.item]["id"], "delta": event.delta}]
 
-    def _end(self, item: str, **fields: Any) -> list[UIPart]:
-        self._before.pop(item, None)
-        end_part = self._open.pop(item, None)
+    def _end_text(self, item: str, **fields: Any) -> list[UIPart]:
+        self._delta_prefixes.pop(item, None)
+        end_part = self._end_parts.pop(item, None)
         return [end_part | fields] if end_part else []  # A new step may have ended it before.
 
     def _whole_text(self, item: str, text: str, **fields: Any) -> list[UIPart]:
         start_part = self._start_text("text", item, **fields)
-        return [start_part, {"type": "text-delta", "id": start_part["id"], "delta": text}, *self._end(item)]
+        return [start_part, {"type": "text-delta", "id": start_part["id"], "delta": text}, *self._end_text(item)]
 
     def _unused_id(self, item: str) -> str:
         """Return the item's id if no part has it, else the next free one derived from it."""
@@ -203,16 +203,16 @@ class UIStreamEncoder:
 
     # Tools
 
-    def _call(self, event: ToolStarted) -> UIPart:
+    def _start_call(self, event: ToolStarted) -> UIPart:
         self._calls[event.item] = event
         if self._is_id_taken(event.call_id):
-            self._names[event.call_id] = self._new_call_id(event.call_id)
+            self._client_call_ids[event.call_id] = self._new_call_id(event.call_id)
         client_id = self._client_call_id(event.call_id)
         self._approvals[event.call_id] = []
         self._call_ids.add(event.call_id)
         self._pending.add(event.call_id)
         before = b'data: {"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":'
-        self._before[event.item] = before % _encode_json(client_id)
+        self._delta_prefixes[event.item] = before % _encode_json(client_id)
         return {
             "type": "tool-input-start",
             "toolCallId": client_id,
@@ -222,30 +222,30 @@ class UIStreamEncoder:
 
     def _end_call(self, event: ToolEnded) -> list[UIPart]:
         call = self._calls.pop(event.item)
-        del self._before[event.item]
+        del self._delta_prefixes[event.item]
         complete_call = ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments)
-        return [self._input(complete_call), *self._approvals.pop(call.call_id)]
+        return [self._input_part(complete_call), *self._approvals.pop(call.call_id)]
 
     def _client_call_id(self, call_id: str) -> str:
-        return self._names.get(call_id, call_id)
+        return self._client_call_ids.get(call_id, call_id)
 
     def _is_id_taken(self, call_id: str) -> bool:
         """Whether the message shows another call by that id. Some models reuse ids in every turn.
 
         No run has two calls of one id, so the other one is in the history. A call that waits for a result is the same.
         """
-        if call_id in self._call_ids or call_id in self._names.values():
+        if call_id in self._call_ids or call_id in self._client_call_ids.values():
             return True
         return call_id in self._request.shown and call_id not in self._request.waiting
 
     def _new_call_id(self, call_id: str) -> str:
-        used = {*self._call_ids, *self._names.values(), *self._request.shown, *self._request.waiting}
+        used = {*self._call_ids, *self._client_call_ids.values(), *self._request.shown, *self._request.waiting}
         number = 2
         while (name := truncate_id(f"{call_id}.{number}")) in used:
             number += 1
         return name
 
-    def _input(self, call: ToolCall) -> UIPart:
+    def _input_part(self, call: ToolCall) -> UIPart:
         fields: UIPart = {"toolCallId": self._client_call_id(call.call_id), "toolName": call.name, "input": call.parsed}
         if fields["input"] is call.arguments:
             error = {"errorText": "The arguments are not valid JSON."}
@@ -262,9 +262,9 @@ class UIStreamEncoder:
             return []
         self._call_ids.add(call_id)
         self._pending.add(call_id)
-        return [self._input(self._request.waiting.get(call_id) or ToolCall(call_id=call_id, name="unknown"))]
+        return [self._input_part(self._request.waiting.get(call_id) or ToolCall(call_id=call_id, name="unknown"))]
 
-    def _result(self, event: ToolReturned) -> list[UIPart]:
+    def _encode_result(self, event: ToolReturned) -> list[UIPart]:
         call_id = event.call_id
         call_parts = self._missing_call(call_id)
         # Version 5 looks for the call either among the dynamic ones or among the others, as the result says.
@@ -284,7 +284,7 @@ class UIStreamEncoder:
 
     # Complete parts
 
-    def _added(self, event: PartAdded) -> list[UIPart]:
+    def _encode_part(self, event: PartAdded) -> list[UIPart]:
         part = event.part
         if part is None:
             return []
@@ -292,8 +292,8 @@ class UIStreamEncoder:
             name, value = _data_fields(part)
             return [{"type": f"data-{name}", "data": value, "transient": True}]
         match part:
-            case Data(name=name, value={"id": str(given), "call_id": str(call_id)}) if self._is_approval(name, call_id):
-                return self._approval_request(call_id, given)
+            case Data(name=name, value={"id": str(request_id), "call_id": str(call)}) if self._is_approval(name, call):
+                return self._approval_request(call, request_id)
             case Refusal(text=text):
                 parts = self._whole_text(event.item, text, **_palaver_metadata(refusal=True))
             case File(url=str() as url):
@@ -322,9 +322,9 @@ class UIStreamEncoder:
         return [*self._missing_call(call_id), request]
 
 
-def _palaver_metadata(**notes: Any) -> UIPart:
+def _palaver_metadata(**fields: Any) -> UIPart:
     """Metadata that the client keeps with a part and sends back."""
-    return {"providerMetadata": {"palaver": notes}}
+    return {"providerMetadata": {"palaver": fields}}
 
 
 def _sources(event: TextEnded) -> list[UIPart]:
@@ -332,8 +332,8 @@ def _sources(event: TextEnded) -> list[UIPart]:
     for number, note in enumerate(event.annotations, 1):
         source = f"{event.item}.s{number}"
         if note.kind == "url" and note.url is not None:
-            titled = {} if note.title is None else {"title": note.title}
-            sources.append({"type": "source-url", "sourceId": source, "url": note.url, **titled})
+            title_field = {} if note.title is None else {"title": note.title}
+            sources.append({"type": "source-url", "sourceId": source, "url": note.url, **title_field})
         elif note.kind == "file":
             fields = {"mediaType": "application/octet-stream", "title": note.title or note.file_id or ""}
             filename_field = {} if note.title is None else {"filename": note.title}
@@ -459,7 +459,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, UIRequest]
     elements = _elements(fields, workflow)
     messages = tuple(ui_message.read(elements)) if workflow.is_chat else ()
     tools = _tools(fields)
-    named = frozenset(name for name, _ in tools)
+    tool_names = frozenset(name for name, _ in tools)
     objects = [tool for _, tool in tools if tool is not None]
     call = Call(
         workflow=workflow.name,
@@ -467,7 +467,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, UIRequest]
         inputs=_inputs(fields, workflow),
         parameters=fields.object("parameters") or {},
         session=session,
-        client_tools=named,
+        client_tools=tool_names,
         options={"tools": objects} if objects else {},
         trace_parent=request.trace_parent,
     )
@@ -476,15 +476,15 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, UIRequest]
         version,
         elements,
         messages,
-        tools=named,
+        tools=tool_names,
         about=about if isinstance(about, str) else None,
         regenerates=trigger == "regenerate-message",
     )
 
 
 def response_head(started: RunStarted, request: UIRequest) -> HttpResponse | None:
-    named = (("content-type", "text/event-stream"), ("cache-control", "no-cache"), ("x-accel-buffering", "no"))
-    headers = (*named, *request.headers, *run_headers(started))
+    stream = (("content-type", "text/event-stream"), ("cache-control", "no-cache"), ("x-accel-buffering", "no"))
+    headers = (*stream, *request.headers, *run_headers(started))
     return HttpResponse(status=200, headers=headers, keep_alive=sse.KEEP_ALIVE)
 
 
@@ -498,8 +498,8 @@ def encode_response(events: Sequence[Event], request: UIRequest, *, status: int)
     assert isinstance(started, RunStarted)
     if isinstance(last, RunFailed):
         return _text_response(status, last.message, (*request.headers[1:], *run_headers(started)))
-    named = (("content-type", "application/json"), *request.headers[1:], *run_headers(started))
-    return HttpResponse(status=status, headers=named, body=json.encode(encode_ui_message(events, request)))
+    headers = (("content-type", "application/json"), *request.headers[1:], *run_headers(started))
+    return HttpResponse(status=status, headers=headers, body=json.encode(encode_ui_message(events, request)))
 
 
 def encode_error(error: PalaverError, request: UIRequest | None, *, status: int) -> HttpResponse:
@@ -545,8 +545,8 @@ def _check_message(element: Any, index: int) -> None:
 def _check_part(part: Any, pointer: str, subject: str) -> None:
     match part:
         case {"type": str(kind), **fields_of_part}:
-            needed = _REQUIRED_STRINGS.get(kind, ("toolCallId",) if kind.startswith("tool-") else ())
-            for name in needed:
+            required = _REQUIRED_STRINGS.get(kind, ("toolCallId",) if kind.startswith("tool-") else ())
+            for name in required:
                 if not isinstance(fields_of_part.get(name), str):
                     raise InvalidMessages(f"{subject} needs a string {name}.", pointer=f"{pointer}/{name}")
         case _:
@@ -556,24 +556,24 @@ def _check_part(part: Any, pointer: str, subject: str) -> None:
 def _inputs(fields: JsonFields, workflow: Description) -> dict[str, Any]:
     """Return `inputs`, and top-level fields that the workflow declares: `sendMessage(m, {body: {subject}})`."""
     declared: Mapping[str, Any] = workflow.schemas.inputs.get("properties") or {}
-    own = _RESERVED_FIELDS if workflow.is_chat else _RESERVED_FIELDS - {"messages"}
-    beside = {name: value for name, value in fields.body.items() if name in declared and name not in own}
-    return beside | (fields.object("inputs") or {})
+    reserved = _RESERVED_FIELDS if workflow.is_chat else _RESERVED_FIELDS - {"messages"}
+    top_level_inputs = {name: value for name, value in fields.body.items() if name in declared and name not in reserved}
+    return top_level_inputs | (fields.object("inputs") or {})
 
 
 def _tools(fields: JsonFields) -> list[tuple[str, dict[str, Any] | None]]:
     """Parse the client's tools: a list of names or objects, or an object by name."""
-    given: Any = fields.body.get("tools")
-    match given:
+    value: Any = fields.body.get("tools")
+    match value:
         case None:
             listed: list[Any] = []
         case list():
-            listed = cast("list[Any]", given)
+            listed = cast("list[Any]", value)
         case dict():
-            by_name = cast("dict[str, Any]", given)
+            by_name = cast("dict[str, Any]", value)
             listed = [{"name": name, **tool} if isinstance(tool, dict) else name for name, tool in by_name.items()]
         case _:
-            raise fields.type_error("tools", "a list of tools", given)
+            raise fields.type_error("tools", "a list of tools", value)
     tools: list[tuple[str, dict[str, Any] | None]] = []
     for index, tool in enumerate(listed):
         match tool:

@@ -1,4 +1,4 @@
-"""What the encoder needs to know of the request: the client's version, its tools, and what its last message shows."""
+"""The data of a request that the encoder needs: the client's version, its tools, and the state of its last message."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -13,16 +13,16 @@ VERSION_HEADER = "x-palaver-ui-version"
 """The header with the client's version of the AI SDK; the response repeats it."""
 
 _VERSIONS = {"5": 5, "6": 6, "7": 7}
-_DEFAULT = "6"
+_DEFAULT_VERSION = "6"
 
 
-_TAG = "ui-client"
+_TYPE_TAG = "ui-client"
 
 
-class UIRequest(msgspec.Struct, frozen=True, kw_only=True, tag=_TAG):
+class UIRequest(msgspec.Struct, frozen=True, kw_only=True, tag=_TYPE_TAG):
     """What is needed to encode the response. Stored with the run under a type tag, see `restore_ui_request`."""
 
-    version: int = _VERSIONS[_DEFAULT]
+    version: int = _VERSIONS[_DEFAULT_VERSION]
     message: str | None = None
     """The id of the message that is continued; None for a new one."""
     shown: Mapping[str, bool] = {}
@@ -44,7 +44,7 @@ class UIRequest(msgspec.Struct, frozen=True, kw_only=True, tag=_TAG):
 
 def parse_version(headers: Mapping[str, str]) -> int:
     """Parse the client's version of the AI SDK. Raises InvalidValue."""
-    known = _VERSIONS.get(headers.get(VERSION_HEADER, _DEFAULT).strip())
+    known = _VERSIONS.get(headers.get(VERSION_HEADER, _DEFAULT_VERSION).strip())
     if known is None:
         raise InvalidValue(f"The header {VERSION_HEADER} must be 5, 6 or 7.")
     return known
@@ -88,10 +88,10 @@ def ui_request(
     )
 
 
-def restore_ui_request(note: Any) -> UIRequest:
+def restore_ui_request(value: Any) -> UIRequest:
     """Restore a stored request; the default one if the value was stored by another protocol."""
-    is_ours = isinstance(note, Mapping) and cast("Mapping[str, Any]", note).get("type") == _TAG
-    return msgspec.convert(note, UIRequest) if is_ours else UIRequest()
+    is_ui_request = isinstance(value, Mapping) and cast("Mapping[str, Any]", value).get("type") == _TYPE_TAG
+    return msgspec.convert(value, UIRequest) if is_ui_request else UIRequest()
 
 
 def _unanswered(messages: Iterable[Message]) -> dict[str, ToolCall]:
