@@ -417,10 +417,10 @@ class Grammar:
         if not name and not text and not isinstance(self._current, kind):
             return None
         item = self._find(kind, name)
-        sent = "".join(item.pieces)
-        if text and not text.startswith(sent):
+        sent_text = "".join(item.pieces)
+        if text and not text.startswith(sent_text):
             raise _InvalidOutput("its end contradicts what was streamed")
-        if remaining := text[len(sent) :]:
+        if remaining := text[len(sent_text) :]:
             self._add(item, remaining)
         return item
 

@@ -62,7 +62,7 @@ class _ProtocolClient(NamedTuple):
     """Whether a workflow that is not a chat can return its value. In the other protocols all output is messages."""
 
 
-def _without_model(build: Callable[..., HttpRequest]) -> _RequestBuilder:
+def _ignore_model(build: Callable[..., HttpRequest]) -> _RequestBuilder:
     def build_request(call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest:  # noqa: ARG001
         return build(call, is_chat=is_chat, stream=stream)
 
@@ -71,9 +71,9 @@ def _without_model(build: Callable[..., HttpRequest]) -> _RequestBuilder:
 
 CLIENTS: Mapping[str, _ProtocolClient] = {
     "invoke": _ProtocolClient(
-        _without_model(invoke.build_invoke_request), invoke.InvokeReplyDecoder, returns_values=True
+        _ignore_model(invoke.build_invoke_request), invoke.InvokeReplyDecoder, returns_values=True
     ),
-    "run": _ProtocolClient(_without_model(run.build_run_request), run.RunReplyDecoder, returns_values=True),
+    "run": _ProtocolClient(_ignore_model(run.build_run_request), run.RunReplyDecoder, returns_values=True),
     "responses": _ProtocolClient(build_responses_request, ResponsesReplyDecoder),
     "chat-completions": _ProtocolClient(build_chat_request, ChatReplyDecoder),
 }

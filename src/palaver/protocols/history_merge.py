@@ -64,18 +64,18 @@ class PendingApprovals:
         changed: set[str] = set()
         for part in (part for message in sent for part in message.parts):
             match part:
-                case ToolCall(call_id=str(name), arguments=shown):
-                    changed |= self._changed_ids(name, shown)
-                case Data(name=kind, value={"id": str(name), "arguments": str(shown)}) if kind == APPROVAL_REQUEST:
-                    changed |= self._changed_ids(name, shown)
+                case ToolCall(call_id=str(name), arguments=arguments):
+                    changed |= self._changed_ids(name, arguments)
+                case Data(name=kind, value={"id": str(name), "arguments": str(arguments)}) if kind == APPROVAL_REQUEST:
+                    changed |= self._changed_ids(name, arguments)
                 case Data(name=kind) if kind == APPROVAL_RESPONSE and not self.is_copy(part):
                     self._approve(_approval_id(part), changed)
                 case _:
                     pass
 
-    def _changed_ids(self, name: str, shown: str) -> set[str]:
+    def _changed_ids(self, name: str, arguments: str) -> set[str]:
         original = self._arguments.get(name)
-        if original is None or _parse_arguments(original) == _parse_arguments(shown):
+        if original is None or _parse_arguments(original) == _parse_arguments(arguments):
             return set()
         return {name, self._paired_ids.get(name, name)}
 

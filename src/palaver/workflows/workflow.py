@@ -215,13 +215,13 @@ class FunctionWorkflow:
 
     def _produce(self, values: dict[str, Any], context: Context) -> OutputStream:
         positional: list[Any] = []
-        named = dict(values)
+        keywords = dict(values)
         for argument in self.signature.arguments:
             if argument.use == "context":
-                named[argument.name] = context
+                keywords[argument.name] = context
             if argument.positional:
-                positional.append(named.pop(argument.name, argument.default))
-        return call_function(self._kind, functools.partial(self.function, *positional, **named), context)
+                positional.append(keywords.pop(argument.name, argument.default))
+        return call_function(self._kind, functools.partial(self.function, *positional, **keywords), context)
 
 
 def find_parameter_faults(workflow: Workflow, parameters: Mapping[str, Any]) -> list[CallFault]:

@@ -71,9 +71,9 @@ def read_found_messages(segments: Sequence[Segment]) -> list[Message]:
 def _read_element(element: Object, dialect: Dialect, index: int) -> list[Message]:
     placeholders: list[_Placeholder] = []
     try:
-        cleaned = _with_placeholders(element, placeholders)
+        cleaned = _add_placeholders(element, placeholders)
         return [
-            _without_placeholders(message, dialect, placeholders)
+            _remove_placeholders(message, dialect, placeholders)
             for message in dialects.DIALECT_MODULES[dialect].read([cleaned], index)
         ]
     except Exception:
@@ -87,7 +87,7 @@ class _Placeholder(NamedTuple):
     mark: Object
 
 
-def _with_placeholders(element: Object, placeholders: list[_Placeholder]) -> Object:
+def _add_placeholders(element: Object, placeholders: list[_Placeholder]) -> Object:
     """Return the element with a placeholder part for each value that cannot be encoded."""
     content_key = "parts" if is_list(element.get("parts")) else "content"
     first_new = len(placeholders)
@@ -100,7 +100,7 @@ def _with_placeholders(element: Object, placeholders: list[_Placeholder]) -> Obj
                 part for part in list_items(value) if json.is_encodable(part) or _add_placeholder(part, placeholders)
             ]
         elif key in _LANGCHAIN_KEYS and is_object(value):
-            cleaned[key] = _with_placeholders(as_dict(value) or {}, placeholders)
+            cleaned[key] = _add_placeholders(as_dict(value) or {}, placeholders)
             first_new = len(placeholders)
         else:
             _add_placeholder(value, placeholders)
@@ -116,7 +116,7 @@ def _add_placeholder(part: Any, placeholders: list[_Placeholder]) -> None:
     )
 
 
-def _without_placeholders(message: Message, dialect: Dialect, placeholders: list[_Placeholder]) -> Message:
+def _remove_placeholders(message: Message, dialect: Dialect, placeholders: list[_Placeholder]) -> Message:
     parts = [_clear_placeholder(part, dialect, placeholders) if type(part) is Data else part for part in message.parts]
     return msgspec.structs.replace(message, parts=tuple(parts))
 
@@ -379,7 +379,7 @@ def _choice_messages(choices: list[Any]) -> list[Any]:
         if message is not None:
             messages.append(message)
         elif delta is not None:
-            messages.append(delta if speaker_role(delta) is not None else _with_role(delta, "assistant"))
+            messages.append(delta if speaker_role(delta) is not None else _set_role(delta, "assistant"))
     return messages
 
 
@@ -412,9 +412,9 @@ def _add_user_roles(contents: Any) -> Any:
 
 def _add_user_role(element: Any) -> Any:
     if is_object(element) and speaker_role(element) is None and has_gemini_part(element):
-        return _with_role(element, "user")
+        return _set_role(element, "user")
     return element
 
 
-def _with_role(message: Object, role: str) -> Object:
+def _set_role(message: Object, role: str) -> Object:
     return {**(as_dict(message) or {}), "role": role}

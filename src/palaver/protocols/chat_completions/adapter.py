@@ -138,9 +138,9 @@ class DeltaEncoder:
         if not annotations:
             return ()
         # Entries of a list that grows must be numbered for OpenAI's `stream()` helper.
-        sent = self._annotation_count
-        numbers = [{"index": sent + offset} if sent else {} for offset in range(len(annotations))]
-        self._annotation_count = sent + len(annotations)
+        sent_count = self._annotation_count
+        numbers = [{"index": sent_count + offset} if sent_count else {} for offset in range(len(annotations))]
+        self._annotation_count = sent_count + len(annotations)
         entries = zip(numbers, annotations, strict=True)
         return (
             {"annotations": [{**number, "type": "url_citation", "url_citation": note} for number, note in entries]},

@@ -228,25 +228,25 @@ class ResponseObject:
         """Encode the response at its end."""
         end = response_outcome(terminal)
         metadata = self._metadata if self._trace is None else {**self._metadata, "trace_id": self._trace}
-        at = terminal.at if end.status == "completed" else None
-        return self._snapshot(end.status.encode(), output, end, at, usage, custom, metadata)
+        completed_at = terminal.at if end.status == "completed" else None
+        return self._snapshot(end.status.encode(), output, end, completed_at, usage, custom, metadata)
 
     def _snapshot(
         self,
         status: bytes,
         output: Sequence[bytes],
         end: Outcome,
-        at: datetime | None,
+        completed_at: datetime | None,
         usage: Usage | None,
         custom: Mapping[str, Any],
         metadata: Mapping[str, str],
     ) -> bytes:
-        if at is not None and usage is None and not custom and not metadata:
+        if completed_at is not None and usage is None and not custom and not metadata:
             # By far the most common case, with a fixed shape.
-            pieces = (self._head, _COMPLETED_HEAD, b",".join(output), b'],"completed_at":%d' % _seconds(at))
+            pieces = (self._head, _COMPLETED_HEAD, b",".join(output), b'],"completed_at":%d' % _seconds(completed_at))
             return b"".join((*pieces, _COMPLETED_TAIL[self._profile], self._tail, b"}"))
         variable_fields: dict[str, Any] = {
-            "completed_at": None if at is None else _seconds(at),
+            "completed_at": None if completed_at is None else _seconds(completed_at),
             "error": end.error,
             "incomplete_details": None if end.reason is None else {"reason": end.reason},
             "usage": None if usage is None else usage_object(usage),
@@ -271,7 +271,7 @@ class ResponseObject:
         )
 
 
-def encode_text_response(started: RunStarted, request: ResponsesRequest, item: bytes, at: datetime) -> bytes:
+def encode_text_response(started: RunStarted, request: ResponsesRequest, item: bytes, completed_at: datetime) -> bytes:
     """Encode the response of a run that produced one text. Equal to ResponseObject's, but faster."""
     head = (
         _ID_PREFIX,
@@ -279,7 +279,7 @@ def encode_text_response(started: RunStarted, request: ResponsesRequest, item: b
         b'","object":"response","created_at":%d' % _created_at(started, request),
     )
     tail = (_COMPLETED_TAIL[request.profile], _constant_fields(request.profile, request.model, request.echo), b"}")
-    return b"".join((*head, _COMPLETED_HEAD, item, b'],"completed_at":%d' % _seconds(at), *tail))
+    return b"".join((*head, _COMPLETED_HEAD, item, b'],"completed_at":%d' % _seconds(completed_at), *tail))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
@@ -326,8 +326,8 @@ def _created_at(started: RunStarted, request: ResponsesRequest) -> int:
     return _seconds(request.queued_at or started.at)
 
 
-def _seconds(at: datetime | None) -> int:
-    return int(at.timestamp()) if at else 0
+def _seconds(time: datetime | None) -> int:
+    return int(time.timestamp()) if time else 0
 
 
 class TextItem(NamedTuple):

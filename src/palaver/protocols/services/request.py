@@ -51,7 +51,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_TYPES: Mapping[str, tuple[Callable[[object], bool], str]] = {
+_TYPE_CHECKS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "object": (lambda value: isinstance(value, dict), "must be an object"),
     "array": (lambda value: isinstance(value, list), "must be a list"),
     "string": (lambda value: isinstance(value, str), "must be a string"),
@@ -70,33 +70,33 @@ def input_errors(inputs: _Object, schema: _Object) -> Iterator[FieldError]:
     yield from _property_errors(inputs, schema, "", _MAX_DEPTH)
 
 
-def _property_errors(value: _Object, schema: _Object, above: str, depth: int) -> Iterator[FieldError]:
+def _property_errors(value: _Object, schema: _Object, prefix: str, depth: int) -> Iterator[FieldError]:
     properties: Any = schema.get("properties")
-    for name, shape in cast("_Object", properties or {}).items():
-        if name in value and isinstance(shape, dict) and depth:
-            yield from _value_errors(value[name], cast("_Object", shape), f"{above}{name}", depth - 1)
+    for name, property_schema in cast("_Object", properties or {}).items():
+        if name in value and isinstance(property_schema, dict) and depth:
+            yield from _value_errors(value[name], cast("_Object", property_schema), f"{prefix}{name}", depth - 1)
 
 
-def _value_errors(value: object, shape: _Object, field: str, depth: int) -> Iterator[FieldError]:
-    types = _schema_types(shape)
-    if types and not any(_TYPES[one][0](value) for one in types):
-        yield FieldError(field, _TYPES[types[0]][1])
+def _value_errors(value: object, schema: _Object, field: str, depth: int) -> Iterator[FieldError]:
+    types = _schema_types(schema)
+    if types and not any(_TYPE_CHECKS[name][0](value) for name in types):
+        yield FieldError(field, _TYPE_CHECKS[types[0]][1])
     elif isinstance(value, dict):
-        yield from _property_errors(cast("_Object", value), shape, f"{field}.", depth)
+        yield from _property_errors(cast("_Object", value), schema, f"{field}.", depth)
 
 
-def _schema_types(shape: Any) -> list[str]:
+def _schema_types(value: Any) -> list[str]:
     """Return the types that a schema names; empty if it is more complex."""
-    if not isinstance(shape, dict):
+    if not isinstance(value, dict):
         return []
-    schema = cast("_Object", shape)
+    schema = cast("_Object", value)
     type_value, any_of = schema.get("type"), schema.get("anyOf")
     types: list[Any] = [type_value] if isinstance(type_value, str) else []
     if isinstance(type_value, list):
         types = cast("list[Any]", type_value)
     elif not types and isinstance(any_of, list):
-        types = [one for each in cast("list[Any]", any_of) for one in _schema_types(each) or [None]]
-    return types if all(isinstance(one, str) and one in _TYPES for one in types) else []
+        types = [name for member in cast("list[Any]", any_of) for name in _schema_types(member) or [None]]
+    return types if all(isinstance(name, str) and name in _TYPE_CHECKS for name in types) else []
 
 
 API_KEY_PREFIX = "plv_"
@@ -125,13 +125,13 @@ def parse_payload_object(request: HttpRequest) -> dict[str, Any]:
     try:
         value = json.decode(request.body, request.json_limits)
     except InvalidJson as error:
-        raise _with_line_and_column(error, request.body) from None
+        raise _locate_error(error, request.body) from None
     if not isinstance(value, dict):
         raise InvalidBody("The body must be a JSON object.")
     return cast("dict[str, Any]", value)
 
 
-def _with_line_and_column(error: InvalidJson, body: bytes) -> InvalidJson:
+def _locate_error(error: InvalidJson, body: bytes) -> InvalidJson:
     match = _BYTE_OFFSET.search(error.message)
     if match is None:
         return error
@@ -201,7 +201,7 @@ def _boolean(payload: _Object, name: str, errors: list[FieldError]) -> bool | No
 def _inputs(payload: dict[str, Any], workflow: Description) -> dict[str, Any]:
     """Return the declared inputs; all fields if the workflow accepts any."""
     if workflow.is_chat:
-        payload = _without_user({name: value for name, value in payload.items() if name not in _CHAT_FIELDS})
+        payload = _remove_user({name: value for name, value in payload.items() if name not in _CHAT_FIELDS})
     schema = workflow.schemas.inputs
     declared = schema.get("properties")
     takes_all = declared is None or schema.get("additionalProperties") is True
@@ -212,7 +212,7 @@ def _inputs(payload: dict[str, Any], workflow: Description) -> dict[str, Any]:
     }
 
 
-def _without_user(payload: dict[str, Any]) -> dict[str, Any]:
+def _remove_user(payload: dict[str, Any]) -> dict[str, Any]:
     """Remove the user's identity, which Lightning sends in `meta.user`."""
     match payload.get("meta"):
         case {"user": _, **other_fields}:
