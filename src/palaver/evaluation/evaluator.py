@@ -393,7 +393,7 @@ def _read_signature(function: _Function, key: str) -> _Signature:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:
         raise DeclarationError(f"{key} does not say what it takes: wrap it in a function of yours.") from None
-    hints = hints_of(unwrap_definition(function), also=_KNOWN_TYPES)
+    hints = hints_of(unwrap_definition(function), extra_names=_KNOWN_TYPES)
     fields: list[ParameterField] = []
     injected: dict[str, Any] = {}
     if not parameters or parameters[0].kind not in (
