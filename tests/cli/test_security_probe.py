@@ -141,7 +141,10 @@ HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
     "any type of body": ([(security, "check_json", no_check)], names_in("form-posts")),
     "any spelling": ([(routing, "is_unnormalized", never)], names_in("one-spelling")),
     "any size of a head": ([(security, "_check_size", no_check)], names_in("large-head")),
-    "any file": ([(routing, "is_unnormalized", never), (web.WebPages, "_file", any_file)], names_in("file-paths")),
+    "any file": (
+        [(routing, "is_unnormalized", never), (web.WebPages, "_asset_response", any_file)],
+        names_in("file-paths"),
+    ),
     "a page without headers": ([(web, "_HEADERS", ())], names_in("page-headers file-headers")),
     "inline scripts": (
         [(web, "_CONTENT_SECURITY_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")],

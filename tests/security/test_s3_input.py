@@ -140,7 +140,7 @@ def test_formats_are_written_by_us() -> None:  # S3.1
     assert matches == {
         ("server/web.py", "_CONTENT_SECURITY_POLICY.format"),
         ("server/web.py", "_HOME_POLICY.format"),
-        ("demo/eliza.py", "replies[before % len(replies)].format"),
+        ("demo/eliza.py", "replies[earlier_matches % len(replies)].format"),
         ("traces/step_spans.py", "_SPAN_NAMES[step.kind].format"),
     }
 

@@ -33,8 +33,8 @@ async def test_if_a_part_fails_to_start_those_before_it_are_stopped(
     before = asyncio.all_tasks()
     seen: list[list[str]] = []
 
-    async def fail(*, stored: bool) -> None:
-        assert stored
+    async def fail(*, serves_stored: bool) -> None:
+        assert serves_stored
         seen.append(await known(database))
         raise Overloaded("The database is away.")
 
