@@ -7,6 +7,7 @@ access, with the settings of that moment, so that importing the package needs no
     payload             parse and validate a question
     assistant           answer a question: gather docs, call the model, apply and correct its edits
     prompt              the prompt
+    redaction           hide credentials in what the model sees
     stream_collector    collect the model's response
     edits               apply the model's edits to the job
     edit_matcher        find the code that an edit replaces

@@ -7,13 +7,14 @@ conversation, and last the current job and the question. Untrusted text is wrapp
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import msgspec
 
 from palaver_jobchat.adaptors.entries import AdaptorDocs, Selection
 from palaver_jobchat.docs.search import SearchResult
 from palaver_jobchat.payload import JobContext, Payload, Turn
+from palaver_jobchat.redaction import redact_configuration
 
 ROLE: Final = """\
 You help people write jobs for OpenFn, the platform that automates workflows between systems. You answer questions \
@@ -165,7 +166,6 @@ EDIT_JOB: Final[dict[str, Any]] = {
 Kind = Literal["adaptor", "docs", "job", "input", "output", "log"]
 OPENING = "(earlier conversation)"
 """Inserted when the history starts with the assistant: the API requires a user turn first."""
-HIDDEN = "[hidden]"
 
 _CACHED = {"cache_control": {"type": "ephemeral"}}
 _INSTRUCTIONS = {mode: f"{ROLE}\n\n{RULES}\n\n{PRIMER}\n\n{answers}" for mode, answers in ANSWER_FORMATS.items()}
@@ -206,23 +206,6 @@ def element(kind: Kind, content: str) -> str:
     """
     mark = f"data-{sha256(content.encode(errors='surrogatepass')).hexdigest()[:12]}"
     return f'<{mark} kind="{kind}">{content}</{mark}>'
-
-
-def redact_configuration(text: str) -> str:
-    """Hide the values of `configuration` in a job's input or output: they are credentials."""
-    try:
-        value = msgspec.json.decode(text.removeprefix("\ufeff"))
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return text
-    if not isinstance(value, dict):
-        return text
-    state = cast("dict[str, Any]", value)
-    configuration = state.get("configuration")
-    if configuration is None:
-        return text
-    is_object = isinstance(configuration, dict)
-    hidden = dict.fromkeys(cast("dict[str, Any]", configuration), HIDDEN) if is_object else HIDDEN
-    return msgspec.json.encode({**state, "configuration": hidden}).decode()
 
 
 def _text_block(text: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from palaver.demo import eliza, headline
-from palaver.discovery.targets import load_one
+from palaver.discovery.workflow_loader import load_one
 from palaver.testing import client, echo
 from tests.docs import commands, curl, routes
 from tests.docs.pages import PAGES, ROOT, page_name, pages_with

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from palaver import Case, evaluator
-from palaver.discovery import targets
+from palaver.discovery import workflow_loader
 from palaver.errors import DuplicateName, InvalidValue
 from palaver.evaluation.evaluators import KEYS, built_in
 from palaver.evaluation.network_context import OfflineContext
@@ -31,9 +31,9 @@ def contains(case: Case) -> bool:
 
 def offered(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     """Let installed packages offer these."""
-    entries = [EntryPoint(name, value, targets.EVALUATOR_ENTRY_POINTS) for name, value in values.items()]
-    entries.append(EntryPoint("tutor", f"{__name__}:tutor", targets.ENTRY_POINTS))
-    monkeypatch.setattr(targets, "entry_points", lambda group: [one for one in entries if one.group == group])
+    entries = [EntryPoint(name, value, workflow_loader.EVALUATOR_ENTRY_POINTS) for name, value in values.items()]
+    entries.append(EntryPoint("tutor", f"{__name__}:tutor", workflow_loader.ENTRY_POINTS))
+    monkeypatch.setattr(workflow_loader, "entry_points", lambda group: [one for one in entries if one.group == group])
 
 
 def test_one_is_found_by_its_key_and_an_authors_by_module_and_name_too() -> None:

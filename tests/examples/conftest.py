@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from palaver.cli.main import main
-from palaver.discovery.targets import load
+from palaver.discovery.workflow_loader import load
 from palaver.workflows.workflow import Workflow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -12,7 +12,8 @@ from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry, select_entries
 from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.docs.search import SearchResult
 from palaver_jobchat.payload import JobContext, Payload, Turn
-from palaver_jobchat.prompt import EDIT_JOB, OPENING, PRIMER, build_prompt, element, redact_configuration
+from palaver_jobchat.prompt import EDIT_JOB, OPENING, PRIMER, build_prompt, element
+from palaver_jobchat.redaction import redact_configuration
 
 CACHED = {"type": "ephemeral"}
 ENTRIES = (Entry("lend", "lend(book)", "lend(book)\nLends."), Entry("burn", "burn(book)", "burn(book)\nBurns."))

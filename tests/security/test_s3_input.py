@@ -31,7 +31,7 @@ UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
 """Modules that turn bytes into objects or code, and template engines (S3.6): none is used."""
 STARTS_PROCESSES = {"server/supervisor.py", "traces/decode_worker.py"}
 """Modules that restart palaver with the operator's arguments, or run one of its modules."""
-IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain/__init__.py"}
+IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/workflow_loader.py", "frameworks/langchain/__init__.py"}
 IMPORTS_BY_NAME |= {"frameworks/base.py", "evaluation/evaluators/__init__.py"}
 """Modules that import palaver's own modules from a table, or what the operator named."""
 SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")

@@ -11,9 +11,9 @@ import pytest
 
 from palaver import Message, chat
 from palaver.errors import Overloaded
-from palaver.server import endpoints
+from palaver.server import health
 from palaver.server.app import app
-from palaver.server.endpoints import VERSION
+from palaver.server.settings import VERSION
 from palaver.testing import in_process_transport
 from tests.server.keyed_server import keyed_server
 
@@ -85,7 +85,7 @@ async def test_async_functions_and_several_things_are_told(caplog: pytest.LogCap
 
 
 async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "CHECK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.1)
     let_go, times = threading.Event(), []
 
     def hangs() -> bool:
@@ -110,7 +110,7 @@ async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pyt
 
 
 async def test_it_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "STATUS_CACHE_S", 0.0)
+    monkeypatch.setattr(health, "STATUS_CACHE_S", 0.0)
     states = iter([True, False])
     server = app(named("tutor", lambda: next(states)))
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from palaver.cli.serve import serve
-from palaver.discovery.targets import load_installed
+from palaver.discovery.workflow_loader import load_installed
 from palaver.errors import PalaverError, SettingsError
 from palaver.outbound import client as outbound
 from palaver.server.settings import read_settings

@@ -10,7 +10,7 @@ import msgspec
 from palaver.cli.input_files import JsonRecord, open_input, read_progress, read_records
 from palaver.cli.output import echo, format_count, render_transcript
 from palaver.core import json
-from palaver.core.extraction import Prefer, excerpts, extract_chat_messages, preview, read_conversation
+from palaver.core.extraction import Prefer, extract_chat_messages, preview, read_conversation, truncation
 from palaver.core.extraction.explain import Reason, explain_absence
 from palaver.core.extraction.search import Conversation
 from palaver.errors import TooDeep
@@ -152,7 +152,7 @@ def _format_excerpt(conversation: Conversation) -> str:
     """Return an excerpt of the last user message, else of the first message with text."""
     user_messages = [message for message in conversation.messages if message.role == "user"]
     for message in (*reversed(user_messages), *conversation.messages):
-        text = excerpts.message_line(message, 2 * _EXCERPT_CHARS)
+        text = truncation.message_line(message, 2 * _EXCERPT_CHARS)
         if text:
             return f"  {message.role}: {printable(text, _EXCERPT_CHARS)}"
     return ""

@@ -10,7 +10,7 @@ from palaver.cli.output import format_json
 from palaver.cli.workflow_lookup import is_url
 from palaver.core.descriptions import Description
 from palaver.discovery.evidence import Discovery, public_report
-from palaver.discovery.targets import installed_workflows, load_installed, load_one
+from palaver.discovery.workflow_loader import installed_workflows, load_installed, load_one
 from palaver.outbound import printable, printable_lines
 from palaver.protocols.agenta.inspect import inspect_document
 from palaver.workflows.workflow import Workflow

@@ -12,7 +12,7 @@ import click
 from palaver.cli.options import db_option, private_urls_option
 from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
+from palaver.discovery.workflow_loader import DeclaredEvaluator, load, load_evaluators
 from palaver.outbound import printable
 from palaver.server import logging_setup
 from palaver.server.settings import Settings, Source, read_settings, unknown_names

@@ -200,7 +200,7 @@ def import_variants(
 
 def _load_registry(target: str) -> "Registry":
     from palaver.discovery.registry import Registry
-    from palaver.discovery.targets import load
+    from palaver.discovery.workflow_loader import load
 
     return Registry(load((target,)))
 

@@ -13,7 +13,7 @@ from palaver.cli.options import db_option, private_urls_option
 from palaver.cli.serve import print_unknown_settings
 from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
+from palaver.discovery.workflow_loader import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logging_setup
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.file_lock import FileLock

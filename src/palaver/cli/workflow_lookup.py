@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from palaver.discovery.connections import connect
-from palaver.discovery.targets import load_installed, load_one
+from palaver.discovery.workflow_loader import load_installed, load_one
 from palaver.errors import DiscoveryError, TargetNotFound
 from palaver.workflows.workflow import Workflow
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from palaver.core.descriptions import Description
-from palaver.discovery.targets import DeclaredEvaluator
+from palaver.discovery.workflow_loader import DeclaredEvaluator
 from palaver.errors import DuplicateName, WorkflowNotFound
 from palaver.workflows.workflow import Workflow
 

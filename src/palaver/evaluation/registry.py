@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from palaver.discovery.targets import installed_evaluators, installed_workflows
+from palaver.discovery.workflow_loader import installed_evaluators, installed_workflows
 from palaver.errors import DuplicateName, InvalidValue
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in

@@ -18,7 +18,7 @@ from palaver.core.messages import Data, Message
 from palaver.core.runs import Call
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout
 from palaver.outbound import CONNECT_TIMEOUT_S, client, printable
-from palaver.protocols import upstream
+from palaver.protocols import client_base
 from palaver.protocols.agenta import invoke, run
 from palaver.protocols.base import HttpRequest
 from palaver.protocols.chat_completions.client import ChatReplyDecoder, build_chat_request
@@ -216,7 +216,7 @@ class RemoteWorkflow:
             now = asyncio.get_running_loop().time()
             if self._last_attempt_at is not None and now - self._last_attempt_at < RETRY_INTERVAL_S:
                 message = f"{name} could not be reached; it is asked again in a moment."
-                raise UpstreamFailed(message, details=upstream.RETRYABLE)
+                raise UpstreamFailed(message, details=client_base.RETRYABLE)
             self._last_attempt_at, self.checked_at = now, _now()
             try:
                 self._service = await self._discover()
@@ -224,7 +224,7 @@ class RemoteWorkflow:
                 log.warning("%r: %s", self, error.message)  # It contains addresses: for the operator only.
                 raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
             if self._service is None:
-                raise UpstreamFailed(f"{name} could not be reached.", details=upstream.RETRYABLE)
+                raise UpstreamFailed(f"{name} could not be reached.", details=client_base.RETRYABLE)
             self.reachable = True
             return self._service
 
@@ -234,10 +234,10 @@ class RemoteWorkflow:
         if 300 <= status < 400:
             raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
         if not 200 <= status < 300:
-            remote_message = upstream.error_message(await body.read_start())
+            remote_message = client_base.error_message(await body.read_start())
             message = f"{name} answered {status}{f': {printable(remote_message)}' if remote_message else '.'}"
             raise UpstreamFailed(
-                message, details=upstream.retry_details(status, response.headers.get("retry-after", ""))
+                message, details=client_base.retry_details(status, response.headers.get("retry-after", ""))
             )
         # A few compressed bytes can expand to gigabytes. We requested plain ones.
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -260,7 +260,7 @@ class RemoteWorkflow:
                 log.warning("%r: %s: %s", self, type(error).__name__, printable(str(error)))
                 is_unreachable = isinstance(error, httpx.ConnectError)
                 message = f"{name} {'could not be reached' if is_unreachable else 'broke off its answer'}."
-                return UpstreamFailed(message, details=upstream.RETRYABLE)
+                return UpstreamFailed(message, details=client_base.RETRYABLE)
 
     def _printable_failure(self, value: object) -> object:
         if not isinstance(value, RunFailed):

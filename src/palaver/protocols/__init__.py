@@ -11,5 +11,5 @@ An adapter is a module with the functions of `base.Adapter`, in that order.
     history_merge     merge a client's messages into a stored history
     openai            error bodies and typed fields of OpenAI-shaped protocols
     sse               server-sent events, encoded and decoded
-    upstream          code shared by the protocol clients
+    client_base       code shared by the protocol clients
 """

@@ -24,7 +24,8 @@ Modules:
     obfuscation            padding of stream frames
     chat_streams           resume and stop the streams of AI SDK chats
     stored_responses       stored responses and conversations (OpenAI)
-    endpoints              health, readiness, version, status, metrics, models, inspect
+    endpoints              /health, /ready, /version, /metrics, /v1/models, /inspect
+    health                 /status: the database's and the workflows' own health checks
     services               /services and its WebSocket (job chat)
     tab_socket             one WebSocket for all requests of a browser tab
     api                    the REST API under /api

@@ -10,7 +10,7 @@ from typing import Any
 
 from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import DeclaredEvaluator
+from palaver.discovery.workflow_loader import DeclaredEvaluator
 from palaver.engine.engine import utc_now
 from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols.base import HttpResponse
@@ -19,8 +19,9 @@ from palaver.server.auth import ANONYMOUS, Caller
 from palaver.server.calls import CallHandler
 from palaver.server.chat_streams import ChatStreams
 from palaver.server.conversation_history import HistoryResolver
-from palaver.server.endpoints import HealthChecks, LazyApi, ServedWorkflows, ServerEndpoints
+from palaver.server.endpoints import LazyApi, ServedWorkflows, ServerEndpoints
 from palaver.server.error_responses import add_headers, error_status, json_response, with_error_headers
+from palaver.server.health import HealthChecks
 from palaver.server.metrics import Metrics
 from palaver.server.otlp_receiver import otlp_error, preload_decoder
 from palaver.server.rate_limit import RateLimits

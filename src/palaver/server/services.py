@@ -38,8 +38,8 @@ from palaver.protocols.services.socket import (
 from palaver.server import routing, security
 from palaver.server.auth import Authenticator, Caller, read_credential
 from palaver.server.calls import CallHandler
-from palaver.server.endpoints import HealthChecks
 from palaver.server.error_responses import error_status
+from palaver.server.health import HealthChecks
 from palaver.server.request import Asgi, Exchange, Receive, Scope, Send
 from palaver.server.routing import RouteMatch
 from palaver.server.settings import KIB, Settings

@@ -17,12 +17,13 @@ from sqlalchemy import Connection
 from palaver.core import json
 from palaver.errors import InvalidValue, StaleBase
 from palaver.storage.database import Database
-from palaver.storage.testsets import imports
+from palaver.storage.testsets import imports, row_chunks
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.imports import ImportClaim, sweep_import
 from palaver.storage.testsets.repository import Revision, TestSet
-from palaver.storage.testsets.rows import ChunkRef, iter_entries, read_contents
+from palaver.storage.testsets.row_chunks import ChunkRef, iter_entries
+from palaver.storage.testsets.rows import read_contents
 from palaver.testsets import delta as deltas
 from palaver.testsets.delta import ColumnChanges, Delta, change_columns
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
@@ -181,7 +182,7 @@ def prepare_rows(
     for index, row in enumerate(submitted):
         content_hash, contents[content_hash] = encode_row(row.data, f"/rows/{index}/data", limits)
         hashes.append(content_hash)
-    unchanged = (pair for pair in testset_rows.iter_entries(base_entries) if pair[1] in contents)
+    unchanged = (pair for pair in row_chunks.iter_entries(base_entries) if pair[1] in contents)
     ids = RowIdMatcher(unchanged, new_id=new_id, claimed=set(claimed.values()))
     builder = RevisionBuilder(limits)
     for index, (row, content_hash) in enumerate(zip(submitted, hashes, strict=True)):
@@ -193,7 +194,7 @@ def prepare_rows(
 def check_delta(db: Connection, project: str, testset: str, changes: Delta, *, base: int) -> TestSet:
     """Return the test set; raise unless the delta applies to its newest revision."""
     current = require_base(db, project, testset, base)
-    base_entries = testset_rows.iter_entries(read_entries(db, project, testset, base))
+    base_entries = row_chunks.iter_entries(read_entries(db, project, testset, base))
     deltas.validate_delta(list(base_entries), changes, [column["name"] for column in current.columns])
     return current
 
@@ -216,7 +217,7 @@ def prepare_delta(
     hashes to the new ones.
     """
     current = require_base(db, project, testset, base)
-    base_entries = list(testset_rows.iter_entries(read_entries(db, project, testset, base)))
+    base_entries = list(row_chunks.iter_entries(read_entries(db, project, testset, base)))
     deltas.validate_delta(base_entries, changes, [column["name"] for column in current.columns])
     contents = _encode_delta_rows(changes, limits)
     if changes.changes_columns and rehashed is None:
@@ -321,7 +322,7 @@ def _add_revision(
     content = prepared.revision
     testset_rows.insert_contents(db, project, testset, prepared.contents)
     testset_rows.insert_metas(db, project, testset, prepared.metas)
-    testset_rows.insert_chunks(db, project, testset, content.new_chunks)
+    row_chunks.insert_chunks(db, project, testset, content.new_chunks)
     revision = Revision(
         testset=testset,
         number=number,

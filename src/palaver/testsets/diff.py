@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Integer, column
 from palaver.core.dialects.detection import dialect_of
 from palaver.storage import pagination
 from palaver.storage.pagination import FIRST_PAGE, Page, Window
+from palaver.storage.testsets import row_chunks
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.repository import Revision
 from palaver.testsets.delta import RowEntry
@@ -224,7 +225,7 @@ def diff_revisions(
     position = pagination.decode_cursor(window, **scope)
     start = position[0] + 1 if position else 0
     old, new = (
-        list(testset_rows.iter_entries(read_entries(db, project, revision.testset, revision.number)))
+        list(row_chunks.iter_entries(read_entries(db, project, revision.testset, revision.number)))
         for revision in (before, after)
     )
     changes = diff_rows(old, new)

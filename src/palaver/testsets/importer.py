@@ -19,7 +19,7 @@ from palaver.errors import InvalidValue
 from palaver.storage.database import Database
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets.repository import TestSet
-from palaver.storage.testsets.rows import ENTRY_BYTES, ID_BYTES, Chunk, ChunkRef, iter_entries
+from palaver.storage.testsets.row_chunks import ENTRY_BYTES, ID_BYTES, Chunk, ChunkRef, iter_entries
 from palaver.testsets import row_pages
 from palaver.testsets.commits import BATCH_ROWS, PreparedCommit, StagedImport
 from palaver.testsets.files.base import FileRow, RowReader, line_error

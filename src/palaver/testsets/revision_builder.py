@@ -13,8 +13,9 @@ import msgspec
 from sqlalchemy import Connection
 
 from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets import row_chunks
 from palaver.storage.testsets import rows as testset_rows
-from palaver.storage.testsets.rows import ENTRY_BYTES, Chunk, ChunkRef
+from palaver.storage.testsets.row_chunks import ENTRY_BYTES, Chunk, ChunkRef
 from palaver.testsets.columns import ColumnCounter, ColumnCounts
 from palaver.testsets.delta import RowEntry
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
@@ -51,7 +52,7 @@ class RevisionBuilder:
         self._columns.add(data)
         self._entries += packed
         self._entries += content_hash
-        if testset_rows.ends_chunk(packed, len(self._entries) // ENTRY_BYTES):
+        if row_chunks.ends_chunk(packed, len(self._entries) // ENTRY_BYTES):
             self._close_chunk()
 
     def finish(self) -> list[Chunk]:
@@ -75,7 +76,7 @@ def generate_row_id() -> bytes:
 def read_entries(db: Connection, project: str, testset: str, number: int) -> bytes:
     """Return the packed ids and hashes of all rows of a revision."""
     refs = testsets.list_chunks(db, project, testset, number)
-    data = testset_rows.read_chunks(db, project, testset, [ref.digest for ref in refs])
+    data = row_chunks.read_chunks(db, project, testset, [ref.digest for ref in refs])
     return b"".join(data[ref.digest] for ref in refs)
 
 
@@ -84,10 +85,10 @@ def open_last_chunk(db: Connection, project: str, testset: str, refs: Sequence[C
     if not refs:
         return None
     digest = refs[-1].digest
-    data = testset_rows.read_chunks(db, project, testset, [digest])[digest]
-    if testset_rows.ends_chunk(data[-ENTRY_BYTES : -ENTRY_BYTES // 2], len(data) // ENTRY_BYTES):
+    data = row_chunks.read_chunks(db, project, testset, [digest])[digest]
+    if row_chunks.ends_chunk(data[-ENTRY_BYTES : -ENTRY_BYTES // 2], len(data) // ENTRY_BYTES):
         return None
-    return Chunk(data, testset_rows.read_column_counts(db, project, testset, [digest])[digest])
+    return Chunk(data, row_chunks.read_column_counts(db, project, testset, [digest])[digest])
 
 
 def join_chunks(
@@ -99,8 +100,8 @@ def join_chunks(
     limits: TestsetLimits,
 ) -> RevisionContent:
     """Return the revision of stored chunks followed by new ones."""
-    stored_counts = testset_rows.read_column_counts(db, project, testset, [ref.digest for ref in stored_refs])
-    data = testset_rows.read_chunks(db, project, testset, [ref.digest for ref in stored_refs])
+    stored_counts = row_chunks.read_column_counts(db, project, testset, [ref.digest for ref in stored_refs])
+    data = row_chunks.read_chunks(db, project, testset, [ref.digest for ref in stored_refs])
     counter = ColumnCounter(max_columns=limits.columns)
     for ref in stored_refs:
         counter.merge(ColumnCounter(_as_counts(stored_counts[ref.digest])))
@@ -109,7 +110,7 @@ def join_chunks(
     limits.check_rows(counter.rows)
     entries = [*(data[ref.digest] for ref in stored_refs), *(chunk.data for chunk in chunks)]
     refs = [*stored_refs, *(chunk.ref for chunk in chunks)]
-    return _revision_content(counter, testset_rows.revision_digest(entries), refs, chunks)
+    return _revision_content(counter, row_chunks.revision_digest(entries), refs, chunks)
 
 
 def split_entries(
@@ -120,9 +121,9 @@ def split_entries(
     `contents` holds, by hash, JSON that is not stored yet.
     """
     limits.check_rows(len(entries) // ENTRY_BYTES)
-    parts = testset_rows.split_chunks(entries)
+    parts = row_chunks.split_chunks(entries)
     refs = [Chunk(part, None).ref for part in parts]
-    stored_counts = testset_rows.read_column_counts(db, project, testset, [ref.digest for ref in refs])
+    stored_counts = row_chunks.read_column_counts(db, project, testset, [ref.digest for ref in refs])
     chunks: list[Chunk] = []
     counter = ColumnCounter(max_columns=limits.columns)
     for part, ref in zip(parts, refs, strict=True):
@@ -131,13 +132,13 @@ def split_entries(
             counts = stored_counts[ref.digest] = _count_columns(db, project, testset, part, contents, limits)
             chunks.append(Chunk(part, counts))
         counter.merge(ColumnCounter(_as_counts(counts)))
-    return _revision_content(counter, testset_rows.revision_digest([entries]), refs, chunks)
+    return _revision_content(counter, row_chunks.revision_digest([entries]), refs, chunks)
 
 
 def _count_columns(
     db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> ColumnCounts:
-    hashes = [content_hash for _, content_hash in testset_rows.iter_entries(part)]
+    hashes = [content_hash for _, content_hash in row_chunks.iter_entries(part)]
     loaded = testset_rows.read_contents(db, project, testset, [item for item in hashes if item not in contents])
     counter = ColumnCounter(max_columns=limits.columns)
     for content_hash in hashes:

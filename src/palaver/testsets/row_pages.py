@@ -14,9 +14,10 @@ from palaver.storage import pagination
 from palaver.storage.database import Database
 from palaver.storage.pagination import FIRST_PAGE, Page, Window
 from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets import row_chunks
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.repository import Revision
-from palaver.storage.testsets.rows import ENTRY_BYTES, ID_BYTES
+from palaver.storage.testsets.row_chunks import ENTRY_BYTES, ID_BYTES
 from palaver.testsets.rows import format_row_id, pack_row_id
 
 _POINTER = "?filter"
@@ -157,7 +158,7 @@ async def iterate_rows(database: Database, project: str, revision: Revision) -> 
     """Yield all rows in order, in batches. Each batch is a separate read, so that other readers are not blocked."""
     testset, first_position = revision.testset, 0
     for ref in await database.read(testsets.list_chunks, project, testset, revision.number):
-        entries = (await database.read(testset_rows.read_chunks, project, testset, [ref.digest]))[ref.digest]
+        entries = (await database.read(row_chunks.read_chunks, project, testset, [ref.digest]))[ref.digest]
         for start in range(0, ref.rows, _ROWS_PER_READ):
             batch = entries[start * ENTRY_BYTES : (start + _ROWS_PER_READ) * ENTRY_BYTES]
             yield await database.read(load_rows, project, testset, batch, first_position + start)
@@ -166,7 +167,7 @@ async def iterate_rows(database: Database, project: str, revision: Revision) -> 
 
 def load_rows(db: Connection, project: str, testset: str, entries: bytes, first: int = 0) -> list[StoredRow]:
     """Load the rows of some entries of a revision; `first` is the position of the first one."""
-    pairs = list(testset_rows.iter_entries(entries))
+    pairs = list(row_chunks.iter_entries(entries))
     raw = testset_rows.read_contents(db, project, testset, [digest for _, digest in pairs])
     return [
         StoredRow(first + index, format_row_id(packed), digest, raw[digest])
@@ -184,7 +185,7 @@ def get_row(db: Connection, project: str, revision: Revision, row_id: str) -> St
     chunk_start = 0
     for start in range(0, len(refs), _CHUNKS_PER_READ):
         batch = refs[start : start + _CHUNKS_PER_READ]
-        data = testset_rows.read_chunks(db, project, revision.testset, [ref.digest for ref in batch])
+        data = row_chunks.read_chunks(db, project, revision.testset, [ref.digest for ref in batch])
         for ref in batch:
             index = _position_in_chunk(data[ref.digest], packed)
             if index is not None:
@@ -207,7 +208,7 @@ def _row_batches(db: Connection, project: str, revision: Revision, start: int) -
     testset, chunk_start = revision.testset, 0
     for ref in testsets.list_chunks(db, project, testset, revision.number):
         if chunk_start + ref.rows > start:
-            entries = testset_rows.read_chunks(db, project, testset, [ref.digest])[ref.digest]
+            entries = row_chunks.read_chunks(db, project, testset, [ref.digest])[ref.digest]
             for index in range(max(0, start - chunk_start), ref.rows, _ROWS_PER_READ):
                 batch = entries[index * ENTRY_BYTES : (index + _ROWS_PER_READ) * ENTRY_BYTES]
                 yield load_rows(db, project, testset, batch, chunk_start + index)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from palaver.core.extraction.excerpts import json_excerpt
+from palaver.core.extraction.truncation import json_excerpt
 from palaver.core.messages import Data, File, Message, Part, Text
 from palaver.traces.model import Defined, Span, SpanStatus
 

@@ -15,8 +15,8 @@ import msgspec
 
 from palaver.core import json
 from palaver.core.extraction import CELL, Preview, preview, preview_messages
-from palaver.core.extraction.excerpts import grapheme_boundary, json_excerpt
 from palaver.core.extraction.previews import ChatPreview, EmptyPreview, JsonPreview, TextPreview
+from palaver.core.extraction.truncation import grapheme_boundary, json_excerpt
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.storage.spans.full_text import normalize_words
 from palaver.storage.spans.writes import SpanRow, compress_body

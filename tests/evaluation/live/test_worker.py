@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select, update
 from palaver.core.messages import Usage
 from palaver.errors import InvalidValue, Overloaded
 from palaver.evaluation.live.scorer import LiveScorer
-from palaver.evaluation.live.worker import is_sampled, parse_trace_filter
+from palaver.evaluation.live.trace_selection import is_sampled, parse_trace_filter
 from palaver.evaluation.score import EvaluationAborted
 from palaver.storage import background_runs
 from palaver.storage.database import Database

@@ -12,7 +12,7 @@ from palaver.storage.pagination import Window
 from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets.repository import Revision
-from palaver.storage.testsets.rows import ChunkRef
+from palaver.storage.testsets.row_chunks import ChunkRef
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 P = "default"

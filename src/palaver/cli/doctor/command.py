@@ -15,7 +15,7 @@ from palaver.cli.database import database_url
 from palaver.cli.options import db_option
 from palaver.cli.output import format_json
 from palaver.discovery.config import mask_connections
-from palaver.discovery.targets import installed_workflows, load, load_installed
+from palaver.discovery.workflow_loader import installed_workflows, load, load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import printable
 from palaver.server.otlp_exporter import mask_headers

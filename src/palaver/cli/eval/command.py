@@ -201,7 +201,7 @@ def _print_outcome(outcome: "EvalOutcome", flags: Mapping[str, Any]) -> int:
 
 def _load_registry(target: str) -> "tuple[Registry, Workflow]":
     from palaver.discovery.registry import Registry
-    from palaver.discovery.targets import load_evaluators, load_modules_of
+    from palaver.discovery.workflow_loader import load_evaluators, load_modules_of
 
     workflow = find_workflow(target)
     if not is_target(target) or is_url(target):

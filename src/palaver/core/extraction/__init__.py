@@ -1,10 +1,10 @@
 """Find the conversation in any value, and preview it. Nothing here raises.
 
-    excerpts        cut texts, JSON and messages to size
     explain         why no conversation was found
     locations       the keys that are searched, and their order
     previews        previews of values for table cells
     search          the strict and the extended search
+    truncation      cut texts, JSON and messages to size
 
 The message formats are in core/dialects.
 """

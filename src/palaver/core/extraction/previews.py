@@ -16,10 +16,10 @@ import msgspec
 
 from palaver.core import json
 from palaver.core.dialects.detection import Dialect
-from palaver.core.extraction import excerpts
-from palaver.core.extraction.excerpts import PartialText, cut_text, json_excerpt, one_line
+from palaver.core.extraction import truncation
 from palaver.core.extraction.locations import WIDE, Prefer, search_order
 from palaver.core.extraction.search import Conversation, read_conversation
+from palaver.core.extraction.truncation import PartialText, cut_text, json_excerpt, one_line
 from palaver.core.json import plain_copy
 from palaver.core.messages import Message, Role
 
@@ -289,7 +289,7 @@ def _preview_chat(conversation: Conversation, prefer: Prefer | None, budget: Bud
     index = _last_index(messages, _SPEAKERS[prefer])
     previews = _last_user_message(messages, budget) if prefer == "input" else _first_messages(messages, budget)
     return ChatPreview(
-        text=excerpts.message_line(messages[index], budget.line_characters) if messages else "",
+        text=truncation.message_line(messages[index], budget.line_characters) if messages else "",
         role=messages[index].role if messages else None,
         count=len(messages),
         path=conversation.path,
@@ -326,12 +326,14 @@ def _first_messages(messages: Sequence[Message], budget: Budget) -> tuple[Messag
 
 
 def _preview_message(index: int, message: Message, budget: Budget) -> tuple[MessagePreview, int]:
-    excerpt = excerpts.message_block(message, budget.message_characters)
+    excerpt = truncation.message_block(message, budget.message_characters)
     body = cut_text(
         excerpt.text, characters=budget.message_characters, lines=budget.message_lines, length=excerpt.length
     )
-    calls = excerpts.call_lines(message, max_calls=budget.calls, characters=budget.call_characters)
-    preview = MessagePreview(index, message.role, body.text, body.left_out, calls, excerpts.count_attachments(message))
+    calls = truncation.call_lines(message, max_calls=budget.calls, characters=budget.call_characters)
+    preview = MessagePreview(
+        index, message.role, body.text, body.left_out, calls, truncation.count_attachments(message)
+    )
     return preview, 1 + max(1, body.lines)
 
 

@@ -13,7 +13,7 @@ from palaver.evaluation.plan.plan import ROW_BYTES
 from palaver.evaluation.plan.request import WantedRows, WantedTestset
 from palaver.storage.database import Database
 from palaver.storage.testsets import repository as testsets
-from palaver.storage.testsets import rows as testset_rows
+from palaver.storage.testsets import row_chunks
 from palaver.testsets import row_pages
 from palaver.testsets.row_pages import RowFilter, parse_row_filter
 from palaver.testsets.rows import pack_row_id
@@ -118,7 +118,7 @@ def _read_revision(db: Connection, project: str, request: WantedTestset) -> Revi
 
 def _read_all_rows(db: Connection, project: str, testset: str, number: int) -> bytes:
     chunks = testsets.list_chunks(db, project, testset, number)
-    contents = testset_rows.read_chunks(db, project, testset, [chunk.digest for chunk in chunks])
+    contents = row_chunks.read_chunks(db, project, testset, [chunk.digest for chunk in chunks])
     return b"".join(contents[chunk.digest] for chunk in chunks)
 
 

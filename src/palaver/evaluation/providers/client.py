@@ -18,7 +18,7 @@ from palaver.evaluation.providers.config import Provider
 from palaver.evaluation.runner.call import is_transient, retry_delay
 from palaver.evaluation.score import ScoringError
 from palaver.outbound import client, printable, read_limited
-from palaver.protocols import upstream
+from palaver.protocols import client_base
 
 MAX_RETRY_WAIT_S: Final = 120.0
 """A provider that asks for a longer wait is not retried."""
@@ -75,7 +75,7 @@ class ProviderClient:
         except httpx.HTTPError as error:
             is_unreachable = isinstance(error, httpx.ConnectError)
             message = f"{name} {'could not be reached' if is_unreachable else 'broke off its answer'}."
-            return None, RunFailed(code="provider_failed", message=message, details=upstream.RETRYABLE)
+            return None, RunFailed(code="provider_failed", message=message, details=client_base.RETRYABLE)
         except PalaverError as error:
             return None, RunFailed(code="provider_failed", message=f"{name}: {error.message}")
         if response.status_code != 200:
@@ -89,11 +89,13 @@ class ProviderClient:
         if status in _KEY_REJECTED_STATUSES:
             message = f"{self._name} answered {status}: it does not accept the key that it is asked with."
             return RunFailed(code="provider_failed", message=message, status=status)
-        text = upstream.error_message(body)
+        text = client_base.error_message(body)
         if text:
             text = printable(secret_mask.mask_secrets(text, [self._key] if self._key else []))
         message = f"{self._name} answered {status}{f': {text}' if text else '.'}"
-        details = upstream.RETRYABLE if status == _OVERLOADED_STATUS else upstream.retry_details(status, retry_after)
+        details = (
+            client_base.RETRYABLE if status == _OVERLOADED_STATUS else client_base.retry_details(status, retry_after)
+        )
         return RunFailed(code="provider_failed", message=message, status=status, details=details)
 
 

@@ -11,7 +11,7 @@ from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.core.fold import fold
 from palaver.core.runs import Call
 from palaver.errors import PalaverError
-from palaver.protocols import sse, upstream
+from palaver.protocols import client_base, sse
 from palaver.protocols.agenta.content_negotiation import INVOKE_OFFERS, JSON, JSONL, NDJSON, SSE
 from palaver.protocols.agenta.request import AgentaRequest, parse_body, parse_call, parse_object
 from palaver.protocols.agenta.response import (
@@ -97,14 +97,16 @@ def build_invoke_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequ
     body: dict[str, Any] = {"version": VERSION, "data": {"inputs": inputs, "parameters": call.parameters}}
     if call.session:
         body["session_id"] = call.session
-    return HttpRequest(headers=upstream.request_headers(call, accept=SSE if stream else "*/*"), body=json.encode(body))
+    return HttpRequest(
+        headers=client_base.request_headers(call, accept=SSE if stream else "*/*"), body=json.encode(body)
+    )
 
 
 class InvokeReplyDecoder:
     """Decodes a reply to events and values, by its content type."""
 
     def __init__(self, content_type: str, *, max_bytes: int = sse.MAX_RECORD_BYTES) -> None:
-        media = upstream.media_type(content_type)
+        media = client_base.media_type(content_type)
         self.streamed = media in (NDJSON, JSONL, SSE)
         self._content_type = content_type
         self._lines = (
@@ -126,10 +128,10 @@ class InvokeReplyDecoder:
             values = [value for line in self._lines.end() for value in self._record(line, is_complete=False)]
             return [*values, *self._record.end()]
         body = bytes(self._body)
-        match upstream.decode_body(self._content_type, body):
+        match client_base.decode_body(self._content_type, body):
             # Some servers send the status 200 with an error in the body.
             case {"status": {"code": int(code)}} if code >= 400:
-                return [RunFailed(code="upstream_failed", message=upstream.error_message(body) or "")]
+                return [RunFailed(code="upstream_failed", message=client_base.error_message(body) or "")]
             case {"data": {"outputs": outputs}}:
                 return [outputs]
             case {"version": str(), "status": dict()}:

@@ -12,7 +12,7 @@ from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.core.fold import fold
 from palaver.core.runs import Call
 from palaver.errors import MisplacedField, PalaverError
-from palaver.protocols import upstream
+from palaver.protocols import client_base
 from palaver.protocols.agenta.content_negotiation import JSON
 from palaver.protocols.agenta.request import (
     AgentaRequest,
@@ -80,7 +80,7 @@ def build_run_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequest
     body: dict[str, Any] = {"inputs": inputs, "ag_config": call.parameters}
     if is_chat:
         body["messages"] = inputs.pop("messages", None) or chat_completions.write(call.messages)
-    return HttpRequest(headers=upstream.request_headers(call, accept=JSON), body=json.encode(body))
+    return HttpRequest(headers=client_base.request_headers(call, accept=JSON), body=json.encode(body))
 
 
 class RunReplyDecoder:
@@ -97,7 +97,7 @@ class RunReplyDecoder:
         return []
 
     def end(self) -> list[object]:
-        match upstream.decode_body(self._content_type, bytes(self._body)):
+        match client_base.decode_body(self._content_type, bytes(self._body)):
             case {"data": outputs}:
                 return [outputs]
             case bare:

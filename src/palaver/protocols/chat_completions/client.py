@@ -24,7 +24,7 @@ from palaver.core.events import (
 from palaver.core.messages import Annotation, Refusal, Usage
 from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
-from palaver.protocols import sse, upstream
+from palaver.protocols import client_base, sse
 from palaver.protocols.base import HttpRequest
 from palaver.protocols.chat_completions.request import encode_options
 
@@ -44,7 +44,7 @@ class ChatReplyDecoder:
     """Decodes a reply to events. The last event is always a terminal one."""
 
     def __init__(self, content_type: str, *, max_bytes: int = sse.MAX_RECORD_BYTES) -> None:
-        self.streamed = upstream.media_type(content_type) == SSE
+        self.streamed = client_base.media_type(content_type) == SSE
         self._content_type = content_type
         self._events = sse.EventStreamDecoder(max_bytes=max_bytes)
         self._body = bytearray()
@@ -62,7 +62,7 @@ class ChatReplyDecoder:
         """Return the remaining events at the end of the body. A stream that just stops has ended."""
         if self.streamed:
             return [*(event for frame in self._events.end() for event in self._decode_frame(frame)), *self._finish()]
-        return self._decode_completion(upstream.decode_body(self._content_type, bytes(self._body)))
+        return self._decode_completion(client_base.decode_body(self._content_type, bytes(self._body)))
 
     def _decode_frame(self, data: bytes) -> list[object]:
         if self._is_finished or not data.strip():
@@ -301,7 +301,9 @@ def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | 
         body["custom_inputs"] = inputs
     if call.parameters:
         body["parameters"] = call.parameters
-    return HttpRequest(headers=upstream.request_headers(call, accept=SSE if stream else JSON), body=json.encode(body))
+    return HttpRequest(
+        headers=client_base.request_headers(call, accept=SSE if stream else JSON), body=json.encode(body)
+    )
 
 
 def _history(call: Call) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ from palaver.core.messages import (
 )
 from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
-from palaver.protocols import sse, upstream
+from palaver.protocols import client_base, sse
 from palaver.protocols.base import HttpRequest
 
 ItemKind = Literal["message", "reasoning", "function_call"]
@@ -472,7 +472,9 @@ def build_responses_request(call: Call, *, is_chat: bool, stream: bool, model: s
         body["custom_inputs"] = inputs
     if call.parameters:
         body["parameters"] = call.parameters
-    return HttpRequest(headers=upstream.request_headers(call, accept=SSE if stream else JSON), body=json.encode(body))
+    return HttpRequest(
+        headers=client_base.request_headers(call, accept=SSE if stream else JSON), body=json.encode(body)
+    )
 
 
 def _history(messages: list[Message]) -> Iterator[dict[str, Any]]:
@@ -502,7 +504,7 @@ class ResponsesReplyDecoder:
     """Decodes a reply to events. A stream that just stops has ended."""
 
     def __init__(self, content_type: str, *, max_bytes: int = MAX_RESPONSE_RECORD_BYTES) -> None:
-        self.streamed = upstream.media_type(content_type) == SSE
+        self.streamed = client_base.media_type(content_type) == SSE
         self._content_type = content_type
         self._records = sse.EventStreamDecoder(max_bytes=max_bytes)
         self._body = bytearray()
@@ -523,11 +525,11 @@ class ResponsesReplyDecoder:
         if self.streamed:
             events = [event for record in self._records.end() for event in self._decode_record(record)]
             return [*events, *self._end_of_stream()]
-        match upstream.decode_body(self._content_type, bytes(self._body)):
+        match client_base.decode_body(self._content_type, bytes(self._body)):
             case {"output": list()} as response:
                 return list(self._finish(cast("Object", response), "completed"))
             case {"error": error} if error is not None:
-                return [RunFailed(code="upstream_failed", message=upstream.error_message(bytes(self._body)) or "")]
+                return [RunFailed(code="upstream_failed", message=client_base.error_message(bytes(self._body)) or "")]
             case bare:
                 return [bare]
 

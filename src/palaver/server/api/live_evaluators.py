@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from palaver.core.api_keys import format_key_id
 from palaver.errors import InvalidValue, RequestError
 from palaver.evaluation.context import EvaluatorContext
-from palaver.evaluation.live.worker import parse_trace_filter
+from palaver.evaluation.live.trace_selection import parse_trace_filter
 from palaver.evaluation.plan.plan import PlannedEvaluator
 from palaver.evaluation.plan.request import MAX_EVALUATORS, DisplayName, WantedEvaluator
 from palaver.evaluation.registry import EvaluatorRegistry

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from palaver.core import dialects
 from palaver.core.boards import Cell as BoardCell
-from palaver.core.extraction import excerpts
+from palaver.core.extraction import truncation
 from palaver.core.history_validation import HistoryLimits, check_history_limits, validate_history
 from palaver.core.messages import Message, Part, Role, has_files
 from palaver.core.thread_tree import NodeStatus
@@ -207,7 +207,7 @@ def node_leaf(node: Node) -> Leaf:
         role=node.message.role,
         run=node.run,
         status=node.status,
-        line=excerpts.message_line(node.message, LINE_LENGTH),
+        line=truncation.message_line(node.message, LINE_LENGTH),
     )
 
 

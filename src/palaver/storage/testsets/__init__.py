@@ -2,7 +2,8 @@
 
     tables      the tables of test sets
     repository  test sets and their revisions
-    rows        row contents, and row lists in chunks
+    rows        row contents and metadata
+    row_chunks  row lists in chunks that revisions share
     imports     imports in progress, and the removal of dead ones
 
 What rows mean is defined in palaver.testsets.

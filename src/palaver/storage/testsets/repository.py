@@ -13,10 +13,9 @@ from palaver.errors import InvalidValue, NameTaken, NotFound
 from palaver.storage import files
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.testsets import imports
-from palaver.storage.testsets import rows as row_storage
+from palaver.storage.testsets import imports, row_chunks
 from palaver.storage.testsets.imports import ImportClaim
-from palaver.storage.testsets.rows import ChunkRef
+from palaver.storage.testsets.row_chunks import ChunkRef
 from palaver.storage.testsets.tables import testset_revisions as revisions
 from palaver.storage.testsets.tables import testsets as table
 
@@ -212,11 +211,11 @@ def list_revisions(db: Connection, project: str, testset: str, window: Window = 
 
 def list_chunks(db: Connection, project: str, testset: str, number: int) -> list[ChunkRef]:
     query = select(revisions.c.pieces).where(*_revision_conditions(project, testset, number))
-    return row_storage.unpack_chunks(db.execute(query).scalar_one())
+    return row_chunks.unpack_chunks(db.execute(query).scalar_one())
 
 
 def insert_revision(db: Connection, project: str, revision: Revision, chunks: Sequence[ChunkRef]) -> None:
-    packed = row_storage.pack_chunks(chunks)
+    packed = row_chunks.pack_chunks(chunks)
     db.execute(insert(revisions).values(project=project, **msgspec.structs.asdict(revision), pieces=packed))
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, LargeBinary, bindparam, func, 
 from sqlalchemy.engine import Row
 
 from palaver.core import json
-from palaver.core.extraction import excerpts
+from palaver.core.extraction import truncation
 from palaver.core.ids import MAX_ID_LENGTH, sortable_id
 from palaver.core.messages import Message, Refusal, Text
 from palaver.core.thread_tree import NodeStatus, ThreadNode, ThreadTree, changed_last_children
@@ -205,7 +205,7 @@ def node_row(node: Node) -> dict[str, Any]:
     text = "".join([part.text for part in node.message.parts if isinstance(part, Text | Refusal)])
     return fields | {
         "role": node.message.role,
-        "line": excerpts.message_line(node.message, LINE_LENGTH),
+        "line": truncation.message_line(node.message, LINE_LENGTH),
         "folded": folded_text(text),
         "message": _encode_message(node.message),
         "last_child": None,

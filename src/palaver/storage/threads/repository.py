@@ -15,7 +15,7 @@ from sqlalchemy.engine import Row
 
 from palaver.core import json
 from palaver.core.extraction import preview
-from palaver.core.extraction.excerpts import one_line
+from palaver.core.extraction.truncation import one_line
 from palaver.core.messages import Message
 from palaver.core.thread_tree import ThreadTree
 from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFound, TooLarge

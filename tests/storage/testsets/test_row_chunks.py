@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.storage.database import Database
-from palaver.storage.testsets import rows as testset_pieces
-from palaver.storage.testsets.rows import (
+from palaver.storage.testsets import row_chunks as testset_pieces
+from palaver.storage.testsets.row_chunks import (
     ENTRY_BYTES,
     Chunk,
     ChunkRef,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.extraction.excerpts import Excerpt, cut_text, grapheme_boundary, one_line
+from palaver.core.extraction.truncation import Excerpt, cut_text, grapheme_boundary, one_line
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 NORWAY, CHAD = "\U0001f1f3\U0001f1f4", "\U0001f1f9\U0001f1e9"

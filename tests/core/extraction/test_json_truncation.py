@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from palaver.core.extraction import excerpts
-from palaver.core.extraction.excerpts import PartialText, json_excerpt
+from palaver.core.extraction import truncation
+from palaver.core.extraction.truncation import PartialText, json_excerpt
 from tests.core.strategies import jsons
 
 
@@ -55,7 +55,7 @@ def test_what_is_written(value: Any, text: str) -> None:
 @given(jsons)
 def test_plain_values_are_written_the_same_piece_by_piece(value: Any) -> None:
     text = msgspec.json.encode(value).decode()
-    pieces = list(excerpts._json_pieces(value, 4096))
+    pieces = list(truncation._json_pieces(value, 4096))
 
     assert json_excerpt(value, 10) == PartialText(text, len(text))
     assert ("".join(piece for piece, _ in pieces), sum(more for _, more in pieces)) == (text, 0)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from palaver.discovery import targets
+from palaver.discovery import workflow_loader
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import installed_workflows, load, load_evaluators, load_installed, load_one
+from palaver.discovery.workflow_loader import installed_workflows, load, load_evaluators, load_installed, load_one
 from palaver.errors import (
     ChatWithoutMessages,
     DuplicateName,
@@ -308,7 +308,7 @@ def test_what_is_not_installed_lists_what_is(monkeypatch: pytest.MonkeyPatch) ->
     def offered(**_: Any) -> list[EntryPoint]:
         return [EntryPoint("b", "m:b", "g"), EntryPoint("a", "m:a", "g")]
 
-    monkeypatch.setattr(targets, "entry_points", offered)
+    monkeypatch.setattr(workflow_loader, "entry_points", offered)
     with pytest.raises(TargetNotFound, match=r"There is no workflow 'nobody' here\. Installed ones: a, b\."):
         load_installed("nobody")
 
@@ -318,7 +318,7 @@ def test_a_package_may_offer_a_module_without_workflows(write: Write, monkeypatc
         return [EntryPoint("empty", "empty", "g")]
 
     write("empty.py", "")
-    monkeypatch.setattr(targets, "entry_points", offered)
+    monkeypatch.setattr(workflow_loader, "entry_points", offered)
     with pytest.raises(NothingFound):
         load_installed("empty")
 

@@ -8,15 +8,17 @@ from hypothesis import strategies as st
 
 from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
-from palaver.protocols import upstream
+from palaver.protocols import client_base
 
 
 def test_only_the_session_and_the_trace_go_on() -> None:
-    assert upstream.request_headers(Call(workflow="x"), accept="*/*") == {
+    assert client_base.request_headers(Call(workflow="x"), accept="*/*") == {
         "content-type": "application/json",
         "accept": "*/*",
     }
-    assert upstream.request_headers(Call(workflow="x", session="a b,é;=\r\n", trace_parent="00-t"), accept="a/b") == {
+    assert client_base.request_headers(
+        Call(workflow="x", session="a b,é;=\r\n", trace_parent="00-t"), accept="a/b"
+    ) == {
         "content-type": "application/json",
         "accept": "a/b",
         "baggage": "ag.session.id=a%20b%2C%C3%A9%3B%3D%0D%0A",
@@ -42,11 +44,11 @@ def test_only_the_session_and_the_trace_go_on() -> None:
     ],
 )
 def test_an_error_document_is_read_in_any_of_the_usual_shapes(body: bytes, words: str | None) -> None:
-    assert upstream.error_message(body) == words
+    assert client_base.error_message(body) == words
 
 
 @given(content_type=st.sampled_from(["application/json", "text/plain", "", "text/html"]), body=st.binary())
 def test_any_body_is_a_value_or_a_failure_of_the_remote(content_type: str, body: bytes) -> None:
-    upstream.error_message(body)
+    client_base.error_message(body)
     with suppress(UpstreamFailed):
-        upstream.decode_body(content_type, body)
+        client_base.decode_body(content_type, body)
