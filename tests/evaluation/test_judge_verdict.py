@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import Usage
 from palaver.evaluation.context import record_spending, track_spending
-from palaver.evaluation.judge_prompt import combine_verdicts
+from palaver.evaluation.judge_verdict import combine_verdicts
 from palaver.evaluation.score import Score
 
 

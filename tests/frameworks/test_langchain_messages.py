@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 
 from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, chat
 from palaver.core.messages import Role
-from palaver.frameworks.langchain import written
+from palaver.frameworks.langchain.messages import written
 from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 
 

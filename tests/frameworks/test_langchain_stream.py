@@ -22,7 +22,7 @@ from palaver.core.grammar import Grammar
 from palaver.core.messages import Annotation
 from palaver.engine.run import Run
 from palaver.errors import BadStream
-from palaver.frameworks.langchain import Reader
+from palaver.frameworks.langchain.adapter import Reader
 from tests.core.stream_checker import check_stream
 from tests.engine.run_factory import QUESTION, RUN, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import call, lines, tool_call_chunks, tool_call_message, words

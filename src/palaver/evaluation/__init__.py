@@ -8,7 +8,8 @@
     evaluators          the built-in evaluators
     json_schema         bounded JSON Schema validation
     json_values         paths into JSON, and JSON in text
-    judge_prompt        prompts for judges, and their verdicts
+    judge_prompt        prompts for judges
+    judge_verdict       verdicts of judges: ask, validate, combine
     live                live evaluators: score traces as they arrive
     network_context     evaluator contexts: with judges, providers and webhooks, or offline
     plan                from a request to a fixed plan

@@ -23,7 +23,7 @@ from palaver.evaluation.embeddings import LOCAL_PREFIX, EmbeddingCache
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
 from palaver.evaluation.evaluators.webhook import WebhookClient
-from palaver.evaluation.judge_prompt import DEFAULT_RETRIES, JudgeAnswer, JudgeModel, ask_verdict
+from palaver.evaluation.judge_verdict import DEFAULT_RETRIES, JudgeAnswer, JudgeModel, ask_verdict
 from palaver.evaluation.providers import config
 from palaver.evaluation.providers.config import Provider
 from palaver.evaluation.providers.model import ProviderModel

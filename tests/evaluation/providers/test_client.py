@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message, Usage
-from palaver.evaluation.judge_prompt import JudgeAnswer
+from palaver.evaluation.judge_verdict import JudgeAnswer
 from palaver.evaluation.providers.client import ProviderClient
 from palaver.evaluation.providers.config import Provider
 from palaver.evaluation.providers.model import ProviderModel

@@ -12,18 +12,14 @@ from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
 from palaver.evaluation.json_schema import check_schema
-from palaver.evaluation.judge_prompt import (
-    SLOT_NAMES,
-    JudgeName,
-    Prompt,
-    PromptMarks,
+from palaver.evaluation.judge_prompt import SLOT_NAMES, JudgeName, Prompt, PromptMarks, parse_template
+from palaver.evaluation.judge_verdict import (
     Retries,
     Samples,
     Scale,
     check_scale,
     combine_verdicts,
     most_frequent,
-    parse_template,
     verdict_schema,
 )
 from palaver.evaluation.review_questions import Question, Questions, check_questions

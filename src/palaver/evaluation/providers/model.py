@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol
 
 from palaver.core.messages import Message, Usage
 from palaver.evaluation.context import record_spending
-from palaver.evaluation.judge_prompt import JudgeAnswer
+from palaver.evaluation.judge_verdict import JudgeAnswer
 from palaver.evaluation.providers import anthropic, openai
 from palaver.evaluation.providers.client import ProviderAnswer, ProviderClient, ProviderRequest, UnreadableAnswer
 from palaver.evaluation.providers.config import Provider, ProviderKind
