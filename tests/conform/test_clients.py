@@ -14,17 +14,17 @@ from tests.conform import streams
 from tests.conform.streams import Frame, renumber, sse
 from tests.conform.test_properties import changes, corrupted
 
-# An item of ours is no type of theirs; they pass it on, and pydantic says so.
+# The openai package does not know Palaver's item types: it passes them on, and pydantic warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 
 
 @contextmanager
 def client(stream: bytes) -> Iterator[openai.OpenAI]:
-    """The official client, of a server that says this to everyone."""
-    answer = httpx2.MockTransport(
+    """The official client, connected to a fake server that answers every request with this stream."""
+    transport = httpx2.MockTransport(
         lambda _: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
     )
-    with httpx2.Client(transport=answer) as http:
+    with httpx2.Client(transport=transport) as http:
         yield openai.OpenAI(base_url="http://localhost/v1", api_key="-", http_client=http, max_retries=0)
 
 
@@ -53,7 +53,7 @@ READERS: dict[Protocol, tuple[list[Frame], Callable[[bytes], None]]] = {
 
 @pytest.mark.parametrize("protocol", READERS)
 @given(data=st.data())
-def test_what_keeps_every_must_is_taken_by_the_official_client(protocol: Protocol, data: st.DataObject) -> None:
+def test_official_client_accepts_every_stream_without_must_violations(protocol: Protocol, data: st.DataObject) -> None:
     frames, read = READERS[protocol]
     changed = data.draw(changes(frames) | corrupted(frames))
     stream = sse(renumber(changed) if protocol == "responses" else changed, protocol)
@@ -63,7 +63,7 @@ def test_what_keeps_every_must_is_taken_by_the_official_client(protocol: Protoco
 
 
 @pytest.mark.parametrize("protocol", READERS)
-def test_the_official_client_takes_what_is_lawful(protocol: Protocol) -> None:
+def test_official_client_accepts_a_valid_stream(protocol: Protocol) -> None:
     frames, read = READERS[protocol]
 
     read(sse(frames, protocol))

@@ -48,7 +48,7 @@ def request_body(protocol: Protocol, script: Script) -> dict[str, Any]:
 
 
 async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **more: Any) -> None:
-    """Grade the script's stream, and its whole body where there is one."""
+    """Grade the script's stream and, unless the protocol has none, its non-streamed response body."""
     body = request_body(protocol, script) | more
     path = PATHS[protocol] + ("/stream" if protocol == "services" else "")
     streamed = await http.post(path, json=body | {"stream": True})
@@ -57,9 +57,9 @@ async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **m
     assert report.faults == (), str(report)
     if protocol == "ui-stream":
         return
-    response_body = await http.post(PATHS[protocol], json=body)
-    if response_body.status_code == 200:
-        body_report = grade_body(response_body.content, protocol, stream=streamed.content, body_from="another-run")
+    response = await http.post(PATHS[protocol], json=body)
+    if response.status_code == 200:
+        body_report = grade_body(response.content, protocol, stream=streamed.content, body_from="another-run")
         assert body_report.faults == (), str(body_report)
 
 
@@ -93,20 +93,20 @@ SCRIPTS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_every_script_keeps_every_rule(protocol: Protocol) -> None:
+async def test_streams_of_all_scripts_pass_every_rule(protocol: Protocol) -> None:
     async with client(scripted) as http:
         for script in SCRIPTS.values():
             await check(http, protocol, script)
 
 
-async def test_usage_that_was_asked_for_keeps_every_rule() -> None:
+async def test_streams_with_requested_usage_pass_every_rule() -> None:
     async with client(scripted) as http:
         for script in SCRIPTS.values():
             await check(http, "chat-completions", script, stream_options={"include_usage": True})
 
 
 @pytest.mark.parametrize("tools", [["look"], [{"type": "function", "name": "look", "parameters": {}}]])
-async def test_calls_of_the_clients_tools_keep_every_rule(tools: list[Any]) -> None:
+async def test_streams_with_client_tool_calls_pass_every_rule(tools: list[Any]) -> None:
     function = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
     async with client(scripted) as http:
         for script in SCRIPTS.values():
@@ -118,20 +118,20 @@ async def test_calls_of_the_clients_tools_keep_every_rule(tools: list[Any]) -> N
 
 
 @pytest.mark.parametrize("version", [5, 6, 7])
-async def test_every_version_of_the_ui_stream_keeps_every_rule(version: Any) -> None:
+async def test_every_ui_stream_version_passes_every_rule(version: Any) -> None:
     async with client(scripted) as http:
         for script in SCRIPTS.values():
             headers = {"x-palaver-ui-version": str(version)}
-            answer = await http.post(PATHS["ui-stream"], json=request_body("ui-stream", script), headers=headers)
-            assert grade(answer.content, "ui-stream", ui_version=version).faults == ()
+            response = await http.post(PATHS["ui-stream"], json=request_body("ui-stream", script), headers=headers)
+            assert grade(response.content, "ui-stream", ui_version=version).faults == ()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_bad_request_is_refused_as_it_should(protocol: Protocol) -> None:
+async def test_rejection_of_an_invalid_request_passes_every_rule(protocol: Protocol) -> None:
     async with client(scripted) as http:
-        answer = await http.post(PATHS[protocol], json={"input": 42, "messages": 42})
+        response = await http.post(PATHS[protocol], json={"input": 42, "messages": 42})
 
-    assert grade_refusal(answer.status_code, answer.content, protocol).faults == ()
+    assert grade_refusal(response.status_code, response.content, protocol).faults == ()
 
 
 STEPS = st.one_of(
@@ -149,7 +149,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=25)
 @given(script=st.lists(STEPS, max_size=8), protocol=st.sampled_from(PROTOCOLS))
-def test_any_script_keeps_every_rule(script: Script, protocol: Protocol) -> None:
+def test_stream_of_any_generated_script_passes_every_rule(script: Script, protocol: Protocol) -> None:
     async def play() -> None:
         async with client(scripted) as http:
             await check(http, protocol, script)
@@ -166,7 +166,7 @@ ADAPTERS: Mapping[Protocol, tuple[Any, str]] = {
 
 
 @given(values=sloppy | hostile, end=st.none() | terminals, is_chat=st.booleans(), sparse=st.booleans())
-def test_whatever_a_producer_gives_the_stream_of_a_service_is_lawful_and_ends_with_the_whole_body(
+def test_service_stream_of_any_producer_passes_every_rule_and_matches_the_body(
     values: list[Any], end: Any, is_chat: bool, sparse: bool
 ) -> None:
     service_request = ServiceRequest(workflow="tutor", is_chat=is_chat, stream=True, sparse=sparse)
@@ -181,19 +181,17 @@ def test_whatever_a_producer_gives_the_stream_of_a_service_is_lawful_and_ends_wi
 
 @pytest.mark.parametrize("protocol", ADAPTERS)
 @given(values=sloppy | hostile, end=st.none() | terminals)
-def test_whatever_a_producer_gives_the_stream_is_lawful_and_the_whole_body_is_its_fold(
+def test_stream_of_any_producer_passes_every_rule_and_matches_the_body(
     protocol: Protocol, values: list[Any], end: Any
 ) -> None:
     adapter, route = ADAPTERS[protocol]
     body = msgspec.json.encode(request_body(protocol, []) | {"stream": True})
-    _, service_request = adapter.decode(HttpRequest(route=route, workflow="tutor", body=body), find)
+    _, request = adapter.decode(HttpRequest(route=route, workflow="tutor", body=body), find)
     events = stream_of(values, end)
-    # An author may refuse without a word, and I15b will say so: no encoder can put one in.
+    # The grammar drops refusals without text, so no stream breaks I15b.
 
-    stream = b"".join(map(adapter.stream_encoder(service_request), events))
-    response_body = (
-        adapter.encode_response(events, service_request, status=200).body if protocol != "ui-stream" else None
-    )
+    stream = b"".join(map(adapter.stream_encoder(request), events))
+    response_body = adapter.encode_response(events, request, status=200).body if protocol != "ui-stream" else None
     report = grade(stream, protocol, body=response_body, history=["h1", "h2"])
 
     assert report.faults == (), str(report)

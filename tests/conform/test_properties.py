@@ -24,7 +24,7 @@ ITEMS: dict[Protocol, list[Frame]] = {
 
 @st.composite
 def changes(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
-    """The frames with one of them left out, said twice, or in another's place."""
+    """The frames with one of them left out or repeated, or two of them swapped."""
     at, other = draw(st.integers(0, len(frames) - 1)), draw(st.integers(0, len(frames) - 1))
     changed = list(frames)
     match draw(st.sampled_from(["leave out", "say twice", "swap"])):
@@ -38,12 +38,12 @@ def changes(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
 
 
 def kinds(frames: list[Frame]) -> list[Any]:
-    """The frames without what counts them."""
+    """The frames without their sequence numbers."""
     return [{key: value for key, value in frame.items() if key != "sequence_number"} for frame in frames]
 
 
 HARMLESS = {"response.in_progress"}
-"""Frames that tell nothing new: they may come again, or not at all."""
+"""Frames that carry no new information: they may be repeated or left out."""
 
 
 def significant_frames(frames: list[Frame]) -> list[Any]:
@@ -52,7 +52,7 @@ def significant_frames(frames: list[Frame]) -> list[Any]:
 
 @pytest.mark.parametrize("protocol", ["responses", "invocations"])
 @given(data=st.data())
-def test_a_responses_stream_that_was_changed_is_caught(protocol: Protocol, data: st.DataObject) -> None:
+def test_every_significant_change_to_a_responses_stream_is_reported(protocol: Protocol, data: st.DataObject) -> None:
     frames = ITEMS[protocol]
     changed = data.draw(changes(frames))
 
@@ -64,23 +64,23 @@ def test_a_responses_stream_that_was_changed_is_caught(protocol: Protocol, data:
 
 
 MISSED_BY_NOBODY = "text-delta reasoning-delta tool-input-delta source-url file message-metadata data-chart".split()
-"""Parts of the UI stream that a reader cannot miss: nothing says that there should be one."""
+"""Parts of the UI stream whose absence cannot be detected: no other part depends on them."""
 
 
 @pytest.mark.parametrize("at", range(len(streams.UI_EVERYTHING)))
-def test_a_ui_part_that_is_missed_or_said_twice_is_caught(at: int) -> None:
+def test_a_missing_or_repeated_ui_part_is_reported(at: int) -> None:
     parts, kind = streams.UI_EVERYTHING, streams.UI_EVERYTHING[at]["type"]
 
     left_out = grade(sse([*parts[:at], *parts[at + 1 :]], "ui-stream"), "ui-stream")
     repeated = grade(sse([*parts[: at + 1], *parts[at:]], "ui-stream"), "ui-stream")
 
-    # A call may also wait for its result, or for nobody's approval.
+    # A call may also stay without a result, or need no approval.
     assert left_out.ok == (kind in [*MISSED_BY_NOBODY, "tool-output-available", "tool-approval-request"])
     assert repeated.ok == (kind in [*MISSED_BY_NOBODY, "tool-approval-request"] and kind != "tool-input-delta")
 
 
 @pytest.mark.parametrize("at", range(len(streams.CHAT_WITH_USAGE)))
-def test_a_chunk_that_is_missed_or_said_twice_is_caught(at: int) -> None:
+def test_a_missing_or_repeated_chunk_is_reported(at: int) -> None:
     chunks = streams.CHAT_WITH_USAGE
 
     def graded(*changed: Frame) -> Report:
@@ -91,11 +91,11 @@ def test_a_chunk_that_is_missed_or_said_twice_is_caught(at: int) -> None:
 
 
 ANYWHERE = ("log", "tool_result", "changes", "data")
-"""Events of a service that may stand anywhere, any number of times."""
+"""Service events that may occur anywhere, any number of times."""
 
 
 @pytest.mark.parametrize("at", range(len(streams.SERVICE)))
-def test_an_event_that_is_missed_or_said_twice_is_caught(at: int) -> None:
+def test_a_missing_or_repeated_service_event_is_reported(at: int) -> None:
     events, name = streams.SERVICE, streams.SERVICE[at]["event"]
     delta: dict[str, Any] = events[at]["data"].get("delta", {}) if name == "content_block_delta" else {}
     is_free = name in ANYWHERE or delta.get("type") in ("thinking_delta", "input_json_delta")
@@ -122,7 +122,7 @@ JSON = st.recursive(
 
 @st.composite
 def corrupted(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
-    """The frames with anything at all in some of their places."""
+    """The frames with random JSON in place of some of their values."""
     changed: list[Frame] = msgspec.json.decode(msgspec.json.encode(frames))
     for _ in range(draw(st.integers(1, 6))):
         value: Any = changed[draw(st.integers(0, len(changed) - 1))]
@@ -144,18 +144,18 @@ def corrupted(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
 def test_wrong_types_anywhere_never_raise(protocol: Protocol, data: st.DataObject) -> None:
     frames = data.draw(corrupted(ITEMS[protocol]))
     response_body = data.draw(JSON | st.sampled_from(data.draw(corrupted([streams.TOOL_ROUND[-1]["response"]]))[:1]))
-    of: Any = data.draw(st.sampled_from(["same-run", "another-run"]))
+    body_source: Any = data.draw(st.sampled_from(["same-run", "another-run"]))
 
     form: Protocol = "services" if protocol == "services" else "invocations"
     report = grade(sse([frame for frame in frames if isinstance(frame, dict)], form), protocol, body=response_body)
 
     assert isinstance(str(report), str)
-    assert isinstance(grade_body(response_body, protocol, stream=sse(frames, form), body_from=of), Report)
+    assert isinstance(grade_body(response_body, protocol, stream=sse(frames, form), body_from=body_source), Report)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(stream=st.binary(max_size=200), values=st.lists(JSON, max_size=4))
-def test_any_bytes_are_graded(protocol: Protocol, stream: bytes, values: list[Any]) -> None:
+def test_random_bytes_never_pass_and_never_raise(protocol: Protocol, stream: bytes, values: list[Any]) -> None:
     events = b"".join(b"data: " + msgspec.json.encode(value) + b"\n\n" for value in values)
 
     assert not grade(events + stream, protocol).ok
@@ -173,11 +173,11 @@ def test_any_bytes_are_graded(protocol: Protocol, stream: bytes, values: list[An
     ],
     ids=["an endless line", "an endless list", "a deep object"],
 )
-def test_endless_input_is_told_as_what_it_is(protocol: Protocol, stream: bytes) -> None:
+def test_oversized_or_deeply_nested_input_is_reported_as_f1_first(protocol: Protocol, stream: bytes) -> None:
     assert next(one.rule for one in grade(stream, protocol).violations) == "F1"
 
 
-def test_deep_and_wide_values_are_read_up_to_a_bound() -> None:
+def test_deep_and_wide_values_are_read_up_to_a_limit() -> None:
     def rules_broken(value: Any) -> tuple[Any, ...]:
         return grade(sse(streams.run(streams.single(streams.DATA | {"value": value}))), "responses").violations
 
@@ -189,7 +189,7 @@ def test_deep_and_wide_values_are_read_up_to_a_bound() -> None:
     assert "F1" in {one.rule for one in rules_broken([[[[[[[[[[[[[[[[[[[[deep]]]]]]]]]]]]]]]]]]]])}
 
 
-def test_a_stream_that_breaks_one_rule_a_thousand_times_is_told_shortly() -> None:
+def test_violations_of_one_rule_are_reported_at_most_20_times() -> None:
     deltas = [chunk for _ in range(1000) for chunk in (streams.chunk({"content": ""}),)]
     report = grade(sse([*streams.CHAT[:1], *deltas, *streams.CHAT[1:]], "chat-completions"), "chat-completions")
 

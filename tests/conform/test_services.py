@@ -18,20 +18,20 @@ SILENT = event("complete", {**DOCUMENT, "response": "", "history": [{"role": "as
 
 
 @pytest.mark.parametrize("frames", [GOOD, FAILED, SPARSE, FAILED[-1:]])
-def test_a_stream_of_the_contract_keeps_every_rule(frames: list[Frame]) -> None:
+def test_valid_service_streams_pass_every_rule(frames: list[Frame]) -> None:
     report = grade(sse(frames, "services"), "services", body=frames[-1]["data"])
 
     assert (report.violations, report.frames) == ((), len(frames))
 
 
-def test_comments_between_events_are_lawful() -> None:
+def test_comments_between_events_are_allowed() -> None:
     stream = sse(GOOD, "services").replace(b"\n\n", b"\n\n: keep-alive\n\n")
 
     assert grade(stream, "services", headers={"content-type": "text/event-stream"}).violations == ()
 
 
 def replaced(at: int, *frames: Frame) -> list[Frame]:
-    """The good stream with these in place of one frame."""
+    """The valid stream with one frame replaced by these."""
     return [*GOOD[:at], *frames, *GOOD[at + 1 :]]
 
 
@@ -40,7 +40,7 @@ def before(at: int, *frames: Frame) -> list[Frame]:
 
 
 def typed(at: int, **fields: Any) -> list[Frame]:
-    """The good stream with other fields in the data of one frame."""
+    """The valid stream with fields of one frame's data replaced."""
     return replaced(at, {**GOOD[at], "data": {**GOOD[at]["data"], **fields}})
 
 
@@ -88,9 +88,7 @@ BROKEN: dict[str, tuple[list[Frame], list[tuple[str, int]]]] = {
 
 
 @pytest.mark.parametrize(("frames", "rules_broken"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(
-    frames: list[Frame], rules_broken: list[tuple[str, int]]
-) -> None:
+def test_a_broken_rule_is_reported_with_its_frame(frames: list[Frame], rules_broken: list[tuple[str, int]]) -> None:
     assert rule_violations(grade(sse(frames, "services"), "services")) == rules_broken
 
 
@@ -105,11 +103,11 @@ def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(
         (b"id: 7\n" + sse(SPARSE, "services"), [("F4", 0)]),
     ],
 )
-def test_broken_framing_is_told(stream: bytes, rules_broken: list[tuple[str, int]]) -> None:
+def test_broken_framing_is_reported(stream: bytes, rules_broken: list[tuple[str, int]]) -> None:
     assert rule_violations(grade(stream, "services")) == rules_broken
 
 
-def test_a_bodythat_is_not_what_was_streamed_is_told() -> None:
+def test_a_body_that_differs_from_the_stream_is_reported() -> None:
     other = {**DOCUMENT, "response": "At one.", "history": [{"role": "assistant", "content": "At one."}]}
     stream = sse(GOOD, "services")
 
@@ -151,7 +149,7 @@ def test_the_refusal_of_a_bad_request_is_graded(status: int, body: Any, rules_br
         ("http://h/v1", None),
     ],
 )
-def test_a_service_is_asked_beside_its_workflow(url: str, expected_url: str | None) -> None:
+def test_the_services_endpoint_is_derived_from_the_workflow_url(url: str, expected_url: str | None) -> None:
     assert probe_urls(url).endpoints.get("services") == expected_url
     assert probe_urls(url, "services").endpoints == ({} if expected_url is None else {"services": expected_url})
 

@@ -28,7 +28,7 @@ LAWFUL: dict[str, tuple[Protocol, list[Frame]]] = {
 
 
 @pytest.mark.parametrize(("protocol", "frames"), LAWFUL.values(), ids=LAWFUL.keys())
-def test_a_stream_of_the_contract_keeps_every_rule(protocol: Protocol, frames: list[Frame]) -> None:
+def test_valid_example_streams_pass_every_rule(protocol: Protocol, frames: list[Frame]) -> None:
     report = grade(sse(frames, protocol), protocol)
 
     assert (report.violations, report.frames) == ((), len(frames) + 1)
@@ -37,13 +37,13 @@ def test_a_stream_of_the_contract_keeps_every_rule(protocol: Protocol, frames: l
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
-def test_line_ends_a_byte_order_mark_and_comments_between_frames_are_lawful(line_end: bytes) -> None:
+def test_any_line_ending_a_byte_order_mark_and_comments_are_allowed(line_end: bytes) -> None:
     stream = b"\xef\xbb\xbf: hello\n\n" + sse(streams.TOOL_ROUND).replace(b"\n\n", b"\n\n: keep-alive\n\n")
 
     assert grade(stream.replace(b"\n", line_end), "responses").violations == ()
 
 
-def test_own_items_may_stand_inside_an_open_one() -> None:
+def test_palaver_items_may_occur_inside_an_open_item() -> None:
     text_item = streams.text("msg_1", "It ", "is")
     frames = streams.run(text_item, streams.single(streams.DATA))
     data, frames = frames[9:11], [*frames[:9], *frames[11:]]
@@ -51,7 +51,7 @@ def test_own_items_may_stand_inside_an_open_one() -> None:
     assert grade(sse(streams.renumber([*frames[:5], *data, *frames[5:]])), "responses").violations == ()
 
 
-def test_own_events_and_the_trace_frame_are_lawful_where_they_belong() -> None:
+def test_palaver_events_and_a_final_trace_frame_are_allowed_on_invocations() -> None:
     frames = list(streams.ON_INVOCATIONS)
     frames.insert(5, {"type": "palaver:data", "item_id": "dat_1", "name": "chart", "value": 1})
     traced = [*streams.renumber(frames), {"trace_id": "tr-" + "0" * 32}]
@@ -59,7 +59,7 @@ def test_own_events_and_the_trace_frame_are_lawful_where_they_belong() -> None:
     assert grade(sse(traced, "invocations"), "invocations").violations == ()
 
 
-def test_results_of_calls_in_the_history_are_lawful() -> None:
+def test_results_of_calls_in_the_history_are_allowed() -> None:
     ui: list[Frame] = [*UI_START, streams.part("tool-output-available", toolCallId="c0", output=1), *UI_END]
 
     assert grade(sse(streams.run(streams.result("c0", "x"))), "responses", history=["c0"]).violations == ()
@@ -69,15 +69,15 @@ def test_results_of_calls_in_the_history_are_lawful() -> None:
 UI_START, UI_END = streams.UI[:2], streams.UI[-2:]
 
 
-def test_a_step_goes_on_while_one_of_its_calls_waits() -> None:
+def test_a_ui_step_may_stay_open_while_a_call_is_pending() -> None:
     pending_call = streams.part("tool-input-available", toolCallId="c2", toolName="look", input={})
-    answer = streams.part("tool-output-available", toolCallId="c2", output=None)
-    frames = [*streams.UI[:5], pending_call, streams.UI[5], *streams.UI[8:11], answer, *UI_END]
+    tool_output = streams.part("tool-output-available", toolCallId="c2", output=None)
+    frames = [*streams.UI[:5], pending_call, streams.UI[5], *streams.UI[8:11], tool_output, *UI_END]
 
     assert grade(sse(frames, "ui-stream"), "ui-stream", ui_version=5).violations == ()
 
 
-def test_a_whole_body_is_compared_with_the_stream_of_its_run() -> None:
+def test_a_response_body_that_matches_its_stream_passes() -> None:
     response_body: Any = streams.TOOL_ROUND[-1]["response"]
     failure = {"error": streams.ERROR, "detail": streams.ERROR["message"], "response_id": "resp_1"}
 
@@ -89,7 +89,7 @@ def test_a_whole_body_is_compared_with_the_stream_of_its_run() -> None:
     assert grade(failed, "chat-completions", body={"error": streams.ERROR}).violations == ()
 
 
-def test_an_mlflow_agent_breaks_no_must() -> None:
+def test_an_mlflow_agent_stream_breaks_no_must_rule() -> None:
     frames: list[Frame] = [
         {"type": "response.output_text.delta", "item_id": "m1", "delta": "Let me "},
         {"type": "response.output_text.delta", "item_id": "m1", "delta": "check."},
@@ -106,7 +106,7 @@ def test_an_mlflow_agent_breaks_no_must() -> None:
     assert {one.rule for one in report.violations} == {"I1", "I3", "I4", "I5", "I7b", "I10"}
 
 
-def test_an_openai_stream_without_done_and_with_two_parts_breaks_no_must() -> None:
+def test_an_openai_stream_without_done_and_with_two_parts_breaks_no_must_rule() -> None:
     frames = msgspec.json.decode(msgspec.json.encode(streams.run(streams.text("msg_1", "One."))))
     second = [frame | {"content_index": 1} for frame in frames[3:7]]
     frames[7:7] = second

@@ -31,7 +31,7 @@ Case = tuple[list[Frame], Broke]
 
 
 def but(frames: list[Frame], *changes: tuple[int, Callable[[Any], Any]]) -> list[Frame]:
-    """A copy in which the frames of these numbers are changed in place."""
+    """A copy with the frames at these indexes changed."""
     copy = msgspec.json.decode(msgspec.json.encode(frames))  # No frame shares anything with another.
     for index, change in changes:
         change(copy[index])
@@ -43,7 +43,7 @@ def set_fields(**fields: Any) -> Callable[[Frame], None]:
 
 
 def at(*path: str | int, **fields: Any) -> Callable[[Any], None]:
-    """Change what stands at a path inside a frame."""
+    """Update the fields of the object at a path inside a frame."""
 
     def change(value: Any) -> None:
         for step in path:
@@ -345,7 +345,7 @@ CASES = [(protocol, name, *case) for protocol, table in TABLES.items() for name,
 @pytest.mark.parametrize(
     ("protocol", "frames", "expected"), [(p, f, t) for p, _, f, t in CASES], ids=[f"{c[0]}: {c[1]}" for c in CASES]
 )
-def test_a_broken_rule_is_told_with_its_frame(protocol: Protocol, frames: list[Frame], expected: Broke) -> None:
+def test_a_broken_rule_is_reported_with_its_frame(protocol: Protocol, frames: list[Frame], expected: Broke) -> None:
     assert rule_violations(grade(sse(frames, protocol), protocol)) == expected
 
 
@@ -371,11 +371,11 @@ FRAMING: dict[str, tuple[Protocol, bytes, Broke]] = {
 
 
 @pytest.mark.parametrize(("protocol", "stream", "expected"), FRAMING.values(), ids=FRAMING.keys())
-def test_broken_framing_is_told(protocol: Protocol, stream: bytes, expected: Broke) -> None:
+def test_broken_framing_is_reported(protocol: Protocol, stream: bytes, expected: Broke) -> None:
     assert rule_violations(grade(stream, protocol)) == expected
 
 
-def test_a_result_in_a_later_step_is_a_must_for_version_5_alone() -> None:
+def test_a_tool_output_in_a_later_step_breaks_a_must_rule_only_in_version_5() -> None:
     stream = sse(PARTS["U8b an output in a later step"][0], "ui-stream")
 
     assert rule_violations(grade(stream, "ui-stream", ui_version=5)) == [("U8", 7)]
@@ -385,7 +385,7 @@ def test_a_result_in_a_later_step_is_a_must_for_version_5_alone() -> None:
     )
 
 
-def test_what_a_version_knows_decides() -> None:
+def test_allowed_ui_part_types_depend_on_the_version() -> None:
     approval = [*UI[:2], INPUT, part("tool-approval-request", approvalId="a", toolCallId="c9"), *UI[2:]]
     custom = [*UI[:2], part("custom"), part("reasoning-file"), *UI[2:]]
 
@@ -393,7 +393,7 @@ def test_what_a_version_knows_decides() -> None:
     assert rule_violations(grade(sse(custom, "ui-stream"), "ui-stream", ui_version=7)) == []
 
 
-def test_the_head_of_an_answer_is_graded_with_its_stream() -> None:
+def test_response_headers_are_graded_with_the_stream() -> None:
     good = {"Content-Type": "text/event-stream; charset=utf-8", "X-Vercel-AI-UI-Message-Stream": "v1"}
     stream = sse(UI, "ui-stream")
 
@@ -432,7 +432,7 @@ BODIES: dict[str, tuple[Protocol, list[Frame], Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("protocol", "frames", "response_body", "expected"), BODIES.values(), ids=BODIES.keys())
-def test_a_body_that_is_not_what_was_streamed_is_told(
+def test_a_body_that_differs_from_the_stream_is_reported(
     protocol: Protocol, frames: list[Frame], response_body: Any, expected: list[str]
 ) -> None:
     stream = sse(frames, protocol)
@@ -441,34 +441,34 @@ def test_a_body_that_is_not_what_was_streamed_is_told(
     assert rule_violations(grade_body(response_body, protocol, stream=stream)) == [(rule, None) for rule in expected]
 
 
-def test_a_body_of_another_run_may_say_other_things_but_not_nothing() -> None:
+def test_a_body_of_another_run_may_differ_but_not_be_empty() -> None:
     stream, other = sse(TOOLS), run(text("msg_9", "Twelve."))[-1]["response"] | {"id": "resp_2"}
     silent, odd = other | {"output": []}, other | {"more": 1}
     odd["output"] = [other["output"][0] | {"more": 1}]
 
-    def expected(response_body: Any) -> list[str]:
+    def broken_rules(response_body: Any) -> list[str]:
         return [
             one.rule
             for one in grade_body(response_body, "responses", stream=stream, body_from="another-run").violations
         ]
 
-    assert (expected(other), expected(silent), expected(odd)) == ([], ["I16"], ["I16b", "I16b"])
+    assert (broken_rules(other), broken_rules(silent), broken_rules(odd)) == ([], ["I16"], ["I16b", "I16b"])
 
 
-def test_a_completion_of_another_run_may_say_other_things_but_not_nothing() -> None:
+def test_a_completion_of_another_run_may_differ_but_not_be_empty() -> None:
     stream = sse(CHAT, "chat-completions")
     message = {"role": "assistant", "content": "Noon."}
     other = changed(COMPLETION, at("choices", 0, message=message, finish_reason="stop"))
     silent = changed(other, at(*MESSAGE, content=""))
 
-    def expected(response_body: Any) -> list[str]:
+    def broken_rules(response_body: Any) -> list[str]:
         graded = grade_body(response_body, "chat-completions", stream=stream, body_from="another-run")
         return [one.rule for one in graded.violations]
 
-    assert (expected(other), expected(silent)) == ([], ["C14"])
+    assert (broken_rules(other), broken_rules(silent)) == ([], ["C14"])
 
 
-def test_a_body_alone_is_graded_without_a_stream() -> None:
+def test_a_body_can_be_graded_without_a_stream() -> None:
     assert grade_body(BODY, "responses").violations == ()
     assert grade_body(COMPLETION, "chat-completions").violations == ()
     assert grade_body(b"anything", "ui-stream").ok is False
@@ -495,7 +495,7 @@ def test_the_refusal_of_a_bad_request_is_graded(
     assert rule_violations(grade_refusal(status, body, protocol)) == [(rule, None) for rule in expected]
 
 
-def test_a_prompt_that_was_not_answered_is_told() -> None:
+def test_an_unanswered_prompt_is_reported() -> None:
     report = grade_unanswered("the answer is 500", "responses")
 
     assert (rule_violations(report), report.ok) == ([("E1", None)], False)
@@ -505,10 +505,10 @@ def test_a_prompt_that_was_not_answered_is_told() -> None:
 
 
 def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
-    expected = {rule for *_, broke in CASES for rule, _ in broke}
-    expected |= {rule for *_, broke in FRAMING.values() for rule, _ in broke}
-    expected |= {rule for *_, rules in BODIES.values() for rule in rules}
-    expected |= {rule for *_, rules in REFUSALS.values() for rule in rules}
+    broken_rules = {rule for *_, broke in CASES for rule, _ in broke}
+    broken_rules |= {rule for *_, broke in FRAMING.values() for rule, _ in broke}
+    broken_rules |= {rule for *_, rules in BODIES.values() for rule in rules}
+    broken_rules |= {rule for *_, rules in REFUSALS.values() for rule in rules}
 
-    of_services = {rule.id for rule in SERVICE_RULES}  # In test_services.py.
-    assert expected | {"E1", "F5", "I16b", "U8", "U14"} | of_services == set(RULES)
+    service_rules = {rule.id for rule in SERVICE_RULES}  # In test_services.py.
+    assert broken_rules | {"E1", "F5", "I16b", "U8", "U14"} | service_rules == set(RULES)

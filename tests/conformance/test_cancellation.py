@@ -19,7 +19,7 @@ CHATS = [name for name in CLIENTS if name.startswith("useChat")]
 
 
 @pytest.mark.parametrize("client", STREAMED)
-def test_hanging_up_stops_the_run(
+def test_a_client_that_disconnects_cancels_its_run(
     client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
 ) -> None:
     kind, way, _ = CLIENTS[client]
@@ -31,7 +31,7 @@ def test_hanging_up_stops_the_run(
 
 
 @pytest.mark.parametrize("client", CHATS)
-def test_use_chat_hangs_up_and_the_run_goes_on_until_it_is_stopped(
+def test_a_use_chat_run_continues_after_a_disconnect_until_it_is_stopped(
     client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
 ) -> None:
     kind, way, _ = CLIENTS[client]
@@ -48,7 +48,7 @@ def test_use_chat_hangs_up_and_the_run_goes_on_until_it_is_stopped(
 
 
 def alive(http: httpx.Client, *, until: int, seconds: float = 1) -> int:
-    """How many runs are alive: asked again until they are so many, or the time is up."""
+    """Return the number of running runs, polling until it equals `until` or the time is up."""
     end = time.monotonic() + seconds
     while True:
         match = re.search(r"^palaver_runs_alive (\d+)", http.get("/metrics").text, re.MULTILINE)

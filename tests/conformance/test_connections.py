@@ -33,8 +33,8 @@ def until(probe: Callable[[], Any]) -> Any:
 
 def ask_model(server: ServerProcess, model: str, text: str, key: str = "none") -> str:
     with (
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, timeout=60) as asking,
-        asking.responses.stream(model=model, input=text) as stream,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, timeout=60) as openai_client,
+        openai_client.responses.stream(model=model, input=text) as stream,
     ):
         deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
         assert stream.get_final_response().output_text == "".join(deltas)
@@ -48,7 +48,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return result
 
 
-def test_a_server_is_connected_to_another_kept_through_a_restart_and_let_go(tmp_path: Path) -> None:
+def test_a_connection_to_another_server_survives_a_restart_and_can_be_removed(tmp_path: Path) -> None:
     remote_folder, local_folder = folders(tmp_path)
     db = str(local_folder / "palaver.db")
     with server_process(remote_folder, WORKFLOWS) as remote:
@@ -76,7 +76,7 @@ def test_a_server_is_connected_to_another_kept_through_a_restart_and_let_go(tmp_
     assert (turn.status_code, turn.json()["error"]["code"]) == (404, "workflow_not_found")
 
 
-def test_one_that_is_declared_in_the_settings_has_its_secret_from_the_environment(
+def test_a_connection_in_the_settings_reads_its_secret_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote_folder, local_folder = folders(tmp_path)
@@ -96,37 +96,42 @@ def test_one_that_is_declared_in_the_settings_has_its_secret_from_the_environmen
             until(lambda: http.get("/api/workflows/tutor").json()["state"] == "ready")
             text = ask_model(local, "tutor", "Hello there")
             texts = [http.get(path).text for path in ("/api/connections", "/api/settings", "/api/workflows/tutor")]
-            stays = http.delete("/api/connections/tutor")
+            deletion = http.delete("/api/connections/tutor")
             log_text = "\n".join(local.lines)
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "discovery_refused")
     assert text == "Hello there"
     assert not any(key in one for one in (*texts, log_text))
     assert "tutor  remote" in log_text
-    assert (stays.status_code, "palaver.toml" in stays.text) == (405, True)
+    assert (deletion.status_code, "palaver.toml" in deletion.text) == (405, True)
 
 
-def test_two_processes_and_a_worker_know_the_same(tmp_path: Path, postgres_url: str) -> None:
+def test_two_processes_and_a_worker_share_connections(tmp_path: Path, postgres_url: str) -> None:
     remote_folder, local_folder = folders(tmp_path)
     key, other = new_key(postgres_url, "default", "admin"), new_key(postgres_url, "team-a", "admin")
     private = {"db": postgres_url, "allow_private_urls": "1"}
     with (
         server_process(remote_folder, WORKFLOWS) as remote,
         server_process(local_folder, ECHO_ONLY, background_runs="0", **private) as local,
-        server_process(local_folder, ECHO_ONLY, background_runs="0", **private) as beside,
+        server_process(local_folder, ECHO_ONLY, background_runs="0", **private) as second_server,
         working(local_folder, postgres_url, "--allow-private-urls"),
         client(local, key) as http,
-        client(beside, key) as second,
-        client(beside, other) as other_project,
+        client(second_server, key) as second,
+        client(second_server, other) as other_project,
     ):
         body = {"url": f"{remote.url}/scripted", "name": "far"}
         refused = other_project.post("/api/connections", json=body)
         result = http.post("/api/connections", json=body)
         until(lambda: second.get("/api/workflows/far").status_code == 200)
         visible_names = [row["name"] for row in other_project.get("/api/connections").json()["data"]]
-        texts = [ask_model(beside, "far", "through the other", key), ask_model(beside, "far", "theirs", other)]
-        waits = second.post("/v1/responses", json={"model": "far", "input": "later", "background": True}).json()["id"]
-        until(lambda: http.get(f"/v1/responses/{waits}").json()["status"] == "completed")  # The worker took it.
+        texts = [
+            ask_model(second_server, "far", "through the other", key),
+            ask_model(second_server, "far", "theirs", other),
+        ]
+        response_id = second.post("/v1/responses", json={"model": "far", "input": "later", "background": True}).json()[
+            "id"
+        ]
+        until(lambda: http.get(f"/v1/responses/{response_id}").json()["status"] == "completed")  # The worker took it.
         delete_status = second.delete("/api/connections/far").status_code
         until(lambda: http.get("/api/workflows/far").status_code == 404)
 

@@ -17,7 +17,7 @@ def curl(server: ServerProcess, body: dict[str, object], *more: str) -> str:
     return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=30, check=True).stdout
 
 
-def test_a_question_gets_an_answer_in_the_form_of_responses(server: ServerProcess) -> None:
+def test_a_question_is_answered_with_a_responses_message(server: ServerProcess) -> None:
     response = curl(server, {"input": [{"role": "user", "content": "Hello there"}]})
 
     [message] = json.loads(response)["output"]
@@ -30,7 +30,7 @@ def test_a_question_gets_an_answer_in_the_form_of_responses(server: ServerProces
     }
 
 
-def test_a_streamed_answer_is_lines_of_data(server: ServerProcess) -> None:
+def test_a_streamed_answer_is_sent_as_data_lines(server: ServerProcess) -> None:
     response = curl(server, {"input": [{"role": "user", "content": "Hello there"}], "stream": True})
 
     lines = [line for line in response.split("\n") if line]
@@ -51,7 +51,7 @@ def test_a_streamed_answer_is_lines_of_data(server: ServerProcess) -> None:
     assert lines[-1] == "data: [DONE]"
 
 
-def test_a_tool_round_has_the_items_of_the_mission(server: ServerProcess) -> None:
+def test_a_tool_call_and_its_result_are_output_items(server: ServerProcess) -> None:
     script = [
         {"tool_call": {"name": "get_current_time", "id": "call-456", "arguments": '{"timezone":"Asia/Tokyo"}'}},
         {"tool_result": {"id": "call-456", "output": "Current time: 12:00 PM"}},
@@ -78,7 +78,7 @@ def test_a_tool_round_has_the_items_of_the_mission(server: ServerProcess) -> Non
     ]
 
 
-def test_a_mistake_is_told_to_every_family_of_readers(server: ServerProcess) -> None:
+def test_an_invalid_request_is_answered_with_both_error_and_detail(server: ServerProcess) -> None:
     response = curl(server, {"input": "Hello", "stream": "yes"}, "--write-out", "\n%{http_code}")
 
     body, status = response.rsplit("\n", 1)

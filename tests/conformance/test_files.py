@@ -50,8 +50,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(("ask", "place"), WAYS.values(), ids=WAYS)
-def test_a_file_is_named_by_its_id(keeper: StoredServer, client: openai.OpenAI, ask: AskFunction, place: str) -> None:
+@pytest.mark.parametrize(("ask", "error_param"), WAYS.values(), ids=WAYS)
+def test_a_stored_file_can_be_referenced_by_its_id_within_its_project(
+    keeper: StoredServer, client: openai.OpenAI, ask: AskFunction, error_param: str
+) -> None:
     file = uploaded(keeper)
 
     weighed, looked_at = (json.loads(ask(client, model, file)) for model in ("weighed", "looked_at"))
@@ -61,14 +63,14 @@ def test_a_file_is_named_by_its_id(keeper: StoredServer, client: openai.OpenAI, 
     assert picture == f"data:image/png;base64,{b64encode(PNG).decode()}"
     with keeper.openai(key=keeper.other_key) as other_client:
         refusals = []
-        for who, name in ((client, UNKNOWN), (other_client, file)):
+        for api_client, name in ((client, UNKNOWN), (other_client, file)):
             with pytest.raises(openai.NotFoundError) as raised:
-                ask(who, "weighed", name)
+                ask(api_client, "weighed", name)
             refusals.append(error_fields(raised.value))
-    assert refusals == [{"status": 404, "type": "not_found", "code": "not_found", "param": place}] * 2
+    assert refusals == [{"status": 404, "type": "not_found", "code": "not_found", "param": error_param}] * 2
 
 
-def test_a_conversation_keeps_its_file_until_it_is_deleted(keeper: StoredServer, client: openai.OpenAI) -> None:
+def test_a_file_of_a_conversation_is_deleted_with_the_conversation(keeper: StoredServer, client: openai.OpenAI) -> None:
     file = uploaded(keeper)
     items: Any = [{"role": "user", "content": [{"type": "input_file", "file_id": file}]}]
     conversation = client.conversations.create(items=items)

@@ -52,7 +52,7 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_lightning_and_the_command_are_told_the_same(
+def test_http_stream_and_socket_return_the_same_answer(
     server: ServerProcess, http: httpx.Client, fake: FakeAnthropic
 ) -> None:
     response = http.post("/services/job_chat", json=PAYLOAD)
@@ -82,7 +82,7 @@ def test_lightning_and_the_command_are_told_the_same(
     assert not [request for request in fake.requests if "u-1" in json.dumps(request.body)]
 
 
-def test_the_list_the_readme_and_the_schema_tell_what_it_is(http: httpx.Client) -> None:
+def test_the_service_is_described_by_its_list_entry_schema_and_readme(http: httpx.Client) -> None:
     services = http.get("/services").json()["services"]
     one = http.get("/services/job_chat").json()
 
@@ -98,7 +98,7 @@ def palaver(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
 
 
-def test_palaver_call_asks_the_running_server(server: ServerProcess, http: httpx.Client, tmp_path: Path) -> None:
+def test_palaver_call_uses_the_running_server(server: ServerProcess, http: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "payload.json").write_text(json.dumps(PAYLOAD), encoding="utf-8")
     expected = http.post("/services/job_chat", json=PAYLOAD).json()
 

@@ -12,7 +12,7 @@ from tests.server_process import ServerProcess
 PROGRAM = Path("node_modules") / "llmprobe" / "bin" / "dist" / "llmprobe.mjs"
 
 NOT_CLAIMED = {
-    # Other surfaces than ours.
+    # API surfaces that Palaver does not have.
     "messages",
     "count-tokens",
     "embeddings",
@@ -21,20 +21,20 @@ NOT_CLAIMED = {
     "images-edit",
     "audio-speech",
     "audio-transcriptions",
-    # A workflow may have no probabilities to tell; a run is one answer.
+    # A workflow may have no log probabilities; a run has one answer.
     "logprobs",
     "n-choices",
     # llmprobe cannot test it, or did not at this depth.
     "mcp-tools",
     "prompt-caching",
-    # Limits are the operator's.
+    # Limits are configured by the operator.
     "rate-limiting",
 }
 
 
 @pytest.fixture(scope="module")
 def report(server: ServerProcess) -> dict[str, Any]:
-    ran = node_drivers.run_node(
+    completed = node_drivers.run_node(
         PROGRAM,
         f"{server.url}/probed/v1",
         *("--model", "probed"),
@@ -44,10 +44,10 @@ def report(server: ServerProcess) -> dict[str, Any]:
         "--no-save",
         "--no-color",
     )
-    return json.loads(ran.stdout)
+    return json.loads(completed.stdout)
 
 
-def test_all_that_must_hold_holds(report: dict[str, Any]) -> None:
+def test_every_conformance_check_passes(report: dict[str, Any]) -> None:
     failures = [failure for result in report["conformance"]["results"] for failure in result["failures"]]
 
     assert failures == []
@@ -55,11 +55,11 @@ def test_all_that_must_hold_holds(report: dict[str, Any]) -> None:
     assert {surface["surface"] for surface in report["conformance"]["bySurface"]} == {"models", "chat", "responses"}
 
 
-def test_nothing_was_left_unsaid(report: dict[str, Any]) -> None:
+def test_no_conformance_check_is_inconclusive(report: dict[str, Any]) -> None:
     assert report["conformance"]["inconclusive"] == []
 
 
-def test_all_but_what_we_do_not_claim_is_there(report: dict[str, Any]) -> None:
+def test_only_unclaimed_features_are_missing(report: dict[str, Any]) -> None:
     missing = {entry["id"] for entry in report["coverage"]["entries"] if not entry["supported"]}
 
     assert missing == NOT_CLAIMED

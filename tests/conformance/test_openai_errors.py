@@ -14,7 +14,7 @@ from tests.server_process import ServerProcess
 
 @pytest.fixture
 def client(server: ServerProcess) -> Iterator[openai.OpenAI]:
-    """A client as everybody makes it: it tries again by itself."""
+    """A client with the default settings, which retries by itself."""
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
         yield client
 
@@ -42,7 +42,7 @@ def test_a_wrong_value_is_a_bad_request_that_names_its_field(client: openai.Open
     }
 
 
-def test_a_mistake_is_told_before_the_stream_begins(client: openai.OpenAI) -> None:
+def test_an_invalid_request_is_rejected_before_the_stream_starts(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="n must be") as raised:
         client.chat.completions.create(
             model="scripted", messages=[{"role": "user", "content": "Hello"}], n=2, stream=True
@@ -56,14 +56,14 @@ def test_a_mistake_is_told_before_the_stream_begins(client: openai.OpenAI) -> No
     }
 
 
-@pytest.mark.parametrize("stored", ["retrieve", "cancel", "delete"])
-def test_a_response_that_never_was_is_not_found_and_asked_for_once(
-    client: openai.OpenAI, http: httpx.Client, stored: str
+@pytest.mark.parametrize("method", ["retrieve", "cancel", "delete"])
+def test_an_unknown_response_is_not_found_and_not_requested_again(
+    client: openai.OpenAI, http: httpx.Client, method: str
 ) -> None:
     before = requests(http, status=404)
 
     with pytest.raises(openai.NotFoundError, match="resp_1") as raised:
-        getattr(client.responses, stored)("resp_1")
+        getattr(client.responses, method)("resp_1")
 
     assert error_fields(raised.value) == {
         "status": 404,
@@ -74,7 +74,7 @@ def test_a_response_that_never_was_is_not_found_and_asked_for_once(
     assert requests(http, status=404) == before + 1
 
 
-def test_nothing_goes_on_from_what_is_not_there(client: openai.OpenAI) -> None:
+def test_an_unknown_previous_response_or_conversation_is_not_found(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as raised:
         client.responses.create(model="scripted", input="Hello", previous_response_id="resp_1")
     assert error_fields(raised.value) == {
@@ -94,7 +94,9 @@ def test_nothing_goes_on_from_what_is_not_there(client: openai.OpenAI) -> None:
     }
 
 
-def test_a_failed_run_is_told_with_its_code_and_not_run_again(client: openai.OpenAI, http: httpx.Client) -> None:
+def test_a_failed_response_has_the_code_of_its_run_and_is_not_retried(
+    client: openai.OpenAI, http: httpx.Client
+) -> None:
     before = requests(http, status=500)
 
     with pytest.raises(openai.InternalServerError, match="The model is down") as raised:
@@ -104,7 +106,9 @@ def test_a_failed_run_is_told_with_its_code_and_not_run_again(client: openai.Ope
     assert requests(http, status=500) == before + 1
 
 
-def test_so_is_it_in_chat_completions(client: openai.OpenAI, http: httpx.Client) -> None:
+def test_a_failed_chat_completion_has_the_code_of_its_run_and_is_not_retried(
+    client: openai.OpenAI, http: httpx.Client
+) -> None:
     before = requests(http, status=500)
 
     with pytest.raises(openai.InternalServerError, match="The model is down") as raised:
@@ -118,7 +122,7 @@ def test_so_is_it_in_chat_completions(client: openai.OpenAI, http: httpx.Client)
     assert requests(http, status=500) == before + 1
 
 
-def test_models_are_the_chats_by_name(client: openai.OpenAI) -> None:
+def test_models_are_the_chat_workflows_by_name(client: openai.OpenAI) -> None:
     models = [model.id for model in client.models.list()]
 
     assert models == ["calculator", "eliza", "probed", "recalling", "scripted"]

@@ -6,13 +6,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def test_every_package_is_asked_for_by_its_exact_version() -> None:
+def test_every_dependency_has_an_exact_version() -> None:
     dependencies = json.loads((HERE / "package.json").read_text("utf-8"))["dependencies"]
 
     assert {name: version for name, version in dependencies.items() if not version.split("@")[-1][0].isdigit()} == {}
 
 
-def test_the_lock_holds_hashes_and_no_address() -> None:
+def test_the_lock_file_has_hashes_and_no_registry_urls() -> None:
     packages = json.loads((HERE / "package-lock.json").read_text("utf-8"))["packages"]
     installed = {path: package for path, package in packages.items() if path}
 

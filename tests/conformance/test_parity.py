@@ -21,7 +21,7 @@ Drivers = Callable[[str], Driver]
 Loss = Callable[[ClientResult], ClientResult]
 
 
-# --- Losses: what stands in the answer instead
+# --- Losses: how each of them changes the expected answer
 
 
 def join_text(built: ClientResult) -> ClientResult:
@@ -36,22 +36,22 @@ def without_own_tools(built: ClientResult) -> ClientResult:
 
 
 def completed(built: ClientResult) -> ClientResult:
-    """Responses has one status for all that ended well."""
+    """Responses has one status for every successful end."""
     return replace(built, finish="stop" if built.finish == "tool-calls" else built.finish)
 
 
 def error_alone(built: ClientResult) -> ClientResult:
-    """An answer that is not streamed is the error, and nothing of what was said before it."""
+    """A response that is not streamed has the error only, without the output before it."""
     return built if built.error is None else ClientResult(finish="error", error=built.error)
 
 
 def only_message(built: ClientResult) -> ClientResult:
-    """The client tells the message of an error alone."""
+    """The client reports only the message of an error."""
     return built if built.error is None else replace(built, error=(None, built.error[1]))
 
 
 def only_status(built: ClientResult) -> ClientResult:
-    """The client cannot read an error whose `param` is null, and tells the name of the HTTP status."""
+    """The client cannot read an error whose `param` is null, and reports the name of the HTTP status."""
     names = {"model_not_found": "Not Found", "model_down": "Internal Server Error"}
     return built if built.error is None else replace(built, error=(None, names[str(built.error[0])]))
 
@@ -77,27 +77,27 @@ def last_reasoning(built: ClientResult) -> ClientResult:
 
 
 def tools_end_it(built: ClientResult) -> ClientResult:
-    """The client finds the finish reason by itself: any call makes it `tool-calls`."""
+    """The client derives the finish reason itself: any call makes it `tool-calls`."""
     return replace(built, finish="tool-calls") if built.calls and built.error is None else built
 
 
 def zeros(built: ClientResult) -> ClientResult:
-    """The client makes zeros of a usage that nobody knows."""
+    """The client reports an unknown usage as zeros."""
     return replace(built, usage=(0, 0)) if built.usage is None and built.error is None else built
 
 
 def zeros_of_every_run(built: ClientResult) -> ClientResult:
-    """Streamed, even where the run failed; not where there was none."""
+    """Like `zeros` for a stream: also for a failed run, but not if no run was started."""
     return replace(built, usage=(0, 0)) if built.usage is None and built.error in (None, MODEL_DOWN) else built
 
 
 def refuses_results(built: ClientResult) -> ClientResult:
-    """The client's schema of a whole body has no results of tools: it refuses all of it."""
+    """The client's schema of a complete body has no tool results: it rejects the whole body."""
     return ClientResult(finish="error", error=(None, "Invalid JSON response")) if built.results else built
 
 
 def refuses_length(message: str) -> Loss:
-    """The client's helper wants an answer that was not cut off."""
+    """The client's helper rejects a truncated answer."""
 
     def refused(built: ClientResult) -> ClientResult:
         return ClientResult(finish="error", error=(None, message)) if built.finish == "length" else built
@@ -112,18 +112,18 @@ def results_beside_calls(built: ClientResult) -> ClientResult:
 
 
 def trimmed(built: ClientResult) -> ClientResult:
-    """Nothing but blanks stands neither before the first word nor after the last."""
+    """Whitespace before the first and after the last word is removed."""
     return replace(built, text=[text.strip() for text in built.text if text.strip()])
 
 
 def text_alone(built: ClientResult) -> ClientResult:
-    """A service's document tells what was said, and what it cost."""
+    """A service's document has only the text and the usage."""
     finish = built.finish if built.error else "stop"
     return replace(built, calls=[], results=[], reasoning="", finish=finish)
 
 
 def in_capitals(built: ClientResult) -> ClientResult:
-    """Services write codes in capitals, and name what is not there in a word of their own."""
+    """Services write codes in capitals and have a different code and message for what is not found."""
     if built.error is None:
         return built
     code, message = built.error
@@ -133,7 +133,7 @@ def in_capitals(built: ClientResult) -> ClientResult:
 
 
 def error_in_place(built: ClientResult) -> ClientResult:
-    """The last event of a stream is the error, instead of the document with the text and what it cost."""
+    """The last event of a stream is the error, instead of the document with the text and the usage."""
     return built if built.error is None else replace(built, text=[], usage=None)
 
 
@@ -197,7 +197,7 @@ CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_client_builds_what_was_said(
+def test_the_client_builds_the_expected_answer(
     client: str, scenario: Scenario, server: ServerProcess, drivers: Drivers
 ) -> None:
     kind, way, losses = CLIENTS[client]
@@ -209,7 +209,7 @@ def test_the_client_builds_what_was_said(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_no_loss_is_listed_in_vain(client: str) -> None:
+def test_every_listed_loss_changes_a_scenario(client: str) -> None:
     losses = CLIENTS[client][2]
 
     def lost(selected: Iterable[Loss]) -> list[ClientResult]:
@@ -219,7 +219,7 @@ def test_no_loss_is_listed_in_vain(client: str) -> None:
 
 
 def run_client(kind: str, way: str, scenario: Scenario, url: str, drivers: Drivers, *, cancel: bool = False) -> Record:
-    """The record of what the client made of the scenario."""
+    """Run the scenario with the client and return the record of its result."""
     if kind != "python":
         return drivers(kind).ask(way=way, url=url, workflow=scenario.workflow, prompt=scenario.prompt, cancel=cancel)
     record = python_clients.empty_record()
@@ -241,7 +241,7 @@ FINISHES = {
 
 
 def read(record: Record, expected: ClientResult) -> ClientResult:
-    """A record in the words of the waist. Clients wrap messages of errors: what counts is that ours is in there."""
+    """Convert a record to a `ClientResult`. Clients wrap error messages, so ours only has to be contained."""
     error = record["error"] and (record["error"].get("code"), record["error"]["message"])
     if error and expected.error and expected.error[1] in error[1]:
         error = (error[0], expected.error[1])
@@ -258,7 +258,7 @@ def read(record: Record, expected: ClientResult) -> ClientResult:
 
 
 def parsed(value: Any) -> Any:
-    """Where a protocol carries JSON as text, the value."""
+    """Decode a value that a protocol carries as JSON text."""
     if not isinstance(value, str) or not value.startswith(("{", "[")):
         return value
     return json.loads(value)

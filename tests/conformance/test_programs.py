@@ -51,7 +51,7 @@ def program_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerP
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
-    """Another, to which a key was given out, and that key."""
+    """A server that requires an API key, and that key."""
     with server_process(tmp_path_factory.mktemp("locked"), SOURCE) as server:
         key_request = {"name": "k", "scopes": ["invoke", "read"]}
         answer = httpx.post(f"{server.url}/api/keys", json=key_request, trust_env=False)
@@ -67,11 +67,11 @@ def program(program_server: ServerProcess, workflow: str, client: str, headers: 
 
 def run(program_snippet: dict[str, Any], folder: Path, **environment: str) -> str:
     assert_installed()
-    (folder / "node_modules").symlink_to(HERE / "node_modules")  # Node looks for packages from where the file is.
+    (folder / "node_modules").symlink_to(HERE / "node_modules")  # Node resolves packages from the file's folder.
     suffix, command = PROGRAMS[program_snippet["language"]]
     path = folder / f"program.{suffix}"
     path.write_text(program_snippet["code"], encoding="utf-8")
-    ran = subprocess.run(
+    completed = subprocess.run(
         [*command, path],
         capture_output=True,
         encoding="utf-8",
@@ -79,13 +79,13 @@ def run(program_snippet: dict[str, Any], folder: Path, **environment: str) -> st
         check=False,
         env={**os.environ, **environment},
     )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("workflow", EXPECTED_OUTPUT)
-def test_a_program_runs_as_it_stands(program_server: ServerProcess, workflow: str, client: str, tmp_path: Path) -> None:
+def test_a_snippet_runs_unchanged(program_server: ServerProcess, workflow: str, client: str, tmp_path: Path) -> None:
     program_snippet = program(program_server, workflow, client, {})
 
     output = run(program_snippet, tmp_path)
@@ -97,7 +97,7 @@ def test_a_program_runs_as_it_stands(program_server: ServerProcess, workflow: st
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_with_keys_it_takes_its_own_from_the_environment(
+def test_a_snippet_reads_the_api_key_from_the_environment(
     locked: tuple[ServerProcess, str], client: str, tmp_path: Path
 ) -> None:
     server, key = locked

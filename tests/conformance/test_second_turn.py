@@ -23,14 +23,14 @@ MERGED = [
     ["assistant", "Let me check.\n\nIt is noon."],
     ["user", "Thank you."],
 ]
-# A client that drops the result sends a call that nobody answered; we drop that.
+# A client that drops the result sends a call without a result, which Palaver drops.
 WITHOUT_TOOL = [
     ["user", "What time is it?"],
     ["assistant", "Let me check."],
     ["assistant", "It is noon."],
     ["user", "Thank you."],
 ]
-# A client that would have run the tool itself says so.
+# A client that expected to run the tool itself reports it as unavailable.
 UNAVAILABLE = ["tool", "c1: Model tried to call unavailable tool 'get_time'. No tools are available."]
 
 CLIENTS = {
@@ -50,7 +50,9 @@ CLIENTS = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_second_turn_hears_the_first(client: str, server: ServerProcess, drivers: Callable[[str], Driver]) -> None:
+def test_the_second_turn_receives_the_messages_of_the_first(
+    client: str, server: ServerProcess, drivers: Callable[[str], Driver]
+) -> None:
     kind, way, expected = CLIENTS[client]
     request = {"url": server.url, "workflow": "recalling", "prompt": "What time is it?", "then": "Thank you."}
 

@@ -29,7 +29,7 @@ def opened(server: ServerProcess, path: str) -> Iterator[Connection]:
 
 
 def call_socket(line: Connection, payload: Any) -> list[dict[str, Any]]:
-    """All that comes of one start."""
+    """Start one call and return all its messages."""
     line.send(json.dumps({"event": "start", "data": payload}))
     frames: list[dict[str, Any]] = []
     while not frames or frames[-1]["event"] != "complete":
@@ -41,7 +41,9 @@ def without_ids(text: str) -> str:
     return re.sub(r"run_\w{26}", "RUN", text)
 
 
-def test_the_openfn_command_is_told_what_the_routes_tell(server: ServerProcess, http: httpx.Client) -> None:
+def test_the_socket_sends_the_same_events_and_result_as_the_http_routes(
+    server: ServerProcess, http: httpx.Client
+) -> None:
     response = http.post("/services/scripted", json=PAYLOAD)
     streamed = http.post("/services/scripted/stream", json=PAYLOAD)
     with opened(server, "/services/scripted") as line:
@@ -58,10 +60,10 @@ def test_the_openfn_command_is_told_what_the_routes_tell(server: ServerProcess, 
     assert response.json()["response"] == "Hello there, friend."
 
 
-def test_a_cancelled_call_is_complete_and_the_socket_stays(server: ServerProcess, http: httpx.Client) -> None:
-    waits = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
+def test_a_cancelled_call_completes_and_the_socket_stays_open(server: ServerProcess, http: httpx.Client) -> None:
+    slow_payload = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
     with opened(server, "/services/scripted") as line:
-        line.send(json.dumps({"event": "start", "data": waits}))
+        line.send(json.dumps({"event": "start", "data": slow_payload}))
         run = json.loads(line.recv(30))["data"]["message"]["id"]
         line.send('{"event": "cancel"}')
         while (last := json.loads(line.recv(30)))["event"] != "complete":
@@ -73,10 +75,10 @@ def test_a_cancelled_call_is_complete_and_the_socket_stays(server: ServerProcess
     assert http.get(f"/api/runs/{run}").json()["status"] == "cancelled"
 
 
-def test_a_socket_that_leaves_ends_its_run(server: ServerProcess, http: httpx.Client) -> None:
-    waits = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
+def test_closing_the_socket_cancels_its_run(server: ServerProcess, http: httpx.Client) -> None:
+    slow_payload = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
     with opened(server, "/services/scripted") as line:
-        line.send(json.dumps({"event": "start", "data": waits}))
+        line.send(json.dumps({"event": "start", "data": slow_payload}))
         run = json.loads(line.recv(30))["data"]["message"]["id"]
     status = ""
     for _ in range(200):
@@ -87,13 +89,13 @@ def test_a_socket_that_leaves_ends_its_run(server: ServerProcess, http: httpx.Cl
     assert status == "cancelled"
 
 
-def test_a_caller_that_leaves_a_plain_call_ends_its_run(server: ServerProcess, http: httpx.Client) -> None:
-    waits = {**PAYLOAD, "meta": {"session_id": "left"}, "script": [{"text": "Wait"}, {"sleep": 60}]}
+def test_disconnecting_from_a_plain_call_cancels_its_run(server: ServerProcess, http: httpx.Client) -> None:
+    slow_payload = {**PAYLOAD, "meta": {"session_id": "left"}, "script": [{"text": "Wait"}, {"sleep": 60}]}
     with (
-        httpx.Client(base_url=server.url, trust_env=False, timeout=httpx.Timeout(30, read=0.5)) as leaving,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=httpx.Timeout(30, read=0.5)) as client,
         pytest.raises(httpx.ReadTimeout),
     ):
-        leaving.post("/services/scripted", json=waits)
+        client.post("/services/scripted", json=slow_payload)
     matching: list[Any] = []
     for _ in range(200):
         runs = http.get("/api/runs", params={"workflow": "scripted"}).json()["data"]
@@ -105,7 +107,7 @@ def test_a_caller_that_leaves_a_plain_call_ends_its_run(server: ServerProcess, h
     assert [run["status"] for run in matching] == ["cancelled"]
 
 
-def test_every_answer_names_the_version_the_sockets_too(server: ServerProcess, http: httpx.Client) -> None:
+def test_http_and_socket_responses_have_the_version_header(server: ServerProcess, http: httpx.Client) -> None:
     with opened(server, "/services/scripted") as line:
         assert line.response is not None
         header_value = line.response.headers["x-api-version"]
@@ -114,25 +116,25 @@ def test_every_answer_names_the_version_the_sockets_too(server: ServerProcess, h
     assert http.head("/").headers["x-api-version"] == header_value
 
 
-def test_the_first_event_leaves_before_any_work(server: ServerProcess, http: httpx.Client) -> None:
+def test_the_first_event_is_sent_before_the_workflow_does_its_work(server: ServerProcess, http: httpx.Client) -> None:
     body = {**PAYLOAD, "script": [{"block": 0.3}, {"text": "Done."}]}
-    ahead: list[float] = []
+    durations: list[float] = []
     for _ in range(5):
         with http.stream("POST", "/services/scripted/stream", json=body) as answer:
             pieces = answer.iter_bytes()
             first = next(pieces)
             since = time.perf_counter()
             rest = b"".join(pieces)
-            ahead.append(time.perf_counter() - since)
+            durations.append(time.perf_counter() - since)
         assert first.startswith(b"event: message_start\n")
         assert b"Done." in rest
 
-    assert max(ahead) > 0.2  # The work, which takes 0.3 seconds, is done after the first event has come.
+    assert max(durations) > 0.2  # The work, which takes 0.3 seconds, is done after the first event has come.
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
-    """A server to which a key was given, and the key."""
+    """A server that requires an API key, and that key."""
     folder: Path = tmp_path_factory.mktemp("closed")
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "invoke"]
     settings = {**os.environ, "PALAVER_DB": str(folder / "palaver.db")}
@@ -141,22 +143,22 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerPro
         yield running, result.stdout.strip()
 
 
-def test_a_key_may_stand_in_the_sockets_address_or_its_start_which_wins(closed: tuple[ServerProcess, str]) -> None:
+def test_a_key_is_read_from_the_socket_url_or_the_start_message_which_wins(closed: tuple[ServerProcess, str]) -> None:
     server, key = closed
 
-    def header_value(path: str, **more: str) -> Any:
+    def call_outcome(path: str, **more: str) -> Any:
         with opened(server, path) as line:
             return call_socket(line, {**PAYLOAD, **more})[-1]["data"].get("type", "answered")
 
-    assert header_value("/services/scripted") == "UNAUTHORIZED"
-    assert header_value("/services/scripted", api_key="sk-ant-somebody") == "UNAUTHORIZED"
-    assert header_value("/services/scripted", api_key=key) == "answered"
-    assert header_value(f"/services/scripted?api_key={key}") == "answered"
-    assert header_value(f"/services/scripted?api_key={key}", api_key="sk-ant-somebody") == "UNAUTHORIZED"
+    assert call_outcome("/services/scripted") == "UNAUTHORIZED"
+    assert call_outcome("/services/scripted", api_key="sk-ant-somebody") == "UNAUTHORIZED"
+    assert call_outcome("/services/scripted", api_key=key) == "answered"
+    assert call_outcome(f"/services/scripted?api_key={key}") == "answered"
+    assert call_outcome(f"/services/scripted?api_key={key}", api_key="sk-ant-somebody") == "UNAUTHORIZED"
     assert not any("api_key" in line or key in line for line in server.lines)
 
 
-def test_a_socket_takes_the_payloads_that_a_body_may_have(server: ServerProcess, http: httpx.Client) -> None:
+def test_a_socket_accepts_payloads_up_to_the_body_limit(server: ServerProcess, http: httpx.Client) -> None:
     large = {**PAYLOAD, "content": "\u4e16" * 700_000, "script": [{"text": "Read."}]}  # As JSON it has 4.2 MB.
     too_large = {**PAYLOAD, "more": ["x" * (4 * 1024 * 1024)] * 2}
     with opened(server, "/services/scripted") as line:
@@ -168,10 +170,10 @@ def test_a_socket_takes_the_payloads_that_a_body_may_have(server: ServerProcess,
     assert http.post("/services/scripted", json=too_large).json() == refused
 
 
-def test_what_no_body_may_have_closes_the_socket(server: ServerProcess) -> None:
+def test_a_payload_far_over_the_body_limit_closes_the_socket(server: ServerProcess) -> None:
     too_large = {**PAYLOAD, "more": "x" * (8 * 1024 * 1024 + 2048)}
     with opened(server, "/services/scripted") as line, pytest.raises(ConnectionClosedError) as closed:
         call_socket(line, too_large)
 
-    # Whoever is still sending may be cut off before it can read why.
+    # A client that is still sending may be cut off before it can read the reason.
     assert closed.value.rcvd is None or closed.value.rcvd.code == 1009

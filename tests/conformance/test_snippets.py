@@ -28,27 +28,29 @@ each_snippet = pytest.mark.parametrize("path", SNIPPETS, ids=[path.name for path
 
 
 @each_snippet
-def test_it_runs_as_it_stands(path: Path, server: ServerProcess, tmp_path: Path) -> None:
+def test_a_snippet_runs_unchanged(path: Path, server: ServerProcess, tmp_path: Path) -> None:
     assert_installed()
     text = path.read_text("utf-8")
     assert "http://localhost:8642" in text
-    (tmp_path / "node_modules").symlink_to(HERE / "node_modules")  # Node looks for packages from where the file is.
+    (tmp_path / "node_modules").symlink_to(HERE / "node_modules")  # Node resolves packages from the file's folder.
     copy = tmp_path / path.name
     copy.write_text(text.replace("http://localhost:8642", server.url), encoding="utf-8")
 
-    ran = subprocess.run([*PROGRAMS[path.suffix], copy], capture_output=True, encoding="utf-8", timeout=60, check=False)
+    completed = subprocess.run(
+        [*PROGRAMS[path.suffix], copy], capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
 
-    assert ran.returncode == 0, ran.stderr
+    assert completed.returncode == 0, completed.stderr
     if path.suffix == ".sh":
-        first_output, streamed = re.split(r"(?=data: )", ran.stdout, maxsplit=1)
+        first_output, streamed = re.split(r"(?=data: )", completed.stdout, maxsplit=1)
         assert f'"text":"{ANSWER}"' in first_output
         assert streamed.endswith("data: [DONE]\n\n")
     else:
-        assert ran.stdout.splitlines() == EXPECTED_OUTPUT[path.name]
+        assert completed.stdout.splitlines() == EXPECTED_OUTPUT[path.name]
 
 
 @each_snippet
-def test_it_stands_in_the_docs_word_for_word(path: Path) -> None:
+def test_a_snippet_is_quoted_verbatim_in_the_docs(path: Path) -> None:
     page = (ROOT / "docs" / "protocols.md").read_text("utf-8")
     blocks = re.findall(r"^```\w+\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 

@@ -54,7 +54,7 @@ PATHS = sorted(bodies([]))
 
 
 def same(text: str) -> str:
-    """The text without what is another each time: ids and times."""
+    """The text with ids and times replaced by placeholders."""
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "TREE", text)
     text = re.sub(r"\b([0-9a-f]{16}){1,2}\b", "TRACE", text)
     text = re.sub(r"(?<=_)01[0-9a-z]{24}", "ID", text)
@@ -73,17 +73,17 @@ numbers = iter(range(1_000))
 
 @pytest.mark.parametrize("script", [SCRIPT, FAILING], ids=["done", "failed"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_stream_is_the_same_on_both_ways(
+def test_a_stream_over_the_socket_equals_the_http_stream(
     http: httpx.Client, page: TabClient, path: str, script: list[dict[str, Any]]
 ) -> None:
     body, number = bodies(script)[path], next(numbers)
     response = http.post(path, json=body)
     page.send(number, path, body)
-    mine = page.read_until(number)
+    messages = page.read_until(number)
 
-    assert same(joined_text(mine)) == same(response.content.decode())
-    assert mine[0]["status"] == response.status_code
-    socket_headers = {name: same(value) for name, value in mine[0]["headers"].items()}
+    assert same(joined_text(messages)) == same(response.content.decode())
+    assert messages[0]["status"] == response.status_code
+    socket_headers = {name: same(value) for name, value in messages[0]["headers"].items()}
     expected_headers = {
         name: same(value) for name, value in response.headers.items() if name not in ("date", "transfer-encoding")
     }
@@ -92,7 +92,7 @@ def test_a_stream_is_the_same_on_both_ways(
     }
 
 
-def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: TabClient) -> None:
+def test_stored_runs_are_the_same_bytes_over_the_socket(http: httpx.Client, page: TabClient) -> None:
     answer = http.post("/scripted/v1/responses", json={"input": "go", "custom_inputs": {"script": SCRIPT}})
     run = answer.headers["x-palaver-run-id"]
     for path in (f"/api/runs/{run}/events", f"/v1/responses/{answer.json()['id']}?stream=true", f"/api/runs/{run}"):
@@ -101,8 +101,8 @@ def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: TabClient) 
         assert joined_text(page.read_until(number)) == http.get(path).text
 
 
-def test_openai_reads_what_came_on_a_socket(server: ServerProcess) -> None:
-    """A page's `fetch` over the socket gives clients an ordinary response; so does this one, in Python."""
+def test_the_openai_client_reads_a_stream_over_the_socket(server: ServerProcess) -> None:
+    """A page's `fetch` over the socket gives clients an ordinary response; this transport does the same in Python."""
 
     class OverSocket(httpx2.BaseTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -138,7 +138,7 @@ def test_openai_reads_what_came_on_a_socket(server: ServerProcess) -> None:
     assert texts == ["Grüße, ", "世界 👋\u2028\n\n", "Done. "]
 
 
-def test_what_changes_in_one_process_is_told_in_all(
+def test_changes_in_one_process_are_sent_to_the_tabs_of_all_processes(
     postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     url = postgres.create()

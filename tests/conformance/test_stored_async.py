@@ -22,7 +22,7 @@ async def client(keeper: StoredServer) -> AsyncIterator[openai.AsyncOpenAI]:
 async def start_stream(
     client: openai.AsyncOpenAI, gate: str, **more: Any
 ) -> tuple[Any, list[ResponseStreamEvent], str]:
-    """A run that waits at the gate: its stream, what came of it up to its first words, and its id."""
+    """Start a run that waits at the gate; return its stream, its events up to the first text, and its id."""
     stream = await client.responses.create(model="gated", input=gate, stream=True, **more)
     first_events: list[ResponseStreamEvent] = []
     async for event in stream:
@@ -37,7 +37,7 @@ async def every(stream: Any) -> list[dict[str, Any]]:
     return [event.to_dict() async for event in await stream]
 
 
-async def test_a_response_is_retrieved_and_goes_on(client: openai.AsyncOpenAI) -> None:
+async def test_a_response_is_retrieved_and_continued(client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="heard", input="One?", instructions="Be brief.")
     second = await client.responses.create(model="heard", input="Two?", previous_response_id=first.id)
 
@@ -51,7 +51,7 @@ async def test_a_response_is_retrieved_and_goes_on(client: openai.AsyncOpenAI) -
     assert raised.value.code == "previous_response_not_found"
 
 
-async def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(
+async def test_a_stream_is_resumed_during_the_run_and_afterwards(
     client: openai.AsyncOpenAI, keeper: StoredServer
 ) -> None:
     gate = uuid4().hex
@@ -72,7 +72,7 @@ async def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(
         )
 
 
-async def test_a_run_is_cancelled_by_many_at_once(client: openai.AsyncOpenAI) -> None:
+async def test_concurrent_cancellations_return_the_same_response(client: openai.AsyncOpenAI) -> None:
     stream, _, name = await start_stream(client, uuid4().hex)
 
     cancelled = await asyncio.gather(*[client.responses.cancel(name) for _ in range(4)])
@@ -88,7 +88,9 @@ async def test_a_run_is_cancelled_by_many_at_once(client: openai.AsyncOpenAI) ->
     assert raised.value.code == "not_cancellable"
 
 
-async def test_of_many_turns_at_once_one_is_answered(client: openai.AsyncOpenAI, keeper: StoredServer) -> None:
+async def test_only_one_of_several_concurrent_turns_is_answered(
+    client: openai.AsyncOpenAI, keeper: StoredServer
+) -> None:
     conversation = (await client.conversations.create()).id
     gate = uuid4().hex
 
@@ -110,7 +112,7 @@ async def test_of_many_turns_at_once_one_is_answered(client: openai.AsyncOpenAI,
     assert [item.role for item in items if item.type == "message"] == ["user", "assistant"]
 
 
-async def test_a_conversation_is_made_changed_filled_and_deleted(client: openai.AsyncOpenAI) -> None:
+async def test_a_conversation_is_created_changed_filled_and_deleted(client: openai.AsyncOpenAI) -> None:
     created = await client.conversations.create(metadata={"topic": "time"})
     hello: Any = {"role": "user", "content": "Hello"}
     [added] = (await client.conversations.items.create(created.id, items=[hello])).data

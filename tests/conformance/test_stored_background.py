@@ -16,9 +16,7 @@ def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_a_response_in_the_background_is_queued_and_read_when_it_is_done(
-    client: openai.OpenAI, keeper: StoredServer
-) -> None:
+def test_a_background_response_is_queued_and_read_when_completed(client: openai.OpenAI, keeper: StoredServer) -> None:
     gate = uuid4().hex
     queued = client.responses.create(model="gated", input=gate, background=True)
     keeper.open(gate)
@@ -35,7 +33,7 @@ def test_a_response_in_the_background_is_queued_and_read_when_it_is_done(
     assert after.status == "completed"
 
 
-def test_it_goes_on_when_its_reader_hangs_up_and_is_resumed_where_that_was(
+def test_a_background_run_continues_after_a_disconnect_and_its_stream_is_resumed(
     client: openai.OpenAI, keeper: StoredServer
 ) -> None:
     gate = uuid4().hex
@@ -59,7 +57,7 @@ def test_it_goes_on_when_its_reader_hangs_up_and_is_resumed_where_that_was(
     assert client.responses.retrieve(name).output_text == "One. Two."
 
 
-def test_it_is_cancelled_at_once(client: openai.OpenAI) -> None:
+def test_a_background_response_is_cancelled_at_once(client: openai.OpenAI) -> None:
     queued = client.responses.create(model="gated", input=uuid4().hex, background=True)
 
     cancelled = client.responses.cancel(queued.id)
@@ -69,6 +67,6 @@ def test_it_is_cancelled_at_once(client: openai.OpenAI) -> None:
     assert client.responses.retrieve(queued.id).to_dict() == cancelled.to_dict()
 
 
-def test_what_is_in_the_background_must_be_stored(client: openai.OpenAI) -> None:
+def test_a_background_response_must_be_stored(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError):
         client.responses.create(model="gated", input="x", background=True, store=False)

@@ -29,7 +29,7 @@ def received_messages(response: Response) -> list[list[str]]:
 
 
 def texts(client: openai.OpenAI, conversation: str) -> list[str]:
-    """What stands in a conversation, oldest first."""
+    """The texts of a conversation, oldest first."""
     return [_text(item) for item in client.conversations.items.list(conversation, order="asc")]
 
 
@@ -38,7 +38,7 @@ def _text(item: ConversationItem) -> str:
     return "".join(part.text for part in item.content if part.type == "input_text" or part.type == "output_text")  # noqa: PLR1714 - so checkers understand it
 
 
-def test_a_conversation_is_made_read_changed_and_deleted(client: openai.OpenAI) -> None:
+def test_a_conversation_is_created_read_changed_and_deleted(client: openai.OpenAI) -> None:
     conversation = client.conversations.create(metadata={"topic": "time"})
     changed = client.conversations.update(conversation.id, metadata={"topic": "space", "lang": "en"})
 
@@ -95,7 +95,7 @@ def test_items_are_added_listed_read_and_deleted(client: openai.OpenAI) -> None:
         client.conversations.items.retrieve(first, conversation_id=conversation.id)
 
 
-def test_items_come_page_by_page(client: openai.OpenAI) -> None:
+def test_items_are_paginated(client: openai.OpenAI) -> None:
     sent = [f"{number}." for number in range(7)]
     items: Any = [{"role": "user", "content": text} for text in sent]
     conversation = client.conversations.create(items=items)
@@ -107,7 +107,7 @@ def test_items_come_page_by_page(client: openai.OpenAI) -> None:
     assert ([_text(item) for item in newest.data], newest.has_more) == (["6.", "5."], True)
 
 
-def test_turns_of_a_conversation_hear_each_other_and_no_instructions_of_before(client: openai.OpenAI) -> None:
+def test_a_turn_receives_earlier_turns_without_their_instructions(client: openai.OpenAI) -> None:
     conversation = client.conversations.create(items=[HELLO])
 
     first = client.responses.create(model="heard", input="One?", conversation=conversation.id, instructions="Be brief.")
@@ -125,7 +125,7 @@ def test_turns_of_a_conversation_hear_each_other_and_no_instructions_of_before(c
     assert texts(client, conversation.id) == ["Hello", "One?", first.output_text, "Two?", second.output_text]
 
 
-def test_a_turn_that_failed_is_no_part_of_it_and_one_that_was_cancelled_is(client: openai.OpenAI) -> None:
+def test_a_conversation_leaves_out_failed_turns_but_keeps_cancelled_ones(client: openai.OpenAI) -> None:
     conversation = client.conversations.create()
     fails = json.dumps([{"text": "One. "}, {"fail": {"code": "model_down", "message": "The model is down."}}])
     with pytest.raises(openai.InternalServerError, match="The model is down"):
@@ -145,7 +145,7 @@ def test_a_turn_that_failed_is_no_part_of_it_and_one_that_was_cancelled_is(clien
     assert texts(client, conversation.id) == [gate, "One. "]
 
 
-def test_a_stored_call_of_a_conversation_gets_its_result(client: openai.OpenAI) -> None:
+def test_a_tool_result_answers_a_stored_call_of_the_conversation(client: openai.OpenAI) -> None:
     conversation = client.conversations.create()
     [tool_call] = client.responses.create(model="heard", input="What time is it?", conversation=conversation.id).output
     assert tool_call.type == "function_call"
@@ -160,10 +160,10 @@ def test_a_stored_call_of_a_conversation_gets_its_result(client: openai.OpenAI) 
     ]
 
 
-# Two turns at once
+# Concurrent turns
 
 
-def test_a_second_turn_at_once_is_refused(client: openai.OpenAI, keeper: StoredServer) -> None:
+def test_a_concurrent_second_turn_is_rejected(client: openai.OpenAI, keeper: StoredServer) -> None:
     conversation = client.conversations.create()
     gate = uuid4().hex
     stream = client.responses.create(model="gated", input=gate, conversation=conversation.id, stream=True)
@@ -181,7 +181,7 @@ def test_a_second_turn_at_once_is_refused(client: openai.OpenAI, keeper: StoredS
     assert received_messages(after) == [["user", gate], ["assistant", "One. Two."], ["user", "And?"]]
 
 
-def test_a_client_as_everybody_makes_it_tries_again_until_it_is_its_turn(keeper: StoredServer) -> None:
+def test_a_client_with_retries_succeeds_once_the_conversation_is_unlocked(keeper: StoredServer) -> None:
     gate, refused = uuid4().hex, threading.Event()
 
     def note(response: Any) -> None:
@@ -190,8 +190,10 @@ def test_a_client_as_everybody_makes_it_tries_again_until_it_is_its_turn(keeper:
 
     hooks: dict[str, list[Any]] = {"response": [note]}
     with (
-        openai.DefaultHttpxClient(event_hooks=hooks) as noting,
-        openai.OpenAI(base_url=f"{keeper.url}/v1", api_key=keeper.key, http_client=noting, max_retries=5) as client,
+        openai.DefaultHttpxClient(event_hooks=hooks) as http_client,
+        openai.OpenAI(
+            base_url=f"{keeper.url}/v1", api_key=keeper.key, http_client=http_client, max_retries=5
+        ) as client,
         ThreadPoolExecutor(1) as pool,
     ):
         conversation = client.conversations.create()

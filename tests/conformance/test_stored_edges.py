@@ -43,7 +43,7 @@ def kinds(client: openai.OpenAI, conversation: str) -> list[str]:
 # Conversations while a turn runs
 
 
-def test_nothing_is_added_between_a_question_and_its_answer(client: openai.OpenAI, keeper: StoredServer) -> None:
+def test_items_cannot_be_added_while_a_turn_runs(client: openai.OpenAI, keeper: StoredServer) -> None:
     conversation, gate = client.conversations.create().id, uuid4().hex
     stream, _ = start_waiting_run(client, conversation, gate)
 
@@ -63,7 +63,7 @@ def test_nothing_is_added_between_a_question_and_its_answer(client: openai.OpenA
     ]
 
 
-def test_a_conversation_is_not_deleted_while_it_is_answered(client: openai.OpenAI, keeper: StoredServer) -> None:
+def test_a_conversation_cannot_be_deleted_while_a_turn_runs(client: openai.OpenAI, keeper: StoredServer) -> None:
     conversation, gate = client.conversations.create().id, uuid4().hex
     stream, _ = start_waiting_run(client, conversation, gate)
 
@@ -76,10 +76,10 @@ def test_a_conversation_is_not_deleted_while_it_is_answered(client: openai.OpenA
     client.conversations.delete(conversation)
 
 
-# What goes with what
+# Cascading deletion
 
 
-def test_a_deleted_conversation_takes_its_responses_along(client: openai.OpenAI) -> None:
+def test_deleting_a_conversation_deletes_its_responses(client: openai.OpenAI) -> None:
     conversation = client.conversations.create().id
     name = client.responses.create(model="heard", input="Hi", conversation=conversation).id
 
@@ -103,14 +103,14 @@ def test_a_deleted_response_leaves_its_turn_in_the_conversation(client: openai.O
     assert json.loads(second.output_text) == [["user", "Hi"], ["assistant", first.output_text], ["user", "And?"]]
 
 
-def test_a_response_of_a_conversation_can_be_gone_on_from_beside_it(client: openai.OpenAI) -> None:
+def test_a_response_of_a_conversation_can_be_continued_outside_it(client: openai.OpenAI) -> None:
     conversation = client.conversations.create(items=[HELLO]).id
     first = client.responses.create(model="heard", input="Hi", conversation=conversation)
     client.responses.create(model="heard", input="And?", conversation=conversation)
 
-    aside = client.responses.create(model="heard", input="Or?", previous_response_id=first.id)
+    continued = client.responses.create(model="heard", input="Or?", previous_response_id=first.id)
 
-    assert json.loads(aside.output_text) == [
+    assert json.loads(continued.output_text) == [
         ["user", "Hello"],
         ["user", "Hi"],
         ["assistant", first.output_text],
@@ -119,7 +119,7 @@ def test_a_response_of_a_conversation_can_be_gone_on_from_beside_it(client: open
     assert len(kinds(client, conversation)) == 5
 
 
-def test_a_call_that_is_deleted_takes_its_result_along(client: openai.OpenAI) -> None:
+def test_deleting_a_tool_call_deletes_its_result(client: openai.OpenAI) -> None:
     second_turn: Any = [{**CALL, "name": "later"}, {**RESULT, "output": "13:00"}]
     conversation = client.conversations.create(items=[HELLO, CALL, RESULT, *second_turn]).id
     first = next(
@@ -138,7 +138,7 @@ def test_a_call_that_is_deleted_takes_its_result_along(client: openai.OpenAI) ->
     ]
 
 
-def test_a_result_that_is_deleted_leaves_a_call_that_waits_for_another(client: openai.OpenAI) -> None:
+def test_a_tool_call_whose_result_was_deleted_accepts_another_result(client: openai.OpenAI) -> None:
     conversation = client.conversations.create(items=[HELLO, CALL, RESULT]).id
 
     client.conversations.items.delete("fco_c1", conversation_id=conversation)
@@ -152,7 +152,7 @@ def test_a_result_that_is_deleted_leaves_a_call_that_waits_for_another(client: o
 # Other protocols
 
 
-def test_a_run_begun_on_invocations_is_read_and_streamed_again_as_a_response(
+def test_a_run_of_invocations_is_retrieved_and_replayed_as_a_response(
     client: openai.OpenAI, http: httpx.Client
 ) -> None:
     sent = {"input": [{"role": "user", "content": "Hello there"}], "stream": True}
@@ -175,7 +175,7 @@ def test_a_run_begun_on_invocations_is_read_and_streamed_again_as_a_response(
         ("/scripted/api/chat", {"messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}]}),
     ],
 )
-def test_a_run_of_another_protocol_is_no_response(
+def test_a_run_of_another_protocol_is_not_found_as_a_response(
     client: openai.OpenAI, http: httpx.Client, path: str, body: Any
 ) -> None:
     answer = http.post(path, json=body)

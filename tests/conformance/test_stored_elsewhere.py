@@ -18,8 +18,11 @@ Both = tuple[StoredServer, StoredServer]
 def both(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     url = postgres.create()
     folders = [tmp_path_factory.mktemp(name) for name in ("here", "there")]
-    with run_stored_server(folders[0], url) as client_a, run_second_server(folders[1], client_a) as client_b:
-        yield client_a, client_b
+    with (
+        run_stored_server(folders[0], url) as first_server,
+        run_second_server(folders[1], first_server) as second_server,
+    ):
+        yield first_server, second_server
     postgres.drop(url)
 
 
@@ -36,24 +39,24 @@ def start_stream(
     return stream, first_events, first_events[0].response.id
 
 
-def test_a_stream_is_resumed_elsewhere_while_it_goes_on(both: Both) -> None:
+def test_a_running_stream_is_resumed_through_the_other_server(both: Both) -> None:
     gate = uuid4().hex
     with both[0].openai() as client_a, both[1].openai() as client_b:
         stream, first_events, name = start_stream(client_a, gate)
         running = client_b.responses.retrieve(name)
-        elsewhere = client_b.responses.retrieve(name, stream=True, starting_after=0)
-        after = [next(elsewhere)]
+        resumed = client_b.responses.retrieve(name, stream=True, starting_after=0)
+        resumed_events = [next(resumed)]
 
         both[0].open(gate)
         all_events = [*first_events, *stream]
-        after += elsewhere
+        resumed_events += resumed
 
         assert running.status == "in_progress"
-        assert [event.to_dict() for event in after] == [event.to_dict() for event in all_events[1:]]
+        assert [event.to_dict() for event in resumed_events] == [event.to_dict() for event in all_events[1:]]
         assert client_b.responses.retrieve(name).to_dict() == client_a.responses.retrieve(name).to_dict()
 
 
-def test_a_run_is_cancelled_elsewhere(both: Both) -> None:
+def test_a_run_is_cancelled_through_the_other_server(both: Both) -> None:
     with both[0].openai() as client_a, both[1].openai() as client_b:
         stream, _, name = start_stream(client_a, uuid4().hex)
 
@@ -65,7 +68,7 @@ def test_a_run_is_cancelled_elsewhere(both: Both) -> None:
         assert last.response.to_dict() == cancelled.to_dict() == client_a.responses.cancel(name).to_dict()
 
 
-def test_what_ended_here_goes_on_there_at_once(both: Both) -> None:
+def test_a_completed_response_is_continued_through_the_other_server_at_once(both: Both) -> None:
     with both[0].openai() as client_a, both[1].openai() as client_b:
         for _ in range(5):
             first = client_a.responses.create(model="heard", input="Hi")
@@ -75,7 +78,7 @@ def test_what_ended_here_goes_on_there_at_once(both: Both) -> None:
             assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
-def test_turns_of_a_conversation_wait_for_each_other_wherever_they_are(both: Both) -> None:
+def test_a_conversation_is_locked_on_both_servers_while_a_turn_runs(both: Both) -> None:
     gate = uuid4().hex
     with both[0].openai() as client_a, both[1].openai() as client_b:
         conversation = client_a.conversations.create().id

@@ -30,7 +30,7 @@ def test_a_response_is_retrieved_as_it_was_created(ask: AskFunction) -> None:
     assert (built["created"]["status"], built["created"]["output_text"]) == ("completed", "One. ")
 
 
-def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(ask: AskFunction) -> None:
+def test_a_stream_is_resumed_during_the_run_and_afterwards(ask: AskFunction) -> None:
     built = ask("resumed", gate=uuid4().hex)
 
     assert [event["sequence_number"] for event in built["whole"]] == list(range(len(built["whole"])))
@@ -53,7 +53,7 @@ def test_a_run_is_cancelled_and_deleted(ask: AskFunction) -> None:
     assert built["gone"] == missing("response_not_found")
 
 
-def test_responses_go_on_from_each_other(ask: AskFunction) -> None:
+def test_responses_can_be_chained(ask: AskFunction) -> None:
     built = ask("chained")
 
     assert built["heard"] == [
@@ -67,7 +67,7 @@ def test_responses_go_on_from_each_other(ask: AskFunction) -> None:
     assert built["broken"] == missing("previous_response_not_found", "previous_response_id")
 
 
-def test_a_conversation_is_kept_and_answered(ask: AskFunction) -> None:
+def test_a_conversation_is_stored_and_answered(ask: AskFunction) -> None:
     gate = uuid4().hex
 
     built = ask("conversed", gate=gate)

@@ -36,18 +36,18 @@ REQUESTS: list[tuple[str, str, Any]] = [
 """Every route that names something stored."""
 
 
-@pytest.mark.parametrize("under", ["", "/heard"])
+@pytest.mark.parametrize("prefix", ["", "/heard"])
 @pytest.mark.parametrize(("method", "path", "body"), REQUESTS)
-def test_another_projects_objects_are_not_there(
-    keeper: StoredServer, method: str, path: str, body: Any, under: str
+def test_another_projects_objects_are_answered_like_unknown_ones(
+    keeper: StoredServer, method: str, path: str, body: Any, prefix: str
 ) -> None:
     with keeper.openai() as ours:
         conversation = ours.conversations.create()
         response = ours.responses.create(model="heard", input="Hello", conversation=conversation.id)
     names = {"response": response.id, "conversation": conversation.id, "item": response.output[0].id or ""}
 
-    theirs = send_request(keeper.url + under, keeper.other_key, method, path, body, names)
-    unknown = send_request(keeper.url + under, keeper.other_key, method, path, body, UNKNOWN)
+    theirs = send_request(keeper.url + prefix, keeper.other_key, method, path, body, names)
+    unknown = send_request(keeper.url + prefix, keeper.other_key, method, path, body, UNKNOWN)
 
     assert theirs.status_code == 404
     assert renamed(theirs, names) == renamed(unknown, UNKNOWN)
@@ -65,7 +65,9 @@ def test_another_projects_objects_are_not_there(
         ("DELETE", "/v1/responses/{response}"),
     ],
 )
-def test_nor_are_its_runs_while_they_go_on(keeper: StoredServer, method: str, path: str) -> None:
+def test_another_projects_running_responses_are_answered_like_unknown_ones(
+    keeper: StoredServer, method: str, path: str
+) -> None:
     with keeper.openai() as ours:
         stream = ours.responses.create(model="gated", input=(gate := uuid4().hex), stream=True)
         first = next(stream)
@@ -95,7 +97,7 @@ def test_a_chat_is_neither_read_nor_stopped_by_another_project(keeper: StoredSer
         assert '"finishReason":"stop"' in "".join(lines)
 
 
-def test_the_openai_package_says_not_found(keeper: StoredServer) -> None:
+def test_the_openai_package_raises_not_found_for_another_projects_response(keeper: StoredServer) -> None:
     with keeper.openai() as ours, keeper.openai(key=keeper.other_key) as theirs:
         response = ours.responses.create(model="heard", input="Hello")
         with pytest.raises(openai.NotFoundError):
@@ -123,7 +125,7 @@ def _filled(value: Any, names: dict[str, str]) -> Any:
 
 
 def renamed(answer: httpx.Response, names: dict[str, str]) -> tuple[int, dict[str, str], str]:
-    """All that an answer tells, what was asked for by one name whatever it is."""
+    """The status, headers and text of a response, with ids replaced by their kinds."""
     text = answer.text
     for kind, name in names.items():
         text = text.replace(name, kind)

@@ -33,7 +33,7 @@ def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
 
 
 def start_stream(client: openai.OpenAI, gate: str, **more: Any) -> tuple[Any, list[ResponseStreamEvent], str]:
-    """A run that waits at the gate: its stream, what came of it up to its first words, and its id."""
+    """Start a run that waits at the gate; return its stream, its events up to the first text, and its id."""
     stream = client.responses.create(model="gated", input=gate, stream=True, **more)
     first_events: list[ResponseStreamEvent] = []
     for event in stream:
@@ -66,14 +66,14 @@ def test_a_response_is_retrieved_as_it_was_created(client: openai.OpenAI, script
     assert (retrieved.parse().status, retrieved.parse().metadata) == ("completed", {"a": "b"})
 
 
-def test_a_streamed_response_is_retrieved_as_its_last_frame_told_it(client: openai.OpenAI) -> None:
+def test_a_streamed_response_is_retrieved_as_in_its_last_event(client: openai.OpenAI) -> None:
     last = list(client.responses.create(model="scripted", input=json.dumps(TOOL), stream=True))[-1]
 
     assert last.type == "response.completed"
     assert client.responses.retrieve(last.response.id).to_dict() == last.response.to_dict()
 
 
-def test_a_failed_one_is_kept_with_what_it_said(client: openai.OpenAI) -> None:
+def test_a_failed_response_is_stored_with_its_partial_output(client: openai.OpenAI) -> None:
     stream = client.responses.create(model="scripted", input=json.dumps(FAILS), stream=True)
     first = next(stream)
     assert isinstance(first, ResponseCreatedEvent)
@@ -87,7 +87,7 @@ def test_a_failed_one_is_kept_with_what_it_said(client: openai.OpenAI) -> None:
     assert (stored.error.code, stored.error.message) == ("model_down", "The model is down.")
 
 
-def test_what_was_not_to_be_stored_is_not_there(client: openai.OpenAI) -> None:
+def test_a_response_created_with_store_false_is_not_found(client: openai.OpenAI) -> None:
     created = client.responses.create(model="scripted", input="Hello", store=False)
 
     for method in (client.responses.retrieve, client.responses.cancel, client.responses.delete):
@@ -105,7 +105,7 @@ def test_what_was_not_to_be_stored_is_not_there(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("script", [LONG, TOOL])
-def test_a_finished_stream_comes_again_from_any_frame(client: openai.OpenAI, script: list[dict[str, Any]]) -> None:
+def test_a_finished_stream_is_replayed_from_any_event(client: openai.OpenAI, script: list[dict[str, Any]]) -> None:
     first = list(client.responses.create(model="scripted", input=json.dumps(script), stream=True))
     assert isinstance(first[0], ResponseCreatedEvent)
     name = first[0].response.id
@@ -117,7 +117,7 @@ def test_a_finished_stream_comes_again_from_any_frame(client: openai.OpenAI, scr
         assert as_dicts(second) == as_dicts(first[number + 1 :])
 
 
-def test_a_stream_that_goes_on_is_read_by_several_from_where_each_left(
+def test_a_running_stream_is_resumed_by_several_readers_at_different_events(
     client: openai.OpenAI, keeper: StoredServer
 ) -> None:
     gate = uuid4().hex
@@ -137,7 +137,7 @@ def test_a_stream_that_goes_on_is_read_by_several_from_where_each_left(
     assert client.responses.retrieve(name).output_text == "One. Two."
 
 
-def test_a_reader_that_leaves_does_not_end_the_run(client: openai.OpenAI, keeper: StoredServer) -> None:
+def test_a_reader_that_disconnects_does_not_end_the_run(client: openai.OpenAI, keeper: StoredServer) -> None:
     gate = uuid4().hex
     stream, _, name = start_stream(client, gate)
     with client.responses.retrieve(name, stream=True) as reader:
@@ -149,7 +149,7 @@ def test_a_reader_that_leaves_does_not_end_the_run(client: openai.OpenAI, keeper
 
 
 @pytest.mark.parametrize("after", [-1, "x"])
-def test_a_number_that_no_frame_has_is_refused(client: openai.OpenAI, after: Any) -> None:
+def test_an_invalid_starting_after_is_rejected(client: openai.OpenAI, after: Any) -> None:
     created = client.responses.create(model="scripted", input="Hello")
 
     with pytest.raises(openai.BadRequestError, match="starting_after") as raised:
@@ -161,7 +161,7 @@ def test_a_number_that_no_frame_has_is_refused(client: openai.OpenAI, after: Any
 # Cancelled
 
 
-def test_a_run_is_cancelled_at_once_keeps_what_it_said_and_can_be_cancelled_again(client: openai.OpenAI) -> None:
+def test_cancelling_a_response_keeps_its_partial_output_and_is_idempotent(client: openai.OpenAI) -> None:
     stream, _, name = start_stream(client, uuid4().hex)
 
     cancelled = client.responses.with_raw_response.cancel(name)
@@ -176,17 +176,17 @@ def test_a_run_is_cancelled_at_once_keeps_what_it_said_and_can_be_cancelled_agai
     assert last.response.to_dict() == client.responses.retrieve(name).to_dict() == response.to_dict()
 
 
-def test_a_client_that_hangs_up_has_cancelled_its_run(client: openai.OpenAI) -> None:
+def test_a_client_that_disconnects_cancels_its_run(client: openai.OpenAI) -> None:
     stream, _, name = start_stream(client, uuid4().hex)
     stream.close()
 
-    events = list(client.responses.retrieve(name, stream=True))  # To the end, which would not come otherwise.
+    events = list(client.responses.retrieve(name, stream=True))  # The end comes only if the run is cancelled.
 
     assert events[-1].type == "response.incomplete"
     assert client.responses.retrieve(name).status == client.responses.cancel(name).status == "cancelled"
 
 
-def test_what_has_ended_cannot_be_cancelled(client: openai.OpenAI) -> None:
+def test_a_completed_response_cannot_be_cancelled(client: openai.OpenAI) -> None:
     done = client.responses.create(model="scripted", input=json.dumps(LONG))
 
     with pytest.raises(openai.BadRequestError, match="has ended and cannot be cancelled") as raised:
@@ -204,7 +204,7 @@ def test_what_has_ended_cannot_be_cancelled(client: openai.OpenAI) -> None:
 # Deleted
 
 
-def test_what_is_deleted_is_gone(client: openai.OpenAI) -> None:
+def test_a_deleted_response_is_not_found(client: openai.OpenAI) -> None:
     name = client.responses.create(model="scripted", input="Hello").id
 
     client.responses.delete(name)
@@ -221,7 +221,7 @@ def test_what_is_deleted_is_gone(client: openai.OpenAI) -> None:
         client.responses.retrieve(name, stream=True)
 
 
-def test_what_runs_is_not_deleted(client: openai.OpenAI) -> None:
+def test_a_running_response_cannot_be_deleted(client: openai.OpenAI) -> None:
     stream, _, name = start_stream(client, uuid4().hex)
 
     with pytest.raises(openai.BadRequestError) as raised:
@@ -234,10 +234,10 @@ def test_what_runs_is_not_deleted(client: openai.OpenAI) -> None:
     stream.close()
 
 
-# What it saw
+# Input items
 
 
-def test_what_a_response_saw_is_listed_page_by_page(client: openai.OpenAI) -> None:
+def test_the_input_items_of_a_response_are_listed_in_pages(client: openai.OpenAI) -> None:
     sent = [f"{number}." for number in range(5)]
     messages: Any = [{"role": "user", "content": text} for text in sent]
     first = client.responses.create(model="heard", input=messages, instructions="Be brief.")
@@ -263,7 +263,7 @@ def test_what_a_response_saw_is_listed_page_by_page(client: openai.OpenAI) -> No
 # Chains
 
 
-def test_a_response_goes_on_from_another_without_its_instructions(client: openai.OpenAI) -> None:
+def test_a_response_continues_another_without_its_instructions(client: openai.OpenAI) -> None:
     first = client.responses.create(model="heard", input="One?", instructions="Be brief.")
     second = client.responses.create(
         model="heard", input="Two?", previous_response_id=first.id, instructions="Be kind."
@@ -285,7 +285,7 @@ def test_a_response_goes_on_from_another_without_its_instructions(client: openai
     assert third.previous_response_id == second.id
 
 
-def test_two_go_on_from_one(client: openai.OpenAI) -> None:
+def test_two_responses_can_continue_the_same_one(client: openai.OpenAI) -> None:
     first = client.responses.create(model="heard", input="One?")
     expected = [["user", "One?"], ["assistant", first.output_text]]
 
@@ -294,7 +294,7 @@ def test_two_go_on_from_one(client: openai.OpenAI) -> None:
     assert [received_messages(end) for end in ends] == [[*expected, ["user", "a"]], [*expected, ["user", "b"]]]
 
 
-def test_a_stored_call_gets_its_result_in_the_next_response(client: openai.OpenAI) -> None:
+def test_a_tool_result_answers_a_stored_call_of_the_previous_response(client: openai.OpenAI) -> None:
     request = client.responses.create(model="heard", input="What time is it?")
     [tool_call] = request.output
     assert tool_call.type == "function_call"
@@ -309,17 +309,17 @@ def test_a_stored_call_gets_its_result_in_the_next_response(client: openai.OpenA
     ]
     items = [item.type for item in client.responses.input_items.list(answer.id, order="asc")]
     assert items == ["message", "function_call", "function_call_output"]
-    nobodys: Any = {**result, "call_id": "nobody's"}
+    unknown_result: Any = {**result, "call_id": "nobody's"}
     with pytest.raises(openai.BadRequestError) as raised:
-        client.responses.create(model="heard", input=[nobodys], previous_response_id=request.id)
+        client.responses.create(model="heard", input=[unknown_result], previous_response_id=request.id)
     assert raised.value.code == "unknown_call"
 
 
-def test_a_chain_is_broken_by_a_link_that_was_deleted(client: openai.OpenAI) -> None:
+def test_deleting_a_response_breaks_every_chain_through_it(client: openai.OpenAI) -> None:
     links = [client.responses.create(model="heard", input="0")]
     links += [client.responses.create(model="heard", input="1", previous_response_id=links[0].id)]
     links += [client.responses.create(model="heard", input="2", previous_response_id=links[1].id)]
-    assert [newer.previous_response_id == sooner.id for sooner, newer in pairwise(links)] == [True, True]
+    assert [newer.previous_response_id == older.id for older, newer in pairwise(links)] == [True, True]
 
     client.responses.delete(links[1].id)
 
@@ -335,7 +335,7 @@ def test_a_chain_is_broken_by_a_link_that_was_deleted(client: openai.OpenAI) -> 
     assert client.responses.create(model="heard", input="3", previous_response_id=links[0].id).status == "completed"
 
 
-def test_nothing_goes_on_from_what_has_not_ended(client: openai.OpenAI) -> None:
+def test_a_running_response_cannot_be_continued_until_it_is_cancelled(client: openai.OpenAI) -> None:
     stream, _, name = start_stream(client, uuid4().hex)
 
     with pytest.raises(openai.BadRequestError) as raised:

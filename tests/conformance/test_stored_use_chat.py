@@ -31,7 +31,7 @@ def reload(keeper: StoredServer, drivers: Callable[[str], Driver]) -> Reload:
 
 @pytest.mark.parametrize("keeps", ["question", "all"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_answer_goes_on_after_a_reload(version: str, keeps: str, reload: Reload) -> None:
+def test_an_answer_continues_after_a_reload(version: str, keeps: str, reload: Reload) -> None:
     gate = uuid4().hex
 
     built = reload(version, gate, keeps=keeps, then="open")
@@ -44,7 +44,7 @@ def test_an_answer_goes_on_after_a_reload(version: str, keeps: str, reload: Relo
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_can_be_stopped_after_a_reload(version: str, reload: Reload) -> None:
+def test_an_answer_can_be_stopped_after_a_reload(version: str, reload: Reload) -> None:
     gate = uuid4().hex
 
     built = reload(version, gate, keeps="question", then="stop")

@@ -18,15 +18,15 @@ EVENTS: dict[str, type[BaseModel]] = {
     get_args(event.model_fields["type"].annotation)[0]: event for event in get_args(get_args(ResponseStreamEvent)[0])
 }
 UNKNOWN = {
-    # Of Open Responses, whose validators demand them.
+    # Required by the validators of Open Responses.
     "response.presence_penalty",
     "response.frequency_penalty",
     "response.store",
-    # Of a call's arguments: earlier versions of the package demand it.
+    # Required for a call's arguments by earlier versions of the package.
     "name",
-    # The nested spelling of an error, beside the flat one.
+    # The nested form of an error, next to the flat one.
     "error",
-    # Ours.
+    # Palaver's own fields.
     "item.palaver:is_error",
     "response.output.palaver:is_error",
 }
@@ -76,7 +76,7 @@ each_that_ends_well = pytest.mark.parametrize("script", ENDING_WELL.values(), id
 
 
 @each_script
-def test_every_event_of_responses_is_one_of_openais(http: httpx.Client, script: list[Step]) -> None:
+def test_every_responses_event_validates_as_an_openai_type(http: httpx.Client, script: list[Step]) -> None:
     *events, done = stream_frames(http, "/scripted/v1/responses", responses_body(script))
 
     assert done == (None, "[DONE]")
@@ -91,7 +91,7 @@ def test_every_event_of_responses_is_one_of_openais(http: httpx.Client, script: 
 
 
 @each_that_ends_well
-def test_the_body_of_responses_is_openais(http: httpx.Client, script: list[Step]) -> None:
+def test_the_responses_body_validates_as_an_openai_type(http: httpx.Client, script: list[Step]) -> None:
     answer = http.post("/scripted/v1/responses", json=responses_body(script))
 
     body = without_our_own({"response": answer.json()})["response"]
@@ -120,7 +120,7 @@ def test_the_body_of_invocations_passes_mlflows_validation(http: httpx.Client, s
 
 
 @each_script
-def test_every_chunk_of_chat_completions_is_openais(http: httpx.Client, script: list[Step]) -> None:
+def test_every_chat_completions_chunk_validates_as_an_openai_type(http: httpx.Client, script: list[Step]) -> None:
     body = {
         "messages": [{"role": "user", "content": "Go on."}],
         "custom_inputs": {"script": script},
@@ -139,7 +139,7 @@ def test_every_chunk_of_chat_completions_is_openais(http: httpx.Client, script: 
 
 
 @each_that_ends_well
-def test_the_body_of_chat_completions_is_openais(http: httpx.Client, script: list[Step]) -> None:
+def test_the_chat_completions_body_validates_as_an_openai_type(http: httpx.Client, script: list[Step]) -> None:
     body = {
         "model": "scripted",
         "messages": [{"role": "user", "content": "Go on."}],
@@ -153,7 +153,7 @@ def test_the_body_of_chat_completions_is_openais(http: httpx.Client, script: lis
 
 
 def without_our_own(data: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAI's types cannot know: items of ours, and our codes and reasons."""
+    """Remove what OpenAI's types cannot know: Palaver's own items and error codes."""
     response = data.get("response")
     if response is None:
         return data
@@ -167,7 +167,7 @@ def without_our_own(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def unknown(value: object, path: str = "") -> Iterator[str]:
-    """The paths of keys that a model let pass without knowing them."""
+    """The paths of keys that are not fields of their model."""
     if isinstance(value, list):
         for item in value:
             yield from unknown(item, path)

@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
 KEY = "plv_abcd1234_" + "0123456789" * 4
 
 
-def test_a_key_is_a_name_and_a_secret() -> None:
+def test_a_key_consists_of_an_id_and_a_secret() -> None:
     created = api_keys.generate_key(lambda bits: (1 << bits) - 1)
 
     assert str(created) == f"plv_{'z' * 8}_{'z' * 40}"
@@ -24,7 +24,7 @@ def test_a_key_is_a_name_and_a_secret() -> None:
 
 
 @given(st.randoms(use_true_random=False))
-def test_every_key_that_is_made_can_be_read(chance: random.Random) -> None:
+def test_every_generated_key_can_be_parsed_and_verified(chance: random.Random) -> None:
     created = api_keys.generate_key(chance.getrandbits)
 
     assert api_keys.parse_key(str(created)) == created
@@ -52,42 +52,42 @@ def test_every_key_that_is_made_can_be_read(chance: random.Random) -> None:
         "x" * 10_240,
     ],
 )
-def test_nothing_else_is_a_key(text: str) -> None:
+def test_malformed_keys_are_not_parsed(text: str) -> None:
     assert api_keys.parse_key(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "0" * 39, "0" * 41, "0" * 39 + "_", "0" * 39 + "é", "Z" * 40, "0" * 19 + "--" + "0" * 19]
 )
-def test_nothing_else_is_a_token(text: str) -> None:
+def test_malformed_tokens_are_rejected(text: str) -> None:
     assert not api_keys.is_token(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "abcd1234", "key_abcd123", "key_abcd12345", "key_ABCD1234", "run_abcd1234", "key_abcd1234\n"]
 )
-def test_nothing_else_names_a_key(text: str) -> None:
+def test_malformed_key_ids_are_not_parsed(text: str) -> None:
     assert api_keys.parse_key_id(text) is None
 
 
-def test_a_secret_does_not_show_itself() -> None:
+def test_the_repr_of_a_key_masks_its_secret() -> None:
     assert repr(api_keys.parse_key(KEY)) == "Secret('abcd1234', '***')"
 
 
 @given(st.text(max_size=60), st.one_of(st.none(), st.binary(min_size=32, max_size=32)))
-def test_no_guess_is_the_secret(guess: str, kept: bytes | None) -> None:
+def test_random_guesses_do_not_verify(guess: str, kept: bytes | None) -> None:
     guess = guess.encode("utf-8", "replace").decode()
 
     assert not api_keys.verify_secret(guess, kept)
 
 
-def test_the_hash_of_nothing_opens_nothing() -> None:
+def test_a_missing_or_empty_hash_never_verifies() -> None:
     assert not api_keys.verify_secret("0" * 40, None)
     assert not api_keys.verify_secret("0" * 40, b"")
 
 
 @pytest.mark.parametrize(
-    ("words", "scopes", "told"),
+    ("words", "scopes", "minimal"),
     [
         (["invoke"], {"invoke"}, ["invoke"]),
         (["read", "invoke", "read"], {"invoke", "read"}, ["invoke", "read"]),
@@ -95,12 +95,12 @@ def test_the_hash_of_nothing_opens_nothing() -> None:
         (["read", "admin"], ALL_SCOPES, ["admin"]),
     ],
 )
-def test_scopes_are_a_set_and_an_admin_has_all(words: list[str], scopes: set[str], told: list[str]) -> None:
-    read = api_keys.parse_scopes(words)
+def test_scopes_are_deduplicated_and_admin_includes_all(words: list[str], scopes: set[str], minimal: list[str]) -> None:
+    parsed = api_keys.parse_scopes(words)
 
-    assert read == scopes
-    assert api_keys.minimal_scopes(read) == told
-    assert api_keys.parse_scopes(api_keys.minimal_scopes(read)) == read
+    assert parsed == scopes
+    assert api_keys.minimal_scopes(parsed) == minimal
+    assert api_keys.parse_scopes(api_keys.minimal_scopes(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -111,30 +111,30 @@ def test_scopes_are_a_set_and_an_admin_has_all(words: list[str], scopes: set[str
         (["Read"], "There is no scope 'Read': use invoke, read, admin."),
     ],
 )
-def test_a_scope_that_does_not_exist_is_named(words: list[str], message: str) -> None:
+def test_missing_or_unknown_scopes_are_rejected(words: list[str], message: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         api_keys.parse_scopes(words, pointer="/scopes")
 
     assert (raised.value.message, raised.value.pointer) == (message, "/scopes")
 
 
-def test_the_list_of_scopes_is_whole() -> None:
+def test_all_scopes_contains_every_scope() -> None:
     assert set(get_args(Scope)) == ALL_SCOPES
 
 
 @pytest.mark.parametrize("name", ["default", "a", "0", "team-a", "a" * 32])
-def test_a_project_has_a_plain_name(name: str) -> None:
+def test_valid_project_names_are_accepted(name: str) -> None:
     assert api_keys.check_project(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a" * 33, "a/b", "a b", "é", "a\n"])
-def test_a_project_cannot_be_called_anything(name: str) -> None:
+def test_invalid_project_names_are_rejected(name: str) -> None:
     with pytest.raises(InvalidValue, match="cannot name a project"):
         api_keys.check_project(name)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a" * 101, "a\nb", "\x1b[2J", "a\u202eb"])
-def test_the_name_of_a_key_can_be_read(name: str) -> None:
+def test_key_names_must_be_1_to_100_printable_characters(name: str) -> None:
     assert api_keys.check_key_name("Laptop of Zoë") == "Laptop of Zoë"
     with pytest.raises(InvalidValue, match="1 to 100 printable characters"):
         api_keys.check_key_name(name)
@@ -151,7 +151,7 @@ def test_the_name_of_a_key_can_be_read(name: str) -> None:
         (" 2028-02-29 ", datetime(2028, 3, 1, tzinfo=UTC)),
     ],
 )
-def test_when_a_key_expires(text: str, moment: datetime) -> None:
+def test_expiry_is_parsed_from_a_duration_or_a_date(text: str, moment: datetime) -> None:
     assert api_keys.parse_expiry(text, now=NOW) == moment
 
 
@@ -159,7 +159,7 @@ def test_when_a_key_expires(text: str, moment: datetime) -> None:
     "text",
     ["", "90", "d", "-1d", "1.5h", "90 d", "3w", "999999d", "2027-02-29", "2027-1-1", "9999-12-31", "tomorrow", "٣d"],
 )
-def test_other_words_are_no_time(text: str) -> None:
+def test_malformed_expiry_is_rejected(text: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         api_keys.parse_expiry(text, now=NOW)
 
@@ -167,7 +167,7 @@ def test_other_words_are_no_time(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0d", "0h", "2026-11-14", "1970-01-01"])
-def test_a_time_that_has_passed_is_refused(text: str) -> None:
+def test_an_expiry_in_the_past_is_rejected(text: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         api_keys.parse_expiry(text, now=NOW)
 
@@ -175,7 +175,7 @@ def test_a_time_that_has_passed_is_refused(text: str) -> None:
 
 
 @given(st.text(max_size=12))
-def test_whatever_is_written_it_is_a_time_to_come_or_refused(text: str) -> None:
+def test_any_text_is_a_future_expiry_or_is_rejected(text: str) -> None:
     try:
         moment = api_keys.parse_expiry(text, now=NOW)
     except InvalidValue:

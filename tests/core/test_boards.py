@@ -24,7 +24,7 @@ def columns(count: int) -> tuple[BoardColumn, ...]:
         Grid(rows=rows(7, 1_000_000)),
     ],
 )
-def test_a_board_within_its_limits(grid: Grid) -> None:
+def test_a_board_within_its_limits_is_accepted(grid: Grid) -> None:
     assert check_board(grid) is grid
 
 
@@ -41,7 +41,7 @@ def test_a_board_within_its_limits(grid: Grid) -> None:
         (Grid(columns=(BoardColumn(id="a", workflow="w", variant="x:0"),)), InvalidParameter, "/columns/0/variant"),
     ],
 )
-def test_a_board_beyond_them(grid: Grid, error: type[TooLarge | InvalidValue], pointer: str | None) -> None:
+def test_an_invalid_board_is_rejected(grid: Grid, error: type[TooLarge | InvalidValue], pointer: str | None) -> None:
     with pytest.raises(error) as caught:
         check_board(grid)
     assert caught.value.pointer == pointer

@@ -9,12 +9,12 @@ from palaver.errors import ContradictoryFlags, DeclarationError, InvalidFlag, In
 
 
 @pytest.mark.parametrize("name", ["tutor", "a", "9", "_x", "my-tutor.v2", "x" * 64, "API"])
-def test_a_name_that_can_stand_in_a_url_passes(name: str) -> None:
+def test_a_url_safe_workflow_name_is_accepted(name: str) -> None:
     assert check_workflow_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "-x", ".x", "a b", "a/b", "é", "x" * 65, "tutor\n", "a:b", "../x"])
-def test_a_name_that_cannot_stand_in_a_url_is_refused(name: str) -> None:
+def test_a_workflow_name_that_is_not_url_safe_is_rejected(name: str) -> None:
     with pytest.raises(InvalidName) as caught:
         check_workflow_name(name)
 
@@ -23,7 +23,7 @@ def test_a_name_that_cannot_stand_in_a_url_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
-def test_a_name_of_our_own_routes_is_refused(name: str) -> None:
+def test_a_reserved_workflow_name_is_rejected(name: str) -> None:
     with pytest.raises(ReservedName) as caught:
         check_workflow_name(name)
 
@@ -32,17 +32,17 @@ def test_a_name_of_our_own_routes_is_refused(name: str) -> None:
     )
 
 
-def test_our_own_first_segments_are_reserved() -> None:
-    ours = (
+def test_first_segments_of_palaver_routes_are_reserved() -> None:
+    segments = (
         "api v1 services agent assets inspect invoke run test invocations responses conversations health ready version"
         " metrics livez status openapi.json mcp"
     )
 
-    assert set(ours.split()) <= RESERVED_NAMES
+    assert set(segments.split()) <= RESERVED_NAMES
 
 
 @pytest.mark.parametrize(
-    ("given", "is_chat", "flags"),
+    ("declared", "is_chat", "flags"),
     [
         ({}, True, {"is_chat": True}),
         ({}, None, {"is_chat": False}),
@@ -52,12 +52,12 @@ def test_our_own_first_segments_are_reserved() -> None:
         ({"is_evaluator": True, "beta": False}, True, {"is_evaluator": True, "beta": False, "is_chat": True}),
     ],
 )
-def test_is_chat_is_always_among_the_flags(given: dict[str, Any], is_chat: bool | None, flags: dict[str, bool]) -> None:
-    assert check_flags("tutor", given, is_chat=is_chat) == flags
+def test_flags_always_include_is_chat(declared: dict[str, Any], is_chat: bool | None, flags: dict[str, bool]) -> None:
+    assert check_flags("tutor", declared, is_chat=is_chat) == flags
 
 
 @pytest.mark.parametrize(
-    ("given", "is_chat", "error", "message"),
+    ("declared", "is_chat", "error", "message"),
     [
         (
             {"is_chat": False},
@@ -73,16 +73,16 @@ def test_is_chat_is_always_among_the_flags(given: dict[str, Any], is_chat: bool 
         ({"resolve": True}, None, InvalidFlag, "tutor: 'resolve' is a flag of one call, not of a workflow."),
     ],
 )
-def test_flags_that_mean_nothing_are_refused(
-    given: dict[str, Any], is_chat: bool | None, error: type[DeclarationError], message: str
+def test_invalid_or_contradictory_flags_are_rejected(
+    declared: dict[str, Any], is_chat: bool | None, error: type[DeclarationError], message: str
 ) -> None:
     with pytest.raises(error) as caught:
-        check_flags("tutor", given, is_chat=is_chat)
+        check_flags("tutor", declared, is_chat=is_chat)
 
     assert caught.value.message == message
 
 
-def test_a_description_knows_whether_it_is_a_chat() -> None:
+def test_is_chat_of_a_description_follows_its_flags() -> None:
     assert Description(name="tutor", flags={"is_chat": True}).is_chat
     assert Description(name="headline", flags={"is_chat": False}) == Description(
         name="headline", description="", flags={"is_chat": False}, schemas=Schemas(inputs={}, parameters={}, outputs={})

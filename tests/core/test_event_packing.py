@@ -17,7 +17,7 @@ from palaver.core.events import (
 )
 
 
-def test_deltas_of_one_item_share_what_they_have_in_common() -> None:
+def test_consecutive_deltas_of_one_item_are_packed_together() -> None:
     events: list[Event] = [TextDelta(0, "a", "Hel"), TextDelta(1, "a", "lo"), TextDelta(2, "b", "!")]
 
     assert pack_events(events) == (

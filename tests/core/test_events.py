@@ -11,7 +11,7 @@ from palaver.core.events import TERMINAL_EVENTS, Event, RunFinished, RunStarted,
 from tests.core.strategies import events, terminals, texts
 
 
-def test_every_event_has_its_name() -> None:
+def test_event_type_names_are_stable() -> None:
     assert sorted(str(kind.__struct_config__.tag) for kind in get_args(Event)) == [
         "part",
         "reasoning-delta",
@@ -33,7 +33,7 @@ def test_every_event_has_its_name() -> None:
     assert get_args(TerminalEvent) == TERMINAL_EVENTS
 
 
-def test_every_event_has_its_fields() -> None:
+def test_event_fields_are_stable() -> None:
     fields = {str(kind.__struct_config__.tag): " ".join(kind.__struct_fields__) for kind in get_args(Event)}
 
     assert fields == {
@@ -57,17 +57,17 @@ def test_every_event_has_its_fields() -> None:
 
 
 @given(events(texts, texts) | terminals, st.integers(-1, 10**6))
-def test_every_event_survives_the_wire(event: Event, seq: int) -> None:
+def test_every_event_round_trips_through_json(event: Event, seq: int) -> None:
     event = msgspec.structs.replace(event, seq=seq)
 
     assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
 
 
-def test_null_is_a_value_and_no_value_is_none() -> None:
+def test_a_null_value_is_distinct_from_no_value() -> None:
     assert msgspec.json.encode(RunFinished(seq=1, value=None)) == b'{"type":"run-finished","seq":1,"value":null}'
     assert msgspec.json.encode(RunFinished(seq=1)) == b'{"type":"run-finished","seq":1}'
     assert msgspec.json.decode(b'{"type":"run-finished"}', type=Event) == RunFinished(value=UNSET)
 
 
-def test_what_a_reader_does_not_know_it_ignores() -> None:
+def test_unknown_fields_are_ignored() -> None:
     assert msgspec.json.decode(b'{"type":"run-started","run_id":"r","new":1}', type=Event) == RunStarted(run_id="r")

@@ -35,7 +35,7 @@ def spent(tokens: int) -> Usage:
     return Usage(input_tokens=tokens, output_tokens=tokens)
 
 
-def test_a_reply_is_its_messages_in_the_order_in_which_their_items_started() -> None:
+def test_messages_and_parts_are_in_the_order_in_which_their_items_started() -> None:
     stream: list[Event] = [
         STARTED,
         ReasoningStarted(item="r", message="m"),
@@ -74,17 +74,17 @@ def test_a_reply_is_its_messages_in_the_order_in_which_their_items_started() -> 
     )
 
 
-def test_a_run_that_said_nothing_has_no_messages() -> None:
+def test_a_run_without_output_has_no_messages() -> None:
     assert fold([STARTED, RunFinished()]) == Reply(run_id="run_r", finish="stop")
 
 
-def test_a_message_of_nothing_but_passing_data_is_not_kept() -> None:
+def test_a_message_with_only_transient_parts_is_left_out() -> None:
     status = PartAdded(item="s", message="m", part=Data(name="status"), transient=True)
 
     assert fold([STARTED, status, RunFinished()]) == Reply(run_id="run_r", finish="stop")
 
 
-def test_of_a_run_still_going_what_has_ended_is_told() -> None:
+def test_the_fold_of_an_unfinished_run_contains_only_ended_items() -> None:
     stream: list[Event] = [
         STARTED,
         TextStarted(item="t", message="t"),
@@ -109,7 +109,7 @@ def test_of_a_run_still_going_what_has_ended_is_told() -> None:
     ],
     ids=["length", "null is a value", "the end's usage replaces the sum", "failed", "failed with usage", "cancelled"],
 )
-def test_usages_add_up_and_the_end_says_how_it_ended(terminal: TerminalEvent, reply: Reply) -> None:
+def test_usage_is_summed_and_finish_comes_from_the_terminal_event(terminal: TerminalEvent, reply: Reply) -> None:
     assert fold([STARTED, UsageAdded(usage=spent(1)), UsageAdded(usage=spent(2)), terminal]) == reply
 
 

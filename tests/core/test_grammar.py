@@ -39,7 +39,7 @@ SPENT = Usage(input_tokens=3, output_tokens=5)
 
 
 def told(grammar: Grammar, values: Sequence[Any], terminal: TerminalEvent | None = None) -> list[Event]:
-    """All that the grammar makes of the values, from start to end."""
+    """All events that the grammar emits for the values, from start to end."""
     events = [*grammar.start(RunStarted(run_id="run_r"))]
     for value in values:
         events += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
@@ -47,26 +47,26 @@ def told(grammar: Grammar, values: Sequence[Any], terminal: TerminalEvent | None
 
 
 def run(*items: Event) -> list[Event]:
-    """A whole run around some events, numbered; it ends well unless its last event says otherwise."""
+    """A complete numbered run around some events; it finishes normally unless the last event is terminal."""
     ends = bool(items) and isinstance(items[-1], RunFinished | RunFailed | RunCancelled)
     stream: list[Event] = [RunStarted(run_id="run_r"), *items, *([] if ends else [RunFinished()])]
     return [msgspec.structs.replace(event, seq=number) for number, event in enumerate(stream)]
 
 
 def text(item: str, *pieces: str, message: str | None = None) -> list[Event]:
-    """A text item, alone."""
+    """The events of one text item."""
     deltas = [TextDelta(item=item, delta=piece) for piece in pieces]
     return [TextStarted(item=item, message=message or item), *deltas, TextEnded(item=item, text="".join(pieces))]
 
 
 def reasoning(item: str, *pieces: str, message: str) -> list[Event]:
-    """A reasoning item, alone."""
+    """The events of one reasoning item."""
     deltas = [ReasoningDelta(item=item, delta=piece) for piece in pieces]
     return [ReasoningStarted(item=item, message=message), *deltas, ReasoningEnded(item=item, text="".join(pieces))]
 
 
 def call(call_id: str, *pieces: str, message: str, name: str = "now") -> list[Event]:
-    """A tool call, alone."""
+    """The events of one tool call."""
     item = f"fc_{call_id}"
     deltas = [ToolDelta(item=item, delta=piece) for piece in pieces]
     started = ToolStarted(item=item, message=message, call_id=call_id, name=name)
@@ -78,7 +78,7 @@ def result(call_id: str, output: Any, *, message: str) -> ToolReturned:
 
 
 CALLED = RunFinished(finish="tool-calls")
-"""How a run ends that leaves a call of its own to the client."""
+"""The end of a run that leaves a tool call to the client."""
 
 REPAIRS: dict[str, tuple[list[Any], list[Event]]] = {
     "nothing at all": ([], []),
@@ -415,7 +415,7 @@ HISTORY = [
 
 
 @pytest.mark.parametrize(("values", "expected"), REPAIRS.values(), ids=REPAIRS)
-def test_what_a_sloppy_producer_gives_is_repaired(values: list[Any], expected: list[Event]) -> None:
+def test_the_output_of_a_sloppy_producer_is_repaired(values: list[Any], expected: list[Event]) -> None:
     stream = told(Grammar("run_r", history=HISTORY), values)
 
     assert stream == run(*expected)
@@ -526,7 +526,7 @@ FAULTS: dict[str, tuple[list[Any], Any, str]] = {
 
 
 @pytest.mark.parametrize(("before", "fault", "where"), FAULTS.values(), ids=FAULTS)
-def test_what_has_no_place_breaks_the_stream_and_says_where(before: list[Any], fault: Any, where: str) -> None:
+def test_an_invalid_event_raises_bad_stream_with_its_position(before: list[Any], fault: Any, where: str) -> None:
     grammar = Grammar("run_r", history=HISTORY)
     stream = [*grammar.start(RunStarted(run_id="run_r"))]
     for value in before:
@@ -540,7 +540,7 @@ def test_what_has_no_place_breaks_the_stream_and_says_where(before: list[Any], f
     check_stream(stream, open_calls={"asked"})
 
 
-def test_what_was_said_stays_said_when_the_stream_breaks() -> None:
+def test_events_before_a_violation_are_still_emitted() -> None:
     grammar = Grammar("run_r")
     stream = [*grammar.start(RunStarted(run_id="run_r")), *grammar.text("a")]
 
@@ -551,7 +551,7 @@ def test_what_was_said_stays_said_when_the_stream_breaks() -> None:
     assert stream == run(*text("msg_r_1", "a"), *text("msg_r_2", "b"), RunFailed(code="bad_stream", message="…"))
 
 
-def test_a_stream_that_broke_stays_broken_and_knows_its_end() -> None:
+def test_a_broken_stream_raises_the_same_error_again_and_ends_as_failed() -> None:
     grammar = Grammar("run_r")
     grammar.start(RunStarted(run_id="run_r"))
     grammar.text("a")
@@ -565,7 +565,7 @@ def test_a_stream_that_broke_stays_broken_and_knows_its_end() -> None:
     assert grammar.ending == RunFailed(code="bad_stream", message=first.value.message)
 
 
-def test_a_producer_that_ended_its_run_says_nothing_more() -> None:
+def test_output_after_the_producers_own_end_fails_the_run() -> None:
     grammar = Grammar("run_r")
     stream = [*grammar.start(RunStarted(run_id="run_r")), *grammar.text("a"), *grammar.feed(RunFinished())]
 
@@ -576,7 +576,7 @@ def test_a_producer_that_ended_its_run_says_nothing_more() -> None:
     assert stream == run(*text("msg_r_1", "a"), RunFailed(code="bad_stream", message=caught.value.message))
 
 
-def test_nothing_comes_after_the_end() -> None:
+def test_text_after_the_end_raises_bad_stream() -> None:
     grammar = Grammar("run_r")
     grammar.start(RunStarted(run_id="run_r"))
     grammar.text("a")
@@ -587,7 +587,7 @@ def test_nothing_comes_after_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told_as"),
+    ("terminal", "expected"),
     [
         (RunFinished(), RunFinished(finish="tool-calls")),
         (RunFinished(finish="interrupted"), RunFinished(finish="interrupted")),
@@ -603,10 +603,10 @@ def test_nothing_comes_after_the_end() -> None:
     ],
     ids=["stop", "interrupted", "cancelled", "half a character", "details that are not JSON"],
 )
-def test_every_end_closes_what_is_open(given: TerminalEvent, told_as: TerminalEvent) -> None:
+def test_every_terminal_event_closes_open_items(terminal: TerminalEvent, expected: TerminalEvent) -> None:
     values = [ReasoningDelta(item="r", delta="a"), ToolStarted(call_id="c", name="now")]
 
-    stream = told(Grammar("run_r"), values, given)
+    stream = told(Grammar("run_r"), values, terminal)
 
     assert stream == run(
         ReasoningStarted(item="r", message="msg_r_1"),
@@ -614,14 +614,14 @@ def test_every_end_closes_what_is_open(given: TerminalEvent, told_as: TerminalEv
         ToolStarted(item="fc_c", message="msg_r_1", call_id="c", name="now"),
         ReasoningEnded(item="r", text="a"),
         ToolEnded(item="fc_c"),
-        told_as,
+        expected,
     )
 
 
-def test_a_long_call_id_of_the_history_is_known_by_its_short_form() -> None:
-    http_request = [Message.assistant(ToolCall(call_id="c" * 70, name="now"))]
+def test_a_long_call_id_of_the_history_is_matched_by_its_short_form() -> None:
+    history = [Message.assistant(ToolCall(call_id="c" * 70, name="now"))]
 
-    stream = told(Grammar("run_r", history=http_request), [ToolResult(call_id="c" * 70, output=1)])
+    stream = told(Grammar("run_r", history=history), [ToolResult(call_id="c" * 70, output=1)])
 
     short = f"{'c' * 40}-6fe5981a3146"
     assert [event.call_id for event in stream if isinstance(event, ToolReturned)] == [short]
@@ -642,7 +642,7 @@ def test_a_long_call_id_of_the_history_is_known_by_its_short_form() -> None:
         ("", 0),
     ],
 )
-def test_the_size_counts_the_bytes_of_what_is_said(value: Any, size: int) -> None:
+def test_size_counts_the_bytes_of_the_output(value: Any, size: int) -> None:
     grammar = Grammar("run_r")
 
     told(grammar, [value])
@@ -650,7 +650,7 @@ def test_the_size_counts_the_bytes_of_what_is_said(value: Any, size: int) -> Non
     assert grammar.size == size
 
 
-def test_the_size_counts_a_results_output_and_all_pieces() -> None:
+def test_size_counts_tool_outputs_and_all_deltas() -> None:
     grammar = Grammar("run_r")
 
     told(grammar, ["ab", "cd", "é", ToolCall(call_id="c", name=""), ToolResult(call_id="c", output={"a": 1})])
@@ -659,7 +659,7 @@ def test_the_size_counts_a_results_output_and_all_pieces() -> None:
     assert grammar.count == 10
 
 
-def test_what_the_author_changes_later_does_not_change_what_was_said() -> None:
+def test_later_changes_to_a_value_do_not_change_the_emitted_event() -> None:
     value = {"list": [1]}
     grammar = Grammar("run_r")
 
@@ -669,7 +669,7 @@ def test_what_the_author_changes_later_does_not_change_what_was_said() -> None:
     assert output == [PartAdded(seq=0, item="dat_r_2", message="msg_r_1", part=Data(name="n", value={"list": [1]}))]
 
 
-def test_a_refusal_that_says_nothing_never_was() -> None:
+def test_a_refusal_without_text_is_dropped() -> None:
     grammar = Grammar("run_1")
 
     assert list(grammar.feed(Refusal(text=""))) == []

@@ -34,7 +34,7 @@ from tests.core.strategies import RUN, hostile, sloppy, terminals
 from tests.core.stream_checker import check_stream
 
 lawful = settings(max_examples=120)
-"""Harder than elsewhere: what is lawful here is lawful on every wire."""
+"""More examples than elsewhere: every protocol relies on these streams being valid."""
 
 HISTORY = [
     Message.assistant(ToolCall(call_id="h1", name="now"), ToolCall(call_id="h2", name="now")),
@@ -43,7 +43,7 @@ HISTORY = [
 
 
 def stream_of(values: Sequence[Any], terminal: TerminalEvent | None = None) -> list[Event]:
-    """What the engine would tell of a producer that gives these values."""
+    """The events that the engine would emit for a producer of these values."""
     grammar = Grammar(RUN, history=HISTORY)
     stream = [*grammar.start(RunStarted(run_id=RUN))]
     try:
@@ -58,19 +58,19 @@ def stream_of(values: Sequence[Any], terminal: TerminalEvent | None = None) -> l
 
 @lawful
 @given(sloppy)
-def test_a_sloppy_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
+def test_a_sloppy_producer_yields_a_valid_stream(values: Sequence[Any]) -> None:
     check_stream(stream_of(values), open_calls={"h1"})
 
 
 @lawful
 @given(hostile)
-def test_a_hostile_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
+def test_a_hostile_producer_yields_a_valid_stream(values: Sequence[Any]) -> None:
     check_stream(stream_of(values), open_calls={"h1"})
 
 
 @lawful
 @given(sloppy, terminals)
-def test_however_a_run_is_ended_the_stream_is_lawful(values: Sequence[Any], terminal: TerminalEvent) -> None:
+def test_the_stream_is_valid_for_any_terminal_event(values: Sequence[Any], terminal: TerminalEvent) -> None:
     check_stream(stream_of(values, terminal), open_calls={"h1"})
 
 
@@ -82,14 +82,14 @@ def test_the_same_values_give_the_same_stream(values: Sequence[Any]) -> None:
 
 @lawful
 @given(hostile)
-def test_a_producer_that_goes_on_after_its_stream_broke_changes_nothing(values: Sequence[Any]) -> None:
+def test_output_after_the_stream_broke_is_ignored(values: Sequence[Any]) -> None:
     grammar = Grammar(RUN, history=HISTORY)
     stream = [*grammar.start(RunStarted(run_id=RUN))]
     for value in values:
         try:
             stream += grammar.text(value) if isinstance(value, str) else grammar.feed(value)
         except BadStream:
-            continue  # As an author might who wraps ctx.emit() in a try.
+            continue  # Like an author who wraps ctx.emit() in a try.
     stream += grammar.end(grammar.ending or RunFinished())
 
     assert stream == stream_of(values)
@@ -97,7 +97,7 @@ def test_a_producer_that_goes_on_after_its_stream_broke_changes_nothing(values: 
 
 @lawful
 @given(sloppy, terminals)
-def test_the_fold_is_what_a_naive_client_builds_from_the_pieces(values: Sequence[Any], terminal: TerminalEvent) -> None:
+def test_the_fold_equals_what_a_naive_client_builds_from_deltas(values: Sequence[Any], terminal: TerminalEvent) -> None:
     stream = stream_of(values, terminal)
 
     assert fold(stream) == naive(stream)
@@ -105,14 +105,14 @@ def test_the_fold_is_what_a_naive_client_builds_from_the_pieces(values: Sequence
 
 @lawful
 @given(hostile)
-def test_the_fold_of_a_hostile_producer_is_what_a_naive_client_builds(values: Sequence[Any]) -> None:
+def test_the_fold_of_a_hostile_producer_equals_what_a_naive_client_builds(values: Sequence[Any]) -> None:
     stream = stream_of(values)
 
     assert fold(stream) == naive(stream)
 
 
 def naive(stream: Sequence[Event]) -> Reply:
-    """A client that listens to starts and deltas; of ends it reads only what no delta carries."""
+    """A client that builds from starts and deltas; from ends it takes only what no delta carries."""
     rendered: dict[str, list[dict[str, Any]]] = {}
     items: dict[str, dict[str, Any]] = {}
     usages: list[Usage] = []

@@ -28,14 +28,14 @@ def picture(url: str) -> File:
     return File(media_type="image/png", url=url)
 
 
-def test_an_honest_history_is_taken_as_it_is() -> None:
+def test_a_valid_history_is_returned_unchanged() -> None:
     history = (HELLO, call("a", "b"), answer("b"), answer("a"), Message.assistant("Noon."))
 
     assert validate_history(history) == (history, [])
 
 
 @pytest.mark.parametrize(
-    ("system", "kept", "warnings"),
+    ("system", "expected", "warnings"),
     [
         (
             "keep",
@@ -54,9 +54,9 @@ def test_an_honest_history_is_taken_as_it_is() -> None:
     ],
 )
 def test_a_clients_instructions_are_marked_or_dropped(
-    system: SystemPolicy, kept: tuple[Message, ...], warnings: list[str]
+    system: SystemPolicy, expected: tuple[Message, ...], warnings: list[str]
 ) -> None:
-    assert validate_history([RULES, DEVELOPED, HELLO], system=system) == (kept, warnings)
+    assert validate_history([RULES, DEVELOPED, HELLO], system=system) == (expected, warnings)
 
 
 UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] = {
@@ -85,11 +85,11 @@ UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] 
 }
 
 
-@pytest.mark.parametrize(("sent", "kept", "warnings"), UNANSWERED.values(), ids=UNANSWERED)
-def test_calls_that_nobody_answered_are_left_out(
-    sent: Sequence[Message], kept: tuple[Message, ...], warnings: list[str]
+@pytest.mark.parametrize(("sent", "expected", "warnings"), UNANSWERED.values(), ids=UNANSWERED)
+def test_calls_without_a_result_are_dropped_with_a_warning(
+    sent: Sequence[Message], expected: tuple[Message, ...], warnings: list[str]
 ) -> None:
-    assert validate_history(sent) == (kept, warnings)
+    assert validate_history(sent) == (expected, warnings)
 
 
 REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | None]]] = {
@@ -167,7 +167,7 @@ REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | 
 
 
 @pytest.mark.parametrize(("sent", "system", "expected"), REFUSED.values(), ids=REFUSED)
-def test_a_history_that_cannot_be_believed_is_refused(
+def test_an_invalid_history_is_rejected(
     sent: Sequence[Message], system: SystemPolicy, expected: tuple[str, str, str | None]
 ) -> None:
     with pytest.raises(RequestError) as caught:
@@ -177,14 +177,14 @@ def test_a_history_that_cannot_be_believed_is_refused(
 
 
 @pytest.mark.parametrize("url", ["https://host/a.png", "HTTP://host/", "data:image/png;base64,AAAA"])
-def test_files_at_https_http_and_data_urls_are_taken(url: str) -> None:
+def test_files_at_https_http_and_data_urls_are_accepted(url: str) -> None:
     assert validate_history([Message.user(picture(url))]) == ((Message.user(picture(url)),), [])
 
 
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://host/", "javascript:alert(1)", " https://host/", "//host/a.png", "a.png", ""]
 )
-def test_files_at_any_other_url_are_refused(url: str) -> None:
+def test_files_at_any_other_url_are_rejected(url: str) -> None:
     with pytest.raises(RequestError) as caught:
         validate_history([HELLO, Message.user("Look:", picture(url))])
 
@@ -196,7 +196,7 @@ def test_files_at_any_other_url_are_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "parts", "message"),
+    ("limits", "parts", "message"),
     [
         (HistoryLimits(messages=0), ["a"], "There are 1 messages; at most 0 are taken."),
         (HistoryLimits(parts=1), ["a", "b"], "Message 0 has 2 parts; at most 1 are taken."),
@@ -208,15 +208,15 @@ def test_files_at_any_other_url_are_refused(url: str) -> None:
         ),
     ],
 )
-def test_every_bound_can_be_set(bounds: HistoryLimits, parts: list[str | Part], message: str) -> None:
+def test_every_limit_can_be_set(limits: HistoryLimits, parts: list[str | Part], message: str) -> None:
     with pytest.raises(RequestError) as caught:
-        validate_history([Message.user(*parts)], limits=bounds)
+        validate_history([Message.user(*parts)], limits=limits)
 
     assert caught.value.message == message
 
 
 @given(st.lists(messages, max_size=5))
-def test_what_was_believed_once_is_believed_again(sent: list[Message]) -> None:
+def test_validating_a_validated_history_changes_nothing(sent: list[Message]) -> None:
     try:
         stored, _ = validate_history(sent)
     except RequestError:

@@ -3,7 +3,7 @@
 from palaver.core.ids import IdAllocator
 
 
-def test_one_counter_numbers_everything_that_we_name() -> None:
+def test_one_counter_numbers_all_generated_ids() -> None:
     names = IdAllocator("run_r")
 
     assert [names.new("msg"), names.new("rs"), names.message_for(""), names.new("dat")] == [
@@ -14,15 +14,15 @@ def test_one_counter_numbers_everything_that_we_name() -> None:
     ]
 
 
-def test_items_that_name_no_message_share_the_one_being_spoken() -> None:
+def test_items_without_a_message_id_share_the_current_message() -> None:
     names = IdAllocator("run_r")
 
-    dialect = [names.message_for(""), names.message_for(""), names.message_for("m"), names.message_for("")]
+    ids = [names.message_for(""), names.message_for(""), names.message_for("m"), names.message_for("")]
 
-    assert dialect == ["msg_r_1", "msg_r_1", "m", "m"]
+    assert ids == ["msg_r_1", "msg_r_1", "m", "m"]
 
 
-def test_a_message_ends_and_the_next_one_is_new() -> None:
+def test_a_new_message_id_is_allocated_after_a_message_ends() -> None:
     names = IdAllocator("run_r")
     names.message_for("m")
     names.end_message()
@@ -31,10 +31,10 @@ def test_a_message_ends_and_the_next_one_is_new() -> None:
     assert names.message_for("m") == "m"
 
 
-def test_a_result_is_a_message_of_its_own_and_parts_before_from_after() -> None:
+def test_a_tool_result_is_a_separate_message_between_those_before_and_after_it() -> None:
     names = IdAllocator("run_r")
 
-    dialect = [
+    ids = [
         names.message_for("m"),
         names.result_message(""),
         names.message_for(""),
@@ -45,10 +45,10 @@ def test_a_result_is_a_message_of_its_own_and_parts_before_from_after() -> None:
         names.message_for("t"),
     ]
 
-    assert dialect == ["m", "msg_r_1", "msg_r_2", "msg_r_3", "msg_r_4", "msg_r_4", "t", "msg_r_5"]
+    assert ids == ["m", "msg_r_1", "msg_r_2", "msg_r_3", "msg_r_4", "msg_r_4", "t", "msg_r_5"]
 
 
-def test_a_message_that_was_renamed_answers_to_both_names() -> None:
+def test_a_renamed_message_is_found_by_both_ids() -> None:
     names = IdAllocator("run_r")
     names.message_for("m")
     names.result_message("")
@@ -56,13 +56,13 @@ def test_a_message_that_was_renamed_answers_to_both_names() -> None:
     assert [names.message_for("m"), names.message_for("msg_r_2")] == ["msg_r_2", "msg_r_2"]
 
 
-def test_a_message_that_we_named_may_be_named_by_its_producer() -> None:
+def test_a_producer_can_refer_to_a_message_by_its_generated_id() -> None:
     names = IdAllocator("run_r")
 
     assert [names.message_for(""), names.message_for("msg_r_1")] == ["msg_r_1", "msg_r_1"]
 
 
-def test_names_that_a_producer_guessed_are_passed_over() -> None:
+def test_generated_ids_skip_those_the_producer_has_used() -> None:
     names = IdAllocator("run_r")
     names.message_for("msg_r_1")
     names.claim_item("rs_r_2")
@@ -70,7 +70,7 @@ def test_names_that_a_producer_guessed_are_passed_over() -> None:
     assert [names.new("msg"), names.new("rs")] == ["msg_r_2", "rs_r_3"]
 
 
-def test_an_item_is_named_once() -> None:
+def test_an_item_id_can_be_claimed_only_once() -> None:
     names = IdAllocator("run_r")
 
     assert [names.is_item("x"), names.claim_item("x"), names.is_item("x"), names.claim_item("x")] == [
@@ -81,7 +81,7 @@ def test_an_item_is_named_once() -> None:
     ]
 
 
-def test_an_item_that_never_was_may_be_named_again() -> None:
+def test_a_released_item_id_can_be_claimed_again() -> None:
     names = IdAllocator("run_r")
     names.claim_item("x")
     names.release_item("x")
@@ -89,7 +89,7 @@ def test_an_item_that_never_was_may_be_named_again() -> None:
     assert names.claim_item("x") == "x"
 
 
-def test_a_call_answers_to_its_producers_name_its_items_and_its_own() -> None:
+def test_a_call_is_found_by_producer_name_item_id_and_call_id() -> None:
     names = IdAllocator("run_r")
     item = names.claim_call_item("c", producer_name="call no. 1")
 
@@ -103,7 +103,7 @@ def test_a_call_answers_to_its_producers_name_its_items_and_its_own() -> None:
     assert names.call_item_id("call no. 2") == "fc_call no. 2"
 
 
-def test_every_name_is_cut_to_length() -> None:
+def test_every_long_id_is_truncated() -> None:
     names, long = IdAllocator("run_r"), "x" * 64
 
     created = [

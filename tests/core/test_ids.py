@@ -26,20 +26,20 @@ def test_a_sortable_id_always_has_26_characters(at: int, dice: int) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=64))
-def test_an_id_that_is_short_enough_stays_as_it_is(text: str) -> None:
+def test_a_short_id_is_not_changed(text: str) -> None:
     assert truncate_id(text) == text
 
 
-def test_64_characters_are_short_enough() -> None:
+def test_an_id_of_64_characters_is_not_changed() -> None:
     assert truncate_id("i" * 64) == "i" * 64
 
 
-def test_a_longer_id_is_its_first_40_characters_and_12_digits_of_its_hash() -> None:
+def test_a_longer_id_becomes_its_first_40_characters_and_12_hash_digits() -> None:
     assert truncate_id("i" * 65) == "i" * 40 + "-7db92d77e8b1"
 
 
 @given(st.text(st.characters(exclude_categories=[]), min_size=65, max_size=99))
-def test_a_bounded_id_is_bounded_and_stays_the_same(text: str) -> None:
+def test_a_truncated_id_is_bounded_idempotent_and_distinct(text: str) -> None:
     short = truncate_id(text)
 
     assert len(short) == 53 <= MAX_ID_LENGTH

@@ -17,18 +17,18 @@ OPEN = [call.call_id for message in HISTORY for call in message.tool_calls if ca
 
 
 @given(sloppy | hostile, st.data())
-def test_whatever_was_logged_comes_to_a_lawful_end(values: list[Any], data: st.DataObject) -> None:
+def test_any_interrupted_log_is_completed_to_a_valid_stream(values: list[Any], data: st.DataObject) -> None:
     stream = stream_of(values)
     logged = stream[: data.draw(st.integers(1, len(stream) - 1))]
     while isinstance(logged[-1], TextStarted | ReasoningStarted):
-        logged.pop()  # What opens is logged with the first that it says.
+        logged.pop()  # A start event is logged together with its first delta.
     ended = [*logged, *interruption_events(logged, NOW)]
 
     check_stream(ended, open_calls=OPEN)
     assert ended[-1] == RunFinished(len(ended) - 1, finish="interrupted", at=NOW)
 
 
-def test_what_was_open_is_closed_with_what_it_said() -> None:
+def test_open_items_are_closed_with_their_accumulated_text() -> None:
     logged = [RunStarted(0, "run_1"), TextStarted(1, "a", "a"), TextDelta(2, "a", "Hel"), TextDelta(3, "a", "lo")]
 
     assert interruption_events(logged, NOW) == [

@@ -25,7 +25,7 @@ MIB = 1024 * 1024
 
 
 def nested(depth: int, inner: str = "") -> bytes:
-    """So many lists inside each other."""
+    """`depth` lists nested inside each other."""
     return b"[" * depth + inner.encode() + b"]" * depth
 
 
@@ -42,7 +42,7 @@ ACCEPTED: dict[str, tuple[bytes, Any]] = {
 
 
 @pytest.mark.parametrize(("body", "value"), ACCEPTED.values(), ids=ACCEPTED)
-def test_json_is_taken(body: bytes, value: Any) -> None:
+def test_valid_json_is_decoded(body: bytes, value: Any) -> None:
     assert json.decode(body) == value
 
 
@@ -63,7 +63,7 @@ def many(count: int, written: Callable[[int], str]) -> bytes:
     ],
     ids=["depth", "depth with a leaf", "depth of objects", "many lists side by side", "keys", "items", "string"],
 )
-def test_json_at_a_bound_is_taken(body: bytes) -> None:
+def test_json_at_a_limit_is_decoded(body: bytes) -> None:
     assert json.decode(body) == msgspec.json.decode(body)
 
 
@@ -115,7 +115,7 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize(("body", "code", "message"), REFUSED.values(), ids=REFUSED)
-def test_json_beyond_a_bound_is_refused(body: bytes, code: str, message: str) -> None:
+def test_invalid_json_and_json_beyond_a_limit_are_rejected(body: bytes, code: str, message: str) -> None:
     with pytest.raises(RequestError) as caught:
         json.decode(body)
 
@@ -123,7 +123,7 @@ def test_json_beyond_a_bound_is_refused(body: bytes, code: str, message: str) ->
 
 
 @pytest.mark.parametrize(
-    ("bounds", "body", "code"),
+    ("limits", "body", "code"),
     [
         (json.JsonLimits(depth=2), b"[[[]]]", "too_deep"),
         (json.JsonLimits(keys=2), b'{"a":1,"b":1,"c":1}', "invalid_value"),
@@ -131,15 +131,15 @@ def test_json_beyond_a_bound_is_refused(body: bytes, code: str, message: str) ->
         (json.JsonLimits(string=2), b'"abc"', "too_large"),
     ],
 )
-def test_every_bound_can_be_set_for_short_bodies_too(bounds: json.JsonLimits, body: bytes, code: str) -> None:
+def test_every_limit_can_be_set_and_applies_to_short_bodies(limits: json.JsonLimits, body: bytes, code: str) -> None:
     with pytest.raises(RequestError) as caught:
-        json.decode(body, bounds)
+        json.decode(body, limits)
 
     assert caught.value.code == code
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_value_or_a_request_error(body: bytes) -> None:
+def test_any_bytes_decode_to_a_value_or_raise_a_request_error(body: bytes) -> None:
     try:
         value = json.decode(body)
     except RequestError:
@@ -148,7 +148,7 @@ def test_any_bytes_are_a_value_or_a_request_error(body: bytes) -> None:
 
 
 @given(values)
-def test_what_we_write_we_take(value: Any) -> None:
+def test_encoded_values_are_decoded_unchanged(value: Any) -> None:
     encoded = json.encode(value)
 
     assert json.parse_or_text(encoded.decode()) == value
@@ -184,11 +184,11 @@ def test_what_we_write_we_take(value: Any) -> None:
         "half",
     ],
 )
-def test_text_that_is_json_is_opened_and_any_other_stays_text(text: str, value: Any) -> None:
+def test_json_text_is_parsed_and_other_text_is_returned_unchanged(text: str, value: Any) -> None:
     assert json.parse_or_text(text) == value
 
 
-# An author's values
+# Values of workflow authors
 
 
 class Colour(enum.Enum):
@@ -275,7 +275,7 @@ NOT_JSON: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("value", "why"), NOT_JSON.values(), ids=NOT_JSON)
-def test_what_cannot_be_json_says_why(value: Any, why: str) -> None:
+def test_a_value_without_a_json_form_raises_with_the_reason(value: Any, why: str) -> None:
     with pytest.raises(json.NotJson) as caught:
         json.to_builtins(value)
 
@@ -291,7 +291,7 @@ def test_a_plain_value_is_a_copy() -> None:
     assert plain == {"list": [1]}
 
 
-def test_one_of_our_values_is_read_back_as_a_reader_will_have_it() -> None:
+def test_round_trip_returns_a_struct_as_a_reader_decodes_it() -> None:
     note = Annotation(kind="url", url="https://host/\ud800")
 
     assert json.round_trip(TextEnded(item="x", annotations=[note])) == TextEnded(  # type: ignore[arg-type]
@@ -314,7 +314,7 @@ def test_one_of_our_values_is_read_back_as_a_reader_will_have_it() -> None:
         (Data(name="n", value=Unwritable()), "a Data that is not JSON (Unwritable has no JSON form)"),
     ],
 )
-def test_one_of_our_values_that_no_reader_could_read_says_why(value: Any, why: str) -> None:
+def test_round_trip_of_an_invalid_struct_raises_with_the_reason(value: Any, why: str) -> None:
     with pytest.raises(json.NotJson) as caught:
         json.round_trip(value)
 
@@ -322,7 +322,7 @@ def test_one_of_our_values_that_no_reader_could_read_says_why(value: Any, why: s
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"),
+    ("text", "expected"),
     [
         ("plain", "plain"),
         ("é😀", "é😀"),
@@ -332,13 +332,13 @@ def test_one_of_our_values_that_no_reader_could_read_says_why(value: Any, why: s
         ("\ufeff\udc00", "\ufeff\ufffd"),
     ],
 )
-def test_half_characters_are_replaced_and_pairs_are_joined(text: str, whole: str) -> None:
-    assert json.replace_surrogates(text) == whole
+def test_lone_surrogates_are_replaced_and_pairs_are_joined(text: str, expected: str) -> None:
+    assert json.replace_surrogates(text) == expected
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_whole_text_can_always_be_written(text: str) -> None:
-    complete = json.replace_surrogates(text)
+def test_text_with_replaced_surrogates_can_be_encoded_and_is_stable(text: str) -> None:
+    cleaned = json.replace_surrogates(text)
 
-    assert complete.encode().decode() == complete
-    assert json.replace_surrogates(complete) == complete
+    assert cleaned.encode().decode() == cleaned
+    assert json.replace_surrogates(cleaned) == cleaned

@@ -21,7 +21,7 @@ class Outer(msgspec.Struct):
     either: int | str | None = None
 
 
-def test_what_fits_is_taken_and_what_is_unknown_ignored() -> None:
+def test_valid_values_are_decoded_and_unknown_fields_ignored() -> None:
     assert decode_struct({"name": "x", "inner": [{"size": 1}], "more": 1}, Outer) == Outer(name="x", inner=[Inner(1)])
 
 
@@ -50,13 +50,13 @@ def test_what_fits_is_taken_and_what_is_unknown_ignored() -> None:
         ({"name": "x", "word": "c"}, "invalid_value", "/word", "/word does not fit: Invalid enum value 'c'."),
     ],
 )
-def test_what_does_not_fit(value: Any, code: str, pointer: str | None, message: str) -> None:
+def test_invalid_values_raise_an_error_with_a_pointer(value: Any, code: str, pointer: str | None, message: str) -> None:
     with pytest.raises(RequestError) as caught:
         decode_struct(value, Outer)
     assert (caught.value.code, caught.value.pointer, caught.value.message) == (code, pointer, message)
 
 
-def test_the_whole_value_may_be_what_does_not_fit() -> None:
+def test_an_error_about_the_root_value_has_no_pointer() -> None:
     error = validation_error("Expected `object`, got `int`")
 
     assert (error.code, error.pointer, error.message) == ("invalid_type", None, "The body must be object, not integer.")

@@ -39,13 +39,13 @@ CALL = [
 RESULT = ToolReturned(item="fco_1", message="r", call_id="1", output="noon")
 
 
-def test_a_stream_with_one_voice_passes_as_it_is() -> None:
+def test_a_stream_with_one_open_item_at_a_time_is_unchanged() -> None:
     events: list[Event] = [*A, *MORE_OF_A, *CALL, RESULT]
 
     assert linearize(events) == events
 
 
-def test_a_call_ends_the_text_and_what_the_text_says_later_is_a_new_item() -> None:
+def test_a_call_closes_the_text_and_later_deltas_start_a_new_item() -> None:
     assert linearize([*A, *CALL, *MORE_OF_A]) == [*A_ALONE, *CALL, *A_AGAIN]
 
 
@@ -57,7 +57,7 @@ def test_a_call_ends_the_text_and_what_the_text_says_later_is_a_new_item() -> No
         PartAdded(item="ask", message="m", part=Data(name="approval-request", value={"id": "1"})),
     ],
 )
-def test_a_result_a_refusal_and_an_approval_end_the_text_too(event: Event) -> None:
+def test_a_result_a_refusal_or_an_approval_request_closes_the_text(event: Event) -> None:
     assert linearize([*A, event, *MORE_OF_A]) == [*A_ALONE, event, *A_AGAIN]
 
 
@@ -69,19 +69,19 @@ def test_a_result_a_refusal_and_an_approval_end_the_text_too(event: Event) -> No
         UsageAdded(usage=Usage(input_tokens=1, output_tokens=1)),
     ],
 )
-def test_data_files_and_usage_pass_through_anything_that_is_open(event: Event) -> None:
+def test_data_files_and_usage_do_not_close_open_items(event: Event) -> None:
     assert linearize([*A, event, *MORE_OF_A]) == [*A, event, *MORE_OF_A]
     assert linearize([*CALL[:1], event, *CALL[1:]]) == [*CALL[:1], event, *CALL[1:]]
 
 
-def test_reasoning_of_the_same_message_ends_the_text() -> None:
+def test_reasoning_of_the_same_message_closes_the_text() -> None:
     thought = [ReasoningStarted(item="r", message="m"), ReasoningDelta(item="r", delta="Hm.")]
     ended = ReasoningEnded(item="r", text="Hm.", encrypted="sealed")
 
     assert linearize([*A, *thought, ended, *MORE_OF_A]) == [*A_ALONE, *thought, ended, *A_AGAIN]
 
 
-def test_text_of_another_message_waits_for_the_end_of_the_open_one() -> None:
+def test_text_of_another_message_is_held_until_the_open_item_ends() -> None:
     other = [
         TextStarted(item="b", message="n"),
         TextDelta(item="b", delta="B"),
@@ -92,7 +92,7 @@ def test_text_of_another_message_waits_for_the_end_of_the_open_one() -> None:
     assert linearize([*A, *other[:2], *MORE_OF_A, other[2]]) == [*A, *MORE_OF_A, *other]
 
 
-def test_while_a_call_is_open_everything_else_waits_in_order_of_start() -> None:
+def test_while_a_call_is_open_other_items_are_held_in_start_order() -> None:
     second = [
         ToolStarted(item="fc_2", message="m", call_id="2", name="then"),
         ToolDelta(item="fc_2", delta="[]"),
@@ -104,7 +104,7 @@ def test_while_a_call_is_open_everything_else_waits_in_order_of_start() -> None:
     assert linearize(events) == [*CALL, *second, *text]
 
 
-def test_what_waited_speaks_before_the_call_that_ends_the_open_text() -> None:
+def test_held_items_are_emitted_before_the_call_that_closes_the_text() -> None:
     other = [TextStarted(item="b", message="n"), TextDelta(item="b", delta="B")]
     late = [TextDelta(item="b", delta="!"), TextEnded(item="b", text="B!")]
 
@@ -120,7 +120,7 @@ def test_what_waited_speaks_before_the_call_that_ends_the_open_text() -> None:
     ]
 
 
-def test_notes_are_counted_from_where_their_item_begins() -> None:
+def test_annotation_offsets_are_relative_to_their_item() -> None:
     note = Annotation(kind="url", url="https://host", start=5, end=7)
     bare = Annotation(kind="url", url="https://host")
     last = TextEnded(item="a", text="one two", annotations=(note, bare))
@@ -131,7 +131,7 @@ def test_notes_are_counted_from_where_their_item_begins() -> None:
     assert linearize([*A, MORE_OF_A[0], last])[-1] == last
 
 
-def test_a_name_that_was_made_is_not_given_twice() -> None:
+def test_generated_item_ids_are_not_reused() -> None:
     own = [
         TextStarted(item="a.2", message="n"),
         TextDelta(item="a.2", delta="own"),
@@ -142,7 +142,7 @@ def test_a_name_that_was_made_is_not_given_twice() -> None:
     assert names == ["a", "a.2", "a.2.2"]
 
 
-def test_a_text_that_is_interrupted_often_stays_cheap() -> None:
+def test_a_text_that_is_interrupted_5000_times_restarts_each_time() -> None:
     machine, names = Linearizer(), set[str]()
     machine.feed(A[0])
     for number in range(5_000):
@@ -154,7 +154,7 @@ def test_a_text_that_is_interrupted_often_stays_cheap() -> None:
     assert len(names) == 4_999
 
 
-def test_thousands_of_items_that_interleave_are_told_one_after_another() -> None:
+def test_thousands_of_interleaved_items_are_emitted_one_after_another() -> None:
     number = 5_000
     starts: list[Event] = [TextStarted(item=str(n), message=str(n)) for n in range(number)]
     deltas: list[Event] = [TextDelta(item=str(n), delta="x") for n in range(number)]
@@ -183,11 +183,11 @@ def test_at_most_one_item_is_open_and_nothing_is_lost(values: list[object]) -> N
             case TextDelta() | ReasoningDelta() | ToolDelta():
                 assert event.item == open_item
                 pieces.append(event.delta)
-            case TextEnded(item=item, text=whole) | ReasoningEnded(item=item, text=whole):
-                assert (item, "".join(pieces)) == (open_item, whole)
+            case TextEnded(item=item, text=content) | ReasoningEnded(item=item, text=content):
+                assert (item, "".join(pieces)) == (open_item, content)
                 open_item = None
-            case ToolEnded(item=item, arguments=whole):
-                assert (item, "".join(pieces)) == (open_item, whole)
+            case ToolEnded(item=item, arguments=content):
+                assert (item, "".join(pieces)) == (open_item, content)
                 open_item = None
             case ToolReturned():
                 assert open_item is None
@@ -198,7 +198,7 @@ def test_at_most_one_item_is_open_and_nothing_is_lost(values: list[object]) -> N
 
 
 def _gist(events: list[Event]) -> list[tuple[str, str]]:
-    """What was said, piece by piece, whatever the item."""
+    """The deltas and other events, regardless of their item."""
     pieces = [(type(event).__name__, event.delta) for event in events if hasattr(event, "delta")]  # type: ignore[attr-defined]
     others = [
         (type(event).__name__, str(event.seq))

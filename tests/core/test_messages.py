@@ -9,7 +9,7 @@ from tests.core.strategies import messages
 PICTURE = File(media_type="image/png", url="https://host/a.png")
 
 
-def test_constructors_say_who_speaks() -> None:
+def test_constructors_set_role_and_parts() -> None:
     assert Message.user("What?", PICTURE) == Message(role="user", parts=(Text(text="What?"), PICTURE))
     assert Message.assistant("That.") == Message(role="assistant", parts=(Text(text="That."),))
     assert Message.assistant() == Message(role="assistant", parts=())
@@ -20,7 +20,7 @@ def test_constructors_say_who_speaks() -> None:
     )
 
 
-def test_the_text_is_the_text_parts_alone_without_a_separator() -> None:
+def test_text_joins_only_the_text_parts_without_a_separator() -> None:
     message = Message.assistant(Reasoning(text="hm"), "Hel", PICTURE, "lo")
 
     assert message.text == "Hello"
@@ -35,7 +35,7 @@ def test_calls_and_results_are_listed_in_order() -> None:
     assert (message.tool_calls, message.tool_results) == ([first, second], [answer])
 
 
-def test_a_list_of_parts_is_as_good_as_a_tuple() -> None:
+def test_parts_may_be_a_list_or_a_tuple() -> None:
     assert Message(role="user", parts=[Text(text="a")]) == Message.user("a")  # type: ignore[arg-type]
 
 
@@ -44,5 +44,5 @@ def test_there_are_five_roles() -> None:
 
 
 @given(messages)
-def test_every_message_survives_the_wire(message: Message) -> None:
+def test_every_message_round_trips_through_json(message: Message) -> None:
     assert msgspec.json.decode(msgspec.json.encode(message), type=Message) == message

@@ -40,5 +40,5 @@ PICTURE = File(media_type="image/png", url="https://host/a.png")
         (Data(name="n", value=1), (PartAdded(message="m", part=Data(name="n", value=1)),)),
     ],
 )
-def test_a_part_is_spelled_as_the_events_it_stands_for(part: Part, events: tuple[Event, ...]) -> None:
+def test_a_part_is_expanded_into_its_events(part: Part, events: tuple[Event, ...]) -> None:
     assert part_events(part, "m") == events

@@ -34,7 +34,7 @@ def test_a_part_is_tagged_by_its_type_and_leaves_out_defaults(part: Part, wire: 
 
 
 @given(parts)
-def test_every_part_survives_the_wire(part: Part) -> None:
+def test_every_part_round_trips_through_json(part: Part) -> None:
     assert msgspec.json.decode(msgspec.json.encode(part), type=Part) == part
 
 

@@ -9,7 +9,7 @@ from palaver.core.messages import Message, Usage
 from palaver.core.runs import Call, Reply, Secret
 
 
-def test_a_secret_shows_itself_only_when_it_is_asked() -> None:
+def test_a_secret_is_shown_only_by_reveal() -> None:
     secret = Secret("hunter2")
     call = Call(workflow="tutor", secrets={"OPENAI_API_KEY": secret})
 
@@ -19,7 +19,7 @@ def test_a_secret_shows_itself_only_when_it_is_asked() -> None:
     assert secret != Secret("hunter2")
 
 
-def test_a_secret_is_written_nowhere() -> None:
+def test_a_secret_cannot_be_encoded() -> None:
     with pytest.raises(TypeError):
         msgspec.json.encode(Call(workflow="tutor", secrets={"KEY": Secret("hunter2")}))
     with pytest.raises(json.NotJson) as caught:
@@ -47,12 +47,12 @@ def test_a_secret_is_written_nowhere() -> None:
         ),
     ],
 )
-def test_a_reply_survives_the_wire_and_null_is_a_value(reply: Reply, wire: bytes) -> None:
+def test_a_reply_round_trips_through_json_and_null_is_a_value(reply: Reply, wire: bytes) -> None:
     assert msgspec.json.encode(reply) == wire
     assert msgspec.json.decode(wire, type=Reply) == reply
 
 
-def test_a_call_says_little_unless_asked() -> None:
+def test_defaults_of_calls_and_replies() -> None:
     call = Call(workflow="tutor")
 
     assert (call.messages, call.inputs, call.session, call.record) == ((), {}, None, "full")

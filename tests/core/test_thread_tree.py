@@ -28,7 +28,7 @@ def test_a_path_goes_from_the_root_to_a_node() -> None:
     assert tree["e"].status == "failed"
 
 
-def test_all_below_a_node_is_found_however_it_branches() -> None:
+def test_descendants_and_children_of_a_node_are_listed() -> None:
     tree = ThreadTree(LINKS)
 
     assert tree.descendants("a") == ["a", "b", "d", "c", "e"]
@@ -36,15 +36,15 @@ def test_all_below_a_node_is_found_however_it_branches() -> None:
     assert tree.children("c") == ()
 
 
-def test_a_leaf_is_the_last_made_until_another_was_current() -> None:
+def test_the_leaf_follows_last_child_or_else_the_newest_child_that_did_not_fail() -> None:
     assert ThreadTree(LINKS).leaf("r") == "d"
-    known = [link._replace(last_child="b") if link.id == "a" else link for link in LINKS]
-    assert ThreadTree(known).leaf("r") == "c"
-    gone = [link._replace(last_child="gone") if link.id == "a" else link for link in LINKS]
-    assert ThreadTree(gone).leaf("r") == "d"
+    with_last_child = [link._replace(last_child="b") if link.id == "a" else link for link in LINKS]
+    assert ThreadTree(with_last_child).leaf("r") == "c"
+    with_missing_child = [link._replace(last_child="gone") if link.id == "a" else link for link in LINKS]
+    assert ThreadTree(with_missing_child).leaf("r") == "d"
 
 
-def test_turning_changes_only_where_branches_part() -> None:
+def test_switching_branches_changes_only_nodes_where_paths_diverge() -> None:
     path = [ThreadNode("r", None, 1, last_child="a"), ThreadNode("a", "r", 2, last_child="d"), ThreadNode("b", "a", 3)]
 
     assert changed_last_children(path) == {"a": "b"}
@@ -62,8 +62,8 @@ def trees(draw: st.DrawFn) -> list[ThreadNode]:
 
 
 @given(trees(), st.lists(st.integers(0, 29), max_size=10))
-def test_through_any_node_above_one_comes_back_to_where_one_was(links: list[ThreadNode], turns: list[int]) -> None:
-    """After any turns, the leaf below each node of the current path is the leaf below its end."""
+def test_every_node_of_the_current_path_has_the_same_leaf(links: list[ThreadNode], turns: list[int]) -> None:
+    """After any branch switches, every node of the current path has the same leaf as the path's end."""
     known = {link.id: link for link in links}
     for turn in [*turns, 0]:
         head = f"n{turn % len(links)}"

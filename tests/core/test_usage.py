@@ -16,7 +16,7 @@ def test_usages_add_up_field_by_field() -> None:
 
 
 @given(usages, usages)
-def test_the_order_does_not_matter_and_nothing_changes_nothing(one: Usage, other: Usage) -> None:
+def test_addition_is_commutative_and_zero_usage_changes_nothing(one: Usage, other: Usage) -> None:
     assert one + other == other + one
     assert one + Usage(input_tokens=0, output_tokens=0) == one
     assert (one + other).total_tokens == one.total_tokens + other.total_tokens

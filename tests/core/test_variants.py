@@ -41,14 +41,14 @@ def test_a_reference_names_a_variant_a_version_and_a_workflow(text: str, referen
 
 
 @given(st.builds(VariantReference, NAMES, st.none() | st.integers(1, 999_999_999), st.none() | NAMES))
-def test_a_reference_is_read_as_it_is_written(reference: VariantReference) -> None:
+def test_a_formatted_reference_is_parsed_unchanged(reference: VariantReference) -> None:
     assert parse_reference(str(reference)) == reference
 
 
 @pytest.mark.parametrize(
     "text", ["", ":3", "short:", "short:0", "short:03", "short:-1", "short:x", "a b", "@short", "-a", "a\n", "a" * 65]
 )
-def test_what_refers_to_nothing(text: str) -> None:
+def test_malformed_references_are_rejected(text: str) -> None:
     with pytest.raises(
         InvalidParameter, match="does not name a variant: use name, name:3 or workflow@name:3"
     ) as caught:
@@ -56,7 +56,7 @@ def test_what_refers_to_nothing(text: str) -> None:
     assert caught.value.pointer == "/variant"
 
 
-def test_the_differences_of_two_values() -> None:
+def test_the_diff_lists_changed_removed_and_added_values_with_their_paths() -> None:
     before = {"same": 1, "text": "a", "gone": None, "deep": {"a/b": [1, 2, 3], "x": 1}, "kind": {}, "one": 1}
     after = {"same": 1, "text": "b", "deep": {"a/b": [1, 5], "x": 1, "~": 0}, "kind": [], "one": True, "new": None}
 
@@ -75,7 +75,7 @@ def test_the_differences_of_two_values() -> None:
 
 
 @given(OBJECTS)
-def test_nothing_differs_from_itself_in_any_order(value: dict[str, Any]) -> None:
+def test_key_order_makes_no_difference(value: dict[str, Any]) -> None:
     other = dict(reversed(value.items()))
 
     assert diff_json(value, other) == []
@@ -83,37 +83,37 @@ def test_nothing_differs_from_itself_in_any_order(value: dict[str, Any]) -> None
 
 
 @given(OBJECTS, OBJECTS)
-def test_values_that_differ_differ_somewhere(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_the_diff_is_empty_exactly_for_equal_values(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert (diff_json(before, after) == []) == variants.is_same_json(before, after)
 
 
 @given(OBJECTS, OBJECTS)
-def test_the_differences_make_one_value_of_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_applying_the_diff_yields_the_other_value(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert variants.is_same_json(applied(before, diff_json(before, after)), after)
 
 
 def applied(value: Any, found: list[Change]) -> Any:
-    """The value with the changes made, the last first so that lists get shorter from their end."""
-    complete = {"": msgspec.json.decode(msgspec.json.encode(value))}
+    """Apply the changes to a copy of the value; removals in reverse, so that lists shrink from their end."""
+    root = {"": msgspec.json.decode(msgspec.json.encode(value))}
     added = [change for change in found if change.after is not msgspec.UNSET]
     removed = [change for change in reversed(found) if change.after is msgspec.UNSET]
     for change in (*added, *removed):
         *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in change.path.split("/")]
-        index: Any = complete
+        container: Any = root
         for step in steps:
-            index = index[int(step)] if isinstance(index, list) else index[step]
-        if isinstance(index, list):
+            container = container[int(step)] if isinstance(container, list) else container[step]
+        if isinstance(container, list):
             if change.after is msgspec.UNSET:
-                del index[int(last)]
-            elif int(last) == len(index):
-                index.append(change.after)
+                del container[int(last)]
+            elif int(last) == len(container):
+                container.append(change.after)
             else:
-                index[int(last)] = change.after
+                container[int(last)] = change.after
         elif change.after is msgspec.UNSET:
-            del index[last]
+            del container[last]
         else:
-            index[last] = change.after
-    return complete[""]
+            container[last] = change.after
+    return root[""]
 
 
 # Files
@@ -124,7 +124,7 @@ FILE = VariantFile(
 )
 
 
-def test_a_file_is_sorted_and_ends_with_a_newline() -> None:
+def test_a_variant_file_has_sorted_keys_and_ends_with_a_newline() -> None:
     assert variants.encode_variant_file(FILE).decode() == (
         '{\n  "description": "",\n  "name": "short",\n  "palaver": "variant/1",\n  "parameters": {\n'
         '    "a": {\n      "b": 2,\n      "z": 1\n    },\n    "style": "short"\n  },\n  "workflow": "tutor"\n}\n'
@@ -136,7 +136,7 @@ def test_a_file_is_sorted_and_ends_with_a_newline() -> None:
 
 
 @given(OBJECTS, st.text("aä \n🚀"))
-def test_a_file_is_read_as_it_was_written(parameters: dict[str, Any], description: str) -> None:
+def test_a_variant_file_is_decoded_as_it_was_encoded(parameters: dict[str, Any], description: str) -> None:
     file = VariantFile(
         workflow="tutor", name="short", description=description, parameters=parameters, palaver="variant/1"
     )
@@ -162,7 +162,7 @@ def test_a_file_is_read_as_it_was_written(parameters: dict[str, Any], descriptio
         ({"description": "\0"}, "invalid_value", "/description"),
     ],
 )
-def test_what_is_no_variant_s_file(changed: dict[str, Any], code: str, pointer: str) -> None:
+def test_invalid_variant_files_are_rejected(changed: dict[str, Any], code: str, pointer: str) -> None:
     file = msgspec.to_builtins(FILE) | changed
 
     with pytest.raises(RequestError) as caught:

@@ -14,7 +14,7 @@ FOLDER = Path(demo.__file__).parent
 
 
 @pytest.mark.parametrize("name", demo.__all__)
-def test_each_is_under_80_lines(name: str) -> None:
+def test_each_demo_workflow_is_under_80_lines(name: str) -> None:
     assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) < 80
 
 
@@ -30,16 +30,16 @@ def test_each_is_under_80_lines(name: str) -> None:
         (["I feel odd", "I feel odd"], "Who else knows that you feel odd?"),
     ],
 )
-def test_eliza_turns_things_around(lines: list[str], expected: str) -> None:
+def test_eliza_reflects_a_statement_back(lines: list[str], expected: str) -> None:
     assert answer(lines) == expected
 
 
-def test_eliza_never_breaks_on_braces_and_backslashes() -> None:
+def test_eliza_keeps_braces_and_backslashes_unchanged() -> None:
     assert answer([r"I am {0} \1 {name}"]) == r"How long have you been {0} \1 {name}?"
     assert reflect("") == ""
 
 
-async def test_eliza_says_it_word_by_word() -> None:
+async def test_eliza_streams_its_answer_word_by_word() -> None:
     words = [word async for word in demo.eliza([Message.user("hello")])]
 
     assert words == ["Hello. ", "What ", "brings ", "you ", "here ", "today?"]
@@ -56,7 +56,7 @@ async def ask_calculator(question: str, **parameters: str) -> Any:
     ("question", "result"),
     [("What is (2 + 3) * 4?", "20"), ("2+3*4", "14"), ("10 / 4", "2.5"), ("1 - 2 - 3", "-4"), ("0.1 + 0.2", "0.3")],
 )
-async def test_the_calculator_works_it_out(question: str, result: str) -> None:
+async def test_the_calculator_computes_the_result_with_a_tool_call(question: str, result: str) -> None:
     messages = await ask_calculator(question)
 
     assert messages[-1] == {"role": "assistant", "content": f"The answer is {result}."}
@@ -66,11 +66,11 @@ async def test_the_calculator_works_it_out(question: str, result: str) -> None:
 @pytest.mark.parametrize(
     ("question", "result"), [("2 + 3 * 4", "20"), ("2 * 3 + 4", "10"), ("2 + (3 * 4)", "14"), ("8 - 6 / 2", "1")]
 )
-async def test_the_hasty_calculator_takes_it_as_it_is_written(question: str, result: str) -> None:
+async def test_the_calculator_can_compute_in_the_order_as_written(question: str, result: str) -> None:
     assert (await ask_calculator(question, order="as written"))[-1]["content"] == f"The answer is {result}."
 
 
-async def test_a_division_by_zero_is_a_failed_tool_call_and_an_answer_all_the_same() -> None:
+async def test_a_division_by_zero_is_a_failed_tool_call_with_an_answer() -> None:
     messages = await ask_calculator("1 / 0")
 
     assert messages[1]["palaver"] == {"is_error": True}
@@ -78,7 +78,7 @@ async def test_a_division_by_zero_is_a_failed_tool_call_and_an_answer_all_the_sa
 
 
 @pytest.mark.parametrize("question", ["hello", "(2 3", "((1)", "2 +", "+ * /", "1234567890123456 + 1", ""])
-async def test_what_is_no_arithmetic_gets_a_hint(question: str) -> None:
+async def test_a_message_without_valid_arithmetic_gets_a_hint(question: str) -> None:
     assert (await ask_calculator(question))["content"] == "Give me something to work out, such as (2 + 3) * 4."
 
 
@@ -107,18 +107,18 @@ async def test_a_second_question_in_the_same_conversation_gets_new_calls() -> No
         ({"text": "one word"}, "One Word"),
     ],
 )
-def test_a_headline_is_the_sentence_that_says_most(inputs: dict[str, Any], expected: str) -> None:
+def test_a_headline_is_taken_from_the_most_informative_sentence(inputs: dict[str, Any], expected: str) -> None:
     assert demo.headline(**inputs) == expected
 
 
-async def test_a_headline_of_nothing_is_a_declared_failure() -> None:
+async def test_a_headline_of_blank_text_fails_with_nothing_to_say() -> None:
     async with client(demo.headline) as http:
         answer = await http.post("/invoke", json={"inputs": {"text": "  "}, "parameters": {"style": "plain"}})
 
     assert (answer.status_code, answer.json()["status"]["type"]) == (422, "nothing_to_say")
 
 
-async def test_echo_returns_what_it_was_given() -> None:
+async def test_echo_returns_its_inputs() -> None:
     async with client(demo.echo) as http:
         answer = await http.post("/invoke", json={"inputs": {"a": [1, None], "b": {"c": "d"}}})
 

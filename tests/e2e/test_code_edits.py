@@ -35,7 +35,7 @@ PATCH = """\
 
 @pytest.fixture(scope="module")
 def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with such a chat."""
+    """A server with a chat that proposes code changes."""
     folder = tmp_path_factory.mktemp("edits")
     with server_process(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
         yield server
@@ -54,7 +54,7 @@ def diff(container: Page | Locator) -> Locator:
 
 
 async def code(page: Page) -> str:
-    """What the form of the inputs has as the job's code."""
+    """Return the job's code in the inputs form."""
     await page.get_by_role("button", name=re.compile("^(Inputs|context)")).click()
     form = page.get_by_role("dialog", name="Inputs")
     lines = form.get_by_role("textbox", name="expression").locator(".cm-line")
@@ -66,11 +66,11 @@ async def code(page: Page) -> str:
 
 
 async def write(page: Page, text: str) -> None:
-    """Put other code into the form of the inputs."""
+    """Replace the code in the inputs form."""
     await page.get_by_role("button", name=re.compile("^(Inputs|context)")).click()
     field = page.get_by_role("dialog", name="Inputs").get_by_role("textbox", name="expression")
     await expect(field.locator(".cm-line").first).to_be_visible()
-    for _ in range(5):  # An editor that is only just there may take the selection back before it is written over.
+    for _ in range(5):  # A newly mounted editor may reset the selection before the text is replaced.
         await field.fill(text)
         if "\n".join(await field.locator(".cm-line").all_text_contents()) == text:
             break
@@ -78,18 +78,18 @@ async def write(page: Page, text: str) -> None:
 
 
 async def sent(page: Page) -> Any:
-    """The inputs of the last run, as the server has them."""
+    """Return the inputs of the last run, as the server stored them."""
     runs = await (await page.request.get("/api/runs", params={"limit": 1})).json()
     run = await (await page.request.get(f"/api/runs/{runs['data'][0]['id']}", params={"include": "input"})).json()
     return run["input"]["inputs"]
 
 
 async def clipboard(page: Page) -> str:
-    """What was copied."""
+    """Return the text on the clipboard."""
     return await page.evaluate("navigator.clipboard.readText()")
 
 
-async def test_a_change_is_shown_after_the_words_and_copied(page: Page) -> None:
+async def test_a_change_is_shown_below_the_text_and_can_be_copied(page: Page) -> None:
     await page.goto("/play?workflow=mender")
     await send_message(page, "Move it on")
     container = cell(page, 1)
@@ -131,7 +131,7 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
     assert await code(page) == NEXT
     await take_screenshots(page, "code-edit-applied")
 
-    # Another tab sees it too, and can take it back.
+    # Another tab shows it too and can undo it.
     other = await context.new_page()
     await other.goto(page.url)
     await diff(other).get_by_role("button", name="Undo").click()
@@ -151,7 +151,7 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
     await expect(diff(page)).to_contain_text("Checked: no findings")
 
 
-async def test_code_that_has_changed_since_is_not_replaced_unasked(page: Page) -> None:
+async def test_code_that_has_changed_is_replaced_only_after_confirmation(page: Page) -> None:
     await page.goto("/play?workflow=mender")
     await send_message(page, "Move it on")
     await wait_for_answer(cell(page, 1), "version 2")
@@ -172,7 +172,7 @@ async def test_code_that_has_changed_since_is_not_replaced_unasked(page: Page) -
     assert await code(page) == "// My own work\n"
 
 
-async def test_a_place_that_nobody_names_is_found_and_a_blank_job_is_filled(page: Page) -> None:
+async def test_an_edit_without_a_name_finds_its_input_and_an_empty_job_is_filled(page: Page) -> None:
     await page.goto("/play?workflow=mender")
     await send_message(page, "Move it on, nameless and unchecked")
     await wait_for_answer(cell(page, 1), "version 2")
@@ -187,10 +187,10 @@ async def test_a_place_that_nobody_names_is_found_and_a_blank_job_is_filled(page
     assert await code(page) == "get('/v1/patients');\n"
     await send_message(page, "Go on")
     await wait_for_answer(cell(page, 1), "The job has 1 lines")
-    assert (await sent(page))["context"]["expression"] == "get('/v1/patients');\r\n"  # To look at it is not to edit it.
+    assert (await sent(page))["context"]["expression"] == "get('/v1/patients');\r\n"  # Viewing does not edit it.
 
 
-async def test_the_inputs_have_an_editor_with_colours(page: Page) -> None:
+async def test_the_inputs_form_has_an_editor_with_syntax_highlighting(page: Page) -> None:
     await page.goto("/play?workflow=mender")
     await page.get_by_role("button", name=re.compile("^context")).click()
     form = page.get_by_role("dialog", name="Inputs")
@@ -199,7 +199,7 @@ async def test_the_inputs_have_an_editor_with_colours(page: Page) -> None:
     await take_screenshots(page, "code-edit-inputs")
 
 
-async def test_a_row_of_single_turns_takes_a_change_too(page: Page) -> None:
+async def test_a_change_can_be_applied_to_a_single_turn_row(page: Page) -> None:
     await page.goto("/play?workflow=mender")
     await page.get_by_role("radio", name="Single turn").click()
     table = page.get_by_role("table", name="Rows and answers")
@@ -211,7 +211,7 @@ async def test_a_row_of_single_turns_takes_a_change_too(page: Page) -> None:
     await take_screenshots(page, "code-edit-single")
 
 
-async def test_what_else_shows_a_thread_is_not_troubled(page: Page) -> None:
+async def test_a_thread_with_code_edits_can_be_exported(page: Page) -> None:
     await page.goto("/play?workflow=mender")
     await send_message(page, "Move it on")
     await wait_until_idle(cell(page, 1))

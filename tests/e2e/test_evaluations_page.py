@@ -22,7 +22,7 @@ ATLAS = [
 ]
 
 LOADED = "(count) => document.querySelector('[role=grid] [role=rowgroup]').offsetHeight >= count * 60"
-"""So many results are there, whatever of them is drawn."""
+"""True once `count` results are loaded, however many of them are rendered."""
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +34,16 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 
 async def wait_for_matches(dialog: Locator, words: str) -> None:
-    """Add the evaluator that these words find first."""
+    """Add the first evaluator that matches `words`."""
     await dialog.get_by_role("searchbox", name="Find an evaluator").fill(words)
     await expect(dialog.get_by_role("list", name="Evaluators to add").get_by_role("button").first).to_be_visible()
     await dialog.get_by_role("searchbox", name="Find an evaluator").press("Enter")
 
 
-async def test_who_has_none_is_told_how_to_begin_and_begins(
+async def test_the_empty_page_explains_how_to_start_and_a_first_evaluation_is_run(
     page: Page, site: ServerProcess, watch: PageMonitor
 ) -> None:
-    # Other tests have some already.
+    # Other tests may have created some.
     await page.route("**/api/evaluations?*", lambda route: route.fulfill(json={"data": [], "next": None}))
     await page.goto("/evaluations")
     await expect(page.get_by_role("heading", name="No evaluations yet")).to_be_visible()
@@ -76,7 +76,7 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(
     await expect(dialog.get_by_role("combobox", name="Expected")).to_be_visible()
     await take_screenshots(page, "evaluations-new")
 
-    # What the server refuses is told at its field.
+    # A server error is shown at its field.
     await dialog.get_by_role("button", name="Run", exact=True).click()
     await expect(regex.get_by_role("alert")).to_contain_text(
         re.compile("pattern|regular|bracket|character", re.IGNORECASE)
@@ -92,7 +92,7 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     await expect(page).to_have_url(re.compile(r"/evaluations/ev_"))
-    await wait_for_state(page, "Partly")  # Of Atlantis nobody knows.
+    await wait_for_state(page, "Partly")  # The workflow does not know Atlantis.
     figures = page.get_by_role("region", name="Figures")
     await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("1 failed")
     await expect(page.get_by_role("button", name="Rerun failed")).to_be_visible()
@@ -103,7 +103,7 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(
     await take_screenshots(page, "evaluations-list")
 
 
-async def test_a_file_of_questions_is_run_over_a_chat_as_it_stands(page: Page, tmp_path: Path) -> None:
+async def test_an_imported_file_of_questions_is_evaluated_with_a_chat(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "shop.csv"
     file.write_text(
         "question,expected\nHow long does a refund take?,14 days\nWhen is my delivery?,3 days\n", encoding="utf-8"
@@ -135,7 +135,9 @@ async def test_a_file_of_questions_is_run_over_a_chat_as_it_stands(page: Page, t
     await expect(drawer(page).get_by_role("region", name="Answered")).to_contain_text("Refunds take 14 days.")
 
 
-async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProcess, watch: PageMonitor) -> None:
+async def test_a_rejected_evaluation_leads_to_the_invalid_field(
+    page: Page, site: ServerProcess, watch: PageMonitor
+) -> None:
     set_id = await create_testset(
         site, "Two texts", [{"problem": "When is my delivery?", "topic": "shop", "expected": "3 days"}]
     )
@@ -163,7 +165,7 @@ async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProces
     await wait_for_state(page)
 
 
-async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, site: ServerProcess) -> None:
+async def test_figures_lead_to_results_and_results_to_their_answers(page: Page, site: ServerProcess) -> None:
     set_id = await create_testset(site, "Regions", country_rows())
     request = {"testset": {"id": set_id}, "variants": ATLAS, "evaluators": [{"key": "contains"}, {"key": "polite"}]}
     ev = await run_evaluation(site, name="Two styles", **request)
@@ -220,7 +222,7 @@ async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, 
     assert (await saved.value).suggested_filename == f"{ev}.csv"
 
 
-async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, site: ServerProcess) -> None:
+async def test_a_running_evaluation_is_followed_cancelled_rerun_and_deleted(page: Page, site: ServerProcess) -> None:
     set_id = await create_testset(
         site, "Long", [{"text": f"line {number}", "expected": f"line {number}"} for number in range(60)]
     )
@@ -272,14 +274,14 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
     await expect(verdicts.get_by_role("button", name=re.compile("contains"))).to_contain_text(
         "rows like these would tell"
     )
-    lost = page.get_by_role("region", name="Regressions")
-    await expect(lost.get_by_role("listitem")).to_have_count(2)
-    await expect(lost.get_by_role("listitem").first.get_by_role("region", name="Base answered")).to_contain_text(
+    regressions = page.get_by_role("region", name="Regressions")
+    await expect(regressions.get_by_role("listitem")).to_have_count(2)
+    await expect(regressions.get_by_role("listitem").first.get_by_role("region", name="Base answered")).to_contain_text(
         "The capital of Peru is Lima."
     )
-    await expect(lost.get_by_role("listitem").first.get_by_role("region", name="Candidate answered")).to_contain_text(
-        "I do not know."
-    )
+    await expect(
+        regressions.get_by_role("listitem").first.get_by_role("region", name="Candidate answered")
+    ).to_contain_text("I do not know.")
     await expect(page.get_by_role("region", name="Fixes")).to_contain_text("No row got right.")
     await take_screenshots(page, "compare")
     await verdicts.get_by_role("button", name=re.compile("levenshtein")).click()
@@ -294,7 +296,7 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
     await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("Lima")
 
 
-async def test_thousands_of_results_scroll_smoothly(page: Page, site: ServerProcess) -> None:
+async def test_a_thousand_results_scroll_without_long_tasks(page: Page, site: ServerProcess) -> None:
     set_id = await create_testset(
         site, "Many", [{"country": f"Land {number}", "expected": "London"} for number in range(1_000)]
     )
@@ -341,7 +343,7 @@ async def test_a_script_is_shown_turn_by_turn_with_its_checks(page: Page, site: 
     await take_screenshots(page, "evaluation-script")
 
 
-async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: ServerProcess) -> None:
+async def test_hostile_text_in_a_case_is_only_displayed(page: Page, site: ServerProcess) -> None:
     long = "x" * 90
     data = [
         {"messages": [{"role": "user", "content": payload}], "expected": payload, PAYLOADS[1]: payload}

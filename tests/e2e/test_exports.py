@@ -28,14 +28,14 @@ def line(container: Locator, title: str) -> Locator:
 
 
 async def menu(container: Locator, label: str, item: str) -> None:
-    """Do one of the things that a line's menu offers."""
+    """Choose an item of a row's menu."""
     await container.hover()
     await container.get_by_role("button", name=label).click()
     await container.page.get_by_role("menuitem", name=item, exact=True).click()
 
 
 async def send_and_wait(page: Page, text: str) -> None:
-    """A conversation whose thread is called like that."""
+    """Have a conversation whose thread gets `text` as its title."""
     await page.goto("/play?workflow=scripted")
     await send_message(page, text)
     await wait_for_answer(cell(page, 1), text)
@@ -43,7 +43,7 @@ async def send_and_wait(page: Page, text: str) -> None:
 
 
 async def exported(page: Page, title: str, item: str, folder: Path) -> Path:
-    """The file that the browser saves."""
+    """Export a thread and return the downloaded file."""
     async with page.expect_download() as download:
         await menu(line(threads(page), title), MENU, item)
     file = await download.value
@@ -52,7 +52,7 @@ async def exported(page: Page, title: str, item: str, folder: Path) -> Path:
     return path
 
 
-async def test_a_thread_is_exported_in_three_forms(page: Page, browser: Browser, tmp_path: Path) -> None:
+async def test_a_thread_is_exported_in_three_formats(page: Page, browser: Browser, tmp_path: Path) -> None:
     await send_and_wait(page, "Export <b>me</b> & keep me")
     title = "Export <b>me</b>"
 
@@ -65,18 +65,18 @@ async def test_a_thread_is_exported_in_three_forms(page: Page, browser: Browser,
     assert messages_only.suffixes == [".messages", ".jsonl"]
     assert "keep me" in messages_only.read_text("utf-8")
 
-    paper = await exported(page, title, "HTML page", tmp_path)
-    assert paper.suffixes == [".html"]
+    html_file = await exported(page, title, "HTML page", tmp_path)
+    assert html_file.suffixes == [".html"]
     urls: list[str] = []
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
     context.on("request", lambda request: urls.append(request.url))
     export_page = await context.new_page()
-    await export_page.goto(paper.as_uri())
+    await export_page.goto(html_file.as_uri())
     await expect(export_page.locator("body")).to_contain_text("Export <b>me</b> & keep me")
     await expect(export_page.locator("b")).to_have_count(0)
     await take_screenshot(export_page, "exported")
     await context.close()
-    assert urls == [paper.as_uri()]
+    assert urls == [html_file.as_uri()]
 
 
 async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
@@ -108,7 +108,7 @@ async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
     await expect(line(threads(page), "Renamed")).to_have_count(0)
 
 
-async def test_threads_are_found_by_what_was_said(page: Page) -> None:
+async def test_threads_are_found_by_the_text_of_their_messages(page: Page) -> None:
     await send_and_wait(page, "About marmalade")
     await send_message(page, "and the kumquat in it")
     await wait_for_answer(cell(page, 1), "and the kumquat in it")
@@ -130,7 +130,7 @@ async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(p
     await send_message(page, "Here again")
     await wait_for_answer(cell(page, 1), "Here again")
     await expect(line(threads(page), "Here again")).to_be_visible()
-    watch.forgive("404")  # The cell looked, and it was gone.
+    watch.forgive("404")  # The cell requested the deleted thread.
 
 
 async def test_a_board_is_renamed_and_deleted_and_its_threads_stay(page: Page, watch: PageMonitor) -> None:

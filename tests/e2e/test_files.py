@@ -38,7 +38,7 @@ PASTE = """(field, transfer) => field.dispatchEvent(
 
 
 def attached(page: Page) -> Locator:
-    """The files that will go with the message."""
+    """The files attached to the message."""
     return page.get_by_role("list", name="Attached files").get_by_role("listitem")
 
 
@@ -50,17 +50,17 @@ async def choose(page: Page, name: str, kind: str, data: bytes) -> None:
 
 
 def saved(path: Path) -> bytes:
-    """What the browser put on the disk."""
+    """Return the bytes of a downloaded file."""
     return path.read_bytes()
 
 
 async def is_drawn(image: Locator, width: int = 96) -> None:
-    """Wait until a picture is there and is the one."""
+    """Wait until the picture is shown with the expected width."""
     await expect(image).to_be_visible()
     await expect(image).to_have_js_property("naturalWidth", width)
 
 
-async def test_files_are_chosen_seen_and_sent_and_the_workflow_gets_them(page: Page) -> None:
+async def test_chosen_files_are_previewed_sent_and_available_after_a_reload(page: Page) -> None:
     await page.goto("/play?workflow=clerk")
     await choose(page, "blue.png", "image/png", PICTURE)
     await expect(attached(page)).to_have_count(1)
@@ -89,7 +89,7 @@ async def test_files_are_chosen_seen_and_sent_and_the_workflow_gets_them(page: P
     await is_drawn(page.get_by_role("dialog", name="blue.png").get_by_role("img", name="blue.png"))
 
 
-async def test_files_are_pasted_dropped_and_taken_back(page: Page) -> None:
+async def test_files_can_be_pasted_dropped_and_removed(page: Page) -> None:
     await page.goto("/play?workflow=clerk")
     field = page.get_by_role("textbox", name="Message", exact=True)
     picture = await page.evaluate_handle(TRANSFER, ["shot.png", "image/png", base64.b64encode(PICTURE).decode()])
@@ -107,7 +107,7 @@ async def test_files_are_pasted_dropped_and_taken_back(page: Page) -> None:
     await expect(messages(cell(page, 1)).last).to_contain_text("You said '' and gave me 1.")
 
 
-async def test_a_file_over_the_limit_is_refused_with_a_line(browser: Browser, tmp_path: Path) -> None:
+async def test_a_file_over_the_size_limit_is_rejected_with_a_message(browser: Browser, tmp_path: Path) -> None:
     with server_process(tmp_path, FLOWS.read_text("utf-8"), max_file=str(1024 * 1024)) as small:
         context = await browser.new_context(base_url=small.url, viewport=LAPTOP)
         page = await context.new_page()

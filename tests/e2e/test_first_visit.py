@@ -16,7 +16,7 @@ LIMIT = 350_000
 """Bytes of the first view, gzip'd."""
 
 
-def test_the_document_is_guarded_and_never_kept(site: ServerProcess) -> None:
+def test_the_document_has_security_headers_and_no_cache(site: ServerProcess) -> None:
     answer = httpx.get(f"{site.url}/play/some/where", trust_env=False)
 
     nonce = re.search(r'nonce="([^"]+)"', answer.text)
@@ -49,13 +49,13 @@ GUARDED = (
 )
 
 
-def test_each_visit_has_a_nonce_of_its_own(site: ServerProcess) -> None:
+def test_each_page_load_has_a_new_nonce(site: ServerProcess) -> None:
     nonces = {re.findall(r'nonce="([^"]+)"', httpx.get(site.url, trust_env=False).text)[0] for _ in range(3)}
 
     assert len(nonces) == 3
 
 
-def test_what_it_loads_is_packed_and_kept_for_ever(site: ServerProcess) -> None:
+def test_assets_are_compressed_and_cached_as_immutable(site: ServerProcess) -> None:
     with httpx.Client(base_url=site.url, trust_env=False) as client:
         names = asset_names(client.get("/").text)
         answers = {name: client.get(f"/{name}", headers={"accept-encoding": "gzip, br"}) for name in names}
@@ -76,8 +76,8 @@ def test_the_first_view_is_small(built: Path) -> None:
     assert sum(sizes.values()) < LIMIT, sizes
 
 
-def test_no_secret_and_no_foreign_address_is_built_in(built: Path) -> None:
-    """Nothing of the machine that built it, and no address that a page could ask: those in it are names and links."""
+def test_the_build_contains_no_local_paths_and_no_foreign_urls(built: Path) -> None:
+    """No path of the build machine and no URL that the page could request; URLs in it are only names and links."""
     for path in built.rglob("*"):
         if path.suffix in (".js", ".css", ".html", ".svg"):
             text = path.read_text("utf-8")
@@ -87,14 +87,16 @@ def test_no_secret_and_no_foreign_address_is_built_in(built: Path) -> None:
             assert "sourceMappingURL" not in text, path
 
 
-async def test_it_draws_within_a_second(page: Page, watch: PageMonitor, built: Path) -> None:
+async def test_first_paint_and_loaded_assets_stay_within_their_limits(
+    page: Page, watch: PageMonitor, built: Path
+) -> None:
     await page.goto("/")
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
-    await expect(page.get_by_role("region", name="Tour")).to_have_count(0)  # That is for the demo.
+    await expect(page.get_by_role("region", name="Tour")).to_have_count(0)  # Only the demo has a tour.
 
     first_paint_ms = await first_paint(page)
     record_figure("first contentful paint, ms", round(first_paint_ms))
-    # A watchdog. The promise is a second on a machine that does nothing else.
+    # A watchdog; the goal is one second on an idle machine.
     assert first_paint_ms < 20_000
     assert {answer.status for answer in watch.answers} <= {101, 200}
     fetched = {match[1] for url in watch.requests if (match := re.search(r"/(assets/.+)$", url))}
@@ -102,13 +104,13 @@ async def test_it_draws_within_a_second(page: Page, watch: PageMonitor, built: P
     await take_screenshots(page, "first-visit")
 
 
-async def test_it_lives_below_a_path_as_well(browser: Browser, tmp_path: Path) -> None:
+async def test_the_page_works_below_a_path_prefix(browser: Browser, tmp_path: Path) -> None:
     with server_process(tmp_path, root_path="/tools/palaver") as server:
         context = await browser.new_context(viewport=LAPTOP)
         watch = PageMonitor()
         await watch.follow(context)
         page = await context.new_page()
-        # A proxy takes the prefix away; without one, the server takes it as well as leaves it.
+        # A proxy removes the prefix; without one, the server accepts paths with and without it.
         await page.goto(server.url)
         await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible(timeout=20_000)
         await context.close()

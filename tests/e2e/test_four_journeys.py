@@ -28,7 +28,7 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 
 def tool(container: Locator) -> Locator:
-    """The calls that are shown somewhere."""
+    """The calls of `search_docs` shown in a container."""
     return container.get_by_role("region", name="Tool search_docs")
 
 
@@ -65,7 +65,7 @@ async def test_conversations_run_side_by_side(page: Page) -> None:
     await take_screenshots(page, "journey-side-by-side")
 
 
-async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path) -> None:
+async def test_a_chat_is_evaluated_over_an_imported_test_set(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "questions.csv"
     file.write_text(CSV, "utf-8")
     await page.goto("/testsets")
@@ -88,7 +88,7 @@ async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path
         .get_by_role("button", name=re.compile("^Contains The"))
         .click()
     )
-    # A chat wants messages: each question is one.
+    # A chat needs messages: each question becomes one.
     await dialog.get_by_role("button", name="Columns").click()
     await dialog.get_by_role("combobox", name="Messages").select_option(label="question (text)")
     await dialog.get_by_role("button", name="Run", exact=True).click()

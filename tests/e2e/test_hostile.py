@@ -9,7 +9,7 @@ from tests.e2e.page_monitor import PageMonitor
 from tests.e2e.playground import cell, messages, send_message, take_screenshot
 from tests.server_process import ServerProcess
 
-# Each would set `window.caught`, or ask somebody else, if it were taken for anything but text.
+# Each would set `window.caught` or send a foreign request if it were treated as anything but text.
 PAYLOADS = [
     "<script>window.caught=1</script>",
     "<img src=x onerror='window.caught=1'>",
@@ -62,7 +62,9 @@ def script() -> list[dict[str, Any]]:
     ]
 
 
-async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
+async def test_hostile_text_runs_no_script_and_sends_no_foreign_request(
+    page: Page, watch: PageMonitor, site: ServerProcess
+) -> None:
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         response = await http.post(
             "/api/threads", json={"workflow": "scripted", "title": PAYLOADS[1], "inputs": {"script": script()}}
@@ -81,7 +83,7 @@ async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Pag
     chat_cell = cell(page, 1)
     await expect(chat_cell.get_by_role("alert").first).to_be_in_viewport()  # The end is kept in view.
     await take_screenshot(page, "hostile")
-    # Everything that folds is opened.
+    # Open everything that is collapsed.
     await chat_cell.evaluate(OPEN_ALL)
     await page.reload()
     await expect(messages(chat_cell).first).to_contain_text("window.caught")

@@ -26,7 +26,7 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
             yield server
 
 
-async def test_a_change_is_asked_for_shown_and_applied(page: Page) -> None:
+async def test_a_change_is_requested_shown_and_applied(page: Page) -> None:
     await page.goto("/play?workflow=job_chat")
     await expect(page.get_by_text("rehearsal: true")).to_be_visible()
 
@@ -52,7 +52,7 @@ async def test_a_change_is_asked_for_shown_and_applied(page: Page) -> None:
     await expect(messages(cell(page, 1)).last.get_by_role("figure")).to_contain_text("`${patients.length} patients`")
 
 
-async def test_without_rehearsing_it_says_that_there_is_no_key(page: Page) -> None:
+async def test_a_call_without_rehearsal_reports_the_missing_key(page: Page) -> None:
     answer = await page.request.post("/services/job_chat", data={"content": "why?"})
 
     assert answer.status == 401

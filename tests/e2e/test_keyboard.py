@@ -21,7 +21,7 @@ COMPOSING = """(field, event) => field.dispatchEvent(
 )"""
 FIELD = "Message"
 
-# What a checker would find: controls without a name, pictures without words, landmarks, ids that are not unique.
+# Accessibility checks: controls without a name, images without alt text, landmarks, duplicate ids.
 UNNAMED = r"""() => {
   const shown = (element) =>
     element.checkVisibility({visibilityProperty: true}) && !element.closest('[aria-hidden=true]');
@@ -57,7 +57,7 @@ UNNAMED = r"""() => {
 
 
 async def leave(page: Page) -> None:
-    """Nothing has the focus, as after a click beside everything."""
+    """Remove the focus, as a click on empty space does."""
     await page.evaluate("document.activeElement?.blur()")
 
 
@@ -67,7 +67,7 @@ async def find(page: Page, text: str) -> None:
     await page.get_by_role("dialog", name="Find").get_by_role("combobox").fill(text)
 
 
-async def test_the_palette_goes_to_workflows_and_threads_and_runs_commands(page: Page) -> None:
+async def test_the_palette_opens_workflows_and_threads_and_runs_commands(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
     await send_message(page, "A thread about zeppelins")
     await wait_for_answer(cell(page, 1), "A thread about zeppelins")
@@ -94,7 +94,7 @@ async def test_the_palette_goes_to_workflows_and_threads_and_runs_commands(page:
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-async def test_a_slash_leads_to_the_message_and_a_question_mark_to_the_keys(page: Page) -> None:
+async def test_slash_focuses_the_message_and_question_mark_shows_the_shortcuts(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
     field = page.get_by_role("textbox", name=FIELD, exact=True)
     await expect(field).to_be_focused()
@@ -103,7 +103,7 @@ async def test_a_slash_leads_to_the_message_and_a_question_mark_to_the_keys(page
     await expect(field).to_be_focused()
     await expect(field).to_have_value("")
     await page.keyboard.press("?")
-    await expect(field).to_have_value("?")  # Who writes, writes.
+    await expect(field).to_have_value("?")  # In the field it is typed.
     await field.fill("")
 
     await leave(page)
@@ -115,7 +115,7 @@ async def test_a_slash_leads_to_the_message_and_a_question_mark_to_the_keys(page
     await expect(dialog).to_have_count(0)
 
 
-async def test_keys_stop_add_and_move_between_cells(page: Page) -> None:
+async def test_shortcuts_stop_add_and_move_between_cells(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
     await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
     await page.keyboard.press("Alt+v")
@@ -140,7 +140,7 @@ async def test_keys_stop_add_and_move_between_cells(page: Page) -> None:
     await expect(messages(cell(page, 1, 1)).last).not_to_contain_text("done.")
 
 
-async def test_new_chats_and_the_sidebar_have_keys_as_well(page: Page) -> None:
+async def test_shortcuts_open_a_new_chat_and_toggle_the_sidebar(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
     await send_message(page, "The old one")
     await wait_for_answer(cell(page, 1), "The old one")
@@ -157,7 +157,7 @@ async def test_new_chats_and_the_sidebar_have_keys_as_well(page: Page) -> None:
 
 
 @pytest.mark.parametrize("event", [{"isComposing": True}, {"keyCode": 229}], ids=["composing", "the old code"])
-async def test_enter_chooses_a_word_while_an_input_method_composes(page: Page, event: dict[str, object]) -> None:
+async def test_enter_does_not_send_while_an_input_method_composes(page: Page, event: dict[str, object]) -> None:
     await page.goto("/play?workflow=scripted")
     field = page.get_by_role("textbox", name=FIELD, exact=True)
     await field.fill("にほんご")
@@ -170,7 +170,7 @@ async def test_enter_chooses_a_word_while_an_input_method_composes(page: Page, e
     await expect(field).to_have_value("")
 
 
-async def test_scripts_from_the_right_are_laid_out_from_the_right(page: Page) -> None:
+async def test_right_to_left_scripts_are_laid_out_right_to_left(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
     field = page.get_by_role("textbox", name=FIELD, exact=True)
     await field.fill("مرحبا بالعالم")
@@ -186,7 +186,7 @@ async def test_scripts_from_the_right_are_laid_out_from_the_right(page: Page) ->
     await take_screenshot(page, "from-the-right")
 
 
-async def test_what_has_no_name_is_found_out(page: Page) -> None:
+async def test_the_accessibility_check_finds_unnamed_elements(page: Page) -> None:
     await page.goto("/workflows")
     await expect(page.get_by_role("link", name="tutor", exact=True)).to_be_visible()
     await page.evaluate("document.body.append(document.createElement('button'), document.createElement('img'))")
@@ -194,7 +194,7 @@ async def test_what_has_no_name_is_found_out(page: Page) -> None:
     assert [line.split(":")[0] for line in unnamed] == ["no name", "no alt"]
 
 
-async def test_everything_that_can_be_used_has_a_name(page: Page) -> None:
+async def test_all_pages_pass_the_accessibility_check(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
     await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
     await page.keyboard.press("Alt+v")

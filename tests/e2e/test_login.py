@@ -17,11 +17,11 @@ from tests.server_process import ServerProcess, server_process
 
 SECRET = re.compile("^plv_")
 REFUSED = "401|HTTP Authentication failed"
-"""The browser's own lines about questions and sockets that were refused."""
+"""The browser's console messages about rejected requests and sockets."""
 
 
 def new_key(db: str, *arguments: str) -> str:
-    """A key as an operator makes it."""
+    """Create a key with the CLI, as an operator does."""
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--db", db, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
@@ -33,11 +33,11 @@ class Keyed:
         self.url, self.server, self.db, self.key = server.url, server, db, key
 
     def ask(self, path: str, key: str) -> int:
-        """The status that a program gets."""
+        """Return the status of a request with this key."""
         return request_status(f"{self.url}{path}", key)
 
     def revoke(self, name: str) -> None:
-        """Take a key back by its name, as a program would."""
+        """Revoke a key by its name over the API."""
         headers = {"authorization": f"Bearer {self.key}"}
         with httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30) as client:
             [row] = [row for row in client.get("/api/keys").json()["data"] if row["name"] == name]
@@ -45,14 +45,14 @@ class Keyed:
 
 
 def request_status(url: str, key: str | None = None) -> int:
-    """The status that a program gets with a key, or without one."""
+    """Return the status of a request with or without a key."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     return httpx.get(url, headers=headers, trust_env=False, timeout=30).status_code
 
 
 @pytest.fixture(scope="module")
 def keyed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
-    """A server that only lets in who has a key."""
+    """A server that requires a key."""
     folder = tmp_path_factory.mktemp("keyed")
     db = str(folder / "palaver.db")
     key = new_key(db, "--name", "admin", "--scope", "admin")
@@ -62,17 +62,17 @@ def keyed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Key
 
 @pytest.fixture(scope="module")
 def site(keyed: Keyed) -> ServerProcess:
-    """The same as the page sees it."""
+    """The server process of `keyed`."""
     return keyed.server
 
 
 async def log_in(page: Page, key: str) -> None:
-    """Trade a key for a session."""
+    """Log in with a key."""
     await page.get_by_label("Key", exact=True).fill(key)
     await page.get_by_role("button", name="Log in").click()
 
 
-async def test_a_stranger_is_led_to_the_login_and_back(
+async def test_a_visitor_without_a_session_is_sent_to_the_login_and_back(
     page: Page, context: BrowserContext, watch: PageMonitor, keyed: Keyed
 ) -> None:
     await page.goto("/workflows/tutor?from=here")
@@ -105,7 +105,9 @@ async def test_a_stranger_is_led_to_the_login_and_back(
     watch.forgive(REFUSED)
 
 
-async def test_whoever_logs_out_is_out(page: Page, context: BrowserContext, watch: PageMonitor, keyed: Keyed) -> None:
+async def test_logging_out_ends_the_session(
+    page: Page, context: BrowserContext, watch: PageMonitor, keyed: Keyed
+) -> None:
     await page.goto("/login")
     await log_in(page, keyed.key)
     await page.get_by_role("button", name="Log out").click()
@@ -116,7 +118,7 @@ async def test_whoever_logs_out_is_out(page: Page, context: BrowserContext, watc
     watch.forgive(REFUSED)
 
 
-async def test_a_login_leads_nowhere_else(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
+async def test_login_does_not_redirect_to_another_host(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
     await page.goto("/login?next=//attacker.example/steal")
     await log_in(page, keyed.key)
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
@@ -124,7 +126,7 @@ async def test_a_login_leads_nowhere_else(page: Page, watch: PageMonitor, keyed:
     watch.forgive(REFUSED)
 
 
-async def test_an_admin_makes_a_key_that_works_until_it_is_revoked(
+async def test_an_admin_creates_a_key_that_works_until_it_is_revoked(
     page: Page, watch: PageMonitor, keyed: Keyed
 ) -> None:
     await page.goto("/login?next=/settings")
@@ -152,7 +154,7 @@ async def test_an_admin_makes_a_key_that_works_until_it_is_revoked(
     watch.forgive(REFUSED)
 
 
-async def test_who_may_only_call_and_read_sees_no_keys_and_no_settings(
+async def test_a_key_without_admin_sees_no_keys_and_no_server_settings(
     page: Page, watch: PageMonitor, keyed: Keyed
 ) -> None:
     await page.goto("/login?next=/settings")
@@ -167,7 +169,7 @@ async def test_who_may_only_call_and_read_sees_no_keys_and_no_settings(
     watch.forgive(REFUSED)
 
 
-async def test_a_session_whose_key_is_revoked_ends_where_it_is(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
+async def test_revoking_a_key_sends_its_session_back_to_the_login(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
     secret = new_key(keyed.db, "--name", "short-lived")
     await page.goto("/login?next=/workflows")
     await log_in(page, secret)
@@ -175,14 +177,14 @@ async def test_a_session_whose_key_is_revoked_ends_where_it_is(page: Page, watch
 
     keyed.revoke("short-lived")
     await expect(page).to_have_url(re.compile(r"/login\?next=%2Fworkflows$"))
-    watch.faults.clear()  # The socket was closed, and every further question was refused.
+    watch.faults.clear()  # The socket was closed, and every further request was rejected.
 
 
-async def test_the_first_key_of_an_open_server_does_not_lock_its_maker_out(
+async def test_the_first_key_of_an_open_server_does_not_lock_its_creator_out(
     built: Path, browser: Browser, tmp_path: Path
 ) -> None:
-    with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as open_one:
-        context = await browser.new_context(base_url=open_one.url, viewport=LAPTOP)
+    with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as open_server:
+        context = await browser.new_context(base_url=open_server.url, viewport=LAPTOP)
         page = await context.new_page()
         await page.goto("/settings")
         await expect(page.get_by_text("No key was given out")).to_be_visible()
@@ -194,7 +196,7 @@ async def test_the_first_key_of_an_open_server_does_not_lock_its_maker_out(
         await expect(dialog.get_by_text(SECRET)).to_be_visible()
         await dialog.get_by_role("button", name="Done").click()
         await expect(page.get_by_role("listitem").filter(has_text="mine")).to_contain_text("admin")
-        assert request_status(f"{open_one.url}/api/threads") == 401
+        assert request_status(f"{open_server.url}/api/threads") == 401
 
         await page.goto("/play?workflow=scripted")
         await send_message(page, "Still here")

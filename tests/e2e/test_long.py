@@ -18,7 +18,7 @@ from tests.e2e.playground import (
 )
 from tests.server_process import ServerProcess
 
-# What the browser itself calls a long task: 50 ms in which nobody's key is heard.
+# The browser's definition of a long task: 50 ms in which no input is handled.
 LONG_TASKS = """
 window.longTasks = [];
 new PerformanceObserver((list) => {
@@ -33,7 +33,7 @@ async def longest(page: Page) -> list[int]:
     return sorted(long_tasks, reverse=True)
 
 
-async def test_two_thousand_messages_scroll(page: Page, site: ServerProcess) -> None:
+async def test_two_thousand_messages_can_be_scrolled(page: Page, site: ServerProcess) -> None:
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         thread = (await http.post("/api/threads", json=LONG_THREAD)).json()["id"]
     await page.goto(f"/play/{thread}")

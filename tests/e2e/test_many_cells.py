@@ -36,7 +36,7 @@ async def test_six_cells_answer_at_once_and_one_can_be_stopped(page: Page) -> No
     await take_screenshots(page, "six-cells")
 
 
-async def test_a_message_may_go_to_one_thread_or_one_cell(page: Page) -> None:
+async def test_a_message_can_be_sent_to_one_thread_or_one_cell(page: Page) -> None:
     await open_six_cells(page)
     await cell(page, 2).click()
     await page.get_by_role("combobox", name="Send to").select_option("To this thread")

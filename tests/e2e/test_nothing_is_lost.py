@@ -13,7 +13,7 @@ from tests.server_process import ServerProcess
 BOARD = re.compile(r"/play/brd_\w+")
 
 
-async def test_a_reload_in_the_middle_of_an_answer_goes_on_with_it(page: Page) -> None:
+async def test_a_running_answer_continues_after_a_reload(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
     await send_message(page, "Go on")
     await expect(messages(cell(page, 1)).last).to_contain_text("word5 ")
@@ -59,7 +59,7 @@ async def test_two_tabs_show_the_same_run(page: Page, context: BrowserContext) -
     await take_screenshot(page, "second-tab")
 
 
-async def test_a_server_that_comes_back_has_all_that_was_said(
+async def test_a_restarted_server_still_has_the_conversation(
     page: Page, watch: PageMonitor, tmp_path: Path, site: ServerProcess
 ) -> None:
     from tests.e2e.conftest import FLOWS
@@ -70,11 +70,11 @@ async def test_a_server_that_comes_back_has_all_that_was_said(
         await send_message(page, "I feel fine")
         await wait_for_answer(cell(page, 1), re.compile(r"\w"))
         answer_text = await messages(cell(page, 1)).last.inner_text()
-        where = page.url.removeprefix(first.url)
+        path = page.url.removeprefix(first.url)
         first.stop(signal.SIGKILL)
     with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as restarted:
-        await page.goto(f"{restarted.url}{where}")
+        await page.goto(f"{restarted.url}{path}")
         await expect(messages(cell(page, 1))).to_have_count(2)
         assert (await messages(cell(page, 1)).last.inner_text()).split("\n")[0] == answer_text.split("\n")[0]
         await page.goto("about:blank")
-    watch.faults.clear()  # The browser says that the first server went away, as it should.
+    watch.faults.clear()  # The browser reports that the first server is unreachable, as expected.

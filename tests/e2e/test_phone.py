@@ -28,12 +28,12 @@ async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[Browse
 
 
 async def assert_fits(page: Page, name: str) -> None:
-    """Nothing sticks out, and here is what it looks like."""
+    """Check that nothing overflows and take a screenshot."""
     assert await overflow(page) <= 0, name
     await take_screenshot(page, f"phone-{name}")
 
 
-async def test_a_conversation_fits_and_the_drawer_leads_on(page: Page) -> None:
+async def test_a_conversation_fits_and_the_drawer_opens_other_pages(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
     await send_message(page, f"{LONG}\n\n| a | b |\n|---|---|\n| {LONG} | 2 |\n\n```\n{LONG}\n```")
     await wait_for_answer(cell(page, 1), "Donaudampfschifffahrt")
@@ -61,7 +61,7 @@ async def test_a_conversation_fits_and_the_drawer_leads_on(page: Page) -> None:
     await expect(messages(cell(page, 1))).to_have_count(0)
 
 
-async def test_two_variants_are_swiped_through(page: Page) -> None:
+async def test_two_variants_can_be_scrolled_through(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
     await page.get_by_role("button", name="Add variant").tap()
     await page.get_by_role("menuitem", name="scripted once more").tap()
@@ -75,7 +75,7 @@ async def test_two_variants_are_swiped_through(page: Page) -> None:
     await assert_fits(page, "second-variant")
 
 
-async def test_rows_are_cards(page: Page) -> None:
+async def test_rows_fit_and_can_be_filled_run_and_compared(page: Page) -> None:
     await page.goto("/play?workflow=headline")
     for _ in range(2):
         await page.get_by_role("button", name="Add row").first.tap()

@@ -31,12 +31,12 @@ def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 
 def asking(site: ServerProcess) -> httpx.AsyncClient:
-    """A program that speaks with the same server."""
+    """An HTTP client of the same server."""
     return httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60)
 
 
 async def answer(site: ServerProcess, review: str, reviewer: str, *answers: dict[str, Any]) -> None:
-    """Somebody else answers their next items."""
+    """Answer the next items of another reviewer."""
     async with asking(site) as http:
         for values in answers:
             item = (await http.get(f"/api/reviews/{review}/next", params={"reviewer": reviewer})).json()["item"]["id"]
@@ -44,14 +44,16 @@ async def answer(site: ServerProcess, review: str, reviewer: str, *answers: dict
             (await http.post(f"/api/reviews/{review}/items/{item}/answers", json=body)).raise_for_status()
 
 
-async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: ServerProcess) -> None:
+async def test_a_first_review_is_created_answered_under_a_name_and_closed(page: Page, site: ServerProcess) -> None:
     rows = await create_testset(site, "Towns", country_rows())
-    both = [
+    variants = [
         {"name": "long", "workflow": "atlas"},
         {"name": "short", "workflow": "atlas", "parameters": {"style": "short"}},
     ]
-    ev = await run_evaluation(site, name="Towns", testset={"id": rows}, variants=both, evaluators=[{"key": "contains"}])
-    # Another test may have some already.
+    ev = await run_evaluation(
+        site, name="Towns", testset={"id": rows}, variants=variants, evaluators=[{"key": "contains"}]
+    )
+    # Another test may have created some.
     await page.route("**/api/reviews?*", lambda route: route.fulfill(json={"data": [], "next": None}))
     await page.goto("/")
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Reviews").click()
@@ -83,7 +85,7 @@ async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Se
     await page.get_by_role("button", name="Begin").click()
     item = page.get_by_role("region", name="Item 1", exact=True)
     await expect(item.get_by_role("region", name="Answered")).to_contain_text("I do not know.")
-    # It is blind: what was expected only on demand, the variant not at all.
+    # The review is blind: the expected value is shown on demand, the variant not at all.
     await expect(item.get_by_role("region", name="Expected", exact=True)).to_have_count(0)
     await item.get_by_role("button", name="What was expected").click()
     await expect(item).to_contain_text("Lima")
@@ -112,7 +114,7 @@ async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Se
     await expect(page.get_by_role("heading", name="This review is closed")).to_be_visible()
 
 
-async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
+async def test_a_queue_is_answered_by_keyboard_and_reviewers_are_compared(
     page: Page, site: ServerProcess, watch: PageMonitor
 ) -> None:
     rows = await create_testset(site, "Shop", GUIDE)
@@ -148,11 +150,11 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("region", name="Item 3", exact=True)).to_be_visible()
 
-    # Who leaves gives it back: somebody else may have it at once.
+    # Leaving releases the item: another reviewer can get it at once.
     async with page.expect_response(re.compile("/items/item_2/release$")):
         await page.get_by_role("link", name="Reviews").first.click()
     await answer(site, review, "Grace", {"correct": True, "tone": "kind", "grade": 4})
-    # The page is told of it.
+    # The page is updated live.
     line = page.get_by_role("list", name="Reviews").get_by_role("link", name=re.compile("Second look"))
     await expect(line).to_contain_text("5 of 6 answers")
     await expect(line.get_by_role("group", name="Agreement")).to_contain_text(re.compile(r"100 %\s*κ 1\s*correct"))
@@ -174,8 +176,8 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     await take_screenshots(page, "review-answers")
 
 
-async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page, site: ServerProcess) -> None:
-    # A trace is scored ten seconds after it ended: what comes of it is told here.
+async def test_a_rule_for_live_traffic_is_created_shown_and_disabled(page: Page, site: ServerProcess) -> None:
+    # A trace is scored ten seconds after it ends, so the statistics are mocked.
     figures = {"at": "2026-11-01T00:00:00Z", "skipped": 2, "errors": 0, "cost": None}
     stats = {
         "waiting": 3,

@@ -30,7 +30,7 @@ async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
     await take_screenshots(page, "settings")
 
 
-async def test_what_sends_can_be_chosen(page: Page) -> None:
+async def test_the_key_that_sends_a_message_can_be_chosen(page: Page) -> None:
     await page.goto("/settings")
     await page.get_by_role("group", name="Sending").get_by_role("button", name="Ctrl + Enter").click()
     await page.goto("/play?workflow=scripted")
@@ -44,7 +44,7 @@ async def test_what_sends_can_be_chosen(page: Page) -> None:
     await wait_until_idle(cell(page, 1))
 
 
-async def test_the_server_tells_what_it_runs_with_and_the_browser_forgets(page: Page) -> None:
+async def test_server_settings_are_shown_and_browser_settings_can_be_cleared(page: Page) -> None:
     await page.goto("/settings")
     await page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
     main = page.locator("main")

@@ -16,12 +16,12 @@ def row(page: Page, number: int) -> Locator:
 
 
 def output(page: Page, number: int, column: int = 1) -> Locator:
-    """What a column answered to a row."""
+    """The output of a column for a row."""
     return row(page, number).get_by_role("cell").nth(column - 1)
 
 
 async def write(page: Page, *texts: str) -> None:
-    """Fill in the rows, and make as many as it takes."""
+    """Fill in the rows, adding as many as needed."""
     for number, text in enumerate(texts, 1):
         if number > 1:
             await page.get_by_role("button", name="Add row").first.click()
@@ -29,18 +29,18 @@ async def write(page: Page, *texts: str) -> None:
 
 
 async def done(page: Page, words: str) -> None:
-    """Wait until the bar says so."""
+    """Wait until the progress bar shows `words`."""
     await expect(page.get_by_role("progressbar", name="Cells done")).to_have_attribute("aria-valuetext", words)
 
 
 async def board(page: Page) -> dict[str, Any]:
-    """The board of this address, as the server has it."""
+    """Return the board of the current URL, as the server stored it."""
     await expect(page).to_have_url(re.compile(r"/play/brd_\w+"))
     name = re.findall(r"brd_\w+", page.url)[0]
     return await (await page.request.get(f"/api/boards/{name}")).json()
 
 
-async def test_rows_are_run_and_those_that_failed_are_tried_again(page: Page) -> None:
+async def test_rows_are_run_and_failed_ones_can_be_rerun(page: Page) -> None:
     await page.goto("/play?workflow=shout")
     await write(page, "hello", "wide world", "  ")
     await page.get_by_role("button", name="Run all").click()
@@ -88,7 +88,7 @@ async def test_columns_are_compared_word_by_word(page: Page) -> None:
     await expect(output(page, 1, 1).locator("ins, del")).to_have_count(0)
     await take_screenshots(page, "single-turn-compared")
 
-    await page.get_by_role("button", name="Run row 1", exact=True).click()  # What is new is compared as well.
+    await page.get_by_role("button", name="Run row 1", exact=True).click()  # New answers are compared as well.
     await done(page, "2 of 2 done")
     await page.reload()
     await expect(output(page, 1, 2).locator("ins")).to_have_count(1)
@@ -151,7 +151,7 @@ async def test_a_batch_is_cancelled(page: Page) -> None:
     await expect(output(page, 1)).not_to_contain_text("done.")
 
 
-async def test_a_chat_is_treated_as_completion_and_back_and_nothing_goes(page: Page) -> None:
+async def test_switching_between_chat_and_single_turn_loses_nothing(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
     await send_message(page, "A turn of a chat")
     await wait_for_answer(cell(page, 1), "A turn of a chat")
@@ -183,7 +183,7 @@ async def test_a_chat_is_treated_as_completion_and_back_and_nothing_goes(page: P
     assert (after["mode"], after["columns"]) == (before["mode"], before["columns"])
 
 
-async def test_what_was_typed_just_before_a_reload_is_kept(page: Page) -> None:
+async def test_text_typed_just_before_a_reload_is_saved(page: Page) -> None:
     await page.goto("/play?workflow=shout")
     await write(page, "first")
     await page.keyboard.press("Control+Enter")

@@ -59,7 +59,7 @@ def grid(page: Page) -> Locator:
 
 
 def cell(page: Page, row: int, column: int) -> Locator:
-    """By its place, from 0; the numbers of the rows are no cells."""
+    """A cell by row and column, from 0; row numbers are not cells."""
     return grid(page).locator(f'[data-cell="{row}.{column}"]')
 
 
@@ -71,7 +71,7 @@ def bar(page: Page) -> Locator:
     return page.get_by_role("region", name="Unsaved changes")
 
 
-async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watch: PageMonitor) -> None:
+async def test_a_file_is_previewed_before_it_is_imported(page: Page, tmp_path: Path, watch: PageMonitor) -> None:
     await page.route("**/api/testsets?*", lambda route: route.fulfill(json={"data": [], "next": None}))
     await page.goto("/")
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Test sets").click()
@@ -98,7 +98,7 @@ async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watc
     await expect(cell(page, 0, 0)).to_have_text("007")
     await expect(cell(page, 0, 1)).to_contain_text("Hi")
 
-    # What is wrong is named with its line: by the page, and by the server, which reads all of it.
+    # Errors name their line: in the page's preview, and from the server, which reads the whole file.
     (tmp_path / "broken.csv").write_text("a,b\n1,2\n1,2,3\n", "utf-8")
     (tmp_path / "broken.jsonl").write_text('{"a": 1}\n' * 20_000 + "{\n", "utf-8")
     (tmp_path / "sheet.xlsx").write_bytes(b"PK\x03\x04")
@@ -159,7 +159,7 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     await take_screenshots(page, "testset-messages")
     await sheet.get_by_role("button", name="Apply").click()
 
-    # JSON that cannot be read yet is kept, and not taken.
+    # Invalid JSON stays in the editor and cannot be applied.
     await cell(page, 1, 3).click()
     sheet = editor(page, re.compile("row 2"))
     await sheet.get_by_role("group", name="Written as").get_by_role("button", name="JSON").click()
@@ -170,7 +170,7 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     await sheet.get_by_role("button", name="Apply").click()
     await expect(cell(page, 1, 3)).to_have_text("false")
 
-    # A script, with what is expected of it.
+    # A script with its expectations.
     await cell(page, 2, 5).click()
     sheet = editor(page, "script, row 3")
     await sheet.get_by_role("textbox", name="Text of turn 2").fill("Thank you")
@@ -186,7 +186,7 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     await bar(page).get_by_role("button", name="Save").click()
     await expect(bar(page).get_by_role("alert")).to_contain_text(
         "In script at turns/0/expect/tools"
-    )  # The server's word;
+    )  # An error from the server.
     watch.forgive("422")
     await bar(page).get_by_role("button", name="Open the cell").click()
     await expected.fill('{"tools": "none"}')
@@ -195,9 +195,9 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     await expect(bar(page)).to_have_count(0)
     await expect(page.get_by_text("columns · revision 2")).to_be_visible()
     _, second, third = [row["data"] for row in await rows_of(page, testset)]
-    asking = {"role": "user", "content": "Where is order seven?"}
+    question = {"role": "user", "content": "Where is order seven?"}
     assert second == {
-        "messages": [question_row("")[0], asking, {"role": "user", "content": "Please."}, CALL],
+        "messages": [question_row("")[0], question, {"role": "user", "content": "Please."}, CALL],
         "expected": "It comes tomorrow.",
         "tries": 1,
         "note": {"by": "Ada"},
@@ -208,7 +208,7 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     }
 
 
-async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
+async def test_rows_and_columns_are_added_removed_renamed_and_undone(page: Page) -> None:
     testset = await create_testset(page, "Columns", [{"q": f"question {n}", "answer": "x", "tmp": n} for n in range(3)])
     await page.goto(f"/testsets/{testset}")
     await grid(page).get_by_role("checkbox", name="Select row 2").check()
@@ -247,7 +247,7 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
     await form.get_by_role("textbox", name="Text").fill("?")
     await form.get_by_role("button", name="Fill").click()
 
-    # Elsewhere and back: asked first, and nothing is lost.
+    # Leaving asks for confirmation, and the draft is still there on return.
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Traces").click()
     leaving = page.get_by_role("dialog", name="Leave without saving?")
     await leaving.get_by_role("button", name="Cancel").click()
@@ -265,14 +265,14 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
         {"q": "the last", "expected": "?"},
     ]
 
-    # Texts that hold messages become messages, when asked.
+    # Texts that contain messages can be converted to messages.
     texts = [{"chat": json.dumps(question_row(f"number {n}")), "long": "word " * 2_000} for n in range(3)]
     testset = await create_testset(page, "Texts", texts)
     await page.goto(f"/testsets/{testset}")
     await page.get_by_role("button", name="Convert to messages").click()
     await expect(bar(page).get_by_role("status")).to_have_text("3 changes")
     await expect(cell(page, 2, 0)).to_contain_text("user number 2")
-    await expect(cell(page, 0, 1)).to_contain_text("10 KB")  # Only its beginning is here;
+    await expect(cell(page, 0, 1)).to_contain_text("10 KB")  # Only the beginning is loaded.
     await cell(page, 0, 1).click()
     await expect(editor(page, "long, row 1").get_by_role("textbox", name="Text")).to_have_value("word " * 2_000)
     await page.keyboard.press("Escape")
@@ -284,7 +284,7 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
     ]
 
 
-async def test_who_was_slower_is_told_and_goes_on(page: Page, watch: PageMonitor) -> None:
+async def test_a_conflicting_revision_is_reported_and_changes_can_be_reapplied(page: Page, watch: PageMonitor) -> None:
     testset = await create_testset(page, "Shared", [{"q": "one"}, {"q": "two"}, {"q": "three"}])
     await page.goto(f"/testsets/{testset}")
     await cell(page, 0, 0).click()
@@ -304,17 +304,17 @@ async def test_who_was_slower_is_told_and_goes_on(page: Page, watch: PageMonitor
     await expect(bar(page)).to_have_count(0)
     assert [row["data"]["q"] for row in await rows_of(page, testset)] == ["uno", "two", "drei"]
 
-    # With nothing of one's own, what others save is simply there.
+    # Without unsaved changes, revisions saved by others appear at once.
     await commit(page, testset, 3, {"remove": [ids[1]]})
     await expect(cell(page, 1, 0)).to_have_text("drei")
     assert watch.faults == []
 
 
-async def test_history_tells_what_changed_and_an_old_revision_comes_back(page: Page) -> None:
+async def test_history_shows_changes_and_an_old_revision_can_be_restored(page: Page) -> None:
     testset = await create_testset(page, "History", [*ROWS, {"messages": json.dumps(question_row("As text"))}])
     first, second, _, last = [row["id"] for row in await rows_of(page, testset)]
-    talk = [*question_row("Can I get my money back?"), {"role": "assistant", "content": "Yes."}]
-    patch = [{"id": first, "set": {"messages": talk, "expected": "Yes, within 60 days."}}]
+    conversation = [*question_row("Can I get my money back?"), {"role": "assistant", "content": "Yes."}]
+    patch = [{"id": first, "set": {"messages": conversation, "expected": "Yes, within 60 days."}}]
     add = [{"data": {"expected": "new"}, "after": None}]
     await commit(page, testset, 1, {"patch": patch, "remove": [second], "add": add})
 
@@ -353,7 +353,7 @@ async def test_thousands_of_rows_are_scrolled_searched_and_exported(page: Page) 
     await expect(cell(page, 0, 39)).to_be_focused()
     assert await grid(page).get_by_role("gridcell").count() < 400
     await page.keyboard.press("Control+ArrowDown")
-    await expect(cell(page, 102, 39)).to_have_text("cell 102 39")  # Who comes to the end finds more.
+    await expect(cell(page, 102, 39)).to_have_text("cell 102 39")  # More rows are loaded at the end.
     await page.get_by_role("searchbox", name="Search the rows").fill("cell 1999 7")
     await expect(cell(page, 0, 39)).to_have_text("cell 1999 39")
     await expect(page.get_by_text("1 found")).to_be_visible()
@@ -361,13 +361,13 @@ async def test_thousands_of_rows_are_scrolled_searched_and_exported(page: Page) 
     await expect(page.get_by_role("heading", name="No row has this text")).to_be_visible()
 
     await page.get_by_role("button", name="Export").click()
-    async with page.expect_download() as coming:
+    async with page.expect_download() as download:
         await page.get_by_role("menuitem", name="JSON lines").click()
-    path = await (await coming.value).path()
+    path = await (await download.value).path()
     assert [json.loads(line) for line in path.read_text("utf-8").splitlines()] == rows
 
 
-async def test_a_set_is_made_by_hand_on_a_phone_named_and_archived(browser: Browser, site: ServerProcess) -> None:
+async def test_a_set_is_created_on_a_phone_renamed_and_archived(browser: Browser, site: ServerProcess) -> None:
     context = await browser.new_context(base_url=site.url, viewport={"width": 390, "height": 844}, has_touch=True)
     page = await context.new_page()
     await page.goto("/testsets")
@@ -401,7 +401,7 @@ async def test_a_set_is_made_by_hand_on_a_phone_named_and_archived(browser: Brow
     await context.close()
 
 
-async def test_what_happened_is_kept_as_a_case(page: Page) -> None:
+async def test_answers_and_traces_can_be_added_to_a_test_set(page: Page) -> None:
     await page.goto("/play?workflow=eliza")
     await send_message(page, "I need a holiday")
     await wait_for_answer(chat_cell(page, 1), re.compile("holiday", re.IGNORECASE))
@@ -420,7 +420,7 @@ async def test_what_happened_is_kept_as_a_case(page: Page) -> None:
     await expect(cell(page, 0, 0)).to_contain_text("I need a holiday")
     testset = page.url.rpartition("/")[2]
 
-    # A trace, as a script; and taken back.
+    # A trace added as a script, then removed again.
     await page.goto("/traces")
     await page.get_by_role("grid").locator("[data-place]").filter(has_text="holiday").first.click()
     await page.get_by_role("button", name="Add to test set").click()

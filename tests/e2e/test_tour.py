@@ -37,7 +37,7 @@ PAGE = (DOCS / "tour.md").read_text("utf-8")
 @pytest.fixture(scope="module")
 def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`palaver demo`, filled."""
-    port = ("--port", "8642") if os.environ.get("PALAVER_PICTURES") else ()  # As the docs say, if nobody has it.
+    port = ("--port", "8642") if os.environ.get("PALAVER_PICTURES") else ()  # The port in the docs, which must be free.
     with demo_process(tmp_path_factory.mktemp("tour"), *port) as server:
         yield server
 
@@ -53,14 +53,14 @@ async def open_link(page: Page, link: str) -> None:
 
 
 async def ticked(page: Page, count: int) -> None:
-    """The first steps have a tick now, and no others."""
+    """Wait until exactly the first `count` steps are ticked."""
     ticks = tour(page).get_by_role("checkbox")
     for index in range(7):
         await expect(ticks.nth(index)).to_be_checked(checked=index < count)
     await expect(tour(page).get_by_role("button", name=re.compile("^Tour"))).to_contain_text(f"{count} of 7")
 
 
-async def test_the_pictures_of_the_readme(page: Page, context: BrowserContext) -> None:
+async def test_the_pictures_of_the_readme_are_taken(page: Page, context: BrowserContext) -> None:
     await context.add_init_script(PUT_AWAY)
     await page.goto("/play")
     board = page.get_by_role("region", name="Boards").get_by_role("link", name=re.compile("^Two orders"))
@@ -83,7 +83,9 @@ async def test_the_pictures_of_the_readme(page: Page, context: BrowserContext) -
     await take_docs_picture(page, "worse")
 
 
-async def test_the_tour_is_walked_whole(page: Page, context: BrowserContext, site: ServerProcess) -> None:
+async def test_every_step_of_the_tour_can_be_completed(
+    page: Page, context: BrowserContext, site: ServerProcess
+) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.goto("/")
     await ticked(page, 0)
@@ -205,7 +207,7 @@ async def take_the_programs(page: Page) -> None:
 
 
 async def run_curl(site: ServerProcess) -> str:
-    """What the page of the docs asks with curl, asked."""
+    """Run the curl command of the docs page and return its output."""
     (program,) = [block.source for block in blocks(PAGE, "sh") if "curl" in block.source]
     if shutil.which("curl") is None:
         body = re.search(r"-d '(.+)'", program)
@@ -216,7 +218,7 @@ async def run_curl(site: ServerProcess) -> str:
 
 
 async def run_openai(site: ServerProcess) -> str:
-    """The program of the docs, run."""
+    """Run the Python program of the docs page and return its output."""
     (program,) = [block.source for block in blocks(PAGE, "python")]
     return await run([sys.executable, "-c", with_site_url(program, site)])
 
@@ -227,14 +229,14 @@ def with_site_url(program: str, site: ServerProcess) -> str:
 
 
 async def run(command: list[str]) -> str:
-    ended = await asyncio.to_thread(
+    completed = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, encoding="utf-8", timeout=120, check=False
     )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
-async def test_a_tour_is_ticked_by_hand_folded_put_away_and_shown_again(page: Page) -> None:
+async def test_the_tour_can_be_ticked_folded_hidden_and_shown_again(page: Page) -> None:
     await page.goto("/play?workflow=eliza")
     title = tour(page).get_by_role("button", name=re.compile("^Tour"))
     await tour(page).get_by_role("checkbox").nth(0).check()

@@ -29,7 +29,7 @@ from tests.server_process import ServerProcess
 
 @pytest.fixture(autouse=True)
 def two_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told happened just before each test, however long ago this file was read."""
+    """Date the spans just before each test, however long ago this file was imported."""
     monkeypatch.setattr(otlp_spans, "BASE_TIME_NS", time.time_ns() - 120_000_000_000)
 
 
@@ -46,14 +46,14 @@ def row(page: Page, name: str | re.Pattern[str]) -> Locator:
 
 
 async def ran(site: ServerProcess, model: str, text: str) -> str:
-    """A run over Chat Completions: the id of its trace, once that is stored."""
+    """Run a workflow over Chat Completions and return the id of its trace once it is stored."""
     return await run_workflow(
         site, "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": text}]}
     )
 
 
 async def run_workflow(site: ServerProcess, path: str, body: dict[str, Any]) -> str:
-    """The trace of whatever a request runs."""
+    """Send a request and return the id of its run's trace once it is stored."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         trace = (await http.post(path, json=body)).headers["x-palaver-trace-id"]
         for _ in range(200):
@@ -63,7 +63,7 @@ async def run_workflow(site: ServerProcess, path: str, body: dict[str, Any]) -> 
     raise AssertionError("the trace never came")
 
 
-async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(page: Page, site: ServerProcess) -> None:
+async def test_a_run_with_tools_is_shown_as_tree_timeline_and_conversation(page: Page, site: ServerProcess) -> None:
     trace = await ran(site, "calculator", "(2 + 3) * 4")
     await page.goto(f"/traces/{trace}")
 
@@ -76,7 +76,7 @@ async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(p
     await expect(page.get_by_role("region", name="Tool multiply")).to_be_visible()
     await take_screenshots(page, "trace")
 
-    await tree(page).focus()  # The usual keys of a tree; one selection for everything, and it is in the address.
+    await tree(page).focus()  # The usual keys of a tree; all views share one selection, which is in the URL.
     await page.keyboard.press("End")
     await expect(row(page, "execute_tool multiply")).to_have_attribute("aria-selected", "true")
     await expect(page.get_by_role("article", name="Span")).to_contain_text("execute_tool multiply")
@@ -95,7 +95,7 @@ async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(p
     await expect(page.get_by_role("article", name="Span").get_by_role("region", name="Inputs")).to_contain_text("a: 2")
 
 
-async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, site: ServerProcess) -> None:
+async def test_a_trace_can_be_continued_in_the_playground_with_its_workflow(page: Page, site: ServerProcess) -> None:
     trace = await ran(site, "calculator", "(2 + 3) * 4")
     await page.goto(f"/traces/{trace}")
     await page.get_by_role("button", name="Open in playground").click()
@@ -105,7 +105,7 @@ async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, s
     await send_message(page, "6 * 7")
     await wait_for_answer(cell(page, 1), "The answer is 42.")
 
-    # From any turn: what was asked is asked again, and answered by the workflow.
+    # From any turn: the question is answered again by the workflow.
     await page.goto(f"/traces/{trace}")
     user_messages = page.get_by_role("article", name="You")
     await user_messages.hover()
@@ -117,7 +117,7 @@ async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, s
     await wait_for_answer(cell(page, 1), "The answer is 20.")
 
 
-async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Page, site: ServerProcess) -> None:
+async def test_a_single_turn_trace_can_be_rerun_with_its_inputs(page: Page, site: ServerProcess) -> None:
     trace = await run_workflow(site, "/services/shout", {"text": "so what"})
     await page.goto(f"/traces/{trace}")
     await expect(page.locator("main")).to_contain_text("SO WHAT")
@@ -129,7 +129,7 @@ async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Pag
     await expect(page.get_by_role("table", name="Rows and answers")).to_contain_text("SO WHAT")
 
 
-async def test_a_trace_of_an_unknown_workflow_asks_which(page: Page, site: ServerProcess) -> None:
+async def test_continuing_a_trace_of_an_unknown_workflow_asks_for_one(page: Page, site: ServerProcess) -> None:
     attributes = chat_attributes([message("user", "Who are you?")], [message("assistant", "A shop.")])
     otlp_spans.send_spans(site.url, make_span(1, 1, "chat gpt-4o", attributes=attributes))
     await page.goto(f"/traces/{trace_id(1)}")
@@ -145,9 +145,7 @@ async def test_a_trace_of_an_unknown_workflow_asks_which(page: Page, site: Serve
     await wait_for_answer(cell(page, 1), "On maths, you said 'And now?'")
 
 
-async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent(
-    page: Page, site: ServerProcess
-) -> None:
+async def test_an_agent_trace_shows_errors_orphans_and_span_details(page: Page, site: ServerProcess) -> None:
     definitions = [{"type": "function", "name": "weather", "parameters": {"type": "object"}}]
     raised = {
         "exception.type": "TimeoutError",
@@ -197,7 +195,7 @@ async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent
     await expect(detail.get_by_role("row", name="exception.type")).to_contain_text("TimeoutError")
     await take_screenshots(page, "trace-failed-span")
 
-    await page.get_by_role("searchbox", name="Find spans").fill("sunny")  # In its texts, which only the server has.
+    await page.get_by_role("searchbox", name="Find spans").fill("sunny")  # In texts that only the server has.
     await expect(page.get_by_text("1 found")).to_be_visible()
     await page.keyboard.press("Enter")
     await expect(row(page, "chat gpt-4o")).to_have_attribute("aria-selected", "true")
@@ -241,7 +239,7 @@ async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Se
     await expect(row(page, "step 25050")).to_have_attribute("aria-selected", "true")
     await page.get_by_role("button", name="Close all").click()
     await page.get_by_role("button", name="Zoom in").click()
-    assert await tree(page).get_by_role("treeitem").count() < 100  # Only those that one sees are there.
+    assert await tree(page).get_by_role("treeitem").count() < 100  # Only visible rows are rendered.
     await take_screenshot(page, "trace-of-30000-spans")
 
     tasks = await longest(page)
@@ -323,7 +321,7 @@ async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
     await expect(page.get_by_role("heading", name="chat gpt-4o").first).to_be_visible()
 
 
-async def test_many_sessions_come_as_one_scrolls(page: Page, site: ServerProcess) -> None:
+async def test_more_sessions_are_loaded_while_scrolling(page: Page, site: ServerProcess) -> None:
     for number in range(130):
         attributes = chat_attributes(
             [message("user", f"Question {number}")], [message("assistant", "Yes.")], session__id=f"many-{number}"
@@ -341,10 +339,10 @@ async def test_many_sessions_come_as_one_scrolls(page: Page, site: ServerProcess
         await asyncio.sleep(0.1)
 
     await expect(first).to_contain_text("many-0")
-    assert await rows.count() < 60  # Those that one does not see are not there.
+    assert await rows.count() < 60  # Rows outside the view are not rendered.
 
 
-async def test_whatever_strangers_send_is_text(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
+async def test_hostile_span_content_is_displayed_as_text(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     everything = "\n\n".join(PAYLOADS)
     names = ["__proto__", "constructor", "__proto__.polluted", "toString", "a..b", "\u202eevil", *PAYLOADS]
     attributes = chat_attributes(
@@ -378,10 +376,10 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: PageMonitor, s
         await expect(row(page, "onerror")).to_be_visible()
         await page.locator("main").evaluate(OPEN_ALL)
     await page.goto(f"/traces/{trace_id(5)}?span={span_id(1)}")
-    attributes_of = page.get_by_role("region", name="Attributes", exact=True)
-    await attributes_of.get_by_role("button", name="Attributes").click()
+    attributes_region = page.get_by_role("region", name="Attributes", exact=True)
+    await attributes_region.get_by_role("button", name="Attributes").click()
     for name in ("__proto__", "constructor", "toString"):
-        await expect(attributes_of.get_by_role("rowheader", name=name, exact=True)).to_be_visible()
+        await expect(attributes_region.get_by_role("rowheader", name=name, exact=True)).to_be_visible()
     await take_screenshot(page, "trace-hostile")
     await page.goto("/sessions")
     await page.get_by_role("searchbox", name="Find a session").fill("window.caught")
@@ -396,14 +394,14 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: PageMonitor, s
     assert await overflow(page) <= 0
 
 
-async def test_a_trace_that_is_not_here_says_so_and_shows_when_it_comes(
+async def test_an_unknown_trace_is_reported_and_shown_once_it_arrives(
     page: Page, watch: PageMonitor, site: ServerProcess
 ) -> None:
     await page.goto(f"/traces/{trace_id(7)}")
     await expect(page.get_by_role("heading", name="This trace is not here")).to_be_visible()
     await take_screenshot(page, "trace-missing")
 
-    # What is inside ends first; then what it is in: the page takes both in by itself.
+    # The inner span ends first, then the outer one: the page shows both without a reload.
     otlp_spans.send_spans(site.url, make_span(7, 2, "inner step", parent=1, at=119_000))
     await expect(row(page, "inner step")).to_be_visible()
     await expect(page.get_by_text("Still running")).to_be_visible()

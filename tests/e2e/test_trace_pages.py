@@ -11,13 +11,13 @@ INPUT_TEXT = "Trace <b>me</b> & keep me"
 
 
 async def saved(page: Page, folder: Path) -> Path:
-    """The page of the trace of a run that said this."""
+    """Run a chat with INPUT_TEXT and save the HTML export of its trace."""
     await page.goto("/play?workflow=scripted")
     await send_message(page, INPUT_TEXT)
     await wait_for_answer(cell(page, 1), INPUT_TEXT)
     rows: list[dict[str, str]] = []
     async with asyncio.timeout(20):
-        while not rows:  # A run is traced behind its back, a moment later.
+        while not rows:  # The trace of a run is stored a moment later.
             rows = (await (await page.request.get("/api/traces", params={"search": "trace keep"})).json())["data"]
     answer = await page.request.get(f"/api/traces/{rows[0]['trace_id']}/export.html")
     path = folder / "trace.html"
@@ -25,8 +25,8 @@ async def saved(page: Page, folder: Path) -> Path:
     return path
 
 
-async def test_a_trace_is_read_without_a_server(page: Page, browser: Browser, tmp_path: Path) -> None:
-    paper = await saved(page, tmp_path)
+async def test_an_exported_trace_can_be_read_without_a_server(page: Page, browser: Browser, tmp_path: Path) -> None:
+    html_file = await saved(page, tmp_path)
     for scheme in ("light", "dark"):
         urls: list[str] = []
         console_messages: list[str] = []
@@ -36,7 +36,7 @@ async def test_a_trace_is_read_without_a_server(page: Page, browser: Browser, tm
         standalone_page.on(
             "console", lambda message, console_messages=console_messages: console_messages.append(message.text)
         )
-        await standalone_page.goto(paper.as_uri())
+        await standalone_page.goto(html_file.as_uri())
 
         await expect(standalone_page.locator("article.user").first).to_contain_text(INPUT_TEXT)
         await expect(standalone_page.locator("b")).to_have_count(0)
@@ -45,4 +45,4 @@ async def test_a_trace_is_read_without_a_server(page: Page, browser: Browser, tm
         await expect(span).to_contain_text("as it was sent")
         await take_screenshot(standalone_page, f"trace-page-{scheme}")
         await context.close()
-        assert (urls, console_messages) == ([paper.as_uri()], [])
+        assert (urls, console_messages) == ([html_file.as_uri()], [])

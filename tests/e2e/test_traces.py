@@ -29,7 +29,7 @@ from tests.server_process import ServerProcess, server_process
 
 @asynccontextmanager
 async def program(site: ServerProcess) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody's program that sends its spans."""
+    """An HTTP client of a program that sends spans."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
         yield http
 
@@ -41,7 +41,7 @@ async def sent(site: ServerProcess, *spans: Span) -> None:
 
 
 def rows(page: Page, text: str | re.Pattern[str] = "") -> Locator:
-    """The rows of the table that have this text; the line of titles is none."""
+    """The table rows with this text, without the header row."""
     return page.get_by_role("grid").locator("[data-place]").filter(has_text=text)
 
 
@@ -50,7 +50,7 @@ async def search(page: Page, text: str) -> None:
 
 
 async def add_filter(page: Page, field: str, comparison: str, value: str) -> None:
-    """Add a condition by the form behind the button; the value is a choice."""
+    """Add a condition with the filter form; the value is a select or a text field."""
     await page.get_by_role("button", name="Filter", exact=True).click()
     form = page.get_by_role("dialog", name="Filter")
     await form.get_by_label("Field").select_option(label=field)
@@ -63,7 +63,7 @@ async def add_filter(page: Page, field: str, comparison: str, value: str) -> Non
     await form.get_by_role("button", name="Apply").click()
 
 
-async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> None:
+async def test_a_chat_is_one_row_and_hovering_shows_the_conversation(page: Page) -> None:
     await page.goto("/play?workflow=eliza")
     await send_message(page, "I need a holiday by the sea")
     await wait_for_answer(cell(page, 1), re.compile("holiday", re.IGNORECASE))
@@ -91,7 +91,7 @@ async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> Non
     await expect(conversation).to_contain_text("My boss hates holidays")
 
 
-async def test_what_is_asked_stays_in_the_address(page: Page, site: ServerProcess) -> None:
+async def test_search_and_filters_are_stored_in_the_url(page: Page, site: ServerProcess) -> None:
     good = [traced_server.chat_span(f"fine{n}", f"apples {n}", "sweet", n, trace=f"fine{n}") for n in range(3)]
     bad = traced_server.chat_span("failed", "apples rotten", "", 5, trace="failed", gen_ai__output__messages="")
     bad.status.code, bad.status.message = 2, "The orchard is closed."  # type: ignore[assignment]
@@ -124,10 +124,10 @@ async def test_what_is_asked_stays_in_the_address(page: Page, site: ServerProces
     await search(page, "pears")
     await page.get_by_role("button", name="Clear the filters").click()
     await expect(page).to_have_url(re.compile(r"/traces$"))
-    await expect(rows(page).nth(3)).to_be_visible()  # And whatever the other tests left: theirs may be newer.
+    await expect(rows(page).nth(3)).to_be_visible()  # Rows of other tests are listed too and may be newer.
 
 
-async def test_a_mistake_is_told_in_one_line(page: Page, watch: PageMonitor) -> None:
+async def test_an_invalid_filter_shows_one_error(page: Page, watch: PageMonitor) -> None:
     await page.goto("/traces?f=colour~eq~red")
     await expect(page.get_by_role("alert")).to_contain_text("There is no field 'colour'.")
     await expect(page.get_by_role("alert")).to_have_count(1)
@@ -136,7 +136,7 @@ async def test_a_mistake_is_told_in_one_line(page: Page, watch: PageMonitor) -> 
     watch.forgive("422|400")
 
 
-async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site: ServerProcess) -> None:
+async def test_spans_can_be_listed_as_rows_and_open_in_their_trace(page: Page, site: ServerProcess) -> None:
     conversation = traced_server.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
     await sent(
         site, conversation, traced_server.chat_span("leaf", "is it green?", "yes", 2, trace="tree", parent="tree")
@@ -159,7 +159,7 @@ async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site
     await expect(page).to_have_url(re.compile(traced_server.span_id("tree")))
 
 
-async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: ServerProcess) -> None:
+async def test_a_view_is_saved_selected_changed_and_deleted(page: Page, site: ServerProcess) -> None:
     await sent(site, traced_server.chat_span("v", "views", "yes", trace="views"))
     await page.goto("/traces?q=views&range=24h&f=kind~eq~llm")
     await page.get_by_role("button", name="Views", exact=True).click()
@@ -191,7 +191,7 @@ async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: Se
     await expect(page.get_by_role("menuitem", name="Calls of a day")).to_be_visible()
 
 
-async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page: Page, site: ServerProcess) -> None:
+async def test_live_rows_are_added_without_moving_a_scrolled_list(page: Page, site: ServerProcess) -> None:
     old = [traced_server.chat_span(f"o{n}", f"tide {n}", "in", -n, trace=f"o{n}") for n in range(60)]
     await sent(site, *old)
     await page.goto("/traces?q=tide")
@@ -203,21 +203,21 @@ async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page
 
     box = page.get_by_role("grid").locator("xpath=..")
     await box.evaluate("(box) => box.scrollTo(0, 1200)")
-    new_rows = rows(page, "tide 20")
-    before = await new_rows.bounding_box()
+    visible_row = rows(page, "tide 20")
+    before = await visible_row.bounding_box()
     await sent(
         site, *(traced_server.chat_span(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12))
     )
     pill = page.get_by_role("button", name="12 new")
     await expect(pill).to_be_visible()
-    assert await new_rows.bounding_box() == before
+    assert await visible_row.bounding_box() == before
     await take_screenshot(page, "traces-live")
     await pill.click()
     await expect(rows(page).first).to_contain_text("tide more 11")
     await expect(pill).to_have_count(0)
 
 
-async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, site: ServerProcess) -> None:
+async def test_returning_from_a_trace_restores_the_scroll_position(page: Page, site: ServerProcess) -> None:
     await sent(site, *(traced_server.chat_span(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120)))
     await page.goto("/traces?q=road")
     box = page.get_by_role("grid").locator("xpath=..")
@@ -229,21 +229,21 @@ async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, s
 
     await page.go_back()
     await expect(rows(page, "road 45")).to_be_in_viewport()
-    await page.get_by_role("button", name="1 new").click()  # Though nobody follows, what came meanwhile is known.
+    await page.get_by_role("button", name="1 new").click()  # New rows are counted although live mode is off.
     await expect(rows(page).first).to_contain_text("road ahead")
 
 
-async def test_without_a_socket_new_rows_come_as_well(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
+async def test_live_rows_are_added_without_a_socket(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     await page.route_web_socket(re.compile("/api/socket"), lambda socket: socket.close())
     await sent(site, traced_server.chat_span("q1", "quiet one", "yes", trace="q1"))
     await page.goto("/traces?q=quiet")
     await page.get_by_role("button", name="Live", exact=True).click()
     await sent(site, traced_server.chat_span("q2", "quiet two", "yes", 1, trace="q2"))
     await expect(rows(page)).to_have_count(2)
-    watch.faults.clear()  # The browser's own lines about the socket.
+    watch.faults.clear()  # The browser's console messages about the socket.
 
 
-async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: ServerProcess) -> None:
+async def test_selecting_a_bar_narrows_the_time_range(page: Page, site: ServerProcess) -> None:
     await sent(site, *(traced_server.chat_span(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5)))
     await page.goto("/traces?q=bars")
     plot = page.get_by_role("slider", name="Traces over time")
@@ -257,9 +257,7 @@ async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: ServerPr
     await expect(plot).to_have_count(0)
 
 
-async def test_names_that_want_to_be_more_than_names_are_text(
-    page: Page, watch: PageMonitor, site: ServerProcess
-) -> None:
+async def test_hostile_names_are_displayed_as_text(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     spans = [
         Span(
             trace_id=bytes.fromhex(traced_server.trace_id(f"x{n}")),
@@ -305,7 +303,7 @@ async def test_names_that_want_to_be_more_than_names_are_text(
     assert set(links) <= {"http:"}
 
 
-async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> None:
+async def test_twenty_thousand_spans_can_be_scrolled(page: Page, site: ServerProcess) -> None:
     spans = [
         traced_server.chat_span(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)
     ]
@@ -325,7 +323,7 @@ async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> 
     assert len(indexes) < 100
 
 
-async def test_every_screen_has_room_for_it(page: Page, site: ServerProcess) -> None:
+async def test_long_names_fit_on_every_screen_size(page: Page, site: ServerProcess) -> None:
     long = "w" * 300
     wide = traced_server.chat_span("wide", long, long, 30, trace="wide", session__id=long, gen_ai__workflow__name=long)
     wide.name = long
@@ -341,7 +339,7 @@ async def test_every_screen_has_room_for_it(page: Page, site: ServerProcess) -> 
     assert await overflow(page) <= 0
 
 
-async def test_who_has_no_traces_yet_is_told_how_to_get_some(browser: Browser, built: Path, tmp_path: Path) -> None:
+async def test_the_empty_page_explains_how_to_send_traces(browser: Browser, built: Path, tmp_path: Path) -> None:
     with server_process(tmp_path, db=str(tmp_path / "palaver.db")) as server:
         context = await browser.new_context(base_url=server.url, reduced_motion="reduce", locale="en-GB")
         page = await context.new_page()

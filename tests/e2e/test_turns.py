@@ -9,13 +9,13 @@ from tests.e2e.playground import cell, messages, send_message, take_screenshot, 
 
 
 async def act(message: Locator, name: str | re.Pattern[str]) -> None:
-    """One of the buttons below a message, which show when one points at it."""
+    """Click a button below a message; the buttons appear on hover."""
     await message.hover()
     await message.get_by_role("button", name=name).click()
 
 
 async def talk(page: Page, *texts: str) -> Locator:
-    """A conversation with the echoing workflow."""
+    """Have a conversation with the echoing workflow."""
     await page.goto("/play?workflow=scripted")
     chat_cell = cell(page, 1)
     for number, text in enumerate(texts, 1):
@@ -25,7 +25,7 @@ async def talk(page: Page, *texts: str) -> Locator:
     return chat_cell
 
 
-async def test_a_middle_turn_is_run_again_and_both_branches_stay(page: Page) -> None:
+async def test_regenerating_a_middle_turn_keeps_both_branches(page: Page) -> None:
     chat_cell = await talk(page, "one", "two", "three")
 
     await act(messages(chat_cell).nth(3), "Regenerate")
@@ -43,7 +43,7 @@ async def test_a_middle_turn_is_run_again_and_both_branches_stay(page: Page) -> 
     await expect(messages(chat_cell)).to_have_count(6)
 
 
-async def test_an_edited_question_is_answered_beside_the_first(page: Page) -> None:
+async def test_editing_a_question_adds_a_branch(page: Page) -> None:
     chat_cell = await talk(page, "one", "two")
 
     await act(messages(chat_cell).nth(0), "Edit")
@@ -57,7 +57,7 @@ async def test_an_edited_question_is_answered_beside_the_first(page: Page) -> No
     await expect(messages(chat_cell).nth(0)).to_contain_text("one")
 
 
-async def test_a_deleted_message_leaves_what_follows(page: Page) -> None:
+async def test_deleting_a_message_keeps_the_following_ones(page: Page) -> None:
     chat_cell = await talk(page, "one", "two")
 
     await act(messages(chat_cell).nth(1), "More")
@@ -67,7 +67,7 @@ async def test_a_deleted_message_leaves_what_follows(page: Page) -> None:
     await expect(messages(chat_cell)).to_have_count(3)
 
 
-async def test_a_fork_is_a_thread_of_its_own(page: Page) -> None:
+async def test_forking_creates_a_separate_thread(page: Page) -> None:
     chat_cell = await talk(page, "one", "two")
     await act(messages(chat_cell).nth(1), "More")
     await page.get_by_role("menuitem", name="Fork into a new thread").click()
@@ -79,7 +79,7 @@ async def test_a_fork_is_a_thread_of_its_own(page: Page) -> None:
     await expect(messages(cell(page, 1))).to_have_count(4)
 
 
-async def test_a_thumb_is_kept_with_the_run(page: Page) -> None:
+async def test_a_thumbs_up_is_stored_as_feedback(page: Page) -> None:
     chat_cell = await talk(page, "rate me")
     await act(messages(chat_cell).last, re.compile("Good|Up|up"))
     await page.keyboard.press("Escape")
@@ -90,7 +90,7 @@ async def test_a_thumb_is_kept_with_the_run(page: Page) -> None:
     assert [row["rating"] for row in feedback["data"]] == ["up"]
 
 
-async def test_a_failure_is_shown_and_can_be_tried_again(page: Page) -> None:
+async def test_a_failure_is_shown_and_can_be_retried(page: Page) -> None:
     await page.goto("/play?workflow=failing")
     await send_message(page, "Try this")
     chat_cell = cell(page, 1)
@@ -107,7 +107,7 @@ async def test_a_failure_is_shown_and_can_be_tried_again(page: Page) -> None:
     await expect(messages(chat_cell)).to_have_count(2)
 
 
-async def test_a_tool_waits_for_a_person(page: Page) -> None:
+async def test_a_tool_call_waits_for_approval(page: Page) -> None:
     await page.goto("/play?workflow=keeper")
     await send_message(page, "Delete my notes")
     chat_cell = cell(page, 1)
@@ -125,7 +125,7 @@ async def test_a_tool_waits_for_a_person(page: Page) -> None:
     await expect(messages(chat_cell).last).to_contain_text("I left it alone.")
 
 
-async def test_words_can_be_put_into_anybodys_mouth(page: Page, watch: PageMonitor) -> None:
+async def test_a_message_can_be_added_in_another_role(page: Page, watch: PageMonitor) -> None:
     await page.goto("/play?workflow=scripted")
     await page.get_by_role("combobox", name="Role").select_option("System")
     await page.get_by_role("textbox", name="Message", exact=True).fill("Be brief.")

@@ -25,7 +25,7 @@ async def oracle(messages: list[Message]) -> AsyncIterator[str]:
 
 @pytest.fixture(scope="module")
 def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One that may reach services on this machine."""
+    """A server that may connect to services on this machine."""
     folder = tmp_path_factory.mktemp("site")
     with server_process(
         folder, FLOWS.read_text("utf-8"), "--allow-private-urls", db=str(folder / "palaver.db")
@@ -39,7 +39,7 @@ def workflow_row(page: Page, name: str) -> Locator:
     return page.locator("main").get_by_role("listitem").filter(has=link)
 
 
-async def test_the_list_has_all_that_is_served_and_says_what_is_a_chat(page: Page) -> None:
+async def test_the_list_shows_every_workflow_and_whether_it_is_a_chat(page: Page) -> None:
     await page.goto("/workflows")
     rows = (await (await page.request.get("/api/workflows")).json())["data"]
     assert {row["name"] for row in rows} >= {"eliza", "headline", "shout", "tutor"}
@@ -54,11 +54,11 @@ async def test_the_list_has_all_that_is_served_and_says_what_is_a_chat(page: Pag
     await page.get_by_role("group", name="Which").get_by_role("button", name="All").click()
     await page.get_by_role("searchbox", name="Search workflows").fill("capitals")
     await expect(workflow_row(page, "shout")).to_be_visible()
-    # Only it: services that another test connected have a list of their own below.
+    # Only this one: services connected by another test are in a separate list below.
     await expect(page.locator("main").get_by_role("list").first.get_by_role("listitem")).to_have_count(1)
 
 
-async def test_one_is_shown_with_its_evidence_schemas_and_flags(page: Page) -> None:
+async def test_a_workflow_is_shown_with_its_kind_schemas_and_flags(page: Page) -> None:
     await page.goto("/workflows")
     await workflow_row(page, "tutor").click()
     await expect(page).to_have_url(re.compile("/workflows/tutor$"))
@@ -76,7 +76,7 @@ async def test_one_is_shown_with_its_evidence_schemas_and_flags(page: Page) -> N
     await expect(main).to_contain_text("is_chat: false")
 
 
-async def test_programs_for_five_clients_name_this_server_and_are_copied(
+async def test_programs_for_five_clients_contain_this_server_and_can_be_copied(
     page: Page, context: BrowserContext, site: ServerProcess
 ) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.url)
@@ -112,7 +112,7 @@ async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
     await expect(page.get_by_role("table", name="Rows and answers")).to_contain_text("AHOY")
 
 
-async def test_a_service_is_tested_connected_talked_to_and_let_go(
+async def test_a_service_is_tested_connected_used_and_disconnected(
     page: Page, watch: PageMonitor, tmp_path: Path
 ) -> None:
     with server_process(tmp_path, ELSEWHERE) as other:
@@ -124,7 +124,7 @@ async def test_a_service_is_tested_connected_talked_to_and_let_go(
         await expect(dialog).to_contain_text("Found: oracle")
         await expect(dialog).to_contain_text("A chat: it says so itself.")
         await take_screenshots(page, "connect")
-        assert "oracle" not in await (await page.request.get("/api/workflows")).text()  # It was only asked.
+        assert "oracle" not in await (await page.request.get("/api/workflows")).text()  # It was only tested.
 
         await dialog.get_by_role("button", name="Connect", exact=True).click()
         await expect(page).to_have_url(re.compile("/workflows/oracle$"))
@@ -142,10 +142,12 @@ async def test_a_service_is_tested_connected_talked_to_and_let_go(
         await expect(page.get_by_role("button", name="Disconnect oracle")).to_have_count(0)
         await page.goto("/play")
         await expect(cell(page, 1)).to_contain_text("The oracle has heard: Who is there?")  # Threads stay.
-        watch.forgive("404")  # What it takes was asked for.
+        watch.forgive("404")  # The page requested the inputs of the removed workflow.
 
 
-async def test_what_is_no_service_says_what_was_tried(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
+async def test_testing_a_url_that_is_not_a_service_lists_the_attempts(
+    page: Page, watch: PageMonitor, site: ServerProcess
+) -> None:
     await page.goto("/workflows")
     await page.get_by_role("button", name="Connect a service").click()
     dialog = page.get_by_role("dialog", name="Connect a service")

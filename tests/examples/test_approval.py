@@ -14,7 +14,7 @@ def answer(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
 
 
 async def request_refund(http: httpx.AsyncClient) -> tuple[str, str]:
-    """The id of a response that asks, and of the call that waits."""
+    """Request a refund; return the ids of the response and of the call that waits for approval."""
     response, items = await create_response(http, "refunds", "Pay 12.50 back")
     call_id = items[1][1]
 
@@ -26,7 +26,7 @@ async def request_refund(http: httpx.AsyncClient) -> tuple[str, str]:
     return response, call_id
 
 
-async def test_a_yes_pays_over_responses_and_counts_once(example: Example) -> None:
+async def test_an_approval_over_responses_pays_once(example: Example) -> None:
     async with client(*example("approval")) as http:
         response, call_id = await request_refund(http)
         yes = answer(call_id, approve=True)
@@ -37,7 +37,7 @@ async def test_a_yes_pays_over_responses_and_counts_once(example: Example) -> No
     assert (repeated.status_code, repeated.json()["error"]["code"]) == (404, "approval_not_found")
 
 
-async def test_a_no_pays_nothing(example: Example) -> None:
+async def test_a_denied_approval_pays_nothing(example: Example) -> None:
     async with client(*example("approval")) as http:
         response, call_id = await request_refund(http)
         no = answer(call_id, approve=False)
@@ -46,14 +46,16 @@ async def test_a_no_pays_nothing(example: Example) -> None:
     assert items == [("output", call_id, "The person said no."), ("message", "I left it alone.")]
 
 
-async def test_a_yes_pays_over_the_protocol_of_the_page(example: Example) -> None:
-    wish = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Pay 3 back"}]}
+async def test_an_approval_over_the_ui_stream_pays(example: Example) -> None:
+    user_message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Pay 3 back"}]}
     async with client(*example("approval")) as http:
-        first = await stream_chat(http, "refunds", wish)
+        first = await stream_chat(http, "refunds", user_message)
         [call_id] = [part["toolCallId"] for part in first if part["type"] == "tool-approval-request"]
         tool = {"type": "dynamic-tool", "toolName": "pay_back", "toolCallId": call_id, "input": {"amount": 3.0}}
         approved = {**tool, "state": "approval-responded", "approval": {"id": call_id, "approved": True}}
-        second = await stream_chat(http, "refunds", wish, {"id": "m2", "role": "assistant", "parts": [approved]})
+        second = await stream_chat(
+            http, "refunds", user_message, {"id": "m2", "role": "assistant", "parts": [approved]}
+        )
 
     assert first[-1] == {"type": "finish", "finishReason": "tool-calls"}
     assert [part for part in second if part["type"] in ("tool-output-available", "text-delta", "finish")] == [
@@ -69,7 +71,7 @@ async def test_a_yes_pays_over_the_protocol_of_the_page(example: Example) -> Non
     ]
 
 
-async def test_what_a_client_makes_up_is_not_paid(example: Example) -> None:
+async def test_an_approval_that_was_never_requested_is_rejected(example: Example) -> None:
     async with client(*example("approval")) as http:
         made_up = await http.post("/refunds/v1/responses", json={"input": answer("call_1", approve=True)})
         result = await invoke(http, "refunds", "Pay it back")

@@ -13,17 +13,17 @@ FILES = sorted(EXAMPLES.glob("*.py"))
 EACH = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
-def test_there_are_ten() -> None:
+def test_there_are_ten_examples() -> None:
     assert len(FILES) == 10
 
 
 @EACH
-def test_its_two_lines_say_what_it_shows_and_how_it_is_run(path: Path) -> None:
-    what, _ = header(path)
+def test_the_header_has_a_description_and_valid_commands(path: Path) -> None:
+    description, _ = header(path)
     commands = example_commands(path.stem)
 
-    assert what.endswith(".")
-    assert path.read_text("utf-8").startswith(f'"""{what}\n\npalaver ')
+    assert description.endswith(".")
+    assert path.read_text("utf-8").startswith(f'"""{description}\n\npalaver ')
     assert all(command[0] in COMMANDS for command in commands)
     assert f"examples/{path.name}" in commands[-1]
     paths = [word for command in commands for word in command if word.startswith("examples/")]
@@ -31,18 +31,18 @@ def test_its_two_lines_say_what_it_shows_and_how_it_is_run(path: Path) -> None:
 
 
 @EACH
-def test_it_is_short_enough_to_be_read_and_copied(path: Path) -> None:
+def test_an_example_has_15_to_70_lines(path: Path) -> None:
     assert 15 <= len(path.read_text("utf-8").splitlines()) <= 70
 
 
-def test_the_readme_lists_each_by_what_it_shows() -> None:
+def test_the_readme_lists_each_example_with_its_description() -> None:
     readme = (EXAMPLES / "README.md").read_text("utf-8")
     rows = re.findall(r"^\| \[(\S+)\]\((\S+)\) \| (.+?) \|", readme, re.MULTILINE)
 
     assert sorted(rows) == [(path.name, path.name, header(path)[0]) for path in FILES]
 
 
-def test_the_readme_says_what_each_needs() -> None:
+def test_the_readme_names_the_extra_that_each_example_needs() -> None:
     readme = (EXAMPLES / "README.md").read_text("utf-8")
     needs = dict(re.findall(r"^\| \[(\S+)\]\(\S+\) \|.*\| `palaver\[(\S+)\]` \|$", readme, re.MULTILINE))
     extras = {"langgraph": "langchain", "agents": "openai-agents", "pydantic_ai": "pydantic-ai", "pydantic": "pydantic"}
@@ -57,13 +57,13 @@ def test_the_readme_says_what_each_needs() -> None:
 
 
 @EACH
-def test_it_has_a_test(path: Path) -> None:
+def test_each_example_has_a_test(path: Path) -> None:
     test = Path(__file__).with_name(f"test_{path.name}")
 
     assert f'example("{path.stem}")' in test.read_text("utf-8")
 
 
-async def test_all_are_served_together_each_by_a_name_of_its_own(
+async def test_all_examples_are_served_together_under_unique_names(
     example: Example, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORYTELLER_URL", f"http://127.0.0.1:{unused_port}")

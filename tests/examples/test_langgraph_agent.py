@@ -5,7 +5,7 @@ from tests.examples.conftest import Example
 from tests.examples.server_calls import create_response, invoke, stream_chat
 
 
-async def test_the_letters_are_counted_over_every_protocol(example: Example) -> None:
+async def test_the_agent_counts_letters_over_invoke_and_responses(example: Example) -> None:
     async with client(*example("langgraph_agent")) as http:
         messages = await invoke(http, "counter", "Hello, you!")
         _, items = await create_response(http, "counter", "Hi")
@@ -27,7 +27,7 @@ async def test_the_letters_are_counted_over_every_protocol(example: Example) -> 
     ]
 
 
-async def test_its_tokens_come_one_by_one(example: Example) -> None:
+async def test_the_answer_is_streamed_token_by_token(example: Example) -> None:
     message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
     async with client(*example("langgraph_agent")) as http:
         parts = await stream_chat(http, "counter", message)

@@ -5,7 +5,7 @@ from tests.examples.conftest import Example
 from tests.examples.server_calls import create_response, invoke
 
 
-async def test_the_weather_is_told_over_every_protocol(example: Example) -> None:
+async def test_the_agent_answers_with_the_weather_over_invoke_and_responses(example: Example) -> None:
     async with client(*example("openai_agents_chat")) as http:
         messages = await invoke(http, "weather", "Oslo")
         _, items = await create_response(http, "weather", "Rome")

@@ -7,7 +7,7 @@ from tests.examples.server_calls import create_response
 INPUTS = {"amount": 60.0, "people": 4}
 
 
-async def test_the_bill_is_shared_over_every_protocol(example: Example) -> None:
+async def test_the_bill_is_split_over_invoke_run_and_responses(example: Example) -> None:
     async with client(*example("plain_function")) as http:
         invoked = await http.post("/split_bill/invoke", json={"inputs": INPUTS, "parameters": {"tip": 20.0}})
         ran = await http.post("/split_bill/run", json={"inputs": INPUTS})
@@ -21,14 +21,14 @@ async def test_the_bill_is_shared_over_every_protocol(example: Example) -> None:
     ]
 
 
-async def test_what_does_not_fit_is_told_at_once(example: Example) -> None:
+async def test_invalid_inputs_and_parameters_are_rejected(example: Example) -> None:
     async with client(*example("plain_function")) as http:
         invalid = {"inputs": {"amount": "60"}, "parameters": {"tip": "much"}}
-        unfit = await http.post("/split_bill/invoke", json=invalid)
+        mistyped = await http.post("/split_bill/invoke", json=invalid)
         no_people = await http.post("/split_bill/invoke", json={"inputs": {"amount": 60, "people": 0}})
 
-    assert (unfit.status_code, no_people.status_code) == (422, 422)
-    assert [fault["message"] for fault in unfit.json()["status"]["errors"]] == [
+    assert (mistyped.status_code, no_people.status_code) == (422, 422)
+    assert [fault["message"] for fault in mistyped.json()["status"]["errors"]] == [
         "Input 'amount' does not fit: Expected `float`, got `str`.",
         "Parameter 'tip' does not fit: Expected `float`, got `str`.",
     ]

@@ -7,7 +7,7 @@ from tests.examples.server_calls import create_response, invoke, stream_chat
 CALL = "pyd_ai_tool_call_id__chance_of_rain"
 
 
-async def test_the_forecast_is_told_over_every_protocol(example: Example) -> None:
+async def test_the_agent_answers_with_the_forecast_over_invoke_and_responses(example: Example) -> None:
     async with client(*example("pydantic_ai_chat")) as http:
         messages = await invoke(http, "forecast", "Oslo")
         _, items = await create_response(http, "forecast", "Rome")
@@ -25,7 +25,7 @@ async def test_the_forecast_is_told_over_every_protocol(example: Example) -> Non
     ]
 
 
-async def test_its_tool_finds_the_run(example: Example) -> None:
+async def test_the_tool_reports_its_status_to_the_run(example: Example) -> None:
     message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Oslo"}]}
     async with client(*example("pydantic_ai_chat")) as http:
         parts = await stream_chat(http, "forecast", message)

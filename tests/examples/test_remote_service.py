@@ -15,7 +15,7 @@ FIRST, *WORDS = STORY.split(" ")
 QUESTION = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "a goose"}]}
 
 
-async def test_a_service_elsewhere_answers_here_over_every_protocol(
+async def test_a_remote_service_answers_over_invoke_chat_completions_and_ui_stream(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = (EXAMPLES / "streaming_generator.py").read_text("utf-8").replace("= 0.05", "= 0.0")  # No pauses here.
@@ -33,12 +33,12 @@ async def test_a_service_elsewhere_answers_here_over_every_protocol(
         deltas = [part["delta"] for part in parts if part["type"] == "text-delta"]
         assert deltas == [FIRST, *(f" {word}" for word in WORDS)]
     assert [(one.description.name, one.description.parameters) for one in connected] == [
-        ("far_storyteller", {"pause": 0.0}),  # It told what it takes;
-        ("model_storyteller", {}),  # of this one only we know what it is.
+        ("far_storyteller", {"pause": 0.0}),  # Described by the service itself.
+        ("model_storyteller", {}),  # Declared here: this service does not describe itself.
     ]
 
 
-async def test_a_service_that_is_away_is_told_of(
+async def test_an_unreachable_service_is_answered_with_502(
     example: Example, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORYTELLER_URL", f"http://127.0.0.1:{unused_port}")

@@ -14,13 +14,13 @@ def here(monkeypatch: pytest.MonkeyPatch, example: Example) -> None:
     monkeypatch.chdir(EXAMPLES.parent)
 
 
-async def test_it_adds_over_every_protocol(example: Example) -> None:
+async def test_the_tutor_answers_over_invoke_and_chat_completions(example: Example) -> None:
     async with client(*example("scored_tutor")) as http:
         assert await invoke(http, "sums", "What is 17 and 25?") == {"role": "assistant", "content": "17 + 25 = 42"}
         assert await complete_chat(http, "sums", "What is love?") == ("I only know sums.", "stop")
 
 
-def test_the_gate_lets_through_what_is_good_enough(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gate_passes_a_pass_rate_above_its_threshold(capsys: pytest.CaptureFixture[str]) -> None:
     [command] = example_commands("scored_tutor")
 
     assert run_palaver(command) == 0
@@ -31,7 +31,7 @@ def test_the_gate_lets_through_what_is_good_enough(capsys: pytest.CaptureFixture
     )
 
 
-def test_the_gate_stops_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gate_fails_a_pass_rate_below_its_threshold(capsys: pytest.CaptureFixture[str]) -> None:
     [command] = example_commands("scored_tutor")
     *arguments, share = command
 
@@ -43,7 +43,7 @@ def test_the_gate_stops_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_the_gate_stops_what_got_worse(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gate_fails_on_regressions(capsys: pytest.CaptureFixture[str]) -> None:
     variants = ["--variant", "long:{}", "--variant", 'short:{"steps": false}', "--max-regressions", "0"]
 
     assert run_palaver([*FILES, "-e", "shows_steps", *variants]) == 1

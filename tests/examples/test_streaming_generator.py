@@ -1,4 +1,4 @@
-"""examples/streaming_generator.py: streamed words, and a client that disconnects."""
+"""examples/streaming_generator.py: streamed words, and a run that is cancelled."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ STORY = "Once there was a duck. Nobody believed in a duck, until it rained. Then
 QUICK = {"messages": [user("a duck")], "parameters": {"pause": 0.0}}
 
 
-async def test_the_story_is_the_same_whole_and_streamed(example: Example) -> None:
+async def test_the_story_is_the_same_complete_and_streamed(example: Example) -> None:
     async with client(*example("streaming_generator")) as http:
         complete = await http.post("/storyteller/invoke", json=QUICK)
         body = {"model": "storyteller", "stream": True, "stream_options": {"include_usage": True}, **QUICK}
@@ -29,7 +29,7 @@ async def test_the_story_is_the_same_whole_and_streamed(example: Example) -> Non
     assert end == "[DONE]"
 
 
-async def test_a_word_is_there_before_the_next_and_who_stops_it_stops_it_there(example: Example) -> None:
+async def test_words_are_streamed_one_at_a_time_and_cancelling_ends_the_stream(example: Example) -> None:
     slow = {"messages": [user("a duck")], "parameters": {"pause": 3600.0}}
     events: list[dict[str, Any]] = []
     async with (
@@ -47,7 +47,7 @@ async def test_a_word_is_there_before_the_next_and_who_stops_it_stops_it_there(e
     assert events[4]["data"]["stopReason"] == "cancelled"
 
 
-async def test_somebody_is_the_hero_when_nobody_is_named(example: Example) -> None:
+async def test_a_blank_message_gets_a_story_with_the_default_hero(example: Example) -> None:
     async with client(*example("streaming_generator")) as http:
         response = await http.post("/storyteller/invoke", json={**QUICK, "messages": [user(" ")]})
 

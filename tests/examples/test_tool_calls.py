@@ -13,7 +13,7 @@ def tool_call(name: str, item: str) -> dict[str, object]:
     }
 
 
-async def test_the_answer_says_what_both_tools_said(example: Example) -> None:
+async def test_the_answer_contains_the_results_of_both_tools(example: Example) -> None:
     async with client(*example("tool_calls")) as http:
         messages = await invoke(http, "shop", "Pen?")
         _, items = await create_response(http, "shop", "Book?")
@@ -40,7 +40,7 @@ async def test_the_answer_says_what_both_tools_said(example: Example) -> None:
     assert answer == ("Let me look.\n\nIt costs 9.50, and there are 3.", "stop")
 
 
-async def test_a_tool_that_fails_is_told_to_the_model(example: Example) -> None:
+async def test_a_failed_tool_call_is_returned_to_the_model_as_an_error(example: Example) -> None:
     async with client(*example("tool_calls")) as http:
         messages = await invoke(http, "shop", "unicorn")
 
@@ -63,7 +63,7 @@ async def test_a_tool_that_fails_is_told_to_the_model(example: Example) -> None:
     ]
 
 
-async def test_a_second_question_is_answered_anew(example: Example) -> None:
+async def test_a_second_question_makes_new_tool_calls(example: Example) -> None:
     async with client(*example("tool_calls")) as http:
         first, _ = await create_response(http, "shop", "pen")
         _, items = await create_response(http, "shop", "book", previous_response_id=first)

@@ -18,7 +18,7 @@ REPLIES = {
 
 @pytest.fixture
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Example, capsys: pytest.CaptureFixture[str]) -> str:
-    """A database that has what the first command of the header brings in."""
+    """A database with the variants that the first command of the header imports."""
     monkeypatch.chdir(EXAMPLES.parent)
     import_command, _ = example_commands("tuned_guide")
     db = str(tmp_path / "palaver.db")
@@ -28,7 +28,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Example, capsys
     return db
 
 
-async def test_each_variant_speaks_in_its_own_way(example: Example, db: str) -> None:
+async def test_each_variant_answers_in_its_style(example: Example, db: str) -> None:
     async with client(*example("tuned_guide"), db=db) as http:
         headers_by_name = {name: {"x-palaver-variant": name} for name in REPLIES}
         replies = {name: await invoke(http, "guide", "Oslo?", headers) for name, headers in headers_by_name.items()}
@@ -40,7 +40,7 @@ async def test_each_variant_speaks_in_its_own_way(example: Example, db: str) -> 
     assert completions == {name: (text, "stop") for name, text in REPLIES.items()}
 
 
-def test_the_variants_are_written_as_an_export_writes_them(db: str, tmp_path: Path) -> None:
+def test_an_export_equals_the_variant_files_of_the_example(db: str, tmp_path: Path) -> None:
     def files(folder: Path) -> dict[str, str]:
         return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.json")}
 
@@ -48,14 +48,14 @@ def test_the_variants_are_written_as_an_export_writes_them(db: str, tmp_path: Pa
     assert files(tmp_path / "out") == files(EXAMPLES / "variants")
 
 
-async def test_parameters_of_a_call_lie_over_the_defaults_and_are_checked(example: Example) -> None:
+async def test_parameters_of_a_call_override_the_defaults_and_are_validated(example: Example) -> None:
     def body(**parameters: object) -> dict[str, object]:
         return {"messages": [user("Rome?")], "parameters": parameters}
 
     async with client(*example("tuned_guide")) as http:
         replies = await http.post("/guide/invoke", json=body(tone="dry", budget={"amount": 5}))
         invalid = await http.post("/guide/invoke", json=body(places=4, budget={"amount": -1}))
-        elsewhere = await invoke(http, "guide", "Paris?")
+        unknown_city = await invoke(http, "guide", "Paris?")
 
     assert replies.json()["content"] == "Rome: the Pantheon, the market of Testaccio. 5 EUR a day."
     assert invalid.status_code == 422
@@ -63,4 +63,4 @@ async def test_parameters_of_a_call_lie_over_the_defaults_and_are_checked(exampl
         "/parameters/places",
         "/parameters/budget/amount",
     ]
-    assert elsewhere == {"role": "assistant", "content": "I only know Oslo and Rome."}
+    assert unknown_city == {"role": "assistant", "content": "I only know Oslo and Rome."}

@@ -45,19 +45,19 @@ OFFERS = (JSON, NDJSON, JSONL, SSE)
         pytest.param("text/event-stream;q=0.1, text/event-stream", SSE, id="said twice, the first counts"),
     ],
 )
-def test_the_offer_that_the_caller_likes_best_is_chosen(header: str | None, chosen: str | None) -> None:
+def test_media_type_that_the_client_prefers_is_chosen(header: str | None, chosen: str | None) -> None:
     assert choose_media_type(header, OFFERS) == chosen
 
 
-def test_nothing_is_chosen_of_nothing() -> None:
+def test_no_media_type_is_chosen_without_offers() -> None:
     assert choose_media_type("*/*", ()) is None
 
 
 @given(st.text(alphabet='aj/*;,=q.01"\\ ') | st.text())
-def test_any_header_is_read(header: str) -> None:
+def test_any_header_yields_an_offer_or_none(header: str) -> None:
     assert choose_media_type(header, OFFERS) in (None, *OFFERS)
 
 
-def test_a_hostile_header_is_read_quickly() -> None:
+def test_hostile_header_is_parsed_in_linear_time() -> None:
     assert_linear(lambda header: choose_media_type(header, OFFERS), lambda count: '"\\' * count, 256_000)
     assert_linear(lambda header: choose_media_type(header, OFFERS), lambda count: '"' + '\\"' * count + "\\", 256_000)

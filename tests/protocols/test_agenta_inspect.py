@@ -18,7 +18,7 @@ TUTOR = Description(
 )
 
 
-def test_the_document_says_what_it_is_and_how_it_is_called() -> None:
+def test_inspect_document_describes_the_workflow_and_an_example_request() -> None:
     answer = inspect.inspect_response(TUTOR, routes={"invoke": "/tutor/invoke"}, version="0.1.0")
     revision = {
         "slug": "tutor",
@@ -60,7 +60,7 @@ def test_the_document_says_what_it_is_and_how_it_is_called() -> None:
     )
 
 
-def test_a_workflow_that_is_no_chat_says_so_and_has_no_messages() -> None:
+def test_non_chat_workflow_is_flagged_and_has_no_messages_input() -> None:
     document = inspect.inspect_document(find("headline"), routes={}, version="0")
 
     assert document["flags"] == document["request"]["flags"] == {"is_chat": False}
@@ -68,10 +68,10 @@ def test_a_workflow_that_is_no_chat_says_so_and_has_no_messages() -> None:
     assert document["revision"]["data"].keys() == {"uri", "schemas", "parameters"}
 
 
-def test_whatever_stands_behind_us_can_be_streamed() -> None:
-    away = Description(name="far", flags={"is_chat": True}, is_chat_source="derived", streams=False, remote=True)
+def test_remote_workflow_is_reported_as_streaming() -> None:
+    description = Description(name="far", flags={"is_chat": True}, is_chat_source="derived", streams=False, remote=True)
 
-    output = inspect.inspect_document(away, routes={}, version="0")["meta"]["palaver"]
+    output = inspect.inspect_document(description, routes={}, version="0")["meta"]["palaver"]
 
     assert (output["streams"], output["is_chat_source"]) == (True, "derived")
 
@@ -82,6 +82,6 @@ def test_a_body_has_no_effect(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(("body", "error"), [(b"[]", InvalidBody), (b"{", InvalidJson), (b"\xff", InvalidJson)])
-def test_a_body_must_be_an_object_all_the_same(body: bytes, error: type[Exception]) -> None:
+def test_body_that_is_not_a_json_object_is_rejected(body: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         inspect.check_inspect_body(request(body))

@@ -48,7 +48,7 @@ IDS = (
 # The call
 
 
-def test_the_path_picks_the_workflow_and_the_form_the_answer() -> None:
+def test_path_selects_the_workflow_and_the_body_form_sets_the_envelope() -> None:
     chat, flat = invoke.decode(request({"messages": HISTORY}), find)
     form, enveloped = invoke.decode(request({"data": {"inputs": {"text": "Hi"}}}, workflow="headline"), find)
 
@@ -57,7 +57,7 @@ def test_the_path_picks_the_workflow_and_the_form_the_answer() -> None:
     assert (flat.envelope, flat.is_chat, enveloped.envelope, enveloped.is_chat) == (False, True, True, False)
 
 
-def test_what_cannot_be_read_is_refused_in_order() -> None:
+def test_invalid_requests_are_rejected_in_a_fixed_order_of_checks() -> None:
     bad = {"data": {"messages": []}, "flags": {"stream": "?"}}
 
     with pytest.raises(WorkflowNotFound):
@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_refused_in_order() -> None:
         invoke.decode(request({"data": {}}), find)
 
 
-def test_a_refusal_is_answered_in_the_one_shape() -> None:
+def test_error_response_has_version_status_and_session_id() -> None:
     answer = invoke.encode_error(ShuttingDown("Later."), AgentaRequest(session="s-1"), status=503)
 
     assert json(answer) == {
@@ -89,7 +89,7 @@ def test_a_refusal_is_answered_in_the_one_shape() -> None:
     ("form", "keep_alive"),
     [("application/x-ndjson", b""), ("application/jsonl", b""), ("text/event-stream", b": keep-alive\n\n")],
 )
-def test_a_stream_has_its_own_head(form: str, keep_alive: bytes) -> None:
+def test_stream_head_has_the_media_type_and_the_ids_of_the_run(form: str, keep_alive: bytes) -> None:
     assert invoke.response_head(STARTED, AgentaRequest(form=form)) == HttpResponse(
         status=200,
         headers=(
@@ -102,7 +102,7 @@ def test_a_stream_has_its_own_head(form: str, keep_alive: bytes) -> None:
     )
 
 
-def test_a_whole_answer_has_none() -> None:
+def test_json_response_has_no_stream_head() -> None:
     assert invoke.response_head(STARTED, AgentaRequest()) is None
 
 
@@ -114,7 +114,7 @@ def test_a_whole_answer_has_none() -> None:
         ("text/event-stream", b"data: ", b"\n\n"),
     ],
 )
-def test_records_are_framed_as_the_form_wants(form: str, before: bytes, after: bytes) -> None:
+def test_records_are_framed_for_the_media_type(form: str, before: bytes, after: bytes) -> None:
     frames = invoke.stream_encoder(AgentaRequest(form=form))
     finished = b'{"type":"done","data":{"stopReason":"stop","run_id":"%b","trace_id":"%b"}}' % (
         RUN.encode(),
@@ -154,14 +154,14 @@ def test_an_envelope_is_answered_with_an_envelope() -> None:
         pytest.param(["Hel"], False, RunCancelled(), "Hel", id="a value that was cut short"),
     ],
 )  # fmt: skip
-def test_a_flat_call_is_answered_with_the_outputs_alone(given: Any, is_chat: bool, end: Any, body: Any) -> None:
+def test_flat_request_is_answered_with_only_the_outputs(given: Any, is_chat: bool, end: Any, body: Any) -> None:
     answer = invoke.encode_response(valid_events(*given, end=end), AgentaRequest(is_chat=is_chat), status=200)
 
     assert json(answer) == body
     assert answer.headers == (("content-type", "application/json"), *IDS)
 
 
-def test_a_cancelled_run_is_answered_with_what_was_said() -> None:
+def test_cancelled_run_is_answered_with_the_partial_output() -> None:
     document = json(
         invoke.encode_response(valid_events("Hel", end=RunCancelled()), AgentaRequest(envelope=True), status=200)
     )
@@ -171,7 +171,7 @@ def test_a_cancelled_run_is_answered_with_what_was_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "reading", "said"),
+    ("given", "reading", "data"),
     [
         pytest.param(
             ["Hel"], AgentaRequest(envelope=True), {"outputs": {"role": "assistant", "content": "Hel"}}, id="a chat"
@@ -187,12 +187,12 @@ def test_a_cancelled_run_is_answered_with_what_was_said() -> None:
         pytest.param(["Hel"], AgentaRequest(), None, id="a flat call has no place for it"),
     ],
 )
-def test_what_was_said_before_a_failure_is_in_the_envelope(given: Any, reading: AgentaRequest, said: Any) -> None:
+def test_output_before_a_failure_is_returned_in_the_envelope(given: Any, reading: AgentaRequest, data: Any) -> None:
     events = valid_events(*given, end=RunFailed(code="mine", message="No."))
     document = json(invoke.encode_response(events, reading, status=500))
 
     assert document["status"] == {"code": 500, "type": "mine", "message": "No."}
-    assert document.get("data") == said
+    assert document.get("data") == data
 
 
 # UI messages
@@ -207,7 +207,7 @@ UI_MESSAGE = {
 }
 
 
-def test_a_stream_of_ui_messages_says_so_in_its_head() -> None:
+def test_ui_message_stream_has_the_ui_stream_headers() -> None:
     assert invoke.response_head(STARTED, UI) == HttpResponse(
         status=200,
         headers=(
@@ -222,14 +222,14 @@ def test_a_stream_of_ui_messages_says_so_in_its_head() -> None:
     )
 
 
-def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_said() -> None:
+def test_ui_message_stream_sends_the_ai_sdk_bytes_after_a_delayed_start() -> None:
     events = valid_events("Hi")
-    frames, theirs = invoke.stream_encoder(UI), UIStreamEncoder(UIRequest(version=7))
+    frames, ai_sdk_encoder = invoke.stream_encoder(UI), UIStreamEncoder(UIRequest(version=7))
 
     first, *remaining = [frames(event) for event in events]
 
     assert first == b""  # A run that fails now is answered with its status.
-    assert b"".join(remaining) == b"".join(map(theirs.encode, events))
+    assert b"".join(remaining) == b"".join(map(ai_sdk_encoder.encode, events))
 
 
 @pytest.mark.parametrize(
@@ -240,20 +240,20 @@ def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_sai
         pytest.param(AgentaRequest(ui=UIRequest(), is_chat=False), RunFinished(value=[1]), [1], id="another workflow"),
     ],
 )
-def test_a_whole_answer_in_ui_messages_is_the_one_that_a_client_builds(
+def test_json_response_with_ui_messages_is_the_message_a_client_builds(
     reading: AgentaRequest, end: Any, body: Any
 ) -> None:
     assert json(invoke.encode_response(valid_events("Hi", end=end), reading, status=200)) == body
 
 
-def test_what_was_said_before_a_failure_is_a_ui_message_too() -> None:
+def test_output_before_a_failure_is_returned_as_a_ui_message() -> None:
     events = valid_events("Hi", end=RunFailed(code="mine", message="No."))
     document = json(invoke.encode_response(events, AgentaRequest(envelope=True, ui=UIRequest()), status=500))
 
     assert document["data"] == {"outputs": UI_MESSAGE}
 
 
-# The JSON answer is what a client builds from the stream
+# The JSON response is what a client builds from the stream
 
 PIECES = st.text(min_size=1, max_size=6)
 NAMES = st.sampled_from(["a", "b", "c/d", "é"])
@@ -295,7 +295,7 @@ ENDS: st.SearchStrategy[TerminalEvent] = st.one_of(
 
 
 def tolerant(given: Sequence[OutputValue | str], end: TerminalEvent) -> list[Event]:
-    """The lawful stream of a sloppy producer: where the grammar would fail the run, it ends."""
+    """Return the valid events of a sloppy producer: they end where the grammar would fail the run."""
     grammar = Grammar(RUN)
     events = [*grammar.start(STARTED)]
     try:
@@ -307,7 +307,7 @@ def tolerant(given: Sequence[OutputValue | str], end: TerminalEvent) -> list[Eve
 
 
 def built_by_a_client(events: Sequence[Event], reading: AgentaRequest, cuts: Sequence[int]) -> list[Event]:
-    """The same stream after the wire: framed, cut anywhere, read, and put through the grammar again."""
+    """Encode the events, cut the bytes anywhere, decode them, and pass them through the grammar again."""
     frames = invoke.stream_encoder(reading)
     wire = b"".join(map(frames, events))
     edges = [0, *sorted(cut % (len(wire) + 1) for cut in cuts), len(wire)]
@@ -322,7 +322,7 @@ def built_by_a_client(events: Sequence[Event], reading: AgentaRequest, cuts: Seq
 
 
 def shown(events: Sequence[Event], reading: AgentaRequest) -> Any:
-    """The part of the JSON answer that the stream carries too."""
+    """Return the part of the JSON response that the stream also carries."""
     document = json(invoke.encode_response(events, reading, status=200))
     meta = document.get("meta", {})
     return document.get("data"), meta.get("finish"), meta.get("usage")
@@ -332,12 +332,12 @@ STREAMS = st.sampled_from(["application/x-ndjson", "application/jsonl", "text/ev
 CUTS = st.lists(st.integers(0, 10_000), max_size=6)
 
 
-@given(given_=st.lists(GIVEN, max_size=12), end=ENDS, form=STREAMS, trim=st.booleans(), cuts=CUTS)
-@example(given_=["\u2028\r\n", "data: "], end=RunFinished(), form="text/event-stream", trim=False, cuts=[1, 7])
-def test_the_json_answer_of_a_chat_is_the_fold_of_its_stream(
-    given_: list[Any], end: TerminalEvent, form: str, trim: bool, cuts: list[int]
+@given(values=st.lists(GIVEN, max_size=12), end=ENDS, form=STREAMS, trim=st.booleans(), cuts=CUTS)
+@example(values=["\u2028\r\n", "data: "], end=RunFinished(), form="text/event-stream", trim=False, cuts=[1, 7])
+def test_json_response_of_a_chat_equals_its_decoded_stream(
+    values: list[Any], end: TerminalEvent, form: str, trim: bool, cuts: list[int]
 ) -> None:
-    events = tolerant(given_, end)
+    events = tolerant(values, end)
     parsed = AgentaRequest(form=form, envelope=True, trim=trim)
 
     assert shown(built_by_a_client(events, parsed, cuts), parsed) == shown(events, parsed)
@@ -346,23 +346,23 @@ def test_the_json_answer_of_a_chat_is_the_fold_of_its_stream(
 VALUES = st.lists(PIECES | st.builds(Data, name=st.just("output"), value=JSONS), max_size=6)
 
 
-@given(given_=VALUES, value=JSONS, end=ENDS, form=STREAMS, cuts=CUTS)
-def test_the_json_answer_of_any_other_workflow_is_the_fold_of_its_stream(
-    given_: list[Any], value: Any, end: TerminalEvent, form: str, cuts: list[int]
+@given(values=VALUES, value=JSONS, end=ENDS, form=STREAMS, cuts=CUTS)
+def test_json_response_of_a_non_chat_workflow_equals_its_decoded_stream(
+    values: list[Any], value: Any, end: TerminalEvent, form: str, cuts: list[int]
 ) -> None:
     if isinstance(end, RunFinished) and end.finish == "stop":
         end = msgspec.structs.replace(end, value=value)
-    events = tolerant(given_, end)
+    events = tolerant(values, end)
     parsed = AgentaRequest(form=form, envelope=True, is_chat=False)
 
     assert shown(built_by_a_client(events, parsed, cuts), parsed) == shown(events, parsed)
 
 
-@given(given_=st.lists(GIVEN, max_size=12), end=ENDS, is_chat=st.booleans())
-def test_done_is_the_last_record_and_the_only_one(given_: list[Any], end: TerminalEvent, is_chat: bool) -> None:
+@given(values=st.lists(GIVEN, max_size=12), end=ENDS, is_chat=st.booleans())
+def test_done_is_sent_once_as_the_last_record(values: list[Any], end: TerminalEvent, is_chat: bool) -> None:
     frames = invoke.stream_encoder(AgentaRequest(form="application/x-ndjson", is_chat=is_chat))
     kinds = [
-        msgspec.json.decode(line)["type"] for event in tolerant(given_, end) for line in frames(event).splitlines()
+        msgspec.json.decode(line)["type"] for event in tolerant(values, end) for line in frames(event).splitlines()
     ]
 
     assert kinds[-1] == "done"
@@ -374,7 +374,7 @@ def test_done_is_the_last_record_and_the_only_one(given_: list[Any], end: Termin
 # The client half
 
 
-def test_we_ask_with_an_envelope_and_nothing_of_the_callers_own() -> None:
+def test_client_sends_an_envelope_without_user_secrets_references_or_tags() -> None:
     call = Call(
         workflow="tutor",
         messages=(Message.user("Why?"),),
@@ -406,7 +406,7 @@ def test_we_ask_with_an_envelope_and_nothing_of_the_callers_own() -> None:
     }
 
 
-def test_we_ask_those_who_may_not_stream_for_anything() -> None:
+def test_client_accepts_any_media_type_without_streaming() -> None:
     http_request = invoke.build_invoke_request(
         Call(workflow="headline", inputs={"text": "Hi"}), is_chat=False, stream=False
     )
@@ -418,7 +418,7 @@ def test_we_ask_those_who_may_not_stream_for_anything() -> None:
     }
 
 
-def test_a_history_that_came_as_an_input_goes_on_as_the_history() -> None:
+def test_history_given_as_an_input_is_sent_as_the_history() -> None:
     http_request = invoke.build_invoke_request(
         Call(workflow="tutor", inputs={"messages": HISTORY}), is_chat=True, stream=False
     )
@@ -471,7 +471,7 @@ def replied(content_type: str, body: bytes) -> list[object]:
         ),
     ],
 )
-def test_a_reply_is_read_by_its_content_type(content_type: str, body: bytes, values: list[object]) -> None:
+def test_reply_is_decoded_by_its_content_type(content_type: str, body: bytes, values: list[object]) -> None:
     assert replied(content_type, body) == values
 
 
@@ -484,7 +484,7 @@ def test_a_reply_is_read_by_its_content_type(content_type: str, body: bytes, val
         ("text/event-stream", b'data: {"type":"mess', "The remote's stream ended in the middle of a record."),
     ],
 )
-def test_a_reply_that_cannot_be_read_is_a_failure(content_type: str, body: bytes, message: str) -> None:
+def test_undecodable_reply_raises_upstream_failed(content_type: str, body: bytes, message: str) -> None:
     with pytest.raises(UpstreamFailed) as failed:
         replied(content_type, body)
 
@@ -492,7 +492,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure(content_type: str, body: bytes
 
 
 @pytest.mark.parametrize("content_type", ["application/x-ndjson", "text/event-stream"])
-def test_a_record_has_a_longest_length(content_type: str) -> None:
+def test_record_longer_than_the_limit_raises_upstream_failed(content_type: str) -> None:
     replies = invoke.InvokeReplyDecoder(content_type, max_bytes=100)
 
     with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):

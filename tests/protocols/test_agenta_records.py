@@ -39,7 +39,7 @@ DONE = record("done", stopReason="stop", run_id=RUN, trace_id=TRACE)
 
 
 def made(prefix: str, number: int) -> str:
-    """An id of the run's own making."""
+    """Return an id as the run generates it."""
     return f"{prefix}_{RUN.removeprefix('run_')}_{number}"
 
 
@@ -53,7 +53,7 @@ def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         pytest.param([], [], id="nothing"),
         pytest.param(
@@ -158,11 +158,11 @@ def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None)
         ),
     ],
 )
-def test_events_as_records(given: list[Any], told: list[Any]) -> None:
-    assert written(*given) == [*told, DONE]
+def test_events_are_encoded_as_records(given: list[Any], expected: list[Any]) -> None:
+    assert written(*given) == [*expected, DONE]
 
 
-def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_started() -> None:
+def test_interleaved_calls_are_sent_in_the_order_in_which_they_started() -> None:
     writer = RecordEncoder(line, is_chat=True).encode
     given = [
         TextDelta(item="before", delta="1"),
@@ -184,9 +184,15 @@ def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_starte
     assert [kinds for kinds in output if kinds] == [
         ["message_start"],
         ["message_delta"],
-        ["message_delta"],  # What had been begun goes on;
+        ["message_delta"],  # A text that started before the calls continues;
         ["message_end"],
-        ["tool_call", "tool_call", "message_start", "message_delta", "data"],  # what began after a call waits for it.
+        [
+            "tool_call",
+            "tool_call",
+            "message_start",
+            "message_delta",
+            "data",
+        ],  # one that started after a call waits for it.
         ["message_delta"],
         ["message_end"],
         ["usage", "done"],
@@ -194,7 +200,7 @@ def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_starte
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "expected"),
     [
         pytest.param(RunFinished(), [DONE], id="finished"),
         pytest.param(
@@ -219,18 +225,18 @@ def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_starte
         ),
     ],
 )
-def test_the_last_record_is_always_done(end: TerminalEvent, told: list[Any]) -> None:
+def test_the_last_record_is_always_done(end: TerminalEvent, expected: list[Any]) -> None:
     output = [
         record("message_start", id=ID, message=ID),
         record("message_delta", id=ID, message=ID, delta="Hel"),
         record("message_end", id=ID, message=ID),
     ]
 
-    assert written("Hel", end=end) == [*output, *told]
+    assert written("Hel", end=end) == [*output, *expected]
 
 
 @pytest.mark.parametrize("value", [None, 0, "text", {"a": [1]}])
-def test_done_has_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
+def test_done_record_has_the_value_of_a_non_chat_workflow(value: Any) -> None:
     assert written(is_chat=False, end=RunFinished(value=value)) == [
         record("done", stopReason="stop", run_id=RUN, trace_id=TRACE, outputs=value)
     ]
@@ -239,17 +245,17 @@ def test_done_has_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
 
 
 @pytest.mark.parametrize("finish", get_args(FinishReason))
-def test_the_stop_reason_is_how_the_run_ended(finish: FinishReason) -> None:
+def test_stop_reason_reflects_how_the_run_ended(finish: FinishReason) -> None:
     assert stop_reason(RunFinished(finish=finish)) == finish
     assert stop_reason(RunFailed()) == "error"
     assert stop_reason(RunCancelled()) == "cancelled"
 
 
-def test_a_part_that_holds_nothing_is_not_told() -> None:
+def test_empty_part_is_not_sent() -> None:
     assert RecordEncoder(line, is_chat=True).encode(PartAdded(item="x", message="m")) == b""
 
 
-def test_records_are_wrapped_one_by_one() -> None:
+def test_each_record_is_framed_separately() -> None:
     writer = RecordEncoder(data_event, is_chat=True).encode
     sent = [writer(event) for event in valid_events("Hi")]
 
@@ -273,7 +279,7 @@ def read(*told: Any) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("told", "event"),
+    ("received", "event"),
     [
         (record("message_start", id="a", message="m"), TextStarted(item="a", message="m")),
         (record("message_delta", id="a", message="m", delta="Hi"), TextDelta(item="a", delta="Hi")),
@@ -313,12 +319,12 @@ def read(*told: Any) -> list[object]:
     ],
     ids=lambda value: msgspec.json.encode(value).decode() if isinstance(value, dict) else type(value).__name__,
 )
-def test_a_record_is_the_event_it_was(told: Any, event: Event) -> None:
-    assert read(told) == [event]
+def test_record_is_decoded_to_its_event(received: Any, event: Event) -> None:
+    assert read(received) == [event]
 
 
 @pytest.mark.parametrize(
-    ("told", "arguments"),
+    ("fields", "arguments"),
     [
         ({"arguments": '{ "a":1}', "input": {"a": 1}}, '{ "a":1}'),
         ({"input": {"a": 1}}, '{"a":1}'),
@@ -328,14 +334,14 @@ def test_a_record_is_the_event_it_was(told: Any, event: Event) -> None:
     ],
     ids=["the exact text", "only the value", "only the text", "null", "nothing"],
 )
-def test_a_call_is_read_with_its_exact_arguments(told: Any, arguments: str) -> None:
-    assert read(record("tool_call", id="c", message="m", name="add", **told)) == [
+def test_tool_call_record_is_decoded_with_its_exact_arguments(fields: Any, arguments: str) -> None:
+    assert read(record("tool_call", id="c", message="m", name="add", **fields)) == [
         ToolStarted(item="fc_c", message="m", call_id="c", name="add"),
         ToolEnded(item="fc_c", arguments=arguments),
     ]
 
 
-def test_usage_and_error_wait_for_done() -> None:
+def test_usage_and_error_are_reported_with_done() -> None:
     usage = Usage(input_tokens=3, output_tokens=4)
 
     assert read(record("usage", input=3, output=4, total=7), DONE) == [RunFinished(usage=usage)]
@@ -344,7 +350,7 @@ def test_usage_and_error_wait_for_done() -> None:
     ]
 
 
-def test_usage_and_error_are_told_at_the_end_if_done_never_comes() -> None:
+def test_usage_and_error_are_reported_at_the_end_without_done() -> None:
     usage = Usage(input_tokens=3, output_tokens=4)
 
     assert read(record("usage", input=3, output=4)) == [usage]
@@ -355,7 +361,7 @@ def test_usage_and_error_are_told_at_the_end_if_done_never_comes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "read_as"),
+    ("raw", "value"),
     [
         pytest.param(b'"Hi"', "Hi", id="a JSON text"),
         pytest.param(b"Hi there", "Hi there", id="a text that is not JSON"),
@@ -369,23 +375,23 @@ def test_usage_and_error_are_told_at_the_end_if_done_never_comes() -> None:
         pytest.param(b'{"type":"data","data":[]}', {"type": "data", "data": []}, id="data that is no object"),
     ],
 )
-def test_what_is_no_record_comes_out_as_the_value_it_is(told: bytes, read_as: object) -> None:
-    assert read(told) == [read_as]
+def test_value_that_is_not_a_record_is_returned_unchanged(raw: bytes, value: object) -> None:
+    assert read(raw) == [value]
 
 
-@pytest.mark.parametrize("told", [b'{"type":"mess', b' ["a', b'"Hel'])
-def test_a_last_record_that_was_cut_off_breaks_the_stream(told: bytes) -> None:
+@pytest.mark.parametrize("raw", [b'{"type":"mess', b' ["a', b'"Hel'])
+def test_truncated_last_record_raises_upstream_failed(raw: bytes) -> None:
     with pytest.raises(UpstreamFailed, match=r"The remote's stream ended in the middle of a record\."):
-        RecordDecoder()(told, is_complete=False)
+        RecordDecoder()(raw, is_complete=False)
 
 
-@pytest.mark.parametrize(("told", "read_as"), [(b'"Hi"', "Hi"), (b"Hi", "Hi")])
-def test_a_last_record_may_lack_its_line_end(told: bytes, read_as: str) -> None:
-    assert RecordDecoder()(told, is_complete=False) == [read_as]
+@pytest.mark.parametrize(("raw", "value"), [(b'"Hi"', "Hi"), (b"Hi", "Hi")])
+def test_last_record_needs_no_line_end(raw: bytes, value: str) -> None:
+    assert RecordDecoder()(raw, is_complete=False) == [value]
 
 
 @pytest.mark.parametrize(
-    ("told", "event"),
+    ("received", "event"),
     [
         (record("message_delta", id=None, delta=None), TextDelta()),
         (record("message_delta", id=7, delta=1.5), TextDelta(item="7", delta="1.5")),
@@ -396,12 +402,12 @@ def test_a_last_record_may_lack_its_line_end(told: bytes, read_as: str) -> None:
         (record("data", id="d"), PartAdded(item="d", part=Data(name=""))),
     ],
 )
-def test_a_field_of_the_wrong_type_says_nothing(told: Any, event: Event) -> None:
-    assert read(told) == [event]
+def test_fields_of_the_wrong_type_are_converted_or_ignored(received: Any, event: Event) -> None:
+    assert read(received) == [event]
 
 
 @pytest.mark.parametrize("count", [-1, True, 1.5, "7", None])
-def test_a_count_that_is_none_is_zero(count: Any) -> None:
+def test_invalid_usage_count_is_zero(count: Any) -> None:
     assert read(record("usage", input=count, output=2)) == [Usage(input_tokens=0, output_tokens=2)]
 
 
@@ -423,15 +429,15 @@ STRANGE = st.builds(
 
 
 @given(st.lists(STRANGE | ANY, max_size=6), st.binary())
-def test_any_record_can_be_read(told: list[Any], noise: bytes) -> None:
+def test_any_record_is_decoded_without_an_error(told: list[Any], noise: bytes) -> None:
     assert isinstance(read(*told, noise), list)
 
 
-def test_usage_events_are_not_told_one_by_one() -> None:
+def test_usage_event_alone_sends_no_record() -> None:
     assert RecordEncoder(line, is_chat=True).encode(UsageAdded()) == b""
 
 
-def test_reasoning_is_told_apart_from_text() -> None:
+def test_reasoning_and_text_have_different_records() -> None:
     kinds = [output["type"] for output in written(Reasoning(text="Hm."), "So.")]
 
     assert kinds == "thought_start thought_delta thought_end message_start message_delta message_end done".split()

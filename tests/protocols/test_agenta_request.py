@@ -32,7 +32,7 @@ def read(body: dict[str, Any], *, is_chat: bool = True, **headers: Any) -> CallB
     return parse_body(body, {name.replace("_", "-"): value for name, value in headers.items()}, is_chat=is_chat)
 
 
-def test_an_envelope_says_everything_under_data() -> None:
+def test_envelope_is_parsed_from_data() -> None:
     body = {
         "session_id": "s-1",
         "flags": {"stream": False},
@@ -59,7 +59,7 @@ def test_an_envelope_says_everything_under_data() -> None:
     )
 
 
-def test_a_flat_body_says_everything_at_the_root() -> None:
+def test_flat_body_is_parsed_from_the_root() -> None:
     body = {"messages": MESSAGES, "inputs": {"subject": "physics"}, "ag_config": {"temperature": 0}, "text": "?"}
 
     assert read(body) == CallBody(
@@ -82,7 +82,7 @@ def test_a_flat_body_says_everything_at_the_root() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "messages", "place"),
+    ("body", "messages", "pointer"),
     [
         pytest.param({"messages": MESSAGES}, MESSAGES, "/messages", id="flat, at the root"),
         pytest.param({"inputs": {"messages": MESSAGES}}, MESSAGES, "/inputs/messages", id="flat, in inputs"),
@@ -102,10 +102,10 @@ def test_a_flat_body_says_everything_at_the_root() -> None:
         pytest.param({"data": {"inputs": None}}, None, "/data/inputs/messages", id="envelope, absent"),
     ],
 )
-def test_the_history_is_found_wherever_it_may_stand(body: dict[str, Any], messages: Any, place: str) -> None:
+def test_history_is_found_at_every_allowed_path(body: dict[str, Any], messages: Any, pointer: str) -> None:
     form = read(body)
 
-    assert (form.messages, form.inputs, form.places["/messages"]) == (messages, {}, place)
+    assert (form.messages, form.inputs, form.places["/messages"]) == (messages, {}, pointer)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_history_is_found_wherever_it_may_stand(body: dict[str, Any], messag
         ),
     ],
 )
-def test_what_is_said_twice_may_be_the_same(body: Any, inputs: Any, parameters: Any) -> None:
+def test_inputs_and_parameters_are_merged_from_all_paths(body: Any, inputs: Any, parameters: Any) -> None:
     form = read(body)
 
     assert (form.inputs, form.parameters) == (inputs, parameters)
@@ -165,7 +165,7 @@ def test_what_is_said_twice_may_be_the_same(body: Any, inputs: Any, parameters: 
         ),
     ],
 )
-def test_what_is_said_twice_and_differently_is_refused_by_both_pointers(body: Any, first: str, second: str) -> None:
+def test_conflicting_values_are_rejected_with_both_pointers(body: Any, first: str, second: str) -> None:
     with pytest.raises(ConflictingFields) as refused:
         read(body)
 
@@ -173,7 +173,7 @@ def test_what_is_said_twice_and_differently_is_refused_by_both_pointers(body: An
     assert refused.value.pointer == second
 
 
-def test_messages_is_an_input_like_any_other_where_there_is_no_chat() -> None:
+def test_messages_is_an_ordinary_input_of_a_non_chat_workflow() -> None:
     form = read({"data": {"inputs": {"messages": None, "a/b": 1}}}, is_chat=False)
 
     assert (form.messages, form.inputs) == (None, {"messages": None, "a/b": 1})
@@ -181,7 +181,7 @@ def test_messages_is_an_input_like_any_other_where_there_is_no_chat() -> None:
     assert form.places["/inputs/a~1b"] == "/data/inputs/a~1b"
 
 
-def test_messages_at_the_root_are_an_input_too_where_there_is_no_chat() -> None:
+def test_root_messages_are_an_input_of_a_non_chat_workflow() -> None:
     assert read({"messages": "any", "inputs": {"a": 1}}, is_chat=False).inputs == {"a": 1, "messages": "any"}
 
 
@@ -239,14 +239,16 @@ def test_messages_at_the_root_are_an_input_too_where_there_is_no_chat() -> None:
         ),
     ],
 )
-def test_a_form_that_is_wrong_is_refused(body: Any, error: type[RequestError], pointer: str, message: str) -> None:
+def test_invalid_field_is_rejected_with_pointer_and_message(
+    body: Any, error: type[RequestError], pointer: str, message: str
+) -> None:
     with pytest.raises(error) as refused:
         read(body)
 
     assert (refused.value.pointer, refused.value.message) == (pointer, message)
 
 
-def test_other_flags_are_ignored() -> None:
+def test_other_flags_are_accepted_unchecked() -> None:
     flags = {"is_chat": False, "resolve": "?", "force": False, "mine": 1}
 
     assert read({"flags": flags}).flags == flags
@@ -283,16 +285,14 @@ def test_the_session_comes_from_the_body_else_a_header_else_baggage(
         pytest.param({}, {"baggage": "ag.session.id="}, "ag.session.id in the header baggage", id="baggage"),
     ],
 )
-def test_a_session_that_is_no_session_is_refused_and_never_dropped(
-    body: Any, headers: dict[str, Any], where: str
-) -> None:
+def test_invalid_session_id_is_rejected(body: Any, headers: dict[str, Any], where: str) -> None:
     with pytest.raises(InvalidSessionId) as refused:
         read(body, **headers)
 
     assert refused.value.message == f"{where} must be 1 to 128 letters, digits or any of . _ : -"
 
 
-def test_what_is_kept_with_the_run_stands_at_the_root_and_in_data() -> None:
+def test_references_are_read_from_the_root_and_from_data() -> None:
     at_root = {"references": {"a": 1}, "links": [], "selector": {"s": 1}, "meta": {"m": 1}}
     in_data = {"revision": {"r": 1}, "testcase": {"t": 1}, "trace": {"x": 1}, "outputs": {"o": 1}}
 
@@ -300,7 +300,7 @@ def test_what_is_kept_with_the_run_stands_at_the_root_and_in_data() -> None:
     assert read({**at_root, **in_data}).references == {**at_root, **in_data}
 
 
-def test_in_an_envelope_the_names_of_data_mean_nothing_at_the_root() -> None:
+def test_envelope_ignores_data_fields_at_the_root() -> None:
     form = read({"data": {"revision": {"r": 1}}, "revision": {"r": 2}, "outputs": 3, "references": None})
 
     assert (form.references, form.strays) == (
@@ -310,32 +310,32 @@ def test_in_an_envelope_the_names_of_data_mean_nothing_at_the_root() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "kept"), [({"a": 1}, {"a": 1}), (None, {}), (["a"], {"tags": ["a"]})], ids=["object", "null", "list"]
+    ("tags", "expected"), [({"a": 1}, {"a": 1}), (None, {}), (["a"], {"tags": ["a"]})], ids=["object", "null", "list"]
 )
-def test_tags_are_kept_by_name(tags: Any, kept: Any) -> None:
-    assert read({"tags": tags}).tags == kept
+def test_tags_are_stored_as_an_object(tags: Any, expected: Any) -> None:
+    assert read({"tags": tags}).tags == expected
 
 
-def test_secrets_are_dropped_at_the_door() -> None:
+def test_secrets_and_credentials_are_dropped_while_parsing() -> None:
     hidden = {"secrets": {"k": "hunter2"}, "credentials": "hunter2"}
 
     for body in ({**hidden, "messages": []}, {**hidden, "data": hidden}):
         assert "hunter2" not in repr(read(body))
 
 
-def test_keys_that_mean_nothing_are_noted_as_steps_of_a_pointer() -> None:
+def test_unknown_keys_are_recorded_as_pointer_segments() -> None:
     assert read({"a/b": 1, "version": "x", "secrets": 1, "text": ""}).strays == {"a~1b", "text"}
 
 
 # The history
 
 
-def test_a_history_is_read_in_any_dialect_that_we_know() -> None:
-    ours = [{"role": "user", "parts": [{"type": "text", "text": "Why?"}]}]
+def test_history_is_parsed_in_any_known_dialect() -> None:
+    messages_with_parts = [{"role": "user", "parts": [{"type": "text", "text": "Why?"}]}]
 
     assert parse_history(read({"messages": MESSAGES})) == (Message.user("Why?"),)
     assert parse_history(read({"messages": MESSAGES[0]})) == (Message.user("Why?"),)
-    assert parse_history(read({"messages": ours})) == (Message.user("Why?"),)
+    assert parse_history(read({"messages": messages_with_parts})) == (Message.user("Why?"),)
     assert parse_history(read({"messages": []})) == ()
 
 
@@ -349,7 +349,7 @@ def test_a_history_is_read_in_any_dialect_that_we_know() -> None:
         pytest.param([{"content": "x"}], "/messages/0", "Message 0 has no role.", id="no role"),
     ],
 )
-def test_a_history_that_is_none_is_refused_at_the_first_bad_element(messages: Any, pointer: str, message: str) -> None:
+def test_invalid_history_is_rejected_at_its_first_bad_element(messages: Any, pointer: str, message: str) -> None:
     with pytest.raises(FaultyCall) as refused:
         parse_history(read({"messages": messages}))
 
@@ -357,7 +357,7 @@ def test_a_history_that_is_none_is_refused_at_the_first_bad_element(messages: An
     assert (type(fault), fault.pointer, fault.message) == (InvalidMessages, pointer, message)
 
 
-def test_a_history_that_is_absent_is_missing() -> None:
+def test_absent_history_is_a_missing_input() -> None:
     with pytest.raises(FaultyCall) as refused:
         parse_history(read({"messages": None}))
 
@@ -369,17 +369,17 @@ def test_a_history_that_is_absent_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "called"),
+    ("body", "type_name"),
     [(b"[]", "a list"), (b"null", "null"), (b'"x"', "a string"), (b"7", "a number"), (b"true", "a boolean")],
 )
-def test_a_body_that_is_no_object_is_refused(body: bytes, called: str) -> None:
+def test_body_that_is_not_an_object_is_rejected(body: bytes, type_name: str) -> None:
     with pytest.raises(InvalidBody) as refused:
         parse_object(HttpRequest(body=body))
 
-    assert (refused.value.message, refused.value.pointer) == (f"The body must be a JSON object, not {called}.", "")
+    assert (refused.value.message, refused.value.pointer) == (f"The body must be a JSON object, not {type_name}.", "")
 
 
-def test_a_body_is_held_to_its_bounds() -> None:
+def test_body_must_be_valid_json_within_the_depth_limit() -> None:
     with pytest.raises(InvalidJson):
         parse_object(HttpRequest(body=b"{"))
     with pytest.raises(RequestError):
@@ -408,7 +408,9 @@ BODIES = OBJECTS | st.builds(lambda data, rest: {**rest, "data": data}, OBJECTS,
 
 
 @given(body=BODIES, is_chat=st.booleans(), session=st.none() | st.text(), baggage=st.text())
-def test_any_object_is_a_form_or_a_request_error(body: Any, is_chat: bool, session: str | None, baggage: str) -> None:
+def test_any_object_is_parsed_or_raises_a_request_error(
+    body: Any, is_chat: bool, session: str | None, baggage: str
+) -> None:
     headers = {"baggage": baggage} | ({} if session is None else {"x-ag-session-id": session})
     try:
         form = parse_body(parse_object(HttpRequest(body=msgspec.json.encode(body))), headers, is_chat=is_chat)

@@ -48,7 +48,7 @@ def understood(body: Any, *, is_chat: bool = True, offers: Any = OFFERS, **heade
     return parse_call(http_request, form, CHAT if is_chat else FORM, offers=offers)
 
 
-def test_a_chats_call_is_read_with_all_that_it_says() -> None:
+def test_chat_request_is_parsed_completely_without_secrets() -> None:
     body = {
         "session_id": "s-1",
         "references": {"r": 1},
@@ -88,7 +88,7 @@ def test_a_chats_call_is_read_with_all_that_it_says() -> None:
     assert "hunter2" not in repr((call, parsed))
 
 
-def test_the_call_of_any_other_workflow_has_inputs_only() -> None:
+def test_call_of_a_non_chat_workflow_has_only_inputs() -> None:
     call, parsed = understood({"inputs": {"messages": "any"}}, is_chat=False)
 
     assert call == Call(workflow="headline", inputs={"messages": "any"})
@@ -108,7 +108,7 @@ def test_the_call_of_any_other_workflow_has_inputs_only() -> None:
         pytest.param("", False, id="empty"),
     ],
 )
-def test_a_trace_is_continued_if_it_is_one(header: str, continued: bool) -> None:
+def test_trace_is_continued_if_the_header_is_valid(header: str, continued: bool) -> None:
     call, _ = understood({"messages": []}, traceparent=header)
 
     assert call.trace_parent == (header if continued else None)
@@ -124,7 +124,7 @@ def test_a_trace_is_continued_if_it_is_one(header: str, continued: bool) -> None
         pytest.param({"trim": False}, "last", False, id="the flag wins"),
     ],
 )
-def test_only_the_last_message_is_asked_for_by_flag_or_header(flags: Any, header: str | None, trim: bool) -> None:
+def test_only_the_last_message_is_requested_by_flag_or_header(flags: Any, header: str | None, trim: bool) -> None:
     headers: dict[str, Any] = {} if header is None else {"x_ag_messages_transcript": header}
 
     assert understood({"messages": [], "flags": flags}, **headers)[1].trim is trim
@@ -154,7 +154,7 @@ JSON, NDJSON, JSONL, SSE = OFFERS
         ("application/jsonl", True, JSONL),
     ],
 )
-def test_the_form_of_the_answer_is_decided_by_accept_and_flag(
+def test_response_media_type_depends_on_accept_header_and_stream_flag(
     accept: str | None, stream: bool | None, form: str
 ) -> None:
     body = {"messages": [], "flags": {} if stream is None else {"stream": stream}}
@@ -174,7 +174,7 @@ def test_the_form_of_the_answer_is_decided_by_accept_and_flag(
         ("image/*", False, " with flags.stream false: accept application/json.", OFFERS[:1]),
     ],
 )
-def test_what_cannot_be_given_is_refused_with_what_can(
+def test_unacceptable_media_type_is_rejected_with_the_supported_ones(
     accept: str, stream: bool | None, message: str, supported: Any
 ) -> None:
     body = {"messages": [], "session_id": "s-1", "flags": {} if stream is None else {"stream": stream}}
@@ -189,7 +189,7 @@ def test_what_cannot_be_given_is_refused_with_what_can(
     assert refused.value.request.session == "s-1"
 
 
-def test_where_nothing_is_streamed_a_stream_is_refused() -> None:
+def test_stream_flag_is_rejected_on_a_route_without_streaming() -> None:
     with pytest.raises(
         RejectedCall, match=r"Nothing is streamed here: leave flags.stream out, or use /invoke."
     ) as refused:
@@ -198,7 +198,7 @@ def test_where_nothing_is_streamed_a_stream_is_refused() -> None:
     assert refused.value.details == {"supported": [JSON]}
 
 
-def test_a_message_format_that_is_not_ours_is_refused_without_repeating_it() -> None:
+def test_unknown_message_format_is_rejected_without_repeating_it() -> None:
     with pytest.raises(RejectedCall) as refused:
         understood({"messages": [], "session_id": "s-1"}, x_ag_messages_format="hunter2")
 
@@ -225,7 +225,9 @@ def test_a_message_format_that_is_not_ours_is_refused_without_repeating_it() -> 
         ("text/*", None, SSE),
     ],
 )
-def test_ui_messages_are_told_whole_or_as_events(accept: str | None, stream: bool | None, form: str) -> None:
+def test_ui_messages_are_returned_as_json_or_server_sent_events(
+    accept: str | None, stream: bool | None, form: str
+) -> None:
     body = {"messages": [], "flags": {} if stream is None else {"stream": stream}}
     headers: dict[str, Any] = {} if accept is None else {"accept": accept}
 
@@ -234,14 +236,14 @@ def test_ui_messages_are_told_whole_or_as_events(accept: str | None, stream: boo
     assert (parsed.form, parsed.ui) == (form, UIRequest(version=7))
 
 
-def test_ui_messages_cannot_be_told_in_lines() -> None:
+def test_ui_messages_cannot_be_returned_as_ndjson() -> None:
     with pytest.raises(RejectedCall) as refused:
         understood({"messages": []}, accept="application/x-ndjson", x_ag_messages_format="vercel")
 
     assert refused.value.details == {"supported": [JSON, SSE]}
 
 
-def test_a_version_that_we_do_not_know_is_refused_where_ui_messages_are_asked_for() -> None:
+def test_unknown_ui_version_is_rejected_only_for_ui_messages() -> None:
     with pytest.raises(RejectedCall, match="x-palaver-ui-version must be 5, 6 or 7") as refused:
         understood({"messages": []}, x_ag_messages_format="vercel", x_palaver_ui_version="4")
 
@@ -249,7 +251,7 @@ def test_a_version_that_we_do_not_know_is_refused_where_ui_messages_are_asked_fo
     assert understood({"messages": []}, x_palaver_ui_version="4")[1].ui is None
 
 
-def test_the_client_goes_on_in_the_ui_message_that_it_sent_last() -> None:
+def test_client_continues_its_last_ui_message() -> None:
     tool = {"type": "tool-now", "toolCallId": "c1", "state": "output-available", "input": {}, "output": 12}
     last = {"id": "m7", "role": "assistant", "parts": [tool]}
 
@@ -259,14 +261,14 @@ def test_the_client_goes_on_in_the_ui_message_that_it_sent_last() -> None:
     assert parsed.ui == UIRequest(message="m7", shown={"c1": False})
 
 
-def test_the_form_of_the_answer_is_refused_before_the_history() -> None:
+def test_response_media_type_is_checked_before_the_history() -> None:
     with pytest.raises(RejectedCall) as refused:
         understood({"messages": "no history"}, accept="image/png")
 
     assert refused.value.code == "not_acceptable"
 
 
-def test_what_is_wrong_with_the_form_is_refused_before_the_form_of_the_answer() -> None:
+def test_body_fields_are_checked_before_the_response_media_type() -> None:
     with pytest.raises(ConflictingFields):
         understood({"parameters": {"a": 1}, "ag_config": {"a": 2}}, accept="image/png")
 
@@ -275,13 +277,13 @@ def test_what_is_wrong_with_the_form_is_refused_before_the_form_of_the_answer() 
 
 
 def refusal(body: Any, **options: Any) -> Any:
-    """The document that answers a body which is refused."""
+    """Return the error document of a rejected body."""
     with pytest.raises(RejectedCall) as refused:
         understood(body, **options)
     return json(error_response(refused.value, None, status=422))
 
 
-def test_a_missing_history_is_told_at_its_place_in_the_body_as_sent() -> None:
+def test_missing_history_error_points_into_the_body_as_sent() -> None:
     assert refusal({"session_id": "s-1", "data": {}}) == {
         "version": "2025.07.14",
         "status": {
@@ -309,7 +311,7 @@ def test_a_missing_history_is_told_at_its_place_in_the_body_as_sent() -> None:
         pytest.param({"data": {}, "messages": "?"}, "/messages", id="envelope, at the root"),
     ],
 )
-def test_bad_messages_are_told_at_their_place_in_the_body_as_sent(body: Any, pointer: str) -> None:
+def test_invalid_message_error_points_into_the_body_as_sent(body: Any, pointer: str) -> None:
     status = refusal(body)["status"]
 
     assert (status["type"], [fault["pointer"] for fault in status["errors"]]) == ("invalid_messages", [pointer])
@@ -323,7 +325,7 @@ def faults_of(body: Any, *faults: Any) -> list[tuple[str, str]]:
     return [(fault["pointer"], fault["message"]) for fault in document["errors"]]
 
 
-def test_faults_that_are_found_later_are_told_at_their_places_too() -> None:
+def test_later_faults_point_into_the_body_as_sent() -> None:
     body = {"inputs": {"a": 1, "x/y": 2}, "ag_config": {"t": "?"}, "data": {"inputs": {"b": 3}}}
 
     assert faults_of(
@@ -344,7 +346,7 @@ def test_faults_that_are_found_later_are_told_at_their_places_too() -> None:
     ]
 
 
-def test_a_missing_input_that_stands_at_the_root_is_pointed_out() -> None:
+def test_missing_input_error_mentions_a_misplaced_root_field() -> None:
     missing = [MissingInput(f"{step}?", pointer=f"/inputs/{step}") for step in ("text", "a~1b", "gone")]
     body = {"text": "Hi", "a/b": 1}
 
@@ -358,14 +360,14 @@ def test_a_missing_input_that_stands_at_the_root_is_pointed_out() -> None:
     ]
 
 
-def test_at_most_twenty_faults_are_told() -> None:
+def test_at_most_twenty_faults_are_listed() -> None:
     faults = [MissingInput("?", pointer=f"/inputs/{n}") for n in range(30)]
 
     assert len(faults_of({"inputs": {}}, *faults)) == 20
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         pytest.param(
             InvalidBody("No.", pointer="/flags"),
@@ -393,15 +395,15 @@ def test_at_most_twenty_faults_are_told() -> None:
         ),
     ],
 )
-def test_an_error_before_anything_was_read_has_the_same_shape(error: Any, told: Any) -> None:
+def test_error_before_parsing_has_the_same_shape(error: Any, expected: Any) -> None:
     answer = error_response(error, None, status=418)
 
-    assert json(answer) == {"version": "2025.07.14", "status": {"code": 418, **told}}
+    assert json(answer) == {"version": "2025.07.14", "status": {"code": 418, **expected}}
     assert answer.status == 418
     assert answer.headers == (("content-type", "application/json"), ("x-ag-version", "2025.07.14"))
 
 
-def test_an_error_after_the_call_was_read_has_its_session_and_its_places() -> None:
+def test_error_after_parsing_has_the_session_and_translated_pointers() -> None:
     _, parsed = understood({"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}})
 
     answer = error_response(InvalidValue("Too many.", pointer="/messages/3"), parsed, status=400)
@@ -416,7 +418,7 @@ def test_an_error_after_the_call_was_read_has_its_session_and_its_places() -> No
     )
 
 
-def test_a_run_that_failed_has_all_its_ids() -> None:
+def test_failed_run_response_has_all_ids() -> None:
     answer = run_error_response(RunFailed(code="mine", message="No."), STARTED, status=503)
 
     assert json(answer) == {
@@ -437,7 +439,7 @@ def test_a_run_that_failed_has_all_its_ids() -> None:
     )
 
 
-def test_a_run_that_failed_may_have_details_and_something_said() -> None:
+def test_failed_run_response_has_details_and_partial_outputs() -> None:
     failed = RunFailed(code="mine", message="No.", details={"city": "Atlantis"})
 
     document = json(run_error_response(failed, STARTED, status=500, outputs="Hel"))
@@ -457,7 +459,7 @@ def outputs(*given: Any, is_chat: bool = True, trim: bool = False, end: Any = No
 
 
 @pytest.mark.parametrize(
-    ("given", "written"),
+    ("values", "expected"),
     [
         pytest.param(["Because", "."], {"role": "assistant", "content": "Because."}, id="one message"),
         pytest.param([], {"role": "assistant", "content": ""}, id="nothing said"),
@@ -505,11 +507,11 @@ def outputs(*given: Any, is_chat: bool = True, trim: bool = False, end: Any = No
         ),
     ],
 )
-def test_a_chat_answers_with_the_messages_of_its_run(given: list[Any], written: Any) -> None:
-    assert outputs(*given) == written
+def test_a_chat_answers_with_the_messages_of_its_run(values: list[Any], expected: Any) -> None:
+    assert outputs(*values) == expected
 
 
-def test_trimmed_it_answers_with_the_last_message_always_one_object() -> None:
+def test_trimmed_chat_answers_with_its_last_message_as_one_object() -> None:
     assert outputs(CALL, ToolResult(call_id="c1", output="4"), "Four.", trim=True) == {
         "role": "assistant",
         "content": "Four.",
@@ -520,12 +522,12 @@ def test_trimmed_it_answers_with_the_last_message_always_one_object() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "text", [1, [2]], {"role": "user", "content": "x"}, False])
-def test_any_other_workflow_answers_with_its_value_unchanged(value: Any) -> None:
+def test_non_chat_workflow_answers_with_its_value_unchanged(value: Any) -> None:
     assert outputs("streamed", is_chat=False, end=RunFinished(value=value)) == value
 
 
 @pytest.mark.parametrize(
-    ("given", "value"),
+    ("yielded", "value"),
     [
         pytest.param([], None, id="nothing"),
         pytest.param(["a", "b"], "ab", id="only text"),
@@ -547,11 +549,11 @@ def test_any_other_workflow_answers_with_its_value_unchanged(value: Any) -> None
     [RunCancelled(), RunFailed(), RunFinished(finish="interrupted", value=UNSET)],
     ids=["cancelled", "failed", "interrupted"],
 )
-def test_a_workflow_that_was_stopped_has_what_it_had_yielded(given: list[Any], value: Any, end: Any) -> None:
-    assert outputs(*given, is_chat=False, end=end) == value
+def test_stopped_workflow_answers_with_the_values_yielded_so_far(yielded: list[Any], value: Any, end: Any) -> None:
+    assert outputs(*yielded, is_chat=False, end=end) == value
 
 
-def test_usage_is_no_part_of_the_outputs() -> None:
+def test_usage_is_not_part_of_the_outputs() -> None:
     assert outputs(UsageAdded(), "a", UsageAdded()) == {"role": "assistant", "content": "a"}
 
 

@@ -15,7 +15,7 @@ from palaver.protocols.base import HttpRequest
 from tests.protocols.fixed_run import HISTORY, SPAN, STARTED, TRACE, find, json, request, valid_events
 
 
-def test_a_flat_body_is_read_with_the_names_that_picked_an_app() -> None:
+def test_flat_body_is_parsed_with_the_app_references_of_body_and_query() -> None:
     body = {
         "messages": HISTORY,
         "inputs": {"subject": "physics"},
@@ -40,20 +40,20 @@ def test_a_flat_body_is_read_with_the_names_that_picked_an_app() -> None:
     assert (parsed.form, parsed.envelope, parsed.strays) == ("application/json", False, frozenset({"stray"}))
 
 
-def test_empty_lists_and_objects_stay_what_they_are() -> None:
+def test_empty_lists_and_objects_are_unchanged() -> None:
     call, _ = run.decode(request({"messages": [], "inputs": {"a": [], "b": {}}, "ag_config": {}}), find)
 
     assert (call.messages, call.inputs, call.parameters) == ((), {"a": [], "b": {}}, {})
 
 
-def test_data_belongs_elsewhere() -> None:
+def test_data_field_is_rejected() -> None:
     with pytest.raises(MisplacedField, match=r"data is not read here: use /invoke\.") as refused:
         run.decode(request({"data": {}}), find)
 
     assert refused.value.pointer == "/data"
 
 
-def test_a_name_said_differently_in_body_and_query_is_refused() -> None:
+def test_conflicting_values_in_body_and_query_are_rejected() -> None:
     with pytest.raises(ConflictingFields) as refused:
         run.decode(request({"messages": [], "app": "a"}, query={"app": "b"}, accept="image/png"), find)
 
@@ -69,7 +69,7 @@ def test_a_name_said_differently_in_body_and_query_is_refused() -> None:
         pytest.param({}, {}, "missing_input", id="no history"),
     ],
 )
-def test_what_cannot_be_given_or_taken_is_refused(body: Any, headers: Any, code: str) -> None:
+def test_unacceptable_format_or_missing_history_is_rejected(body: Any, headers: Any, code: str) -> None:
     with pytest.raises(RejectedCall) as refused:
         run.decode(request(body, **headers), find)
 
@@ -84,7 +84,7 @@ def test_nothing_is_streamed() -> None:
     assert {frames(event) for event in valid_events("Hi")} == {b""}
 
 
-def test_the_outputs_stand_under_data_with_a_tree_id() -> None:
+def test_outputs_are_returned_under_data_with_a_tree_id() -> None:
     answer = run.encode_response(valid_events("Because."), AgentaRequest(), status=200)
 
     assert json(answer) == {
@@ -108,13 +108,13 @@ def test_the_outputs_stand_under_data_with_a_tree_id() -> None:
     ],
     ids=["text", "null", "cut short"],
 )
-def test_a_value_that_is_text_says_so(events: Any, data: Any, content_type: str) -> None:
+def test_content_type_of_a_text_value_is_text_plain(events: Any, data: Any, content_type: str) -> None:
     document = json(run.encode_response(events, AgentaRequest(is_chat=False), status=200))
 
     assert (document["data"], document["content_type"]) == (data, content_type)
 
 
-def test_the_last_message_alone_can_be_had_here_too() -> None:
+def test_transcript_header_last_returns_only_the_last_message() -> None:
     _, parsed = run.decode(request({"messages": []}, x_ag_messages_transcript="last"), find)
 
     assert json(run.encode_response(valid_events("One.", Message.assistant("Two.")), parsed, status=200))["data"] == {
@@ -123,7 +123,7 @@ def test_the_last_message_alone_can_be_had_here_too() -> None:
     }
 
 
-def test_a_failed_run_is_answered_in_the_one_shape() -> None:
+def test_failed_run_is_answered_with_the_error_document() -> None:
     assert json(
         run.encode_response(valid_events("Hel", end=RunFailed(code="mine", message="No.")), AgentaRequest(), status=500)
     ) == {
@@ -138,7 +138,7 @@ def test_a_failed_run_is_answered_in_the_one_shape() -> None:
 # The client half
 
 
-def test_we_ask_with_a_flat_body() -> None:
+def test_client_sends_a_flat_body() -> None:
     call = Call(workflow="tutor", messages=(Message.user("Why?"),), inputs={"a": 1}, parameters={"t": 0}, session="s-1")
 
     http_request = run.build_run_request(call, is_chat=True, stream=True)
@@ -163,7 +163,7 @@ def test_we_ask_with_a_flat_body() -> None:
     ],
     ids=["a history that came as an input", "no chat", "no history"],
 )
-def test_the_history_stands_at_the_root(call: Call, is_chat: bool, body: Any) -> None:
+def test_client_sends_the_history_of_a_chat_at_the_root(call: Call, is_chat: bool, body: Any) -> None:
     assert msgspec.json.decode(run.build_run_request(call, is_chat=is_chat, stream=False).body) == body
 
 
@@ -172,7 +172,7 @@ def test_the_history_stands_at_the_root(call: Call, is_chat: bool, body: Any) ->
     [(b'{"version":"3.0","data":{"a":1}}', {"a": 1}), (b'{"message":"Hi"}', {"message": "Hi"}), (b"[1]", [1])],
     ids=["under data", "another object", "bare"],
 )
-def test_the_reply_is_the_value_under_data(body: bytes, value: Any) -> None:
+def test_reply_is_the_value_under_data_or_the_whole_body(body: bytes, value: Any) -> None:
     replies = run.RunReplyDecoder("application/json")
 
     assert [replies.feed(body[:3]), replies.feed(body[3:]), replies.end()] == [[], [], [value]]

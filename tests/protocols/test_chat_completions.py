@@ -32,7 +32,7 @@ def options(**body: Any) -> Any:
 
 
 def refused(body: Any, workflow: str | None = None) -> dict[str, Any]:
-    """The error that a request is answered with, its status among the rest."""
+    """Return the status, type, code and param of the error that answers a rejected request."""
     with pytest.raises(PalaverError) as raised:
         chat_completions.decode(request(body, workflow=workflow), find)
     answer = chat_completions.encode_error(raised.value, None, status=error_status(raised.value, "b"))
@@ -49,11 +49,11 @@ def bad(code: str, param: str | None) -> dict[str, Any]:
 # The call
 
 
-def test_a_plain_request_is_a_call_of_the_default_workflow() -> None:
+def test_minimal_request_calls_the_default_workflow() -> None:
     assert decoded() == (Call(workflow="tutor", messages=(Message.user("Why?"),)), ChatRequest(model="tutor"))
 
 
-def test_a_full_request() -> None:
+def test_request_with_all_fields_is_parsed() -> None:
     body = {
         "model": "tutor",
         "messages": HISTORY,
@@ -86,7 +86,7 @@ def test_a_full_request() -> None:
     assert parsed == ChatRequest(model="tutor", stream=True, include_usage=True, client_tools=frozenset({"add"}))
 
 
-def test_at_the_root_the_model_picks_the_workflow_and_below_a_name_it_is_free() -> None:
+def test_model_selects_the_workflow_only_on_the_root_route() -> None:
     by_model, echoed = decoded(model="headline")
     by_path, free = decoded(workflow="tutor", model="gpt-9")
     by_default, named = decoded(model=None)
@@ -102,7 +102,7 @@ def test_at_the_root_the_model_picks_the_workflow_and_below_a_name_it_is_free() 
     }
 
 
-def test_a_workflow_that_is_no_chat_gets_its_inputs_and_no_messages() -> None:
+def test_non_chat_workflow_gets_inputs_but_no_messages() -> None:
     call, _ = decoded(workflow="headline", messages="whatever", custom_inputs={"text": "Hi"})
 
     assert call == Call(workflow="headline", inputs={"text": "Hi"})
@@ -121,7 +121,7 @@ def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
 # Messages
 
 
-def test_messages_are_read_in_their_dialect() -> None:
+def test_chat_completions_messages_are_parsed() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{ "a":1}'}}
     image = {"type": "image_url", "image_url": {"url": "https://example.org/x.png", "detail": "low"}}
     history = [
@@ -163,36 +163,36 @@ def test_messages_are_read_in_their_dialect() -> None:
         {"type": "refusal", "refusal": "No."},
     ],
 )
-def test_parts_that_are_taken(part: Any) -> None:
+def test_content_part_is_accepted(part: Any) -> None:
     assert len(messages({"role": "user", "content": [part]})) == 1
 
 
-def test_keys_that_this_protocol_does_not_have_are_not_read() -> None:
+def test_message_keys_of_other_protocols_are_ignored() -> None:
     call = {"id": "c1", "function": {"name": "add"}}
     stray = {**USER, "parts": [{"type": "text", "text": "Else?"}], "text": "?", "tool_calls": [call], "refusal": "No."}
 
     assert messages(stray) == (Message.user("Why?"),)
 
 
-def test_legacy_functions_answer_the_last_open_call_of_their_name() -> None:
+def test_legacy_function_result_answers_the_last_open_call_of_that_name() -> None:
     function = {"name": "add", "arguments": "{}"}
     calls = [{"id": call_id, "function": {"name": name}} for call_id, name in (("c1", "add"), ("c2", "sub"))]
 
-    read = messages(
+    parsed = messages(
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "assistant", "content": None, "function_call": function},
         {"role": "function", "name": "add", "content": "2"},
         {"role": "function", "name": "add", "content": "1"},
     )
 
-    assert [(message.role, [result.call_id for result in message.tool_results]) for message in read[2:]] == [
+    assert [(message.role, [result.call_id for result in message.tool_results]) for message in parsed[2:]] == [
         ("tool", ["call_1"]),
         ("tool", ["c1"]),
     ]
-    assert read[1] == Message.assistant(ToolCall(call_id="call_1", name="add", arguments="{}"))
+    assert parsed[1] == Message.assistant(ToolCall(call_id="call_1", name="add", arguments="{}"))
 
 
-def test_an_id_may_come_again_once_it_has_its_result() -> None:
+def test_call_id_can_be_reused_after_its_result() -> None:
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "function": {"name": "add"}}]}
     result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
 
@@ -301,11 +301,11 @@ def assistant(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_messages_that_are_refused(given: Any, code: str, param: str) -> None:
+def test_invalid_messages_are_rejected_with_code_and_param(given: Any, code: str, param: str) -> None:
     assert refused(given) == bad(code, param)
 
 
-def test_a_call_is_answered_once() -> None:
+def test_second_result_of_a_call_is_rejected() -> None:
     call = {"id": "c1", "function": {"name": "add"}}
     result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
 
@@ -318,7 +318,7 @@ def test_a_call_is_answered_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "kept"),
+    ("fields", "expected"),
     [
         ({"temperature": 0.5, "top_p": 1, "seed": 7}, {"temperature": 0.5, "top_p": 1, "seed": 7}),
         ({"presence_penalty": -2, "frequency_penalty": 2.0}, {"presence_penalty": -2, "frequency_penalty": 2.0}),
@@ -353,11 +353,11 @@ def test_a_call_is_answered_once() -> None:
     ],
     ids=str,
 )
-def test_options_have_the_names_of_responses(asked: Any, kept: Any) -> None:
-    assert options(**asked) == kept
+def test_options_are_translated_to_the_names_of_responses(fields: Any, expected: Any) -> None:
+    assert options(**fields) == expected
 
 
-def test_tools_of_either_age_are_the_clients() -> None:
+def test_tools_and_legacy_functions_are_client_tools() -> None:
     tools = [{"type": "function", "function": {"name": "add"}}, {"type": "custom", "custom": {"name": "sub"}}]
     call, parsed = decoded(tools=tools, functions=[{"name": "mul"}])
 
@@ -365,7 +365,7 @@ def test_tools_of_either_age_are_the_clients() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "param"),
+    ("fields", "code", "param"),
     [
         ({"stream": "true"}, "invalid_type", "stream"),
         ({"stream": 1}, "invalid_type", "stream"),
@@ -408,14 +408,14 @@ def test_tools_of_either_age_are_the_clients() -> None:
     ],
     ids=str,
 )
-def test_fields_that_are_refused(asked: Any, code: str, param: str) -> None:
-    assert refused({"messages": HISTORY, **asked}) == bad(code, param)
+def test_invalid_field_is_rejected_with_code_and_param(fields: Any, code: str, param: str) -> None:
+    assert refused({"messages": HISTORY, **fields}) == bad(code, param)
 
 
 @pytest.mark.parametrize(
     ("body", "code", "param"), [(b"{", "invalid_json", None), ([], "invalid_type", None), ("x", "invalid_type", None)]
 )
-def test_bodies_that_are_refused(body: Any, code: str, param: str | None) -> None:
+def test_body_that_is_not_a_json_object_is_rejected(body: Any, code: str, param: str | None) -> None:
     assert refused(body) == bad(code, param)
 
 
@@ -428,7 +428,7 @@ def test_bodies_that_are_refused(body: Any, code: str, param: str | None) -> Non
         ("/messages/3", "messages[3]"),
     ],
 )
-def test_what_the_workflow_cannot_take_is_named_as_it_was_sent(pointer: str, param: str) -> None:
+def test_workflow_errors_name_the_field_of_the_request(pointer: str, param: str) -> None:
     error = FaultyCall([MissingInput("Not so.", pointer=pointer), InvalidMessages("Nor so.", pointer="/messages")])
 
     answer = chat_completions.encode_error(error, ChatRequest(), status=400)
@@ -437,7 +437,7 @@ def test_what_the_workflow_cannot_take_is_named_as_it_was_sent(pointer: str, par
     assert (answer.status, json(answer)) == (400, {"error": document, "detail": "Not so."})
 
 
-def test_a_body_is_refused_before_its_workflow_is_looked_for() -> None:
+def test_invalid_json_is_rejected_before_the_workflow_is_looked_up() -> None:
     with pytest.raises(InvalidJson):
         chat_completions.decode(request(b"{", workflow="nobody"), find)
     with pytest.raises(WorkflowNotFound):
@@ -470,7 +470,7 @@ FIELDS = st.dictionaries(
 
 
 @given(FIELDS | ANY, st.lists(ANY, max_size=3))
-def test_whatever_is_sent_is_taken_or_refused(body: Any, history: list[Any]) -> None:
+def test_any_body_is_accepted_or_rejected_with_400(body: Any, history: list[Any]) -> None:
     for sent in (body, {**(body if isinstance(body, dict) else {}), "messages": history}):
         assert _outcome(sent) in ("taken", 400)
 

@@ -42,7 +42,7 @@ def asked(call: Call, **how: Any) -> Any:
     return msgspec.json.decode(build_chat_request(call, **{"is_chat": True, "stream": True, **how}).body)
 
 
-def test_a_stream_is_asked_for_with_its_usage() -> None:
+def test_streaming_request_includes_the_usage_option() -> None:
     call = Call(
         workflow="far",
         messages=(Message.user("Hi"),),
@@ -68,14 +68,14 @@ def test_a_stream_is_asked_for_with_its_usage() -> None:
     }
 
 
-def test_a_whole_answer_is_asked_for_without() -> None:
+def test_json_request_has_no_stream_fields() -> None:
     sent = build_chat_request(Call(workflow="far", messages=(Message.user("Hi"),)), is_chat=True, stream=False)
 
     assert sent.headers == {"content-type": "application/json", "accept": "application/json"}
     assert msgspec.json.decode(sent.body) == {"messages": [{"role": "user", "content": "Hi"}]}
 
 
-def test_inputs_and_parameters_go_along_if_there_are_any() -> None:
+def test_inputs_and_parameters_are_forwarded() -> None:
     call = Call(workflow="far", messages=(Message.user("Hi"),), inputs={"subject": "maths"}, parameters={"tone": "dry"})
 
     assert asked(call, stream=False) == {
@@ -85,13 +85,13 @@ def test_inputs_and_parameters_go_along_if_there_are_any() -> None:
     }
 
 
-def test_a_history_that_came_as_an_input_is_the_history() -> None:
+def test_history_given_as_an_input_is_sent_as_messages() -> None:
     call = Call(workflow="far", inputs={"messages": [{"role": "user", "content": "Hi"}]})
 
     assert asked(call, is_chat=False, stream=False) == {"messages": [{"role": "user", "content": "Hi"}]}
 
 
-def test_what_is_ours_alone_stays_here() -> None:
+def test_parts_unknown_to_chat_completions_are_not_sent() -> None:
     note = Annotation(kind="url", url="https://x")
     history = (
         Message.assistant(Reasoning(text="Hm."), Text(text="Yes.", annotations=(note,)), Data(name="chart")),
@@ -145,7 +145,7 @@ def test_what_is_ours_alone_stays_here() -> None:
     ],
     ids=str,
 )
-def test_options_are_sent_in_their_own_names(options: Any, sent: Any) -> None:
+def test_options_are_translated_to_chat_completions_names(options: Any, sent: Any) -> None:
     body = asked(Call(workflow="far", messages=(Message.user("Hi"),), options=options), stream=False)
 
     assert body == {"messages": [{"role": "user", "content": "Hi"}], **sent}
@@ -185,7 +185,7 @@ def ended(number: int) -> ToolEnded:
 
 
 @pytest.mark.parametrize(
-    ("told", "events"),
+    ("chunks", "events"),
     [
         pytest.param([], [RunFinished()], id="nothing at all"),
         pytest.param(
@@ -275,12 +275,12 @@ def ended(number: int) -> ToolEnded:
         ),
     ],
 )
-def test_a_stream_as_events(told: list[Any], events: list[object]) -> None:
-    assert read(*told) == events
+def test_stream_is_parsed_into_events(chunks: list[Any], events: list[object]) -> None:
+    assert read(*chunks) == events
 
 
 @pytest.mark.parametrize(
-    ("told", "events"),
+    ("chunks", "events"),
     [
         pytest.param(
             [piece(call_id="c1", name="add"), piece('{"a"'), piece(":1}"), delta("tool_calls")],
@@ -370,8 +370,8 @@ def test_a_stream_as_events(told: list[Any], events: list[object]) -> None:
         ),
     ],
 )
-def test_the_pieces_of_calls_are_joined(told: list[Any], events: list[object]) -> None:
-    *output, last = read(*told)
+def test_tool_call_deltas_are_joined_into_calls(chunks: list[Any], events: list[object]) -> None:
+    *output, last = read(*chunks)
 
     assert isinstance(last, RunFinished)
     assert output == events
@@ -389,12 +389,12 @@ def test_the_pieces_of_calls_are_joined(told: list[Any], events: list[object]) -
         ("eos", "stop"),
     ],
 )
-def test_the_finish_reason_is_how_it_ended(reason: str, finish: Any) -> None:
+def test_finish_reason_is_translated(reason: str, finish: Any) -> None:
     assert read(delta(reason)) == [RunFinished(finish=finish)]
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("error", "message"),
     [
         ({"error": {"message": "Too busy.", "code": 503}}, "Too busy."),
         ({"error": "Too busy."}, "Too busy."),
@@ -402,11 +402,11 @@ def test_the_finish_reason_is_how_it_ended(reason: str, finish: Any) -> None:
         ({"error": {}}, ""),
     ],
 )
-def test_an_error_ends_the_answer(told: Any, message: str) -> None:
+def test_error_fails_the_run(error: Any, message: str) -> None:
     failed = RunFailed(code="upstream_failed", message=message)
 
-    assert read(delta(content="Hel"), told, delta(content="?"), b"[DONE]") == [TextDelta(delta="Hel"), failed]
-    assert whole(told) == [failed]
+    assert read(delta(content="Hel"), error, delta(content="?"), b"[DONE]") == [TextDelta(delta="Hel"), failed]
+    assert whole(error) == [failed]
 
 
 def test_an_error_keeps_the_usage_so_far() -> None:
@@ -415,18 +415,18 @@ def test_an_error_keeps_the_usage_so_far() -> None:
     ]
 
 
-@pytest.mark.parametrize("told", [b"{", b"[1]", b'"x"', b"7", b"\xff", b"null"])
-def test_what_is_no_object_breaks_the_stream(told: bytes) -> None:
+@pytest.mark.parametrize("record", [b"{", b"[1]", b'"x"', b"7", b"\xff", b"null"])
+def test_record_that_is_not_an_object_raises_upstream_failed(record: bytes) -> None:
     with pytest.raises(UpstreamFailed, match="The remote's stream holds a record that is no JSON object"):
-        read(told)
+        read(record)
 
 
-def test_a_record_that_does_not_end_breaks_the_stream() -> None:
+def test_record_longer_than_the_limit_raises_upstream_failed() -> None:
     with pytest.raises(UpstreamFailed, match="longer than 9 bytes"):
         ChatReplyDecoder(SSE, max_bytes=9).feed(b"data: 0123456789")
 
 
-def test_a_last_record_may_lack_its_line_end() -> None:
+def test_last_record_needs_no_line_end() -> None:
     replies = ChatReplyDecoder(SSE)
 
     assert replies.streamed
@@ -434,7 +434,7 @@ def test_a_last_record_may_lack_its_line_end() -> None:
     assert replies.end() == [TextDelta(delta="Hi"), RunFinished()]
 
 
-# Whole answers
+# JSON responses
 
 
 def whole(body: Any, content_type: str = JSON) -> list[object]:
@@ -444,7 +444,7 @@ def whole(body: Any, content_type: str = JSON) -> list[object]:
     return replies.end()
 
 
-def test_a_whole_answer_as_events() -> None:
+def test_json_response_is_parsed_into_events() -> None:
     calls = [{"id": f"c{n}", "type": "function", "function": {"name": "add", "arguments": "{}"}} for n in (1, 2)]
     message = {"role": "assistant", "content": "Hi", "reasoning_content": "Hm", "refusal": None, "tool_calls": calls}
 
@@ -463,7 +463,7 @@ def test_a_whole_answer_as_events() -> None:
     ]
 
 
-def test_calls_without_ids_are_still_two() -> None:
+def test_calls_without_ids_stay_separate() -> None:
     calls = [{"function": {"name": "add"}}, {"function": {"name": "sub"}}, {"function": {"arguments": "{}"}}]
 
     assert whole({"choices": [{"message": {"tool_calls": calls}}]}) == [
@@ -479,21 +479,21 @@ def test_calls_without_ids_are_still_two() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"choices":[]}', b'{"choices":[{"text":"x"}]}', b"null"])
-def test_what_is_no_completion_is_told_so(body: bytes) -> None:
+def test_json_that_is_not_a_completion_raises_upstream_failed(body: bytes) -> None:
     with pytest.raises(UpstreamFailed, match="The remote's answer is no chat completion"):
         whole(body)
 
 
-def test_what_is_no_json_is_told_so() -> None:
+def test_invalid_json_raises_upstream_failed() -> None:
     with pytest.raises(UpstreamFailed, match="The remote's answer is not JSON"):
         whole(b"<html>")
 
 
-# There and back
+# Round trips
 
 
 def reply(values: Sequence[Any]) -> Any:
-    """What a run comes to that gives these values, as remote workflows do."""
+    """Return the fold of a run that yields these values, as remote workflows do."""
     grammar = Grammar("run_01k00000000000000000000001")
     events = [*grammar.start(STARTED)]
     for value in values:
@@ -503,7 +503,7 @@ def reply(values: Sequence[Any]) -> Any:
 
 
 def heard(message: Any) -> dict[str, Any]:
-    """A completion's message, as far as it can be told by what was folded."""
+    """Return the fields of a completion's message that the fold of a run also has."""
     return {
         "text": message["content"] or "",
         "reasoning": message.get("reasoning_content", ""),
@@ -519,7 +519,7 @@ def heard(message: Any) -> dict[str, Any]:
 @given(valid_runs, st.booleans(), st.integers(1, 40))
 @example(run("Hi \U0001f984"), True, 1)
 @example(run(ToolCall(call_id="c1", name="mine"), ToolResult(call_id="c1"), Text(text="x")), True, 7)
-def test_what_we_write_we_read_back(events: list[Event], stream: bool, size: int) -> None:
+def test_encoded_completions_are_parsed_back(events: list[Event], stream: bool, size: int) -> None:
     how = chat_request("mine", include_usage=True)
     answer = encode_response(events, how, status=200)
     frames = stream_encoder(how)
@@ -561,7 +561,7 @@ ANY = st.recursive(
 
 
 @given(st.lists(ANY, max_size=5), st.sampled_from([SSE, JSON]))
-def test_anything_can_be_read_and_makes_a_lawful_run(told: list[Any], content_type: str) -> None:
+def test_any_values_are_rejected_or_make_a_valid_run(told: list[Any], content_type: str) -> None:
     replies = ChatReplyDecoder(content_type)
     values: list[object] = []
     try:

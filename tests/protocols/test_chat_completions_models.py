@@ -10,7 +10,7 @@ from tests.protocols.fixed_run import CHAT, FORM, json
 ANOTHER = Description(name="abacus", flags={"is_chat": True})
 
 
-def test_every_chat_is_a_model_by_name_and_nothing_else_is() -> None:
+def test_models_list_holds_only_chat_workflows_sorted_by_name() -> None:
     answer = models_response([CHAT, FORM, ANOTHER], 1763190000)
 
     assert (answer.status, answer.headers) == (200, (("content-type", "application/json"),))
@@ -23,11 +23,11 @@ def test_every_chat_is_a_model_by_name_and_nothing_else_is() -> None:
     }
 
 
-def test_nothing_served_is_an_empty_list() -> None:
+def test_models_list_is_empty_if_no_workflow_is_served() -> None:
     assert json(models_response([], 0)) == {"object": "list", "data": []}
 
 
-def test_one_model() -> None:
+def test_model_response_describes_one_chat() -> None:
     assert json(model_response(CHAT, 7)) == {
         "id": "tutor",
         "object": "model",
@@ -36,7 +36,7 @@ def test_one_model() -> None:
     }
 
 
-def test_what_is_no_chat_is_no_model() -> None:
+def test_a_workflow_that_is_not_a_chat_is_not_found_as_a_model() -> None:
     with pytest.raises(ModelNotFound) as raised:
         model_response(FORM, 7)
 

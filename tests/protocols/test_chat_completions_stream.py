@@ -57,7 +57,7 @@ def approval(call_id: str | None) -> Data:
 
 
 @pytest.mark.parametrize(
-    ("said", "deltas", "last"),
+    ("values", "deltas", "last"),
     [
         pytest.param([], [], STOP, id="nothing"),
         pytest.param(["Hel", "lo"], [{"content": "Hel"}, {"content": "lo"}], STOP, id="text"),
@@ -179,14 +179,14 @@ def approval(call_id: str | None) -> Data:
         ),
     ],
 )
-def test_every_event_as_the_chunk_it_is(said: list[OutputValue | str], deltas: list[Any], last: Any) -> None:
-    sent = encode_stream(run(*said), chat_request("mine"))
+def test_events_are_encoded_as_chunks(values: list[OutputValue | str], deltas: list[Any], last: Any) -> None:
+    sent = encode_stream(run(*values), chat_request("mine"))
 
     assert sent == [chunk(FIRST), *map(chunk, deltas), last, DONE]
 
 
-def test_a_call_may_come_without_a_piece() -> None:
-    """The grammar always gives one; a log that was joined need not."""
+def test_call_without_deltas_is_encoded_with_its_arguments() -> None:
+    """The grammar always emits a delta; a joined event log may have none."""
     start = ToolStarted(item="fc_c1", message="m", call_id="c1", name="mine")
     events = [STARTED, start, ToolEnded(item="fc_c1", arguments="{}"), RunFinished()]
 
@@ -195,7 +195,7 @@ def test_a_call_may_come_without_a_piece() -> None:
     assert sent == [FIRST, call(0, "c1", "mine"), piece(0, "{}"), {}]
 
 
-def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
+def test_interleaved_texts_are_sent_one_after_the_other() -> None:
     messages = [TextDelta(item="a", delta="1"), TextStarted(item="b", message="m2"), TextDelta(item="b", delta="2")]
     more = [TextDelta(item="a", delta="3"), TextEnded(item="a")]
 
@@ -205,7 +205,7 @@ def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "told"),
+    ("finish", "expected"),
     [
         ("stop", "stop"),
         ("tool-calls", "stop"),
@@ -215,17 +215,17 @@ def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
         ("error", "stop"),
     ],
 )
-def test_the_finish_reason_is_how_the_run_ended(finish: Any, told: str) -> None:
+def test_finish_reason_reflects_how_the_run_ended(finish: Any, expected: str) -> None:
     end = RunFinished(finish=finish)
 
-    assert encode_stream(run(end=end), chat_request()) == [chunk(FIRST), chunk({}, finish=told), DONE]
+    assert encode_stream(run(end=end), chat_request()) == [chunk(FIRST), chunk({}, finish=expected), DONE]
     assert (
         json(chat_completions.encode_response(run(end=end), chat_request(), status=200))["choices"][0]["finish_reason"]
-        == told
+        == expected
     )
 
 
-def test_length_goes_before_calls() -> None:
+def test_finish_reason_length_takes_precedence_over_tool_calls() -> None:
     cut = run(ToolCall(call_id="c1", name="own"), end=RunFinished(finish="length"))
 
     assert encode_stream(cut, chat_request())[-2:] == [chunk({}, finish="length"), DONE]
@@ -240,7 +240,7 @@ def test_length_goes_before_calls() -> None:
         ({"a": [1, "ü"]}, [{"content": '{"a":[1,"ü"]}'}]),
     ],
 )
-def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list[Any]) -> None:
+def test_value_is_the_content_only_if_no_text_was_streamed(value: Any, content: list[Any]) -> None:
     end = RunFinished(value=value)
 
     assert encode_stream(run(end=end), chat_request()) == [chunk(FIRST), *map(chunk, content), STOP, DONE]
@@ -255,7 +255,7 @@ def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list
         (RunFinished(finish="interrupted"), "interrupted", "The run was interrupted."),
     ],
 )
-def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, code: str, message: str) -> None:
+def test_broken_stream_ends_with_an_error_after_the_partial_text(end: TerminalEvent, code: str, message: str) -> None:
     sent = encode_stream(
         run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), chat_request(include_usage=True)
     )
@@ -266,12 +266,12 @@ def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, co
 
 
 @pytest.mark.parametrize(
-    ("said", "end"),
+    ("values", "end"),
     [([SPENT], RunFinished()), ([Usage(input_tokens=9, output_tokens=9)], RunFinished(usage=SPENT))],
     ids=["what was counted", "what the end says"],
 )
-def test_usage_comes_last_if_asked_for(said: list[OutputValue], end: TerminalEvent) -> None:
-    events = run("Hi", *said, end=end)
+def test_usage_is_sent_last_on_request(values: list[OutputValue], end: TerminalEvent) -> None:
+    events = run("Hi", *values, end=end)
 
     assert encode_stream(events, chat_request()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
     assert encode_stream(events, chat_request(include_usage=True)) == [
@@ -281,7 +281,7 @@ def test_usage_comes_last_if_asked_for(said: list[OutputValue], end: TerminalEve
     ]
 
 
-def test_usages_add_up() -> None:
+def test_usage_events_are_summed() -> None:
     part = Usage(input_tokens=1, output_tokens=2, cached_input_tokens=1, reasoning_tokens=2)
     sent = encode_stream(run(part, UsageAdded(usage=part)), chat_request(include_usage=True))
 
@@ -294,7 +294,7 @@ def test_usages_add_up() -> None:
     }
 
 
-def test_unknown_usage_is_not_made_up() -> None:
+def test_no_usage_chunk_is_sent_if_usage_is_unknown() -> None:
     sent = encode_stream(run("Hi"), chat_request(include_usage=True))
 
     assert sent == [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hi"})] + [
@@ -316,7 +316,7 @@ def test_a_frame_is_one_line_of_compact_json() -> None:
     ]
 
 
-def test_a_stream_has_its_own_head() -> None:
+def test_only_a_streamed_response_has_a_stream_head() -> None:
     assert chat_completions.response_head(STARTED, chat_request(stream=True)) == HttpResponse(
         status=200,
         headers=(
@@ -330,7 +330,7 @@ def test_a_stream_has_its_own_head() -> None:
     assert chat_completions.response_head(STARTED, chat_request()) is None
 
 
-# The whole
+# JSON responses
 
 
 def completion(message: dict[str, Any], finish: str = "stop", **usage: Any) -> dict[str, Any]:
@@ -346,7 +346,7 @@ def whole(*said: OutputValue | str, end: TerminalEvent | None = None) -> Any:
     return json(chat_completions.encode_response(run(*said, end=end), chat_request("mine"), status=200))
 
 
-def test_a_whole_answer_is_one_completion() -> None:
+def test_json_response_is_one_completion() -> None:
     events = run(Message.assistant("Let me check."), Message.assistant("It is noon."), SPENT)
 
     answer = chat_completions.encode_response(events, chat_request(), status=200)
@@ -356,7 +356,7 @@ def test_a_whole_answer_is_one_completion() -> None:
     ChatCompletion.model_validate_json(answer.body, strict=True)
 
 
-def test_a_run_without_a_trace_has_no_header_for_it() -> None:
+def test_run_without_a_trace_has_no_trace_header() -> None:
     events = [RunStarted(run_id="r"), RunFinished()]
 
     assert chat_completions.encode_response(events, chat_request(), status=200).headers == (
@@ -366,7 +366,7 @@ def test_a_run_without_a_trace_has_no_header_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("values", "expected"),
     [
         pytest.param([], completion(message("")), id="nothing"),
         pytest.param([Refusal(text="No.")], completion(message(None, refusal="No.")), id="a refusal"),
@@ -392,12 +392,12 @@ def test_a_run_without_a_trace_has_no_header_for_it() -> None:
         ),
     ],
 )
-def test_what_a_message_holds(said: list[OutputValue], told: Any) -> None:
-    assert whole(*said) == told
+def test_output_is_encoded_as_a_completion_message(values: list[OutputValue], expected: Any) -> None:
+    assert whole(*values) == expected
 
 
 @pytest.mark.parametrize("end", [RunCancelled(), RunFinished(finish="interrupted")])
-def test_a_run_that_was_stopped_is_answered_with_what_was_said_cut_short(end: TerminalEvent) -> None:
+def test_stopped_run_is_answered_with_partial_text_and_finish_reason_length(end: TerminalEvent) -> None:
     output = whole("Hel", ToolCall(call_id="c1", name="own"), end=end)
 
     assert output == completion(message("Hel"), finish="length")
@@ -422,7 +422,7 @@ def test_a_failed_run_is_answered_with_its_error() -> None:
 
 
 def built(sent: list[Any]) -> Any:
-    """What OpenAI's own client makes of a stream."""
+    """Return what OpenAI's own client builds from a stream."""
     state = ChatCompletionStreamState()
     for one in sent:
         state.handle_chunk(ChatCompletionChunk.model_validate(one, strict=True))
@@ -432,12 +432,12 @@ def built(sent: list[Any]) -> Any:
 
 
 def tidied(document: Any) -> Any:
-    """Without what the two forms say differently: nulls, the object's name, places in lists, "" for no content."""
+    """Remove what differs between the two forms: nulls, the object's name, list indexes, "" for no content."""
     choice = document["choices"][0]
     output = {name: value for name, value in choice["message"].items() if value or value == ""}
     output["content"] = output.get("content") or ""
-    for listed in ("annotations", "tool_calls"):
-        for entry in output.get(listed, ()):
+    for field in ("annotations", "tool_calls"):
+        for entry in output.get(field, ()):
             entry.pop("index", None)
     return {
         "message": output,
@@ -449,7 +449,9 @@ def tidied(document: Any) -> Any:
 
 @settings(max_examples=150, deadline=None)
 @given(valid_runs, st.sampled_from([(), ("mine",), ("mine", "yours")]))
-def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], tools: tuple[str, ...]) -> None:
+def test_json_response_is_what_the_openai_client_builds_from_the_stream(
+    events: list[Event], tools: tuple[str, ...]
+) -> None:
     *sent, finished = encode_stream(events, chat_request(*tools, include_usage=True))
     answer = json(chat_completions.encode_response(events, chat_request(*tools), status=200))
 
@@ -458,7 +460,7 @@ def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], 
 
 
 @given(valid_runs, st.sampled_from([(), ("mine",)]))
-def test_no_chunk_says_nothing(events: list[Event], tools: tuple[str, ...]) -> None:
+def test_only_the_last_chunk_has_an_empty_delta(events: list[Event], tools: tuple[str, ...]) -> None:
     first, *sent, last, _ = encode_stream(events, chat_request(*tools))
 
     assert first == chunk(FIRST)

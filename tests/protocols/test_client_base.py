@@ -11,7 +11,7 @@ from palaver.errors import UpstreamFailed
 from palaver.protocols import client_base
 
 
-def test_only_the_session_and_the_trace_go_on() -> None:
+def test_only_the_session_and_the_trace_parent_are_forwarded() -> None:
     assert client_base.request_headers(Call(workflow="x"), accept="*/*") == {
         "content-type": "application/json",
         "accept": "*/*",
@@ -27,7 +27,7 @@ def test_only_the_session_and_the_trace_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (b'{"status":{"code":422,"message":"A"}}', "A"),
         (b'{"error":{"message":"B"}}', "B"),
@@ -43,12 +43,12 @@ def test_only_the_session_and_the_trace_go_on() -> None:
         (b"", None),
     ],
 )
-def test_an_error_document_is_read_in_any_of_the_usual_shapes(body: bytes, words: str | None) -> None:
-    assert client_base.error_message(body) == words
+def test_error_message_is_found_in_common_error_documents(body: bytes, message: str | None) -> None:
+    assert client_base.error_message(body) == message
 
 
 @given(content_type=st.sampled_from(["application/json", "text/plain", "", "text/html"]), body=st.binary())
-def test_any_body_is_a_value_or_a_failure_of_the_remote(content_type: str, body: bytes) -> None:
+def test_any_body_is_decoded_or_raises_upstream_failed(content_type: str, body: bytes) -> None:
     client_base.error_message(body)
     with suppress(UpstreamFailed):
         client_base.decode_body(content_type, body)

@@ -40,7 +40,7 @@ def reference(name: str) -> dict[str, str]:
 # References
 
 
-def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
+def test_item_reference_is_replaced_by_the_stored_item() -> None:
     stored = store.message_items(ANSWERED, "conv_1")
     body = {"instructions": "Be brief.", "input": [reference("a1"), reference("fc_c1"), reference("fco_c1"), {
         "role": "user", "content": "And now?"}]}  # fmt: skip
@@ -56,7 +56,7 @@ def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
     assert parsed.places == ("instructions", "input[0]", "input[2]", "input[3]")
 
 
-def test_a_reference_to_nothing_is_not_found() -> None:
+def test_reference_to_an_unknown_item_is_not_found() -> None:
     call, parsed = decoded({"input": [{"role": "user", "content": "x"}, reference("msg_1")]})
     with pytest.raises(ItemNotFound) as caught:
         resolve_references(call, parsed, {})
@@ -69,7 +69,7 @@ def test_a_reference_to_nothing_is_not_found() -> None:
     }
 
 
-def test_without_references_nothing_changes() -> None:
+def test_request_without_references_is_unchanged() -> None:
     call, parsed = decoded({"input": "x"})
     same = resolve_references(call, parsed, {})
 
@@ -77,26 +77,26 @@ def test_without_references_nothing_changes() -> None:
     assert same[1] is parsed
 
 
-# What is stored comes before what is new
+# Continuing a stored history
 
 
-@pytest.mark.parametrize("place", ["previous_response_id", "conversation"])
-def test_a_call_follows_what_is_stored(place: str) -> None:
-    call, parsed = decoded({"instructions": "Be brief.", "input": "And now?", place: "resp_1"})
+@pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
+def test_stored_history_comes_before_the_new_input(field: str) -> None:
+    call, parsed = decoded({"instructions": "Be brief.", "input": "And now?", field: "resp_1"})
     call, parsed = continue_history(call, parsed, ANSWERED)
 
     assert call.messages == (Message.system("Be brief."), *ANSWERED, Message.user("And now?"))
     assert call.preface == 1
-    assert parsed.places == ("instructions", place, place, place, "input")
+    assert parsed.places == ("instructions", field, field, field, "input")
 
 
-def test_a_call_may_only_go_on() -> None:
+def test_request_without_input_continues_the_stored_history() -> None:
     call, parsed = continue_history(*decoded({"previous_response_id": "resp_1"}), ANSWERED)
 
     assert (call.messages, parsed.places) == (tuple(ANSWERED), ("previous_response_id",) * 3)
 
 
-def test_a_contradiction_is_named_where_it_stands_in_the_body() -> None:
+def test_history_conflict_points_to_the_item_in_the_request() -> None:
     items = [{"role": "user", "content": "x"}, {"type": "function_call_output", "call_id": "c1", "output": "midnight"}]
     call, parsed = decoded({"instructions": "Be brief.", "previous_response_id": "resp_1", "input": items})
     with pytest.raises(HistoryConflict) as caught:
@@ -110,7 +110,7 @@ def test_a_contradiction_is_named_where_it_stands_in_the_body() -> None:
     }
 
 
-def test_copies_leave_no_gap() -> None:
+def test_copies_of_stored_items_are_dropped_from_the_input() -> None:
     items = [
         {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "output": '{"is":"noon"}'},
@@ -139,7 +139,7 @@ def test_copies_leave_no_gap() -> None:
         Message.tool("c1", '{"is":"noon"}'),
     ],
 )
-def test_what_is_stored_is_not_taken_again(copy: Message) -> None:
+def test_copy_of_a_stored_message_is_dropped(copy: Message) -> None:
     assert new(copy) is None
 
 
@@ -155,14 +155,14 @@ def test_what_is_stored_is_not_taken_again(copy: Message) -> None:
         (Message.tool("c1", {"is": "noon"}, is_error=True), "The stored result of call 'c1' is another one."),
     ],
 )
-def test_what_contradicts_the_stored_is_refused(sent: Message, message: str) -> None:
+def test_message_that_contradicts_the_stored_history_is_rejected(sent: Message, message: str) -> None:
     with pytest.raises(HistoryConflict) as caught:
         new(sent)
 
     assert (caught.value.message, caught.value.pointer) == (message, "/messages/0")
 
 
-def test_what_is_new_stays() -> None:
+def test_new_messages_and_calls_are_returned() -> None:
     fresh = [Message.user("And now?"), Message.assistant(ToolCall(call_id="c2", name="now")), Message.tool("c2", "x")]
 
     assert new_messages(ANSWERED, fresh, start=5) == {5: fresh[0], 6: fresh[1], 7: fresh[2]}
@@ -170,7 +170,7 @@ def test_what_is_new_stays() -> None:
     assert new(both) == Message.assistant(ToolCall(call_id="c2", name="now"))
 
 
-def test_a_result_is_taken_only_of_a_call_that_is_the_clients() -> None:
+def test_result_is_accepted_only_for_calls_that_the_client_may_answer() -> None:
     result = Message.tool("c1", "noon")
 
     assert new(result, STORED) == result
@@ -179,7 +179,7 @@ def test_a_result_is_taken_only_of_a_call_that_is_the_clients() -> None:
         new(result, STORED, answerable=())
 
 
-def test_a_call_whose_id_comes_again_waits_for_a_result_of_its_own() -> None:
+def test_repeated_call_id_accepts_a_new_result() -> None:
     repeated = [*ANSWERED, Message.assistant(CALL)]
     result = Message.tool("c1", "midnight")
 
@@ -187,7 +187,7 @@ def test_a_call_whose_id_comes_again_waits_for_a_result_of_its_own() -> None:
 
 
 @given(st.lists(messages, max_size=4))
-def test_a_whole_copy_is_never_a_contradiction(given: list[Message]) -> None:
+def test_full_copy_of_the_history_is_never_a_conflict(given: list[Message]) -> None:
     named = [
         replace(
             message,

@@ -10,7 +10,7 @@ from palaver.protocols.history_merge import PendingApprovals
 
 
 def asked(name: str = "q1", call_id: str | None = "c1", arguments: Any = '{"n": 1}') -> Message:
-    """A call, and the question whether it may be made."""
+    """A tool call and its approval request."""
     value = {"id": name, "call_id": call_id, "name": "pay", "arguments": arguments}
     call = [ToolCall(call_id, "pay", '{"n": 1}')] if call_id else []
     return Message(role="assistant", parts=(*call, Data(APPROVAL_REQUEST, value)))
@@ -53,20 +53,20 @@ CASES: list[tuple[list[Message], list[Message], type[PalaverError] | None]] = [
 
 
 @pytest.mark.parametrize(("stored", "sent", "error"), CASES)
-def test_an_approval_counts_for_what_waits(
+def test_approval_is_accepted_only_for_a_pending_request(
     stored: list[Message], sent: list[Message], error: type[PalaverError] | None
 ) -> None:
-    waiting = PendingApprovals(stored)
+    pending = PendingApprovals(stored)
     if error is None:
-        waiting.check(sent)
+        pending.check(sent)
     else:
         with pytest.raises(error):
-            waiting.check(sent)
+            pending.check(sent)
 
 
-def test_an_approval_that_is_sent_again_before_an_answer_is_a_copy() -> None:
-    waiting = PendingApprovals([asked(), given("q1")])
+def test_approval_repeated_before_an_answer_is_a_copy() -> None:
+    pending = PendingApprovals([asked(), given("q1")])
 
-    assert waiting.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": True}))
-    assert not waiting.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": False}))
-    assert not waiting.is_copy(Data(APPROVAL_RESPONSE, None))
+    assert pending.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": True}))
+    assert not pending.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": False}))
+    assert not pending.is_copy(Data(APPROVAL_RESPONSE, None))

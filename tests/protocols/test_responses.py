@@ -27,7 +27,7 @@ def call(body: Any, **more: Any) -> Call:
 
 
 def refused(body: Any, route: str = OPEN, **more: Any) -> tuple[int, Any]:
-    """The code, the param and the message of a request that is refused."""
+    """Return the error code and param of a rejected request."""
     with pytest.raises(PalaverError) as caught:
         decoded(body, route, **more)
     answer = responses.encode_error(caught.value, None, status=400)
@@ -40,11 +40,11 @@ def refused(body: Any, route: str = OPEN, **more: Any) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize(("route", "profile"), [(OPEN, "open"), (MLFLOW, "invocations"), ("responses", "invocations")])
-def test_the_route_alone_decides_the_profile(route: str, profile: str) -> None:
+def test_profile_depends_only_on_the_route(route: str, profile: str) -> None:
     assert decoded({"input": "Why?"}, route)[1].profile == profile
 
 
-def test_the_model_picks_the_workflow_at_the_root() -> None:
+def test_model_selects_the_workflow_on_the_root_route() -> None:
     assert call({"input": "x", "model": "headline"}).workflow == "headline"
     assert call({"input": "x"}).workflow == "tutor"
     assert call({"input": "x", "model": None}).workflow == "tutor"
@@ -52,13 +52,13 @@ def test_the_model_picks_the_workflow_at_the_root() -> None:
         call({"input": "x", "model": "gpt-9"})
 
 
-def test_chat_apps_send_models_of_their_own_to_invocations() -> None:
+def test_invocations_ignores_the_model_when_selecting_the_workflow() -> None:
     http_request, reading = decoded({"input": "x", "model": "title-model"}, MLFLOW)
 
     assert (http_request.workflow, reading.model) == ("tutor", "title-model")
 
 
-def test_below_a_workflow_the_model_is_free_and_echoed() -> None:
+def test_any_model_is_accepted_and_echoed_on_a_workflow_route() -> None:
     http_request, reading = decoded({"input": "x", "model": "gpt-9"}, workflow="tutor")
 
     assert (http_request.workflow, reading.model) == ("tutor", "gpt-9")
@@ -67,7 +67,7 @@ def test_below_a_workflow_the_model_is_free_and_echoed() -> None:
 # Fields
 
 
-def test_a_text_is_one_user_message_and_instructions_come_first() -> None:
+def test_text_input_becomes_a_user_message_after_the_instructions() -> None:
     http_request, reading = decoded({"input": "Why?", "instructions": "Be brief."})
 
     assert http_request.messages == (Message.system("Be brief."), Message.user("Why?"))
@@ -76,7 +76,7 @@ def test_a_text_is_one_user_message_and_instructions_come_first() -> None:
     assert call({"input": []}).messages == ()
 
 
-def test_inputs_parameters_and_labels() -> None:
+def test_inputs_parameters_session_user_and_tags_are_parsed() -> None:
     http_request = call(
         {
             "input": "x",
@@ -116,13 +116,13 @@ def test_inputs_that_the_workflow_does_not_declare_are_dropped() -> None:
         ({"conversation_id": "x" * 200}, 53),
     ],
 )
-def test_a_session_is_a_label_of_bounded_length(context: Any, session: str | int | None) -> None:
-    values = call({"input": "x", "context": context}).session
+def test_session_is_the_conversation_id_with_bounded_length(context: Any, session: str | int | None) -> None:
+    parsed_session = call({"input": "x", "context": context}).session
 
-    assert (len(values) if isinstance(session, int) and values else values) == session
+    assert (len(parsed_session) if isinstance(session, int) and parsed_session else parsed_session) == session
 
 
-def test_options_are_handed_on_and_echoed() -> None:
+def test_options_are_passed_to_the_workflow_and_echoed() -> None:
     tool = {"type": "function", "name": "now"}
     body = {
         "input": "x", "temperature": 0, "top_p": 0.5, "max_output_tokens": 5, "tools": [tool], "tool_choice": "none",
@@ -150,13 +150,13 @@ def test_options_are_handed_on_and_echoed() -> None:
     }
 
 
-def test_on_invocations_echoed_objects_get_no_nulls() -> None:
+def test_invocations_echoes_tools_without_null_fields() -> None:
     tool = {"type": "function", "name": "now"}
 
     assert decoded({"input": "x", "tools": [tool]}, MLFLOW)[1].echo == {"tools": [tool]}
 
 
-def test_other_tools_and_a_text_without_format_are_completed_too() -> None:
+def test_other_tools_are_echoed_unchanged_and_text_gets_a_default_format() -> None:
     echo = decoded({"input": "x", "tools": [{"type": "web_search"}], "text": {"verbosity": "low"}})[1].echo
 
     assert echo == {"tools": [{"type": "web_search"}], "text": {"verbosity": "low", "format": {"type": "text"}}}
@@ -175,21 +175,21 @@ def test_other_tools_and_a_text_without_format_are_completed_too() -> None:
         ({"databricks_options": {}}, {}, False),
     ],
 )
-def test_who_asks_for_the_trace(body: Any, headers: Any, trace: bool) -> None:
+def test_trace_is_requested_by_header_or_databricks_option(body: Any, headers: Any, trace: bool) -> None:
     http_request, reading = decoded({"input": "x", **body}, **headers)
 
     assert reading.trace is trace
     assert http_request.options == {}
 
 
-def test_a_trace_goes_on() -> None:
+def test_valid_traceparent_header_is_continued() -> None:
     parent = f"00-{TRACE}-a1b2c3d4e5f60718-01"
 
     assert call({"input": "x"}, traceparent=parent).trace_parent == parent
     assert call({"input": "x"}, traceparent="nonsense").trace_parent is None
 
 
-def test_a_workflow_that_is_no_chat_needs_no_input_and_gets_none() -> None:
+def test_non_chat_workflow_needs_no_input_and_gets_no_messages() -> None:
     assert call({"custom_inputs": {"text": "x"}}, workflow="headline").messages == ()
     assert call({"input": "x"}, workflow="headline").messages == ()
 
@@ -248,39 +248,39 @@ def test_a_workflow_that_is_no_chat_needs_no_input_and_gets_none() -> None:
         ({"input": 42, "previous_response_id": "resp_1"}, "invalid_type", "input"),
     ],
 )
-def test_a_field_that_is_wrong_is_named(body: Any, code: str, param: str | None) -> None:
+def test_invalid_field_is_rejected_with_code_and_param(body: Any, code: str, param: str | None) -> None:
     assert refused(body) == (code, param)
 
 
-# What is stored
+# Storage and continuation
 
 
-def test_a_response_is_stored_unless_told_otherwise() -> None:
+def test_response_is_stored_by_default() -> None:
     _, plain = decoded({"input": "x"})
-    _, output = decoded({"input": "x", "store": True, "background": False})
-    _, kept_out = decoded({"input": "x", "store": False})
+    _, explicit = decoded({"input": "x", "store": True, "background": False})
+    _, unstored = decoded({"input": "x", "store": False})
 
-    assert output is plain, "who says the defaults costs no more than who says nothing"
+    assert explicit is plain, "who says the defaults costs no more than who says nothing"
     assert (plain.stored, plain.background, plain.echo) == (True, False, {})
-    assert (kept_out.stored, kept_out.background, kept_out.echo) == (False, False, {"store": False})
+    assert (unstored.stored, unstored.background, unstored.echo) == (False, False, {"store": False})
 
 
-def test_a_call_in_the_background_says_so() -> None:
+def test_background_request_is_stored_and_echoed() -> None:
     http_request, reading = decoded({"input": "x", "background": True, "store": True})
 
     assert (reading.stored, reading.background, reading.echo) == (True, True, {"background": True})
     assert http_request.options == {}
 
 
-@pytest.mark.parametrize("given", ["conv_1", {"id": "conv_1"}])
-def test_a_call_may_go_on_with_a_conversation(given: Any) -> None:
-    http_request, reading = decoded({"input": "x", "conversation": given})
+@pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
+def test_conversation_is_given_as_an_id_or_an_object(conversation: Any) -> None:
+    http_request, reading = decoded({"input": "x", "conversation": conversation})
 
     assert (http_request.conversation, http_request.previous, http_request.session) == ("conv_1", None, None)
     assert (reading.echo, http_request.options) == ({"conversation": {"id": "conv_1"}}, {})
 
 
-def test_a_call_may_go_on_from_a_response_and_say_nothing_new() -> None:
+def test_previous_response_can_be_continued_without_new_input() -> None:
     http_request, reading = decoded(
         {"previous_response_id": "resp_1", "instructions": "Be brief.", "custom_inputs": {}}
     )
@@ -290,18 +290,18 @@ def test_a_call_may_go_on_from_a_response_and_say_nothing_new() -> None:
     assert reading.echo == {"previous_response_id": "resp_1", "instructions": "Be brief."}
 
 
-def test_earlier_names_of_a_session_are_heard_before_the_conversation() -> None:
+def test_context_conversation_id_is_the_session_even_with_a_conversation() -> None:
     body = {"input": "x", "conversation": "conv_1", "context": {"conversation_id": "mine"}}
 
     assert call(body).session == "mine"
 
 
-def test_both_ways_of_going_on_exclude_each_other_and_both_are_named() -> None:
+def test_previous_response_id_and_conversation_exclude_each_other() -> None:
     with pytest.raises(PalaverError, match="previous_response_id and conversation exclude each other"):
         call({"input": "x", "previous_response_id": "resp_1", "conversation": "conv_1"})
 
 
-def test_instructions_are_for_this_call_alone() -> None:
+def test_only_instructions_are_counted_as_the_preface() -> None:
     assert call({"input": "x", "instructions": "Be brief."}).preface == 1
     assert call({"input": [], "instructions": "Be brief."}).preface == 1
     assert call({"input": "x", "instructions": None}).preface == 0
@@ -309,7 +309,7 @@ def test_instructions_are_for_this_call_alone() -> None:
     assert call({"input": "x", "instructions": "Be brief."}, workflow="headline").preface == 0
 
 
-def test_items_that_are_referred_to_are_left_to_be_found() -> None:
+def test_item_references_are_left_unresolved_by_decode() -> None:
     items = [{"role": "user", "content": "And?"}, {"type": "item_reference", "id": "msg_1"}]
     http_request, reading = decoded({"input": items, "instructions": "Be brief."})
 
@@ -353,11 +353,11 @@ def test_items_that_are_referred_to_are_left_to_be_found() -> None:
         ({"type": "item_reference", "id": "x" * 65}, "string_too_long", "input[0].id"),
     ],
 )
-def test_an_item_that_is_wrong_is_named_by_its_path(item: Any, code: str, param: str) -> None:
+def test_invalid_item_is_rejected_with_its_path(item: Any, code: str, param: str) -> None:
     assert refused({"input": [item]}) == (code, param)
 
 
-def test_items_become_messages_and_errors_find_the_way_back() -> None:
+def test_items_become_messages_and_errors_point_to_the_sent_item() -> None:
     http_request, reading = decoded(
         {
             "instructions": "Be brief.",
@@ -383,13 +383,13 @@ def test_items_become_messages_and_errors_find_the_way_back() -> None:
     assert json(responses.encode_error(error, reading, status=400))["error"]["param"] == "input[3]"
 
 
-def test_what_we_do_not_know_is_kept_as_it_is() -> None:
+def test_unknown_item_type_becomes_a_data_part_unchanged() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 
     assert call({"input": [item]}).messages == (Message.assistant(Data(name="responses:web_search_call", value=item)),)
 
 
-def test_any_object_with_a_text_is_text() -> None:
+def test_any_content_object_with_a_text_field_is_text() -> None:
     content = [{"type": "strange", "text": "a"}, {"type": "output_text", "text": "b", "annotations": []}]
 
     assert call({"input": [{"role": "user", "content": content}]}).messages[0].parts == (Text(text="a"), Text(text="b"))
@@ -402,7 +402,7 @@ def reading(**fields: Any) -> ResponsesRequest:
     return ResponsesRequest(model="tutor", workflow="tutor", **fields)
 
 
-def test_a_whole_answer_has_the_headers_of_its_run() -> None:
+def test_json_response_has_the_headers_of_its_run() -> None:
     answer = responses.encode_response(valid_events("Hi"), reading(), status=200)
 
     assert answer.status == 200
@@ -413,7 +413,7 @@ def test_a_whole_answer_has_the_headers_of_its_run() -> None:
     assert json(answer)["output"][0]["id"] == f"{MESSAGE}_1"
 
 
-def test_a_stream_has_a_head_and_a_whole_answer_has_none() -> None:
+def test_only_a_streamed_response_has_a_stream_head() -> None:
     assert responses.response_head(STARTED, reading()) is None
     head = responses.response_head(STARTED, reading(stream=True))
     assert head is not None
@@ -425,7 +425,7 @@ def test_a_stream_has_a_head_and_a_whole_answer_has_none() -> None:
     assert head.keep_alive == b": keep-alive\n\n"
 
 
-def test_a_run_that_failed_is_an_error_that_sdks_do_not_try_again() -> None:
+def test_failed_run_is_an_error_response_that_sdks_do_not_retry() -> None:
     events = valid_events("Hi", end=RunFailed(code="model_down", message="The model is down."))
 
     answer = responses.encode_response(events, reading(), status=502)
@@ -438,7 +438,7 @@ def test_a_run_that_failed_is_an_error_that_sdks_do_not_try_again() -> None:
     }
 
 
-def test_a_cancelled_run_gives_what_was_said() -> None:
+def test_cancelled_run_returns_the_partial_output() -> None:
     answer = json(responses.encode_response(valid_events("Hi", end=RunCancelled()), reading(), status=200))
 
     assert (answer["status"], answer["incomplete_details"]) == ("cancelled", {"reason": "cancelled"})
@@ -463,7 +463,7 @@ def test_the_type_of_an_error_follows_its_status(status: int, kind: str) -> None
     }
 
 
-def test_a_fault_of_an_input_points_into_custom_inputs() -> None:
+def test_input_error_points_into_custom_inputs() -> None:
     error = FaultyCall([MissingInput("Input 'subject' is required.", pointer="/inputs/subject")])
 
     document = json(responses.encode_error(error, reading(), status=400))["error"]
@@ -481,9 +481,9 @@ def test_a_fault_of_an_input_points_into_custom_inputs() -> None:
         ("/parameters/x/y", "parameters.x.y"),
     ],
 )
-def test_pointers_of_the_waist_in_the_words_of_the_body(pointer: str, param: str) -> None:
+def test_core_pointers_are_translated_to_request_params(pointer: str, param: str) -> None:
     assert reading(places=("input[4]",)).param(pointer) == param
 
 
-def test_a_cancelled_run_in_words() -> None:
+def test_cancelled_run_has_the_error_code_cancelled() -> None:
     assert openai.error_object(RunCancelled())["code"] == "cancelled"

@@ -80,7 +80,7 @@ def whole(response: Any) -> list[object]:
 
 
 def made(told: list[object], *, history: tuple[Message, ...] = ()) -> list[Event]:
-    """The lawful stream that it amounts to."""
+    """Return the valid events that the grammar makes of the values."""
     grammar = Grammar("run_x", history=history)
     events = [*grammar.start(STARTED)]
     for one in told:
@@ -90,7 +90,7 @@ def made(told: list[object], *, history: tuple[Message, ...] = ()) -> list[Event
 
 
 def said(told: list[object]) -> list[list[Part]]:
-    """The parts of each message that it amounts to."""
+    """Return the parts of each message that the values fold to."""
     return [list(message.parts) for message in fold(made(told)).messages]
 
 
@@ -113,10 +113,10 @@ RESULT = {"type": "function_call_output", "call_id": "c1", "output": "12:00"}
 MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
 
 
-# What is asked
+# Requests
 
 
-def test_a_server_without_models_gets_the_session() -> None:
+def test_request_without_a_model_carries_the_session() -> None:
     assert asked(session="s-1") == {
         "input": [{"type": "message", "role": "user", "content": "Hello"}],
         "stream": True,
@@ -125,7 +125,7 @@ def test_a_server_without_models_gets_the_session() -> None:
     }
 
 
-def test_a_server_with_models_gets_nothing_that_openai_would_refuse() -> None:
+def test_request_with_a_model_has_only_fields_that_openai_accepts() -> None:
     assert asked(session="s-1", model="large", stream=False) == {
         "model": "large",
         "input": [{"type": "message", "role": "user", "content": "Hello"}],
@@ -134,7 +134,7 @@ def test_a_server_with_models_gets_nothing_that_openai_would_refuse() -> None:
     }
 
 
-def test_inputs_parameters_and_options_go_on_where_there_are_any() -> None:
+def test_inputs_parameters_and_known_options_are_forwarded() -> None:
     tools = [{"type": "function", "name": "now", "parameters": {}}]
     options = {
         "temperature": 0,
@@ -157,7 +157,7 @@ def test_inputs_parameters_and_options_go_on_where_there_are_any() -> None:
     }
 
 
-def test_the_headers_are_those_of_every_call() -> None:
+def test_request_headers_carry_accept_session_and_trace_parent() -> None:
     call = Call(workflow="far", session="s 1", trace_parent="00-a-b-01")
 
     assert dict(build_responses_request(call, is_chat=True, stream=True).headers) == {
@@ -215,11 +215,11 @@ ITEMS = [
 ]
 
 
-def test_a_history_is_sent_as_items_that_everybody_takes() -> None:
+def test_history_is_sent_as_portable_items() -> None:
     assert asked(messages=HISTORY)["input"] == ITEMS
 
 
-def test_mlflow_takes_it() -> None:
+def test_mlflow_accepts_the_request() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mlflow.types.responses import ResponsesAgentRequest
@@ -230,7 +230,7 @@ def test_mlflow_takes_it() -> None:
         assert ResponsesAgentRequest(**body).model_dump(exclude_none=True)["input"][0]["content"] == "Be brief."
 
 
-def test_openais_own_types_take_it() -> None:
+def test_history_items_validate_against_openai_types() -> None:
     from openai.types.responses import ResponseInputItemParam
     from pydantic import TypeAdapter
 
@@ -240,7 +240,7 @@ def test_openais_own_types_take_it() -> None:
             adapter.validate_python(item)
 
 
-def test_a_history_that_came_as_an_input_is_one_all_the_same() -> None:
+def test_history_given_as_an_input_is_sent_as_items() -> None:
     sent = asked(messages=(), inputs={"messages": [{"role": "user", "content": "Why?"}], "x": 1})
 
     assert (sent["input"], sent["custom_inputs"]) == (
@@ -251,7 +251,7 @@ def test_a_history_that_came_as_an_input_is_one_all_the_same() -> None:
         asked(messages=(), inputs={"messages": [7]})
 
 
-def test_a_workflow_that_is_no_chat_gets_its_inputs_alone() -> None:
+def test_non_chat_workflow_is_sent_only_its_inputs() -> None:
     assert asked(is_chat=False, inputs={"text": "x", "messages": [1]}, session=None) == {
         "input": [],
         "stream": True,
@@ -263,7 +263,7 @@ def test_a_workflow_that_is_no_chat_gets_its_inputs_alone() -> None:
 # MLflow's agents: pieces without a start, no sequence, no end
 
 
-def test_pieces_are_told_as_they_come_and_not_again_when_their_item_is_done() -> None:
+def test_deltas_are_emitted_once_and_not_repeated_when_their_item_is_done() -> None:
     assert read(delta("Hel"), delta("lo"), text_done("Hello"), DONE) == [
         TextStarted(item="m", message="m"),
         TextDelta(item="m", delta="Hel"),
@@ -273,7 +273,7 @@ def test_pieces_are_told_as_they_come_and_not_again_when_their_item_is_done() ->
     ]
 
 
-def test_an_item_that_comes_done_is_told_whole() -> None:
+def test_item_without_deltas_is_emitted_when_it_is_done() -> None:
     assert read(text_done("Hello"), DONE) == [
         TextStarted(item="m", message="m"),
         TextDelta(item="m", delta="Hello"),
@@ -329,11 +329,11 @@ def test_a_tool_round_of_done_items() -> None:
         pytest.param([text_done("Hello"), frame(trace_id="tr-1"), DONE, delta(" again")], id="something after the end"),
     ],
 )
-def test_what_was_said_is_said_once(frames: list[bytes]) -> None:
+def test_text_is_emitted_exactly_once(frames: list[bytes]) -> None:
     assert said(read(*frames)) == [[Text(text="Hello")]]
 
 
-def test_text_after_a_call_is_another_text_whatever_its_id() -> None:
+def test_text_after_a_call_is_a_new_text_even_with_the_same_id() -> None:
     frames = [delta("A"), frame("response.output_item.done", item=CALL), delta("B"), text_done("AB")]
 
     assert said(read(*frames)) == [
@@ -344,7 +344,7 @@ def test_text_after_a_call_is_another_text_whatever_its_id() -> None:
     assert said(read(*late))[1:] == [[Text(text="AC")]]
 
 
-def test_items_that_share_an_id_are_all_told() -> None:
+def test_items_that_share_an_id_are_all_emitted() -> None:
     assert said(read(text_done("One."), text_done("Two."), delta("Three."), text_done("Three."))) == [
         [Text(text="One.")],
         [Text(text="Two.")],
@@ -352,7 +352,7 @@ def test_items_that_share_an_id_are_all_told() -> None:
     ]
 
 
-def test_calls_that_share_an_id_are_all_told_and_answered() -> None:
+def test_calls_that_share_an_id_are_emitted_and_answered_under_distinct_ids() -> None:
     finished = [frame("response.output_item.done", item=item) for item in (CALL, CALL, RESULT, RESULT)]
     repeated = [frame("response.output_item.done", item=item) for item in ({**CALL, "id": "fc_2"}, RESULT)]
 
@@ -366,7 +366,7 @@ def test_calls_that_share_an_id_are_all_told_and_answered() -> None:
     assert len(said(output)) == 4
 
 
-def test_calls_that_share_an_item_id_are_all_told() -> None:
+def test_calls_that_share_an_item_id_are_all_emitted() -> None:
     second = {**CALL, "call_id": "c2"}
 
     output = read(*(frame("response.output_item.done", item=item) for item in (CALL, second)))
@@ -397,7 +397,7 @@ def test_custom_outputs_are_data() -> None:
     ],
     ids=["flat", "nested", "untyped", "a text"],
 )
-def test_an_error_in_any_shape_is_a_failure_after_what_was_said(error: bytes) -> None:
+def test_error_of_any_shape_fails_the_run_after_the_partial_text(error: bytes) -> None:
     assert read(delta("Hel"), error, delta("lo"), DONE) == [
         TextStarted(item="m", message="m"),
         TextDelta(item="m", delta="Hel"),
@@ -467,7 +467,7 @@ def test_a_stream_of_reasoning_text_and_usage() -> None:
     ]
 
 
-def test_annotations_that_only_came_one_by_one_are_kept() -> None:
+def test_annotations_sent_only_as_events_are_attached_to_the_text() -> None:
     note = {"type": "url_citation", "url": "https://host", "start_index": 0, "end_index": 2}
     noted = frame("response.output_text.annotation.added", item_id="m", annotation=note)
 
@@ -477,7 +477,7 @@ def test_annotations_that_only_came_one_by_one_are_kept() -> None:
     assert read(frame("response.output_text.annotation.added", item_id="m", annotation=note)) == [RunFinished()]
 
 
-def test_raw_reasoning_is_reasoning_and_a_summary_of_it_is_not_told_too() -> None:
+def test_raw_reasoning_is_used_instead_of_its_summary() -> None:
     frames = [
         frame("response.reasoning_text.delta", item_id="rs_1", content_index=0, delta="Raw."),
         frame("response.reasoning_summary_text.delta", item_id="rs_1", summary_index=0, delta="Short."),
@@ -500,7 +500,7 @@ def test_raw_reasoning_is_reasoning_and_a_summary_of_it_is_not_told_too() -> Non
     ],
     ids=["summary", "content", "sealed", "nothing"],
 )
-def test_whole_reasoning(item: dict[str, Any], parts: list[list[Part]]) -> None:
+def test_reasoning_item_without_deltas_is_parsed(item: dict[str, Any], parts: list[list[Part]]) -> None:
     finished = {"type": "reasoning", "id": "rs_1", **item}
 
     assert said(read(frame("response.output_item.done", item=finished))) == parts
@@ -525,7 +525,7 @@ def test_reasoning_and_the_text_that_follows_it_are_one_message() -> None:
     ]
 
 
-def test_a_call_in_pieces() -> None:
+def test_call_arguments_are_emitted_as_deltas() -> None:
     frames = [
         frame("response.output_item.added", output_index=0, item={**CALL, "arguments": ""}),
         frame("response.function_call_arguments.delta", item_id="fc_1", output_index=0, delta='{"a"'),
@@ -569,7 +569,7 @@ def test_a_call_is_held_until_its_name_is_known() -> None:
     ]
 
 
-def test_a_call_may_leave_out_almost_everything() -> None:
+def test_call_without_id_and_name_gets_placeholders() -> None:
     output = read(frame("response.output_item.done", item={"type": "function_call"}))
 
     assert said(output) == [[ToolCall(call_id="function_call 1", name="unknown")]]
@@ -578,7 +578,7 @@ def test_a_call_may_leave_out_almost_everything() -> None:
     ]
 
 
-def test_a_refusal_is_one() -> None:
+def test_refusal_is_parsed_as_a_refusal_part() -> None:
     finished = {**MESSAGE, "content": [{"type": "refusal", "refusal": "No."}]}
     frames = [
         frame("response.refusal.delta", item_id="m", content_index=0, delta="No."),
@@ -590,19 +590,19 @@ def test_a_refusal_is_one() -> None:
     assert read(frames[2]) == [PartAdded(item="m", message="m", part=Refusal(text="No.")), RunFinished()]
 
 
-def test_a_message_of_several_parts_stays_one() -> None:
+def test_message_with_several_parts_stays_one_message() -> None:
     content = [{"type": "output_text", "text": "A"}, {"type": "refusal", "refusal": "No."}, {"type": "output_text"}]
     finished = {**MESSAGE, "content": [*content, {"type": "output_text", "text": "B"}]}
     pieces = [delta("A", content_index=0), delta("B", content_index=3), delta("!", content_index=0)]
 
-    whole_one = [
+    expected = [
         [Text(text="A"), Refusal(text="No."), Data(name="responses:output_text", value=content[2]), Text(text="B")]
     ]
-    assert said(read(frame("response.output_item.done", item=finished))) == whole_one
+    assert said(read(frame("response.output_item.done", item=finished))) == expected
     assert said(read(*pieces)) == [[Text(text="A"), Text(text="B"), Text(text="!")]]
 
 
-def test_other_items_are_kept_as_they_are() -> None:
+def test_unknown_items_become_data_parts_unchanged() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "x"}}
     frames = [
         frame("response.output_item.added", output_index=0, item={**item, "status": "in_progress"}),
@@ -616,7 +616,7 @@ def test_other_items_are_kept_as_they_are() -> None:
     ]
 
 
-def test_nobody_speaks_for_the_user() -> None:
+def test_user_messages_and_approvals_from_the_server_are_ignored() -> None:
     assert whole({"output": [{**MESSAGE, "role": "user"}, {"type": "mcp_approval_response", "approve": True}]}) == [
         RunFinished()
     ]
@@ -658,14 +658,14 @@ def test_nobody_speaks_for_the_user() -> None:
         (completed(usage={"input_tokens": -1, "output_tokens": True}), RunFinished()),
     ],
 )
-def test_how_it_ended(end: bytes, terminal: TerminalEvent) -> None:
+def test_last_frame_is_translated_to_the_terminal_event(end: bytes, terminal: TerminalEvent) -> None:
     assert read(end, DONE) == [terminal]
 
 
-# Whole answers
+# JSON responses
 
 
-def test_a_whole_answer() -> None:
+def test_json_response_is_parsed_into_events() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"text": "Hm."}]}
     response = {"output": [reasoning, MESSAGE, CALL], "status": "completed", "error": None, "usage": USAGE}
 
@@ -684,7 +684,7 @@ def test_a_whole_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         (
             {"output": [], "status": "failed", "error": {"message": "No."}},
@@ -696,14 +696,14 @@ def test_a_whole_answer() -> None:
         ("Hi", ["Hi"]),
     ],
 )
-def test_other_whole_answers(body: Any, told: list[Any]) -> None:
-    assert whole(body) == told
+def test_json_errors_fail_the_run_and_other_bodies_are_returned_as_values(body: Any, expected: list[Any]) -> None:
+    assert whole(body) == expected
 
 
-# What is ours
+# Palaver extensions
 
 
-def test_data_and_files_come_as_items_or_as_events_and_once() -> None:
+def test_data_and_files_sent_as_items_or_events_are_emitted_once() -> None:
     data = {"type": "palaver:data", "id": "dat_1", "status": "completed", "name": "chart", "value": {"x": 1}}
     file = {"type": "palaver:file", "id": "fil_1", "media_type": "image/png", "data": "AAAA", "filename": "p.png"}
     parts = [
@@ -730,17 +730,17 @@ def test_data_and_files_come_as_items_or_as_events_and_once() -> None:
     assert read(rendered)[0] == PartAdded(item="dat_2", part=Data(name="hint", value=1), transient=True)
 
 
-def test_an_approval_is_asked_for_its_call() -> None:
+def test_approval_request_refers_to_its_call() -> None:
     approval = {"type": "mcp_approval_request", "id": "c1", "name": "now", "arguments": "{}", "server_label": "x"}
-    asked_for = {"id": "c1", "call_id": "c1", "name": "now", "arguments": "{}"}
+    expected = {"id": "c1", "call_id": "c1", "name": "now", "arguments": "{}"}
 
-    assert whole({"output": [CALL, approval]})[-2] == PartAdded(part=Data(name="approval-request", value=asked_for))
+    assert whole({"output": [CALL, approval]})[-2] == PartAdded(part=Data(name="approval-request", value=expected))
     assert whole({"output": [approval]})[0] == PartAdded(
-        part=Data(name="approval-request", value={**asked_for, "call_id": None})
+        part=Data(name="approval-request", value={**expected, "call_id": None})
     )
 
 
-def test_a_result_may_say_that_it_is_an_error() -> None:
+def test_tool_result_can_be_marked_as_an_error() -> None:
     assert whole({"output": [CALL, {**RESULT, "palaver:is_error": True}]})[-2] == ToolReturned(
         call_id="c1", output="12:00", is_error=True
     )
@@ -749,7 +749,7 @@ def test_a_result_may_say_that_it_is_an_error() -> None:
 # Broken streams
 
 
-def test_half_a_record_is_a_failure() -> None:
+def test_truncated_record_raises_upstream_failed() -> None:
     replies = ResponsesReplyDecoder("text/event-stream")
     replies.feed(delta("Hel") + b'data: {"type":"resp')
 
@@ -757,17 +757,17 @@ def test_half_a_record_is_a_failure() -> None:
         replies.end()
 
 
-def test_a_record_that_does_not_end_is_a_failure() -> None:
+def test_record_longer_than_the_limit_raises_upstream_failed() -> None:
     with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):
         ResponsesReplyDecoder("text/event-stream", max_bytes=100).feed(b"data: " + b"x" * 200)
 
 
-def test_values_that_are_no_frames_are_handed_on() -> None:
+def test_values_that_are_not_frames_are_returned_unchanged() -> None:
     assert read(b"data: 7\n\n", frame(choices=[])) == [7, {"choices": []}, RunFinished()]
 
 
 @given(st.data())
-def test_it_does_not_matter_how_the_bytes_are_cut(data: st.DataObject) -> None:
+def test_parsing_does_not_depend_on_chunk_boundaries(data: st.DataObject) -> None:
     stream = b"".join(lifecycle(delta("Hé"), text_done("Hél"), frame("response.output_item.done", item=CALL)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
 
@@ -820,15 +820,15 @@ FRAMES = st.fixed_dictionaries(
 
 
 @given(st.lists(FRAMES, max_size=12), st.lists(FIELDS, max_size=4))
-def test_whatever_frames_come_in_whatever_order_make_a_lawful_stream(frames: list[Any], output: list[Any]) -> None:
+def test_any_frames_in_any_order_make_a_valid_event_stream(frames: list[Any], output: list[Any]) -> None:
     made(read(*(frame(None, **one) for one in frames), completed(*output)))
 
 
-# There and back
+# Round trips
 
 
 def gist(events: list[Event]) -> list[Any]:
-    """What a stream says, item by item, without what Responses cannot carry."""
+    """Return the content of a stream item by item, without what Responses cannot carry."""
     document: dict[str, Any] = {}
     for one in events:
         match one:
@@ -861,8 +861,8 @@ def gist(events: list[Event]) -> list[Any]:
 
 
 @given(sloppy, st.booleans())
-def test_what_we_write_is_read_back_item_by_item(values: list[Any], is_streamed: bool) -> None:
-    # A refusal of nothing vanishes, and a call without a name waits for one.
+def test_encoded_responses_are_parsed_back_item_by_item(values: list[Any], is_streamed: bool) -> None:
+    # Empty refusals are dropped, and a call without a name is held until it has one.
     values = [one for one in values if not (isinstance(one, Refusal) and not one.text)]
     calls = (ToolStarted, ToolCall)
     values = [replace(one, name=one.name or "now") if isinstance(one, calls) else one for one in values]

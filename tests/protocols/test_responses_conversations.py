@@ -30,7 +30,7 @@ def refusal(decode: Callable[[HttpRequest], object], body: Any) -> tuple[str, st
     return error["code"], error["param"]
 
 
-def test_a_conversation_begins_with_items_and_metadata() -> None:
+def test_create_request_is_parsed_into_messages_and_metadata() -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
     answer = {"type": "message", "role": "assistant", "content": "Hm.", "id": "msg_1"}
 
@@ -45,11 +45,11 @@ def test_a_conversation_begins_with_items_and_metadata() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b" ", {}, {"items": None, "metadata": None}, {"items": []}])
-def test_a_conversation_may_begin_empty(body: Any) -> None:
+def test_conversation_can_be_created_empty(body: Any) -> None:
     assert parse_create(request(body)) == ConversationInput()
 
 
-def test_items_and_metadata_are_added_later() -> None:
+def test_added_items_and_metadata_updates_are_parsed() -> None:
     assert parse_added_items(request({"items": [USER]})) == ConversationInput(
         (Message.user("Why?"),), places=("items[0]",)
     )
@@ -82,13 +82,13 @@ def test_items_and_metadata_are_added_later() -> None:
         (parse_metadata_update, {"metadata": {"a": "x" * 513}}, "string_too_long", "metadata.a"),
     ],
 )
-def test_a_body_that_is_wrong_is_named(
+def test_invalid_body_is_rejected_with_code_and_param(
     decode: Callable[[HttpRequest], object], body: Any, code: str, param: Any
 ) -> None:
     assert refusal(decode, body) == (code, param)
 
 
-def test_twenty_items_are_taken() -> None:
+def test_twenty_items_are_accepted() -> None:
     assert len(parse_added_items(request({"items": [USER] * 20})).messages) == 20
 
 
@@ -96,7 +96,7 @@ def test_twenty_items_are_taken() -> None:
     ("pointer", "param"),
     [("/messages/0", "items[4]"), ("/messages/9", "items"), ("/messages", "items"), ("/metadata/a", "metadata.a")],
 )
-def test_an_error_finds_the_way_back_to_its_item(pointer: str, param: str) -> None:
+def test_error_pointer_is_translated_to_the_item_of_the_request(pointer: str, param: str) -> None:
     answer = encode_conversation_error(
         UnknownCall("x", pointer=pointer), ConversationInput(places=("items[4]",)), status=400
     )
@@ -104,7 +104,7 @@ def test_an_error_finds_the_way_back_to_its_item(pointer: str, param: str) -> No
     assert json(answer)["error"]["param"] == param
 
 
-def test_a_conversation_is_shown_and_deleted() -> None:
+def test_conversation_and_its_deletion_are_encoded() -> None:
     rendered = conversation_response("conv_1", datetime(2026, 7, 1, 12, tzinfo=UTC), {"a": "b"})
 
     assert rendered.headers == (("content-type", "application/json"),)

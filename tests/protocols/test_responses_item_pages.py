@@ -58,7 +58,7 @@ def refusal(**query: str) -> tuple[str, str]:
 # Items
 
 
-def test_every_item_says_what_it_is_and_has_an_id() -> None:
+def test_every_item_has_a_type_and_an_id() -> None:
     text = {"annotations": [], "logprobs": []}
     wanted = [
         {
@@ -95,7 +95,7 @@ def test_every_item_says_what_it_is_and_has_an_id() -> None:
     ]  # fmt: skip
 
 
-def test_the_items_of_an_answer_are_those_that_it_had() -> None:
+def test_stored_items_match_the_output_of_the_response() -> None:
     events = valid_events(
         Reasoning(text="Hm."), "Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"),
         ToolResult(call_id="c1", output={"is": "noon"}), "It is noon.",
@@ -107,7 +107,7 @@ def test_the_items_of_an_answer_are_those_that_it_had() -> None:
     assert [one["id"] for one in items][1:] == [one["id"] for one in output][1:], "all but reasoning, whose id is lost"
 
 
-def test_what_is_not_a_message_of_the_users_is_named_by_it() -> None:
+def test_items_without_an_id_get_one_derived_from_their_message() -> None:
     raw = {"type": "web_search_call", "id": "ws_1", "action": {}}
     nameless = {"type": "image_generation_call", "id": 5}
     output = Message(
@@ -131,13 +131,13 @@ def test_what_is_not_a_message_of_the_users_is_named_by_it() -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
-def test_a_message_that_says_nothing_is_an_item_unless_it_is_an_answer(role: Any) -> None:
-    nothing = [Message(role=role, parts=(), id="m"), Message(role=role, parts=(Text(""), Reasoning("")), id="n")]
+def test_empty_message_is_an_item_only_if_the_user_sent_it(role: Any) -> None:
+    empty_messages = [Message(role=role, parts=(), id="m"), Message(role=role, parts=(Text(""), Reasoning("")), id="n")]
 
-    assert ids(nothing) == (["m", "n"] if role == "user" else [])
+    assert ids(empty_messages) == (["m", "n"] if role == "user" else [])
 
 
-def test_equal_names_are_told_apart_and_long_ones_shortened() -> None:
+def test_duplicate_item_ids_get_suffixes_and_long_ones_are_shortened() -> None:
     calls = Message.assistant(ToolCall(call_id="c1", name="now"), ToolCall(call_id="c1", name="now"))
     same = Message(role="user", parts=(Text(text="x"),), id="u1")
 
@@ -148,13 +148,15 @@ def test_equal_names_are_told_apart_and_long_ones_shortened() -> None:
 
 
 @given(st.lists(messages, max_size=4))
-def test_each_item_is_what_the_dialect_writes_has_its_own_id_and_keeps_it(given: list[Message]) -> None:
+def test_items_match_the_dialect_and_have_unique_stable_ids(given: list[Message]) -> None:
     items = store.message_items(given, OWNER)
     names = [one.id for one in items]
-    own = ("id", "status", "content")
-    bare = [{key: value for key, value in one.item.items() if key not in own} for one in items]
+    ignored_keys = ("id", "status", "content")
+    bare = [{key: value for key, value in one.item.items() if key not in ignored_keys} for one in items]
 
-    assert bare == [{key: value for key, value in item.items() if key not in own} for item in dialect.write(given)]
+    assert bare == [
+        {key: value for key, value in item.items() if key not in ignored_keys} for item in dialect.write(given)
+    ]
     assert len(set(names)) == len(names)
     assert all(name and len(name) <= 64 for name in names)
     assert store.message_items([*given, Message.user("more")], OWNER)[: len(items)] == items, (
@@ -163,23 +165,23 @@ def test_each_item_is_what_the_dialect_writes_has_its_own_id_and_keeps_it(given:
 
 
 @given(messages, st.data())
-def test_an_item_is_taken_out_and_the_others_stay(message: Message, data: st.DataObject) -> None:
+def test_removing_an_item_leaves_the_others(message: Message, data: st.DataObject) -> None:
     items = store.message_items([message], OWNER)
     if not items:
         return
-    gone = data.draw(st.sampled_from(items))
-    left = store.without_item(message, gone)
+    removed = data.draw(st.sampled_from(items))
+    shortened = store.without_item(message, removed)
 
-    remaining = [one.item for one in items if one is not gone]
-    wrote = [] if left is None else [one.item for one in store.message_items([left], OWNER)]
+    remaining = [one.item for one in items if one is not removed]
+    rewritten = [] if shortened is None else [one.item for one in store.message_items([shortened], OWNER)]
     kinds = [item["type"] for item in remaining]
-    if "message" in kinds:  # Two that stood apart may be one now.
-        assert {item["type"] for item in wrote} >= set(kinds)
+    if "message" in kinds:  # Two separate messages may have become one.
+        assert {item["type"] for item in rewritten} >= set(kinds)
     else:
-        assert [item["type"] for item in wrote if item.get("content") != []] == kinds
+        assert [item["type"] for item in rewritten if item.get("content") != []] == kinds
 
 
-def test_an_item_is_found_by_its_id() -> None:
+def test_item_is_found_by_its_id_and_can_be_removed() -> None:
     items = store.message_items(CHAT, OWNER)
 
     assert store.find_item(items, "fc_c1") is items[3]
@@ -198,7 +200,7 @@ def test_an_item_is_found_by_its_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "asked"),
+    ("query", "expected"),
     [
         ({}, PageQuery(after=None, limit=20, order="desc")),
         ({"after": "msg_1", "limit": "1", "order": "asc"}, PageQuery(after="msg_1", limit=1, order="asc")),
@@ -207,8 +209,8 @@ def test_an_item_is_found_by_its_id() -> None:
         ({"include[]": "reasoning.encrypted_content"}, PageQuery(encrypted=True)),
     ],
 )
-def test_which_page_is_asked_for(query: dict[str, str], asked: PageQuery) -> None:
-    assert store.parse_page_query(request(query=query)) == asked
+def test_page_query_is_parsed(query: dict[str, str], expected: PageQuery) -> None:
+    assert store.parse_page_query(request(query=query)) == expected
 
 
 @pytest.mark.parametrize(
@@ -223,11 +225,11 @@ def test_which_page_is_asked_for(query: dict[str, str], asked: PageQuery) -> Non
         ({"after": "x" * 65}, "string_too_long", "after"),
     ],
 )
-def test_a_query_that_is_wrong_is_named(query: dict[str, str], code: str, param: str) -> None:
+def test_invalid_page_query_is_rejected_with_code_and_param(query: dict[str, str], code: str, param: str) -> None:
     assert refusal(**query) == (code, param)
 
 
-def test_pages_are_newest_first_and_follow_each_other() -> None:
+def test_pages_are_newest_first_and_continue_after_the_cursor() -> None:
     names = [one.id for one in store.message_items(CHAT, OWNER)][::-1]
     first, second = listed(PageQuery(limit=5)), listed(PageQuery(limit=5, after=names[4]))
 
@@ -239,15 +241,15 @@ def test_pages_are_newest_first_and_follow_each_other() -> None:
     assert [item["id"] for item in listed(PageQuery(order="asc"))["data"]] == names[::-1]
 
 
-def test_a_page_of_nothing_has_no_ids() -> None:
-    nothing = {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
+def test_empty_page_has_no_first_or_last_id() -> None:
+    empty_page = {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
 
-    assert listed(PageQuery(), []) == nothing
-    assert listed(PageQuery(after="u1")) == nothing
-    assert json(store.all_items_response([])) == nothing
+    assert listed(PageQuery(), []) == empty_page
+    assert listed(PageQuery(after="u1")) == empty_page
+    assert json(store.all_items_response([])) == empty_page
 
 
-def test_what_was_added_is_listed_as_it_came() -> None:
+def test_added_items_are_all_listed_in_their_order() -> None:
     items = store.message_items(CHAT, OWNER)
     added = json(store.all_items_response(items))
 
@@ -255,7 +257,7 @@ def test_what_was_added_is_listed_as_it_came() -> None:
     assert len(added["data"]) == len(items)
 
 
-def test_sealed_reasoning_is_for_those_who_ask_for_it() -> None:
+def test_encrypted_reasoning_is_listed_only_on_request() -> None:
     output = [listed(PageQuery(encrypted=encrypted, order="asc"))["data"][1] for encrypted in (False, True)]
 
     assert [item.get("encrypted_content") for item in output] == [None, "sealed"]
@@ -269,7 +271,7 @@ def test_a_page_after_an_unknown_item_is_not_found() -> None:
 
 
 @given(st.lists(messages, max_size=4), st.sampled_from(["asc", "desc"]), st.integers(1, 3))
-def test_all_pages_together_are_the_list(given: list[Message], order: Any, limit: int) -> None:
+def test_all_pages_together_hold_every_item_in_order(given: list[Message], order: Any, limit: int) -> None:
     pages = [listed(PageQuery(limit=limit, order=order), given)]
     while pages[-1]["has_more"]:
         pages.append(listed(PageQuery(limit=limit, order=order, after=pages[-1]["last_id"]), given))
@@ -278,7 +280,7 @@ def test_all_pages_together_are_the_list(given: list[Message], order: Any, limit
     assert names == (ids(given) if order == "asc" else ids(given)[::-1])
 
 
-def test_a_refusal_is_shown_as_one() -> None:
+def test_refusal_is_listed_as_refusal_content() -> None:
     assert store.message_items([Message.assistant(Refusal(text="No."))], OWNER)[0].item["content"] == [
         {"type": "refusal", "refusal": "No."}
     ]
@@ -287,11 +289,11 @@ def test_a_refusal_is_shown_as_one() -> None:
 @pytest.mark.parametrize("published", [ResponseItemList, ConversationItemList])
 def test_a_page_validates_against_the_types_that_openai_publishes(published: type[BaseModel]) -> None:
     files = (File(media_type="image/png", url="https://host/a.png"), File(media_type="text/plain", file_id="file_1"))
-    asking = Data(name="approval-request", value={"id": "c9", "name": "rm", "arguments": "{}"})
-    answer = Data(name="approval-response", value={"id": "c9", "approve": True})
+    approval_request = Data(name="approval-request", value={"id": "c9", "name": "rm", "arguments": "{}"})
+    approval_response = Data(name="approval-response", value={"id": "c9", "approve": True})
     output = [
         *CHAT, Message.system("Be brief."), Message.user("What is this?", *files),
-        Message.assistant(Refusal(text="No."), asking), Message.user(answer),
+        Message.assistant(Refusal(text="No."), approval_request), Message.user(approval_response),
     ]  # fmt: skip
     page = store.page_response(store.message_items(output, OWNER), PageQuery(order="asc"))
 

@@ -79,11 +79,11 @@ def refusal(**query: str) -> tuple[str, str]:
     return error["code"], error["param"]
 
 
-# What is asked
+# Queries
 
 
 @pytest.mark.parametrize(
-    ("query", "asked"),
+    ("query", "expected"),
     [
         ({}, StoredResponseQuery()),
         ({"stream": "false", "include[]": "x"}, StoredResponseQuery()),
@@ -92,8 +92,8 @@ def refusal(**query: str) -> tuple[str, str]:
         ({"stream": "true", "starting_after": "9" * 18}, StoredResponseQuery(stream=True, after=int("9" * 18))),
     ],
 )
-def test_a_response_is_asked_for_whole_or_as_a_stream(query: dict[str, str], asked: StoredResponseQuery) -> None:
-    assert store.parse_query(request(query=query)) == asked
+def test_query_selects_a_json_response_or_a_stream(query: dict[str, str], expected: StoredResponseQuery) -> None:
+    assert store.parse_query(request(query=query)) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def test_a_response_is_asked_for_whole_or_as_a_stream(query: dict[str, str], ask
         ({"stream": "true", "starting_after": "9" * 5000}, "invalid_type", "starting_after"),
     ],
 )
-def test_a_query_that_is_wrong_is_named(query: dict[str, str], code: str, param: str) -> None:
+def test_invalid_query_is_rejected_with_code_and_param(query: dict[str, str], code: str, param: str) -> None:
     assert refusal(**query) == (code, param)
 
 
-def test_a_response_and_its_run_are_two_spellings_of_one_thing() -> None:
+def test_response_id_is_converted_to_its_run_id() -> None:
     assert store.run_of_response(RESPONSE) == RUN
     assert store.run_of_previous(RESPONSE) == RUN
     for unknown in (RUN, "conv_1", ""):
@@ -123,7 +123,7 @@ def test_a_response_and_its_run_are_two_spellings_of_one_thing() -> None:
             store.run_of_response(unknown)
 
 
-def test_a_previous_response_that_is_unknown_has_a_name_of_its_own() -> None:
+def test_unknown_previous_response_has_a_specific_error_code() -> None:
     with pytest.raises(ResponseNotFound) as caught:
         store.run_of_previous("chatcmpl-1")
     error = json(responses.encode_error(caught.value, OPEN, status=404))["error"]
@@ -137,10 +137,10 @@ def test_a_previous_response_that_is_unknown_has_a_name_of_its_own() -> None:
     assert caught.value.code == "response_not_found"
 
 
-# What is shown
+# Stored responses
 
 
-def test_before_it_starts_a_response_is_queued() -> None:
+def test_response_is_queued_before_its_run_starts() -> None:
     complete = shown([], BACKGROUND, status_if_running="queued")
 
     assert (complete["id"], complete["status"], complete["created_at"]) == (RESPONSE, "queued", NOW)
@@ -153,7 +153,7 @@ def test_before_it_starts_a_response_is_queued() -> None:
     assert complete["background"] is True
 
 
-def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
+def test_running_response_holds_only_the_finished_items() -> None:
     events = valid_events("Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"), Usage(1, 2), "It is ")
     running = [event for event in events if not isinstance(event, TERMINAL_EVENTS)][
         :-1
@@ -176,7 +176,7 @@ def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
         (RunFailed(code="model_down", message="The model is down."), "failed", None),
     ],
 )
-def test_at_the_end_it_is_what_the_stream_said_last(end: Any, status: str, reason: str | None) -> None:
+def test_finished_response_equals_the_last_streamed_snapshot(end: Any, status: str, reason: str | None) -> None:
     events = valid_events("Hi", end=end)
     complete = shown(events)
 
@@ -186,7 +186,7 @@ def test_at_the_end_it_is_what_the_stream_said_last(end: Any, status: str, reaso
     assert complete["output"][0]["content"][0]["text"] == "Hi"
 
 
-def test_a_failed_response_is_shown_with_its_error() -> None:
+def test_failed_response_is_returned_with_status_200_and_its_error() -> None:
     answer = store.stored_response(valid_events(end=RunFailed(code="x", message="y")), OPEN, started=QUEUED)
 
     assert answer.status == 200
@@ -197,22 +197,22 @@ def test_a_failed_response_is_shown_with_its_error() -> None:
     assert (json(answer)["status"], json(answer)["error"]) == ("failed", {"code": "x", "message": "y"})
 
 
-def test_a_run_that_was_cancelled_before_it_began_is_cancelled() -> None:
+def test_run_cancelled_before_its_start_has_the_status_cancelled() -> None:
     assert shown([RunCancelled(seq=0)], BACKGROUND)["status"] == "cancelled"
 
 
-def test_a_response_begun_on_invocations_is_shown_like_any_other() -> None:
+def test_response_created_via_invocations_is_returned_like_any_other() -> None:
     body = {"input": "x", "tools": [{"type": "function", "name": "now"}], "conversation": "conv_1"}
-    begun = [
+    parsed_requests = [
         responses.decode(replace(request(body), route=route), find)[1] for route in ("invocations", "v1/responses")
     ]
     events = valid_events("Hi", Data(name="chart", value=1))
 
-    assert shown(events, begun[0]) == shown(events, begun[1])
-    assert shown(events, begun[0])["conversation"] == {"id": "conv_1"}
+    assert shown(events, parsed_requests[0]) == shown(events, parsed_requests[1])
+    assert shown(events, parsed_requests[0])["conversation"] == {"id": "conv_1"}
 
 
-def test_what_was_asked_is_repeated() -> None:
+def test_request_fields_are_echoed_in_the_response() -> None:
     body = {"input": "x", "previous_response_id": "resp_1", "store": False, "background": False, "metadata": {"a": "b"}}
     _, parsed = responses.decode(replace(request(body), route="v1/responses"), find)
     complete = shown(valid_events("Hi"), parsed)
@@ -221,7 +221,7 @@ def test_what_was_asked_is_repeated() -> None:
     assert (complete["store"], complete["background"], complete["metadata"]) == (False, False, {"a": "b"})
 
 
-def test_a_deleted_response_is_gone() -> None:
+def test_deletion_of_a_response_is_confirmed() -> None:
     assert store.deleted_response(RUN) == HttpResponse(
         status=200,
         headers=(("content-type", "application/json"),),
@@ -230,7 +230,7 @@ def test_a_deleted_response_is_gone() -> None:
 
 
 @given(sloppy | hostile, st.booleans())
-def test_a_response_is_shown_at_any_moment(values: list[object], is_chat: bool) -> None:
+def test_finished_items_stay_unchanged_in_every_later_snapshot(values: list[object], is_chat: bool) -> None:
     events, parsed = stream_of(values), replace(MLFLOW, is_chat=is_chat)
     final = last_snapshot(streamed(events, replace(parsed, profile="open")))
     finished: list[Any] = []
@@ -246,7 +246,7 @@ def test_a_response_is_shown_at_any_moment(values: list[object], is_chat: bool) 
 # The background
 
 
-def test_a_call_in_the_background_is_answered_before_it_runs() -> None:
+def test_background_request_is_answered_as_queued() -> None:
     answer = responses.encode_queued(QUEUED, BACKGROUND)
 
     assert answer.headers == (("content-type", "application/json"), ("x-palaver-run-id", RUN))
@@ -256,7 +256,7 @@ def test_a_call_in_the_background_is_answered_before_it_runs() -> None:
 
 
 @pytest.mark.parametrize("profile", ["open", "invocations"])
-def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_queue_or_read_later(
+def test_background_stream_is_the_same_watched_live_or_read_later(
     profile: Any,
 ) -> None:
     parsed = replace(BACKGROUND, profile=profile)
@@ -274,7 +274,7 @@ def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_q
 
 
 @given(sloppy | hostile, st.data())
-def test_the_rest_of_a_stream_is_what_the_client_does_not_have(values: list[object], data: st.DataObject) -> None:
+def test_resumed_stream_holds_only_the_frames_after_the_given_number(values: list[object], data: st.DataObject) -> None:
     events, parsed = stream_of(values), replace(OPEN, background=data.draw(st.booleans()))
     everything = streamed(events, parsed)
     after = data.draw(st.integers(-1, len(blocks(everything)) + 2))
@@ -284,7 +284,7 @@ def test_the_rest_of_a_stream_is_what_the_client_does_not_have(values: list[obje
     assert resumed(events, replace(parsed, profile="invocations"), after) == b"".join(wanted)
 
 
-def test_who_has_everything_is_told_only_that_it_is_over() -> None:
+def test_resuming_after_the_last_frame_sends_only_done() -> None:
     events, parsed = valid_events("Hi"), replace(OPEN, trace=True)
     *_, last, _, _ = blocks(streamed(events, parsed))  # The trace has no number, and came with the last frame.
     end = number(last)
@@ -294,12 +294,12 @@ def test_who_has_everything_is_told_only_that_it_is_over() -> None:
     assert len(blocks(resumed(events, parsed, end - 1))) == 3
 
 
-def test_a_stream_that_is_resumed_has_the_head_of_any_stream() -> None:
+def test_resumed_stream_has_the_head_of_a_new_stream() -> None:
     assert responses.stream_head(STARTED) == responses.response_head(STARTED, OPEN)
     assert responses.stream_head(QUEUED).headers[3:] == (("x-palaver-run-id", RUN),), "no trace before it begins"
 
 
-def test_nothing_is_sent_again_while_the_client_has_it() -> None:
+def test_resumed_encoder_skips_frames_that_the_client_has() -> None:
     encode = store.resumed_encoder(OPEN, 4)
     events = [
         STARTED,
@@ -313,7 +313,7 @@ def test_nothing_is_sent_again_while_the_client_has_it() -> None:
     assert number(sent[3]) == 5
 
 
-def test_what_was_not_streamed_is_shown_the_same() -> None:
+def test_stored_response_equals_the_json_response() -> None:
     events = [replace(STARTED, at=AT), *valid_events("Hi", end=RunFinished(at=AT))[1:]]
 
     assert json(responses.encode_response(events, OPEN, status=200)) == shown(events)
@@ -321,10 +321,10 @@ def test_what_was_not_streamed_is_shown_the_same() -> None:
     assert shown([])["created_at"] == NOW, "before the log is there, too"
 
 
-# What others refer to
+# Item references
 
 
-def test_the_items_of_a_response_are_found_by_the_ids_that_it_gave_them() -> None:
+def test_output_items_are_indexed_by_their_ids() -> None:
     events = valid_events(Reasoning(text="Hm.", encrypted="sealed"), "Hi", ToolCall(call_id="c1", name="now"))
     output = shown(events)["output"]
     result = store.output_items(events, MLFLOW)
@@ -335,7 +335,7 @@ def test_the_items_of_a_response_are_found_by_the_ids_that_it_gave_them() -> Non
     assert store.output_items([], OPEN) == {}
 
 
-def test_the_runs_of_items_are_told_by_their_ids() -> None:
+def test_run_ids_are_derived_from_item_ids() -> None:
     tail = RUN.removeprefix("run_")
     items = [
         f"msg_{tail}_1",

@@ -40,7 +40,7 @@ RESPONSE = f"resp_{TAIL}"
 
 
 def frames(events: list[Event], reading: ResponsesRequest = OPEN) -> list[Any]:
-    """The frames of a stream, taken apart; `event:` lines are checked on the way."""
+    """Return the decoded frames of a stream; `event:` lines are checked on the way."""
     encode = responses.stream_encoder(reading)
     blocks = b"".join(map(encode, events)).decode().split("\n\n")
     assert blocks.pop() == "", "every frame ends with an empty line"
@@ -81,7 +81,7 @@ def done(index: int, **item: Any) -> dict[str, Any]:
 
 
 def said(item: str, text: str, index: int = 0, notes: list[Any] | None = None) -> list[Any]:
-    """The frames of a text that comes in one piece."""
+    """Return the frames of a text that is sent as one delta."""
     at = {"item_id": item, "output_index": index, "content_index": 0}
     empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
     part = {"type": "output_text", "text": text, "annotations": notes or [], "logprobs": []}
@@ -101,7 +101,7 @@ def said(item: str, text: str, index: int = 0, notes: list[Any] | None = None) -
     ]
 
 
-def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
+def test_stream_starts_with_created_and_ends_with_completed_and_done() -> None:
     events = valid_events("Hello ", "world", Usage(input_tokens=3, output_tokens=4), end=RunFinished(at=AT))
     events[0] = replace(STARTED, seq=0, at=AT)
     output = frames(events)
@@ -119,16 +119,16 @@ def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
                   "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
                   "output_tokens_details": {"reasoning_tokens": 0}},
     }  # fmt: skip
-    begun = {**complete, "status": "in_progress", "output": [], "completed_at": None, "usage": None}
+    initial = {**complete, "status": "in_progress", "output": [], "completed_at": None, "usage": None}
 
     assert [one["sequence_number"] for one in output[:-1]] == list(range(len(output) - 1))
-    assert output[0] == of("created", sequence_number=0, response=begun)
-    assert output[1] == of("in_progress", sequence_number=1, response=begun)
+    assert output[0] == of("created", sequence_number=0, response=initial)
+    assert output[1] == of("in_progress", sequence_number=1, response=initial)
     assert output[-2] == of("completed", sequence_number=len(output) - 2, response=complete)
     assert output[-1] == "[DONE]"
 
 
-def test_in_the_background_a_response_is_queued_first_and_was_created_then() -> None:
+def test_background_stream_starts_as_queued_with_the_queue_time() -> None:
     events = valid_events("Hi", end=RunFinished(at=AT))
     parsed = replace(OPEN, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
     output = frames([replace(STARTED, seq=0, at=AT), *events[1:]], parsed)
@@ -144,7 +144,7 @@ def test_in_the_background_a_response_is_queued_first_and_was_created_then() -> 
     assert {one["response"]["background"] for one in output[:-1] if "response" in one} == {True}
 
 
-def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk() -> None:
+def test_invocations_omits_nulls_and_sends_a_usage_summary_for_the_ai_sdk() -> None:
     output = frames(valid_events("Hi", end=RunFinished(finish="length")), MLFLOW)
 
     assert [name for name, value in output[0]["response"].items() if value is None] == []
@@ -167,7 +167,7 @@ def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk(
 
 
 @pytest.mark.parametrize("reading", [OPEN, MLFLOW])
-def test_a_text_in_pieces(reading: ResponsesRequest) -> None:
+def test_text_is_streamed_as_deltas(reading: ResponsesRequest) -> None:
     at = {"item_id": ITEM, "output_index": 0, "content_index": 0}
     first, part, _, *remaining = said(ITEM, "Hi 🦀\u2028")
 
@@ -193,13 +193,13 @@ def test_annotations_follow_the_last_delta() -> None:
     assert inner(Text(text="abc", annotations=(URL, FILE, SPAN))) == said(ITEM, "abc", notes=[URL_NOTE, file, span])
 
 
-def test_invocations_carry_urls_alone() -> None:
+def test_invocations_sends_only_url_annotations() -> None:
     text = Text(text="abc", annotations=(URL, FILE, SPAN))
 
     assert inner(text, reading=MLFLOW) == said(ITEM, "abc", notes=[URL_NOTE])
 
 
-def test_a_note_that_says_little_gets_what_clients_insist_on() -> None:
+def test_incomplete_annotation_gets_the_fields_that_clients_require() -> None:
     bare = {"type": "url_citation", "url": "https://host", "title": "", "start_index": 0, "end_index": 3}
 
     assert inner(Text(text="abc", annotations=(Annotation(kind="url", url="https://host"),))) == said(
@@ -224,7 +224,7 @@ def test_reasoning_is_a_summary_of_one_part() -> None:
     ]
 
 
-def test_sealed_reasoning_is_given_to_those_who_ask_for_it() -> None:
+def test_encrypted_reasoning_is_sent_on_request() -> None:
     parsed = replace(OPEN, encrypted=True)
 
     output = inner(Reasoning(text="Hm.", encrypted="sealed"), reading=parsed)
@@ -232,7 +232,7 @@ def test_sealed_reasoning_is_given_to_those_who_ask_for_it() -> None:
     assert output[-1]["item"]["encrypted_content"] == "sealed"
 
 
-def test_a_tool_round() -> None:
+def test_tool_call_result_and_text_are_streamed_in_order() -> None:
     output = inner(
         ToolStarted(call_id="c1", name="get_time"),
         ToolDelta(delta='{"tz":'),
@@ -258,7 +258,7 @@ def test_a_tool_round() -> None:
     ]
 
 
-def test_arguments_that_came_whole_are_one_delta_and_none_are_none() -> None:
+def test_complete_arguments_are_one_delta_and_empty_ones_none() -> None:
     kinds = [one["type"] for one in inner(ToolCall(call_id="c1", name="a", arguments="{}"))]
     bare = [one["type"] for one in inner(ToolCall(call_id="c1", name="a"))]
 
@@ -283,20 +283,20 @@ def test_a_call_whose_arguments_are_not_json_is_incomplete(arguments: str, statu
     ("output", "text"),
     [("12:00", "12:00"), ("", ""), ({"a": [1, "ü"]}, '{"a":[1,"ü"]}'), (None, "null"), (True, "true")],
 )
-def test_an_output_is_always_text(output: Any, text: str) -> None:
+def test_tool_output_is_always_sent_as_text(output: Any, text: str) -> None:
     document = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output=output))
 
     assert document[-1]["item"]["output"] == text
     assert "palaver:is_error" not in document[-1]["item"]
 
 
-def test_a_failed_tool_says_so() -> None:
+def test_failed_tool_result_is_marked_as_an_error() -> None:
     output = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output="no", is_error=True))
 
     assert output[-1]["item"]["palaver:is_error"] is True
 
 
-def test_a_refusal() -> None:
+def test_refusal_is_refusal_content_and_text_on_invocations() -> None:
     item = f"{MESSAGE}_2"
     at = {"item_id": item, "output_index": 0, "content_index": 0}
     message = {"type": "message", "id": item, "role": "assistant"}
@@ -313,7 +313,7 @@ def test_a_refusal() -> None:
     assert inner(Refusal(text="No."), reading=MLFLOW) == said(item, "No.")
 
 
-def test_an_approval_is_asked_for_under_the_calls_own_id() -> None:
+def test_approval_request_item_has_the_id_of_its_call() -> None:
     value = {"id": "c1", "call_id": "c1", "name": "delete", "arguments": {"x": 1}, "message": "Sure?"}
     item = {
         "type": "mcp_approval_request", "id": "c1", "name": "delete", "arguments": '{"x":1}', "server_label": "tutor",
@@ -324,7 +324,7 @@ def test_an_approval_is_asked_for_under_the_calls_own_id() -> None:
         assert inner(Data(name="approval-request", value=value), reading=parsed) == [added(0, **item), done(0, **item)]
 
 
-def test_an_approval_that_says_nothing_is_an_interrupt() -> None:
+def test_approval_request_without_details_is_named_interrupt() -> None:
     output = inner(Data(name="approval-request", value="?"))
 
     assert output[0]["item"] == {
@@ -336,7 +336,7 @@ def test_an_approval_that_says_nothing_is_an_interrupt() -> None:
 FILE_PART = File(media_type="image/png", data="iVBO", filename="p.png")
 
 
-def test_data_and_files_are_items_of_our_own() -> None:
+def test_data_and_files_are_sent_as_palaver_items() -> None:
     data = {"type": "palaver:data", "id": f"dat_{TAIL}_2", "status": "completed", "name": "chart", "value": {"x": [1]}}
     file = {"type": "palaver:file", "id": f"fil_{TAIL}_3", "status": "completed"} | {
         "media_type": "image/png",
@@ -368,7 +368,7 @@ def test_on_invocations_data_and_files_are_events_and_custom_outputs() -> None:
     }
 
 
-def test_transient_data_is_shown_on_invocations_and_kept_nowhere() -> None:
+def test_transient_data_is_streamed_on_invocations_but_not_in_the_response() -> None:
     status = PartAdded(part=Data(name="status", value="Thinking"), transient=True)
 
     assert inner(status) == []
@@ -378,7 +378,7 @@ def test_transient_data_is_shown_on_invocations_and_kept_nowhere() -> None:
 
 
 @pytest.mark.parametrize("part", [Refusal(text="No."), FILE_PART])
-def test_whatever_is_transient_is_not_kept(part: Refusal | File) -> None:
+def test_transient_refusals_and_files_are_not_in_the_response(part: Refusal | File) -> None:
     rendered = PartAdded(part=part, transient=True)
 
     assert inner(rendered) == []
@@ -387,7 +387,7 @@ def test_whatever_is_transient_is_not_kept(part: Refusal | File) -> None:
     assert "custom_outputs" not in output[-2]["response"]
 
 
-def test_data_may_stand_inside_a_text_and_keeps_its_place() -> None:
+def test_data_sent_during_a_text_follows_the_message() -> None:
     output = frames(valid_events("a", Data(name="d", value=1), "b"))
 
     assert [item["type"] for item in snapshot(output)["output"]] == ["message", "palaver:data"]
@@ -419,7 +419,9 @@ def test_text_before_and_after_a_call_never_share_an_id() -> None:
         (RunCancelled(), "incomplete", "cancelled", "cancelled"),
     ],
 )
-def test_how_a_run_ends(end: Any, kind: str, status: str, reason: str | None) -> None:
+def test_terminal_frame_has_the_status_and_reason_of_the_end(
+    end: Any, kind: str, status: str, reason: str | None
+) -> None:
     last = frames(valid_events("Hi", end=end))[-2]
 
     assert last["type"] == f"response.{kind}"
@@ -428,7 +430,7 @@ def test_how_a_run_ends(end: Any, kind: str, status: str, reason: str | None) ->
     assert [item["id"] for item in last["response"]["output"]] == [ITEM]
 
 
-def test_a_failed_run_says_so_twice_for_two_kinds_of_readers() -> None:
+def test_failed_run_ends_with_an_error_frame_and_response_failed() -> None:
     output = frames(valid_events("Hi", end=RunFailed(code="model_down", message="The model is down.")))
     error = {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None}
 
@@ -442,14 +444,14 @@ def test_a_failed_run_says_so_twice_for_two_kinds_of_readers() -> None:
     assert [item["id"] for item in output[-2]["response"]["output"]] == [ITEM]
 
 
-def test_on_invocations_the_summary_stands_between_the_error_and_the_end() -> None:
+def test_invocations_sends_the_summary_between_error_and_response_failed() -> None:
     output = frames(valid_events(end=RunFailed(code="x", message="y")), MLFLOW)
 
     assert [one["type"] for one in output[2:-1]] == ["error", "responses.completed", "response.failed"]
     assert output[3]["response"]["incomplete_details"] == {"reason": "failed"}
 
 
-def test_the_trace_is_told_to_those_who_ask() -> None:
+def test_trace_id_is_sent_on_request() -> None:
     output = frames(valid_events("Hi"), replace(OPEN, trace=True, metadata={"a": "b"}))
 
     assert output[-3]["response"]["metadata"] == {"a": "b", "trace_id": f"tr-{TRACE}"}
@@ -463,7 +465,7 @@ FORM = replace(OPEN, is_chat=False)
 @pytest.mark.parametrize(
     ("value", "text"), [("Hi", "Hi"), ({"a": 1}, '{"a":1}'), (None, "null"), ([1, "ü"], '[1,"ü"]')]
 )
-def test_the_value_of_a_workflow_is_said_as_a_message(value: Any, text: str) -> None:
+def test_value_of_a_workflow_is_sent_as_a_message(value: Any, text: str) -> None:
     document = snapshot(frames(valid_events(end=RunFinished(value=value)), FORM))["output"]
     message, *data = document
 
@@ -473,11 +475,11 @@ def test_the_value_of_a_workflow_is_said_as_a_message(value: Any, text: str) -> 
     assert data == ([] if isinstance(value, str) else [output])
 
 
-def test_an_empty_value_is_no_message() -> None:
+def test_empty_value_adds_no_message() -> None:
     assert snapshot(frames(valid_events(end=RunFinished(value="")), FORM))["output"] == []
 
 
-def test_a_value_that_was_streamed_is_not_said_again() -> None:
+def test_streamed_value_is_not_repeated() -> None:
     text = snapshot(frames(valid_events("Hi", end=RunFinished(value="Hi")), FORM))["output"]
     data = snapshot(frames(valid_events(Data(name="output", value=1), end=RunFinished(value=1)), FORM))["output"]
 
@@ -485,12 +487,12 @@ def test_a_value_that_was_streamed_is_not_said_again() -> None:
     assert [item["type"] for item in data] == ["palaver:data", "message"]
 
 
-def test_a_chat_that_says_nothing_has_no_items() -> None:
+def test_chat_without_output_has_no_items() -> None:
     assert snapshot(frames(valid_events()))["output"] == []
 
 
 @given(sloppy | hostile)
-def test_encoding_twice_gives_the_same_bytes_and_the_whole_equals_the_last_snapshot(values: list[object]) -> None:
+def test_encoding_is_deterministic_and_the_json_equals_the_last_snapshot(values: list[object]) -> None:
     events = stream_of(values)
     for parsed in (OPEN, MLFLOW, replace(FORM, encrypted=True)):
         output = frames(events, parsed)

@@ -87,7 +87,7 @@ def events(given_events: list[Event], reading: ServiceRequest = CHAT) -> list[tu
 
 
 def read(body: bytes) -> list[tuple[str, Any]]:
-    """The events of a stream, whose frames are all of one form."""
+    """Return the events of a stream whose frames all have an event line and a data line."""
     *frames, remaining = body.decode().split("\n\n")
     assert remaining == ""
     result: list[tuple[str, Any]] = []
@@ -118,7 +118,7 @@ def body_of(given_events: list[Event], reading: ServiceRequest = CHAT) -> Any:
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[Event]:
-    """Lawful streams of all that producers give, lines of status and replies among it."""
+    """Valid event streams of everything that producers yield, including status lines and replies."""
     output = st.one_of(
         st.builds(status, st.sampled_from(["Busy", {"text": "Busy"}, {"text": 7}, 7])),
         st.builds(Data, name=st.sampled_from(["reply", "code-edit"]), value=st.sampled_from([{"x": 1, "new": "b"}, 7])),
@@ -142,7 +142,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 # Payloads
 
 
-def test_a_chats_history_and_content_are_its_messages_and_all_else_are_inputs() -> None:
+def test_content_and_history_become_messages_and_other_fields_inputs() -> None:
     history = [{"role": "user", "content": "Hi", "id": 7}, {"role": "assistant", "content": " "}]
     meta = {"rag": {}, "session_id": "s-9", "user": {"id": "u", "persona": "p"}}
     call, parsed = taken(
@@ -154,7 +154,7 @@ def test_a_chats_history_and_content_are_its_messages_and_all_else_are_inputs() 
     assert call.messages == (Message.user("Hi"), Message.user("Why?"))
     assert call.inputs == {
         "context": {"a": 1},
-        "meta": {"rag": {}, "session_id": "s-9"},  # Who the user is, is told to nobody.
+        "meta": {"rag": {}, "session_id": "s-9"},  # The user's identity is removed.
         "session_id": "s-9",
     }
     assert call.parameters == {"tone": "dry"}
@@ -165,19 +165,19 @@ def test_a_chats_history_and_content_are_its_messages_and_all_else_are_inputs() 
     assert parsed == ServiceRequest(workflow="tutor", history=(*history, {"role": "user", "content": "Why?"}))
 
 
-def test_messages_in_any_dialect_stand_instead_of_content_and_history() -> None:
-    output = [
+def test_messages_in_any_dialect_replace_content_and_history() -> None:
+    messages = [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
         {"role": "assistant", "content": "Hello."},
     ]
-    call, parsed = taken({"messages": output}, workflow="tutor")
+    call, parsed = taken({"messages": messages}, workflow="tutor")
 
     assert [message.role for message in call.messages] == ["system", "user", "assistant"]
     assert parsed.history == ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."})
 
 
-def test_any_other_workflow_is_given_the_whole_object() -> None:
+def test_non_chat_workflow_gets_the_body_as_inputs() -> None:
     call, parsed = taken(
         {"text": "x", "content": 1, "history": 2, "messages": 3, "parameters": 4, "api_key": "k", "stream": False},
         workflow="headline",
@@ -202,7 +202,7 @@ def test_any_other_workflow_is_given_the_whole_object() -> None:
         (None, "fresh-1"),
     ],
 )
-def test_a_session_is_the_clients_label_or_a_new_one(meta: Any, session: str) -> None:
+def test_session_is_the_clients_id_or_a_new_one(meta: Any, session: str) -> None:
     assert taken({"content": "Hi", "meta": meta, "session_id": "mine"})[0].session == session
 
 
@@ -215,7 +215,7 @@ def test_a_session_is_the_clients_label_or_a_new_one(meta: Any, session: str) ->
         ({}, {"subject": "maths", "odd": 1, "session_id": "fresh-1"}),
     ],
 )
-def test_what_a_workflow_does_not_name_is_dropped_unless_it_takes_anything(schema: Any, inputs: Any) -> None:
+def test_undeclared_inputs_are_dropped_unless_additional_ones_are_allowed(schema: Any, inputs: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=schema))
     http_request = msgspec.structs.replace(request({"content": "Hi", "subject": "maths", "odd": 1}), new_id="fresh-1")
 
@@ -223,7 +223,7 @@ def test_what_a_workflow_does_not_name_is_dropped_unless_it_takes_anything(schem
 
 
 @pytest.mark.parametrize("key", [None, "", "  ", f"plv_abcd1234_{'x' * 40}"])
-def test_no_key_and_a_key_of_ours_are_no_secret_of_the_run(key: Any) -> None:
+def test_blank_and_palaver_api_keys_are_not_passed_as_secrets(key: Any) -> None:
     assert taken({"content": "Hi", "api_key": key})[0].secrets == {}
 
 
@@ -253,7 +253,7 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("body", "wrong"), WRONG)
-def test_everything_that_is_wrong_with_a_payload_is_listed(body: Any, wrong: list[tuple[str, str]]) -> None:
+def test_all_errors_of_a_payload_are_listed(body: Any, wrong: list[tuple[str, str]]) -> None:
     assert refused(body) == {
         "code": 400,
         "type": "BAD_REQUEST",
@@ -299,7 +299,7 @@ INPUTS = {
         ({"context": {}, "size": 1, "far": 7, "odd": 7, "odder": 7, "any": 7}, []),
     ],
 )
-def test_inputs_of_a_refused_payload_are_looked_at_too(inputs: Any, wrong: Any) -> None:
+def test_inputs_of_a_rejected_payload_are_validated(inputs: Any, wrong: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=INPUTS))
     http_request = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM_ROUTE)
     with pytest.raises(RejectedPayload) as raised:
@@ -309,11 +309,11 @@ def test_inputs_of_a_refused_payload_are_looked_at_too(inputs: Any, wrong: Any) 
     assert raised.value.details["errors"] == [{"field": name, "message": why} for name, why in [*first, *wrong]]
 
 
-def test_what_is_wrong_with_any_other_workflows_payload_is_told_too() -> None:
+def test_payload_errors_of_a_non_chat_workflow_are_reported() -> None:
     assert refused({"metrics_opt_in": 1}, "headline")["message"] == "metrics_opt_in must be true or false"
 
 
-def test_messages_that_are_none_are_named() -> None:
+def test_invalid_message_is_named_by_its_index() -> None:
     output = refused({"messages": [{"role": "user", "content": "x"}, 7]})
 
     assert (output["type"], output["details"]["errors"][0]["field"]) == ("BAD_REQUEST", "messages[1]")
@@ -330,14 +330,14 @@ def test_messages_that_are_none_are_named() -> None:
         (b'"x"', None),
     ],
 )
-def test_a_body_that_is_no_object_is_refused_with_its_place(body: bytes, details: Any) -> None:
+def test_body_that_is_not_a_json_object_is_rejected_with_its_position(body: bytes, details: Any) -> None:
     output = refused(body)
 
     assert (output["code"], output["type"], output.get("details")) == (400, "BAD_REQUEST", details)
     assert "line 2, column 8" in output["message"] or (details or {}).get("line") != 2
 
 
-def test_an_unknown_name_is_told_as_one_of_a_service() -> None:
+def test_unknown_workflow_is_reported_as_an_unknown_service() -> None:
     error = WorkflowNotFound("nobody", known=["tutor"])
 
     assert json(services.encode_error(error, None, status=404)) == {
@@ -347,7 +347,7 @@ def test_an_unknown_name_is_told_as_one_of_a_service() -> None:
     }
 
 
-def test_what_cannot_be_bound_is_listed_by_field() -> None:
+def test_binding_errors_are_listed_by_field() -> None:
     error = FaultyCall(
         [
             MissingInput("Input 'a' is required.", pointer="/inputs/a"),
@@ -377,14 +377,14 @@ def test_what_cannot_be_bound_is_listed_by_field() -> None:
         (InvalidJson("No."), 400, "BAD_REQUEST"),
     ],
 )
-def test_errors_are_words_in_capitals(error: Any, code: int, word: str) -> None:
+def test_error_types_are_in_upper_case(error: Any, code: int, word: str) -> None:
     answer = services.encode_error(error, None, status=code)
 
     assert (answer.status, json(answer)) == (code, {"code": code, "type": word, "message": error.message})
     assert dict(answer.headers) == {"content-type": "application/json", "x-api-version": services.VERSION}
 
 
-def test_a_stream_tells_what_is_wrong_with_its_payload_as_its_one_event() -> None:
+def test_stream_reports_a_payload_error_as_its_only_event() -> None:
     http_request = msgspec.structs.replace(request({"content": ""}), route=services.STREAM_ROUTE)
     with pytest.raises(RejectedPayload) as raised:
         services.decode(http_request, find)
@@ -405,14 +405,14 @@ def test_a_stream_tells_what_is_wrong_with_its_payload_as_its_one_event() -> Non
 
 
 @pytest.mark.parametrize(("stream", "sparse"), [(True, False), (None, False), (False, True)])
-def test_a_stream_may_be_asked_to_say_less(stream: Any, sparse: bool) -> None:
+def test_stream_false_on_the_stream_route_makes_the_stream_sparse(stream: Any, sparse: bool) -> None:
     http_request = msgspec.structs.replace(request({"content": "Hi", "stream": stream}), route=services.STREAM_ROUTE)
     _, parsed = services.decode(http_request, find)
 
     assert (parsed.stream, parsed.sparse) == (True, sparse)
 
 
-def test_a_stream_that_is_neither_wanted_nor_unwanted_is_refused() -> None:
+def test_stream_field_must_be_a_boolean_on_the_stream_route() -> None:
     http_request = msgspec.structs.replace(request({"content": "Hi", "stream": "yes"}), route=services.STREAM_ROUTE)
     with pytest.raises(RejectedPayload, match="stream must be true or false"):
         services.decode(http_request, find)
@@ -425,7 +425,7 @@ def test_on_the_plain_route_stream_is_ignored() -> None:
 # Documents
 
 
-def test_a_chat_answers_its_text_the_history_and_what_it_cost() -> None:
+def test_chat_response_has_text_history_usage_and_reply_fields() -> None:
     run = valid_events(
         Usage(input_tokens=100, output_tokens=7, cached_input_tokens=60, cache_creation_input_tokens=30),
         TextStarted(item="a"),
@@ -455,12 +455,12 @@ def test_a_chat_answers_its_text_the_history_and_what_it_cost() -> None:
     }
 
 
-def test_a_meta_that_is_no_object_adds_nothing() -> None:
+def test_reply_meta_that_is_not_an_object_is_ignored() -> None:
     assert body_of(valid_events(Data(name="reply", value={"meta": "x"})))["meta"] == {}
 
 
 @pytest.mark.parametrize("value", [None, "text", 7, [1], {"error": "x", "code": 500, "type": "ERROR"}])
-def test_any_other_workflow_answers_its_value_which_is_never_taken_for_an_error(value: Any) -> None:
+def test_non_chat_workflow_answers_its_value_even_if_it_looks_like_an_error(value: Any) -> None:
     run = valid_events(end=RunFinished(value=value))
     answer = services.encode_response(run, ServiceRequest(workflow="headline", is_chat=False), status=200)
 
@@ -485,7 +485,7 @@ def test_usage_is_four_counts_and_nothing_is_counted_twice(usage: Usage) -> None
 FAILED = RunFailed(code="no_such_city", message="Where?", status=404, details={"city": "Atlantis"})
 
 
-def test_a_run_that_failed_is_the_error_object() -> None:
+def test_failed_run_is_answered_with_an_error_object() -> None:
     answer = services.encode_response(
         valid_events("Hel", end=FAILED), msgspec.structs.replace(CHAT, stream=False), status=404
     )
@@ -506,17 +506,17 @@ def test_a_run_that_failed_is_the_error_object() -> None:
         ("!", "INTERNAL_ERROR"),
     ],
 )
-def test_the_code_of_a_failure_is_its_type(code: str, word: str) -> None:
+def test_failure_code_becomes_the_error_type(code: str, word: str) -> None:
     run = valid_events(end=RunFailed(code=code, message="m"))
 
     assert body_of(run) == {"code": 200, "type": word, "message": "m"}
 
 
-def test_a_failure_without_a_word_is_given_some() -> None:
+def test_failure_without_a_message_gets_a_default_message() -> None:
     assert body_of(valid_events(end=RunFailed(code="odd", message="")))["message"] == "It failed, and nobody said why."
 
 
-def test_a_cancelled_run_says_so() -> None:
+def test_cancelled_run_is_answered_with_an_error_of_code_499() -> None:
     cancelled = {"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}
     run = valid_events("Hel", end=RunCancelled())
 
@@ -527,7 +527,7 @@ def test_a_cancelled_run_says_so() -> None:
 # Streams
 
 
-def test_a_stream_is_blocks_and_then_the_document() -> None:
+def test_stream_sends_content_blocks_and_then_the_complete_document() -> None:
     run = valid_events("Hel", "lo")
 
     assert events(run) == [
@@ -538,7 +538,7 @@ def test_a_stream_is_blocks_and_then_the_document() -> None:
     ]
 
 
-def test_status_and_reasoning_are_thinking() -> None:
+def test_status_and_reasoning_are_sent_as_thinking_blocks() -> None:
     run = valid_events(status({"text": "Searching"}), status("As ctx.log says it"), ReasoningDelta(delta="Hm."), "A")
 
     assert events(run) == [
@@ -554,7 +554,7 @@ def test_status_and_reasoning_are_thinking() -> None:
     ]
 
 
-def test_status_ends_a_text_that_goes_on_in_the_next_block() -> None:
+def test_status_splits_a_text_into_two_blocks() -> None:
     run = valid_events("Hel", status("Wait"), "lo")
 
     assert events(run)[1:-3] == [
@@ -567,7 +567,7 @@ def test_status_ends_a_text_that_goes_on_in_the_next_block() -> None:
     assert body_of(run)["response"] == "Hello"
 
 
-def test_status_waits_for_the_end_of_a_call() -> None:
+def test_status_block_is_delayed_until_the_call_ends() -> None:
     run = valid_events(ToolStarted(call_id="c1", name="add"), status("Busy"), ToolEnded(arguments='{"a":1}'))
 
     assert events(run)[1:-3] == [
@@ -578,7 +578,7 @@ def test_status_waits_for_the_end_of_a_call() -> None:
     ]
 
 
-def test_calls_and_results_are_told() -> None:
+def test_tool_calls_and_results_are_streamed() -> None:
     run = valid_events(
         ToolCall(call_id="c1", name="add", arguments="{}"), ToolResult(call_id="c1", output=[3], is_error=True)
     )
@@ -593,7 +593,7 @@ PICTURE = File(media_type="image/png", url="https://x")
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "expected"),
     [
         (Data(name="code-edit", value={"old": "a", "new": "b", "edits": []}), [("changes", {"code": "b"})]),
         (Data(name="code-edit", value={"old": "a", "new": "a"}), []),
@@ -606,15 +606,15 @@ PICTURE = File(media_type="image/png", url="https://x")
         (Refusal(text="No."), block(0, "text", "No.")),
     ],
 )  # fmt: skip
-def test_each_part_has_its_event(part: Any, told: Any) -> None:
-    assert events(valid_events(part))[1:-3] == told
+def test_each_part_is_streamed_as_its_event(part: Any, expected: Any) -> None:
+    assert events(valid_events(part))[1:-3] == expected
 
 
 @pytest.mark.parametrize(
     ("finish", "reason"),
     [("stop", "end_turn"), ("length", "max_tokens"), ("tool-calls", "tool_use"), ("content-filter", "refusal")],
 )
-def test_how_it_ended_is_told_as_anthropic_does(finish: FinishReason, reason: str) -> None:
+def test_finish_reason_is_translated_to_the_anthropic_stop_reason(finish: FinishReason, reason: str) -> None:
     run = valid_events(Usage(input_tokens=9, output_tokens=5), end=RunFinished(finish=finish))
 
     assert events(run)[-3] == (
@@ -627,40 +627,40 @@ def test_how_it_ended_is_told_as_anthropic_does(finish: FinishReason, reason: st
     )
 
 
-def test_a_failure_closes_what_is_open_and_is_the_last_event() -> None:
+def test_failure_closes_the_open_block_and_is_the_last_event() -> None:
     run = valid_events("Hel", end=FAILED)
     document = {"code": 404, "type": "NO_SUCH_CITY", "message": "Where?", "details": {"city": "Atlantis"}}
 
     assert events(run) == [("message_start", START), *block(0, "text", "Hel"), ("error", document)]
 
 
-def test_the_number_of_a_failure_is_the_servers() -> None:
+def test_error_code_of_a_failure_is_the_servers_status() -> None:
     run = valid_events(end=RunFailed(code="timeout", message="Late."))
     frames = services.stream_encoder(CHAT, status=lambda _: 504)
 
     assert read(b"".join(map(frames, run)))[-1] == ("error", {"code": 504, "type": "TIMEOUT", "message": "Late."})
 
 
-def test_who_wants_no_stream_is_told_logs_and_the_end() -> None:
+def test_sparse_stream_sends_only_logs_and_the_result() -> None:
     run = valid_events(status("Busy"), "Hello", Data(name="chart", value=1))
 
     assert events(run, msgspec.structs.replace(CHAT, sparse=True)) == [("log", "Busy"), ("complete", body_of(run))]
 
 
-def test_a_workflow_that_is_no_chat_tells_logs_data_and_the_end() -> None:
+def test_non_chat_workflow_streams_logs_data_and_the_result() -> None:
     run = valid_events(status("Busy"), "Hello", Data(name="chart", value=1), end=RunFinished(value=3))
 
     assert events(run, FORM) == [("log", "Busy"), ("data", {"name": "chart", "value": 1}), ("complete", 3)]
 
 
-def test_a_stream_that_ends_before_it_began_is_told_at_once() -> None:
+def test_run_that_fails_at_once_is_streamed_as_a_single_error_event() -> None:
     answer = services.encode_response(valid_events(end=FAILED), FORM, status=404)
 
     assert answer.status == 200
     assert [name for name, _ in read(answer.body)] == ["error"]
 
 
-def test_the_head_of_a_stream() -> None:
+def test_stream_head_has_the_event_stream_headers() -> None:
     run = valid_events()
     head = services.response_head(run[0], CHAT)  # type: ignore[arg-type]
 
@@ -690,7 +690,7 @@ def test_the_last_event_is_what_the_plain_route_answers(run: list[Event], is_cha
 
 
 @given(streams())
-def test_blocks_never_overlap_and_are_counted_from_nothing(run: list[Event]) -> None:
+def test_blocks_never_overlap_and_are_numbered_from_zero(run: list[Event]) -> None:
     output = read(b"".join(map(services.stream_encoder(CHAT), run)))
     is_open, count, texts = False, 0, ""
     for name, data in output:
@@ -718,14 +718,14 @@ def test_blocks_never_overlap_and_are_counted_from_nothing(run: list[Event]) -> 
 # WebSocket
 
 
-def test_messages_of_a_socket_are_read() -> None:
+def test_socket_messages_are_parsed() -> None:
     assert socket.parse_message('{"event":"start","data":{"content":"Hi"}}') == ("start", b'{"content":"Hi"}')
     assert socket.parse_message('{"event":"start"}') == ("start", b"null")
     assert socket.parse_message('{"event":"cancel","more":1}') == ("cancel", b"null")
 
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"event":7}', '{"event":"stop"}', "[" * 100_000])
-def test_any_other_message_is_told_what_is_taken(text: str) -> None:
+def test_invalid_socket_message_is_answered_with_an_error(text: str) -> None:
     with pytest.raises(RequestError) as raised:
         socket.parse_message(text)
     document = msgspec.json.decode(socket.error_message(raised.value, status=400))
@@ -743,18 +743,18 @@ def test_any_other_message_is_told_what_is_taken(text: str) -> None:
         ({"api_key": 7}, 7),
     ],
 )
-def test_the_key_of_a_payload_wins_over_that_of_the_address(payload: Any, key: Any) -> None:
+def test_api_key_of_the_payload_takes_precedence_over_the_query(payload: Any, key: Any) -> None:
     output = socket.with_api_key(msgspec.json.encode(payload), "query")
 
     assert msgspec.json.decode(output) == {**payload, "api_key": key}
 
 
-def test_a_payload_that_is_no_object_stays_as_it_is() -> None:
+def test_payload_that_is_not_an_object_is_unchanged() -> None:
     assert socket.with_api_key(b"null", "query") == b"null"
 
 
 @given(streams(), st.integers(1, 50))
-def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], size: int) -> None:
+def test_socket_sends_the_events_of_the_stream_for_any_chunk_boundaries(run: list[Event], size: int) -> None:
     body = b": keep-alive\n\n" + b"".join(map(services.stream_encoder(CHAT), run))
     frames = socket.SocketMessageEncoder()
     output = [
@@ -788,7 +788,7 @@ def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], 
         (b"{}", None),
     ],
 )
-def test_a_key_of_ours_is_found_in_a_body(body: bytes, key: str | None) -> None:
+def test_palaver_api_key_is_found_in_a_body(body: bytes, key: str | None) -> None:
     assert find_palaver_key(body, request({}).json_limits) == key
 
 
@@ -808,7 +808,7 @@ def test_a_summary_is_the_first_sentence(text: str, summary: str) -> None:
     assert adapter.first_sentence(text) == summary
 
 
-def test_a_readme_is_made_of_what_is_known() -> None:
+def test_default_readme_has_the_description_and_the_inputs() -> None:
     inputs = {
         "properties": {
             "messages": {"type": "array"},
@@ -832,5 +832,5 @@ def test_a_readme_is_made_of_what_is_known() -> None:
 
 
 @pytest.mark.parametrize(("pointer", "name"), [("/inputs/a/0", "a[0]"), ("/messages/3", "messages[3]"), ("/0", "0")])
-def test_a_pointer_is_written_as_people_do(pointer: str, name: str) -> None:
+def test_pointer_is_formatted_as_a_field_path(pointer: str, name: str) -> None:
     assert field_path(pointer) == name

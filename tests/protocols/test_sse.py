@@ -19,7 +19,7 @@ def read(stream: bytes, *cuts: int) -> list[bytes]:
     return [event for piece in pieces for event in reader.feed(piece)] + reader.end()
 
 
-def test_an_event_is_one_line_of_data_and_an_empty_one() -> None:
+def test_event_is_encoded_as_a_data_line_and_an_empty_line() -> None:
     assert sse.data_event(b'{"a":1}') == b'data: {"a":1}\n\n'
 
 
@@ -41,11 +41,11 @@ def test_an_event_is_one_line_of_data_and_an_empty_one() -> None:
     ],
 )
 @given(cuts=st.lists(st.integers(0, 60), max_size=8))
-def test_a_stream_is_the_same_wherever_it_is_cut(stream: bytes, events: list[bytes], cuts: list[int]) -> None:
+def test_events_do_not_depend_on_chunk_boundaries(stream: bytes, events: list[bytes], cuts: list[int]) -> None:
     assert read(stream, *cuts) == events
 
 
-def test_an_event_is_told_as_soon_as_it_is_complete() -> None:
+def test_event_is_returned_as_soon_as_it_is_complete() -> None:
     reader = EventStreamDecoder()
 
     assert [reader.feed(piece) for piece in (b"data: a\n", b"\r", b"\n", b"data: b\n\n")] == [[], [b"a"], [], [b"b"]]
@@ -59,7 +59,7 @@ def test_an_event_is_told_as_soon_as_it_is_complete() -> None:
         pytest.param([b"data: 1\n", b"data: 2\n"], id="an event that does not end"),
     ],
 )
-def test_a_record_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
+def test_record_longer_than_the_limit_is_rejected(pieces: list[bytes]) -> None:
     *first, last = pieces
     reader = EventStreamDecoder(max_bytes=10)
     assert [reader.feed(piece) for piece in first] == [[] for _ in first]
@@ -68,7 +68,7 @@ def test_a_record_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
         reader.feed(last)
 
 
-def test_many_short_events_are_not_one_long_record() -> None:
+def test_size_limit_applies_to_each_event_and_not_to_their_sum() -> None:
     assert EventStreamDecoder(max_bytes=10).feed(b"data: 1\n\n" * 5) == [b"1"] * 5
 
 
@@ -77,7 +77,7 @@ def test_many_short_events_are_not_one_long_record() -> None:
     ends=st.sampled_from([b"\n", b"\r\n"]),
     size=st.integers(1, 7),
 )
-def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], ends: bytes, size: int) -> None:
+def test_lines_do_not_depend_on_chunk_boundaries(lines: list[bytes], ends: bytes, size: int) -> None:
     stream = b"".join(line + ends for line in lines) + b"rest"
     reader = LineDecoder()
 

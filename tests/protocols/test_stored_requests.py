@@ -44,11 +44,11 @@ clients = st.builds(
 
 
 @given(readings | clients)
-def test_a_note_is_the_same_after_it_was_stored(note: ResponsesRequest | UIRequest) -> None:
+def test_request_options_round_trip_through_json(note: ResponsesRequest | UIRequest) -> None:
     assert msgspec.json.decode(msgspec.json.encode(note), type=type(note)) == note
 
 
-def test_the_note_of_a_request_is_the_same_after_it_was_stored() -> None:
+def test_options_of_a_parsed_request_round_trip_through_json() -> None:
     body = {
         "input": [{"role": "user", "content": "x"}, {"type": "item_reference", "id": "msg_1"}],
         "instructions": "Be brief.", "temperature": 0, "top_p": 1.0, "max_output_tokens": 2**53, "conversation": "c",

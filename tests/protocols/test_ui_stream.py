@@ -27,10 +27,10 @@ def decoded(body: Any, workflow: Description = TUTOR, **headers: Any) -> tuple[C
     return ui_stream.decode(request(body, **headers), lambda _: workflow)
 
 
-# What is read
+# Requests
 
 
-def test_the_request_of_the_contract_is_read_with_all_that_it_says() -> None:
+def test_documented_request_is_parsed_completely() -> None:
     body = {
         "id": "chat-1",
         "messages": [ASKED],
@@ -54,36 +54,36 @@ def test_the_request_of_the_contract_is_read_with_all_that_it_says() -> None:
     assert "hunter2" not in repr((call, client))
 
 
-def test_only_the_messages_are_needed() -> None:
+def test_only_messages_is_required() -> None:
     assert decoded({"messages": []}) == (Call(workflow="tutor"), UIRequest())
 
 
-def test_a_null_is_an_absent_field() -> None:
+def test_null_fields_count_as_absent() -> None:
     body = dict.fromkeys(("id", "trigger", "inputs", "parameters", "tools"), None)
 
     assert decoded({"messages": [], **body}) == (Call(workflow="tutor"), UIRequest())
 
 
-def test_both_triggers_mean_this_list() -> None:
+def test_both_triggers_use_the_messages_as_sent() -> None:
     for trigger in ("submit-message", "regenerate-message"):
         assert decoded({"messages": [ASKED], "trigger": trigger})[0].messages == (QUESTION,)
 
 
-def test_an_input_may_stand_at_the_top_if_it_is_declared() -> None:
+def test_declared_input_is_accepted_at_the_top_level() -> None:
     body = {"messages": [], "id": "chat-1", "subject": "maths", "stray": 1}
 
     assert decoded(body)[0].inputs == {"subject": "maths"}
     assert decoded({**body, "inputs": {"subject": "physics", "more": 2}})[0].inputs == {"subject": "physics", "more": 2}
 
 
-def test_a_workflow_that_is_no_chat_gets_no_history_but_may_declare_it() -> None:
+def test_non_chat_workflow_gets_messages_only_as_a_declared_input() -> None:
     call, _ = decoded({"messages": [ASKED], "inputs": {"text": "Hi"}}, FORM)
 
     assert call == Call(workflow="headline", inputs={"messages": [ASKED], "text": "Hi"})
     assert decoded({}, FORM)[0] == Call(workflow="headline")
 
 
-def test_the_path_picks_the_workflow() -> None:
+def test_path_selects_the_workflow() -> None:
     call, _ = ui_stream.decode(request({}, workflow="headline"), find)
 
     assert call.workflow == "headline"
@@ -109,14 +109,14 @@ def test_the_path_picks_the_workflow() -> None:
         ([], set[str](), None),
     ],
 )
-def test_the_clients_tools_are_names_or_objects(tools: Any, names: set[str], objects: Any) -> None:
+def test_client_tools_are_given_as_names_or_objects(tools: Any, names: set[str], objects: Any) -> None:
     call, client = decoded({"messages": [], "tools": tools})
 
     assert call.client_tools == client.tools == names
     assert call.options == ({"tools": objects} if objects else {})
 
 
-def test_a_client_goes_on_in_the_message_that_it_answers() -> None:
+def test_client_continues_the_message_whose_approval_it_answers() -> None:
     tool = {"type": "dynamic-tool", "toolName": "delete", "toolCallId": "c1", "input": {"x": 1}}
     approved = tool | {"state": "approval-responded", "approval": {"id": "c1", "approved": True}}
     last = {"id": "m7", "role": "assistant", "parts": [{"type": "step-start"}, approved]}
@@ -129,7 +129,7 @@ def test_a_client_goes_on_in_the_message_that_it_answers() -> None:
     assert client == UIRequest(version=7, message="m7", shown={"c1": True}, waiting={"c1": created})
 
 
-def test_every_part_of_a_ui_message_is_taken() -> None:
+def test_every_part_type_of_a_ui_message_is_accepted() -> None:
     parts = [
         {"type": "step-start"},
         {"type": "reasoning", "text": "Hm."},
@@ -148,7 +148,7 @@ def test_every_part_of_a_ui_message_is_taken() -> None:
     assert [result.output for message in call.messages for result in message.tool_results] == [12]
 
 
-# What is refused
+# Rejected requests
 
 ROLE = "Message 0 needs a role: system, user, assistant."
 PART = "Part 0 of message 0 is no object with a type."
@@ -209,14 +209,14 @@ def part(**fields: Any) -> dict[str, Any]:
         ({"messages": [], "tools": ["a", 1]}, "invalid_type", "tools[1] must be a name or an object with one."),
     ],
 )
-def test_what_cannot_be_taken_is_refused_in_words(body: Any, code: str, words: str) -> None:
+def test_invalid_body_is_rejected_with_code_and_message(body: Any, code: str, words: str) -> None:
     with pytest.raises(PalaverError) as refused:
         decoded(body)
 
     assert (refused.value.code, refused.value.message) == (code, words)
 
 
-def test_a_workflow_that_is_no_chat_takes_no_bad_list_either() -> None:
+def test_invalid_messages_are_rejected_for_a_non_chat_workflow() -> None:
     with pytest.raises(PalaverError, match="messages must be a list of UI messages, not a string"):
         decoded({"messages": "Hi"}, FORM)
 
@@ -226,10 +226,10 @@ def test_an_unknown_version_is_refused() -> None:
         decoded({"messages": []}, x_palaver_ui_version="4")
 
 
-# How it is answered
+# Responses
 
 
-def test_the_head_of_a_stream() -> None:
+def test_stream_head_has_the_ui_stream_headers() -> None:
     head = ui_stream.response_head(STARTED, UIRequest(version=5))
 
     assert head is not None
@@ -244,7 +244,7 @@ def test_the_head_of_a_stream() -> None:
     )
 
 
-def test_a_run_without_a_trace_has_no_header_for_it() -> None:
+def test_run_without_a_trace_has_no_trace_header() -> None:
     head = ui_stream.response_head(RunStarted(run_id=RUN), UIRequest())
 
     assert head is not None
@@ -267,7 +267,7 @@ def test_a_run_is_streamed_from_its_start_to_done() -> None:
     ]
 
 
-def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> None:
+def test_run_that_fails_before_any_output_is_answered_with_its_message_as_text() -> None:
     events = valid_events(end=RunFailed(code="model_down", message="The model is down."))
 
     answer = ui_stream.encode_response(events, UIRequest(), status=503)
@@ -280,7 +280,7 @@ def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> No
     )
 
 
-def test_a_whole_answer_is_the_message_that_a_client_would_build() -> None:
+def test_json_response_is_the_message_that_a_client_would_build() -> None:
     answer = ui_stream.encode_response(valid_events("Hi"), UIRequest(version=7), status=200)
 
     assert json(answer) == {
@@ -304,14 +304,14 @@ def test_a_whole_answer_is_the_message_that_a_client_would_build() -> None:
         (PalaverError("Zürich \ud800"), "Zürich \ufffd"),
     ],
 )
-def test_an_error_is_its_message_in_plain_text(error: PalaverError, words: str | None) -> None:
+def test_error_response_is_the_message_as_plain_text(error: PalaverError, words: str | None) -> None:
     answer = ui_stream.encode_error(error, None, status=418)
 
     assert (answer.status, answer.body.decode()) == (418, words or "Input 'subject' is required.")
     assert answer.headers == (("content-type", "text/plain; charset=utf-8"),)
 
 
-def test_an_error_after_the_call_was_read_repeats_the_version() -> None:
+def test_error_after_parsing_repeats_the_client_version() -> None:
     answer = ui_stream.encode_error(PalaverError("No."), UIRequest(version=5), status=400)
 
     assert answer.headers == (("content-type", "text/plain; charset=utf-8"), ("x-palaver-ui-version", "5"))

@@ -39,21 +39,21 @@ from tests.protocols.ui_parts import (
     text,
 )
 
-# Row by row
+# Events and their parts
 
 
 def test_a_run_starts_with_its_ids_and_a_step() -> None:
     assert parts_of(STARTED) == [START, STEP]
 
 
-def test_a_run_without_a_trace_tells_none() -> None:
+def test_run_without_a_trace_has_no_trace_id_in_its_metadata() -> None:
     assert parts_of(RunStarted(run_id="run_1", session="chat-1")) == [
         {"type": "start", "messageId": "msg_1", "messageMetadata": {"runId": "run_1", "chatId": "chat-1"}},
         STEP,
     ]
 
 
-def test_a_client_goes_on_in_its_last_message() -> None:
+def test_stream_continues_the_clients_last_message() -> None:
     assert parts_of(STARTED, client=UIRequest(message="m7"))[0]["messageId"] == "m7"
 
 
@@ -70,7 +70,7 @@ def test_reasoning_is_a_part_with_its_id() -> None:
     ]
 
 
-def test_sealed_reasoning_goes_with_the_message_so_that_it_comes_back() -> None:
+def test_encrypted_reasoning_is_sent_as_provider_metadata() -> None:
     assert run_parts(Reasoning(text="Hm", encrypted="gAAA"))[-1] == {
         "type": "reasoning-end",
         "id": "rs_01k00000000000000000000000_2",
@@ -78,7 +78,7 @@ def test_sealed_reasoning_goes_with_the_message_so_that_it_comes_back() -> None:
     }
 
 
-def test_annotations_are_sources_after_their_text() -> None:
+def test_annotations_become_source_parts_after_their_text() -> None:
     notes = (
         Annotation(kind="url", url="https://e.org", title="E"),
         Annotation(kind="span", start=0, end=2),
@@ -99,16 +99,16 @@ def test_annotations_are_sources_after_their_text() -> None:
     ]
 
 
-def test_a_call_of_the_workflows_own_is_marked_as_run_by_the_server() -> None:
+def test_workflow_tool_call_is_marked_as_executed_by_the_server() -> None:
     assert run_parts(CALL, RESULT) == [*call(), result()]
 
 
-def test_a_clients_call_is_not() -> None:
+def test_client_tool_call_is_not_marked_as_executed_by_the_server() -> None:
     assert run_parts(CALL, client=UIRequest(tools=frozenset({"get_time"}))) == call(runner={"dynamic": True})
 
 
 @pytest.mark.parametrize("arguments", ["", " \n"])
-def test_no_arguments_are_an_empty_object(arguments: str) -> None:
+def test_empty_arguments_become_an_empty_object(arguments: str) -> None:
     assert run_parts(ToolCall(call_id="c1", name="now", arguments=arguments))[-1] == {
         "type": "tool-input-available",
         "toolCallId": "c1",
@@ -119,11 +119,11 @@ def test_no_arguments_are_an_empty_object(arguments: str) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "value"), [('"x"', "x"), ("[1]", [1]), ("null", None), ("1", 1)])
-def test_arguments_are_any_json(arguments: str, value: Any) -> None:
+def test_arguments_can_be_any_json_value(arguments: str, value: Any) -> None:
     assert run_parts(ToolCall(call_id="c1", name="now", arguments=arguments))[-1]["input"] == value
 
 
-def test_arguments_that_are_not_json_are_an_error_with_their_text() -> None:
+def test_invalid_json_arguments_become_an_input_error_with_their_text() -> None:
     assert run_parts(ToolCall(call_id="c1", name="now", arguments='{"tz":'))[-1] == {
         "type": "tool-input-error",
         "toolCallId": "c1",
@@ -135,21 +135,21 @@ def test_arguments_that_are_not_json_are_an_error_with_their_text() -> None:
 
 
 @pytest.mark.parametrize("output", ["12", {"a": [1, None]}, None, 0])
-def test_a_result_is_the_value_itself(output: Any) -> None:
+def test_tool_result_is_sent_as_its_value(output: Any) -> None:
     assert run_parts(CALL, ToolResult(call_id="c1", output=output))[-1] == result() | {"output": output}
 
 
-@pytest.mark.parametrize(("output", "words"), [("No.", "No."), ({"why": "é"}, '{"why":"é"}'), (None, "null")])
-def test_a_failed_result_is_told_in_words(output: Any, words: str) -> None:
+@pytest.mark.parametrize(("output", "error_text"), [("No.", "No."), ({"why": "é"}, '{"why":"é"}'), (None, "null")])
+def test_failed_tool_result_is_sent_as_error_text(output: Any, error_text: str) -> None:
     assert run_parts(CALL, ToolResult(call_id="c1", output=output, is_error=True))[-1] == {
         "type": "tool-output-error",
         "toolCallId": "c1",
-        "errorText": words,
+        "errorText": error_text,
         **SERVER_TOOL,
     }
 
 
-def test_a_result_of_a_clients_call_says_that_the_server_ran_it() -> None:
+def test_result_of_a_client_tool_call_is_marked_as_executed_by_the_server() -> None:
     parts = run_parts(CALL, RESULT, client=UIRequest(tools=frozenset({"get_time"})))
 
     assert parts == [*call(runner={"dynamic": True}), result()]
@@ -168,7 +168,7 @@ def test_transient_data_has_no_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "shown"),
+    ("part", "expected"),
     [
         (
             File(media_type="image/png", url="https://e.org/a.png", filename="a.png"),
@@ -180,8 +180,8 @@ def test_transient_data_has_no_id() -> None:
         (Refusal(text="No."), {"type": "data-refusal", "data": {"text": "No."}}),
     ],
 )
-def test_whatever_is_not_kept_is_shown_as_transient_data(part: Any, shown: Any) -> None:
-    assert complete_part(part, transient=True) == [{**shown, "transient": True}]
+def test_transient_files_and_refusals_are_sent_as_transient_data(part: Any, expected: Any) -> None:
+    assert complete_part(part, transient=True) == [{**expected, "transient": True}]
 
 
 @pytest.mark.parametrize(
@@ -205,11 +205,11 @@ def test_whatever_is_not_kept_is_shown_as_transient_data(part: Any, shown: Any) 
         ),
     ],
 )
-def test_a_file_is_a_url_where_it_has_one(file: File, part: UIPart) -> None:
+def test_file_is_sent_with_a_url_or_as_data_without_one(file: File, part: UIPart) -> None:
     assert complete_part(file) == [part]
 
 
-def test_a_refusal_is_a_text_that_says_so() -> None:
+def test_refusal_is_a_text_part_marked_as_a_refusal() -> None:
     start, *remaining = text("i1", "I will not.")
 
     assert complete_part(Refusal(text="I will not.")) == [
@@ -218,7 +218,7 @@ def test_a_refusal_is_a_text_that_says_so() -> None:
     ]
 
 
-def test_nothing_is_told_of_a_part_that_holds_nothing() -> None:
+def test_empty_part_is_not_sent() -> None:
     assert parts_of(STARTED, PartAdded(item="i1")) == [START, STEP]
 
 
@@ -226,13 +226,13 @@ def test_nothing_is_told_of_a_part_that_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize("version", [6, 7])
-def test_an_approval_is_asked_about_its_call(version: int) -> None:
-    http_request = run_parts(CALL, Data(name="approval-request", value=APPROVAL), client=UIRequest(version=version))
+def test_approval_request_refers_to_its_call(version: int) -> None:
+    parts = run_parts(CALL, Data(name="approval-request", value=APPROVAL), client=UIRequest(version=version))
 
-    assert http_request == [*call(), {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}]
+    assert parts == [*call(), {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}]
 
 
-def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
+def test_approval_request_follows_its_complete_call() -> None:
     events = valid_events(
         ToolStarted(item="t", call_id="c1", name="get_time"),
         ToolDelta(item="t", delta='{"tz":"UTC"}'),
@@ -240,8 +240,8 @@ def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
         ToolEnded(item="t"),
     )
 
-    http_request = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
-    assert parts_of(*events)[2:-2] == [*call(), http_request]
+    approval_request = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
+    assert parts_of(*events)[2:-2] == [*call(), approval_request]
 
 
 @pytest.mark.parametrize(
@@ -254,16 +254,16 @@ def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
         pytest.param("please", UIRequest(), id="of no known shape"),
     ],
 )
-def test_any_other_approval_is_data(value: Any, client: UIRequest) -> None:
-    http_request = run_parts(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
+def test_other_approval_requests_are_sent_as_data(value: Any, client: UIRequest) -> None:
+    parts = run_parts(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
 
-    assert http_request == [*call(), {"type": "data-approval-request", "id": "i1", "data": value}]
+    assert parts == [*call(), {"type": "data-approval-request", "id": "i1", "data": value}]
 
 
-def test_an_approval_of_a_call_that_has_its_result_is_data() -> None:
-    http_request = run_parts(CALL, RESULT, PartAdded(item="i1", part=Data(name="approval-request", value=APPROVAL)))
+def test_approval_request_for_an_answered_call_is_sent_as_data() -> None:
+    parts = run_parts(CALL, RESULT, PartAdded(item="i1", part=Data(name="approval-request", value=APPROVAL)))
 
-    assert http_request[-1] == {"type": "data-approval-request", "id": "i1", "data": APPROVAL}
+    assert parts[-1] == {"type": "data-approval-request", "id": "i1", "data": APPROVAL}
 
 
 # Calls of the history
@@ -282,17 +282,17 @@ INPUT = {"type": "tool-input-available", "toolCallId": "h1", "toolName": "delete
 OUTPUT = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", **SERVER_TOOL}
 
 
-def test_a_call_that_the_client_does_not_show_is_shown_before_its_result() -> None:
+def test_history_call_unknown_to_the_client_is_sent_before_its_result() -> None:
     parts = continued(GONE, Text(text="Done."), client=UIRequest(waiting={"h1": HISTORY_CALL}))
 
     assert parts == [INPUT, OUTPUT, STEP_END, STEP, *text(f"{MESSAGE}_2", "Done.")]
 
 
-def test_a_result_without_a_call_that_we_know_has_one_made_up() -> None:
+def test_result_of_an_unknown_call_is_sent_after_a_placeholder_call() -> None:
     assert continued(GONE, client=UIRequest()) == [INPUT | {"toolName": "unknown", "input": {}}, OUTPUT]
 
 
-def test_a_call_that_the_client_shows_gets_its_result_there() -> None:
+def test_history_call_known_to_the_client_gets_only_its_result() -> None:
     client = UIRequest(shown={"h1": True}, waiting={"h1": HISTORY_CALL})
 
     assert continued(GONE, Text(text="Done."), client=client) == [
@@ -303,7 +303,7 @@ def test_a_call_that_the_client_shows_gets_its_result_there() -> None:
     ]
 
 
-def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
+def test_result_of_a_typed_tool_call_is_not_marked_as_dynamic() -> None:
     client = UIRequest(shown={"h1": False}, waiting={"h1": HISTORY_CALL})
 
     expected = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", "providerExecuted": True}
@@ -311,16 +311,16 @@ def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
 
 
 @pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
-def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any) -> None:
-    http_request = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
+def test_approval_can_be_requested_for_a_call_of_the_history(shown: Any, before: Any) -> None:
+    approval_request = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
 
-    parts = continued(http_request, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
+    parts = continued(approval_request, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
 
     assert parts == [*before, {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "h1"}]
 
 
 @pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
-def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown: Any, before: Any) -> None:
+def test_new_call_with_the_id_of_an_answered_call_gets_a_new_id(shown: Any, before: Any) -> None:
     repeated = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
 
     parts = continued(GONE, repeated, client=UIRequest(shown=shown, waiting={"h1": HISTORY_CALL}))
@@ -328,7 +328,7 @@ def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown:
     assert parts == [*before, OUTPUT, STEP_END, STEP, *call("h1.2")]
 
 
-def test_so_is_its_result_and_what_is_asked_about_it() -> None:
+def test_result_and_approval_of_a_renamed_call_use_its_new_id() -> None:
     client = UIRequest(shown={"c1": True, "c1.2": True})
 
     assert run_parts(CALL, RESULT, client=client) == [*call("c1.3"), result("c1.3")]
@@ -338,7 +338,7 @@ def test_so_is_its_result_and_what_is_asked_about_it() -> None:
     ]
 
 
-def test_a_call_that_waits_may_be_told_again() -> None:
+def test_pending_call_is_sent_again_under_its_id() -> None:
     client = UIRequest(shown={"c1": True}, waiting={"c1": CALL})
 
     assert run_parts(CALL, RESULT, client=client) == [*call("c1"), result("c1")]
@@ -352,7 +352,7 @@ def end_of(end: Any, *given: Any) -> list[UIPart]:
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "tool-calls", "content-filter", "error"])
-def test_a_run_finishes_for_its_reason(finish: Any) -> None:
+def test_finish_part_has_the_finish_reason_of_the_run(finish: Any) -> None:
     assert end_of(RunFinished(finish=finish)) == [STEP_END, {"type": "finish", "finishReason": finish}]
 
 
@@ -364,11 +364,11 @@ def test_a_run_finishes_for_its_reason(finish: Any) -> None:
         (RunFinished(finish="interrupted"), "interrupted"),
     ],
 )
-def test_what_was_stopped_is_an_abort(end: Any, reason: str) -> None:
+def test_cancelled_or_interrupted_run_ends_with_an_abort(end: Any, reason: str) -> None:
     assert end_of(end, "Hel") == [*text(f"{MESSAGE}_1", "Hel"), {"type": "abort", "reason": reason}]
 
 
-def test_a_failed_run_ends_with_its_message() -> None:
+def test_failed_run_ends_with_an_error_part() -> None:
     assert end_of(RunFailed(code="x", message="The model is down."), "Hel") == [
         *text(f"{MESSAGE}_1", "Hel"),
         {"type": "error", "errorText": "The model is down."},
@@ -377,7 +377,7 @@ def test_a_failed_run_ends_with_its_message() -> None:
     ]
 
 
-def test_usage_adds_up_in_the_metadata_of_the_end() -> None:
+def test_usage_is_summed_in_the_metadata_of_the_finish_part() -> None:
     parts = parts_of(
         *valid_events(
             Usage(input_tokens=1, output_tokens=2),
@@ -389,7 +389,7 @@ def test_usage_adds_up_in_the_metadata_of_the_end() -> None:
     assert parts[2:] == [STEP_END, {**STOP, "messageMetadata": {"usage": usage}}]
 
 
-def test_the_usage_of_the_end_replaces_the_sum() -> None:
+def test_usage_of_the_terminal_event_replaces_the_sum() -> None:
     parts = end_of(RunFinished(usage=Usage(input_tokens=9, output_tokens=1)), Usage(input_tokens=1, output_tokens=2))
 
     assert parts[-1]["messageMetadata"] == {"usage": {"inputTokens": 9, "outputTokens": 1, "totalTokens": 10}}
@@ -407,7 +407,7 @@ OUTPUT_TEXT, OUTPUT_DATA = f"{MESSAGE}_output", "dat_01k00000000000000000000000_
         (None, ["null"], [None]),
     ],
 )
-def test_the_value_of_a_workflow_that_is_no_chat_is_a_text_and_data(value: Any, words: Any, data: Any) -> None:
+def test_value_of_a_non_chat_workflow_is_sent_as_text_and_data(value: Any, words: Any, data: Any) -> None:
     assert end_of(RunFinished(value=value)) == [
         *(part for word in words for part in text(OUTPUT_TEXT, word)),
         *({"type": "data-output", "id": OUTPUT_DATA, "data": one} for one in data),
@@ -416,7 +416,7 @@ def test_the_value_of_a_workflow_that_is_no_chat_is_a_text_and_data(value: Any, 
     ]
 
 
-def test_a_value_that_was_streamed_is_not_told_again() -> None:
+def test_streamed_value_is_not_repeated() -> None:
     assert end_of(RunFinished(value="Hello"), "Hel", "lo") == [*text(f"{MESSAGE}_1", "Hel", "lo"), STEP_END, STOP]
     assert end_of(RunFinished(value={"a": 1}), PartAdded(item="i1", part=Data(name="output", value={"a": 1}))) == [
         {"type": "data-output", "id": "i1", "data": {"a": 1}},
@@ -426,7 +426,7 @@ def test_a_value_that_was_streamed_is_not_told_again() -> None:
     ]
 
 
-def test_a_value_after_a_result_stands_in_a_step_of_its_own() -> None:
+def test_value_after_a_tool_result_starts_a_new_step() -> None:
     assert end_of(RunFinished(value="4"), CALL, RESULT) == [
         *call(),
         result(),

@@ -16,7 +16,7 @@ from tests.protocols.ui_parts import CALL, HISTORY_CALL
 # The whole message
 
 
-def test_the_whole_message_is_what_a_client_builds() -> None:
+def test_encoded_message_is_what_a_client_builds_from_the_stream() -> None:
     events = valid_events(
         Reasoning(text="Hm.", encrypted="gAAA"),
         ToolCall(call_id="c1", name="now", arguments="{"),
@@ -74,7 +74,7 @@ def test_the_whole_message_is_what_a_client_builds() -> None:
     }
 
 
-def test_arguments_that_were_no_json_are_forgotten_when_the_tool_answers() -> None:
+def test_invalid_json_arguments_are_no_error_once_the_tool_has_answered() -> None:
     events = valid_events(ToolCall(call_id="c1", name="now", arguments="{"), ToolResult(call_id="c1", output="12"))
 
     assert adapter.encode_ui_message(events, UIRequest())["parts"][1:] == [
@@ -94,17 +94,17 @@ def test_arguments_that_were_no_json_are_forgotten_when_the_tool_answers() -> No
 
 
 @pytest.mark.parametrize(("header", "version"), [({}, 6), ({"x-palaver-ui-version": " 7 "}, 7)])
-def test_a_client_may_say_its_version(header: Any, version: int) -> None:
+def test_client_version_is_read_from_the_header(header: Any, version: int) -> None:
     assert request.parse_version(header) == version
 
 
-@pytest.mark.parametrize("given", ["4", "8", "", "6.0", "six", "5, 6"])
-def test_a_version_that_is_none_of_ours_is_refused(given: str) -> None:
+@pytest.mark.parametrize("header", ["4", "8", "", "6.0", "six", "5, 6"])
+def test_unsupported_client_version_is_rejected(header: str) -> None:
     with pytest.raises(InvalidValue, match=r"^The header x-palaver-ui-version must be 5, 6 or 7\.$"):
-        request.parse_version({"x-palaver-ui-version": given})
+        request.parse_version({"x-palaver-ui-version": header})
 
 
-def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
+def test_client_continues_a_trailing_assistant_message() -> None:
     messages = [Message.assistant(HISTORY_CALL, CALL), Message.tool("c1", "12")]
     rendered = [
         {"type": "step-start"},
@@ -120,7 +120,7 @@ def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
     assert client.headers == (("x-vercel-ai-ui-message-stream", "v1"), ("x-palaver-ui-version", "7"))
 
 
-def test_a_client_is_known_again_by_its_note_and_no_other_protocols_note_is_taken_for_one() -> None:
+def test_stored_request_is_restored_and_those_of_other_protocols_are_ignored() -> None:
     client = UIRequest(
         version=7, message="m7", shown={"h1": True}, waiting={"h1": HISTORY_CALL}, tools=frozenset({"now"})
     )
@@ -143,5 +143,5 @@ def test_a_client_is_known_again_by_its_note_and_no_other_protocols_note_is_take
         pytest.param([{"role": "assistant", "id": ""}], id="with an empty id"),
     ],
 )
-def test_after_anything_else_it_begins_a_message(elements: Any) -> None:
+def test_client_starts_a_new_message_without_a_trailing_assistant_message(elements: Any) -> None:
     assert request.ui_request(6, elements, []) == UIRequest()

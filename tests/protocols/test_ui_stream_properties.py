@@ -41,7 +41,7 @@ answers = st.sampled_from([ToolResult(call_id="h1", output=1), ToolResult(call_i
 at_once = [ToolCall(call_id=f"p{number}", name="now") for number in range(3)]
 answered = st.permutations([*(ToolResult(call_id=call.call_id) for call in at_once), "Wait.", Text(text="Done.")])
 parallel = answered.map(lambda given: [*at_once, *given])
-"""Calls made together, and something said between their results."""
+"""Parallel calls, with text between their results."""
 mixed = st.lists(sloppy | st.lists(asked | answers, min_size=1, max_size=1), max_size=4).map(
     lambda chunks: [*chain(*chunks)]
 )
@@ -49,7 +49,7 @@ producers: st.SearchStrategy[list[Any]] = st.one_of(sloppy, hostile, mixed, para
 
 
 def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[Event]:
-    """What the engine would tell of a producer that gives these values."""
+    """Return the events that the engine emits for a producer that yields these values."""
     grammar = Grammar(RUN, history=HISTORY)
     events: list[Event] = [*grammar.start(RunStarted(run_id=RUN, session="s-1"))]
     try:
@@ -61,7 +61,7 @@ def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[E
 
 
 def streamed(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
-    """The parts as they arrive, through the frames."""
+    """Encode the events and decode the frames to parts."""
     reader, writer = EventStreamDecoder(max_bytes=2**30), UIStreamEncoder(client)
     *frames, finished = [data for event in events for data in reader.feed(writer.encode(event))]
     assert finished == b"[DONE]"
@@ -69,7 +69,7 @@ def streamed(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
 
 
 class StrictClient:
-    """What AI SDK 5 to 7 do with the parts, with every rule of the stream as an assertion."""
+    """A client like AI SDK 5 to 7 that asserts every rule of the stream."""
 
     def __init__(self, client: UIRequest) -> None:
         self.started = self.ended = False
@@ -78,9 +78,9 @@ class StrictClient:
         self.kinds: dict[str, str] = {}
         self.texts: list[tuple[str, list[str]]] = []
         self.step: set[str] = set()
-        """The calls of this step,"""
+        """The calls of this step."""
         self.calls: dict[str, UiPart] = {}
-        """and all of them, with their inputs and their results."""
+        """All calls, with their inputs and results."""
         self.pieces: dict[str, str] = {}
         self.shown = dict.fromkeys(client.shown, False)
         self.answered = client.shown.keys() - client.waiting.keys()
@@ -162,7 +162,7 @@ class StrictClient:
 
 
 def said_by(events: Sequence[Event], kind: type[Text | Reasoning | Refusal]) -> list[str]:
-    """What the fold says in parts of that kind, sorted: a client puts interleaved parts in another order."""
+    """Return the sorted characters of the fold's parts of that kind: a client orders interleaved parts differently."""
     parts: list[Part] = [part for message in fold(events).messages for part in message.parts]
     return sorted(char for part in parts if isinstance(part, kind) for char in part.text)
 
@@ -171,12 +171,14 @@ def said_by(events: Sequence[Event], kind: type[Text | Reasoning | Refusal]) -> 
 @example([ToolResult(call_id="h2", output=1), ToolCall(call_id="h2", name="now")], UIRequest(waiting=OLD))
 @example([AGAIN, ToolCall(call_id="h1", name="now")], UIRequest(waiting=OLD))
 @example([ToolCall(call_id="c1", name="now"), ToolResult(call_id="c1", output=1)], UIRequest(shown={"c1": True}))
-def test_every_stream_is_in_order_and_says_what_the_fold_says(values: Sequence[Any], client: UIRequest) -> None:
+def test_stream_parts_are_in_order_and_match_the_fold_of_the_events(values: Sequence[Any], client: UIRequest) -> None:
     _check(events_of(values), client)
 
 
 @given(producers, terminals, clients)
-def test_so_it_is_however_the_run_ends(values: Sequence[Any], end: TerminalEvent, client: UIRequest) -> None:
+def test_stream_parts_match_the_fold_for_any_terminal_event(
+    values: Sequence[Any], end: TerminalEvent, client: UIRequest
+) -> None:
     _check(events_of(values, end), client)
 
 
@@ -188,12 +190,12 @@ def _check(events: Sequence[Event], client: UIRequest) -> None:
 
     assert reader.ended
     assert [part["type"] for part in parts[:2]] == ["start", "start-step"]
-    # What was said: texts of the value aside, which is no message.
-    of_value = {part["id"] for part in parts if part["type"] == "text-start" and part["id"].endswith("_output")}
-    dialect = [(kind, char) for kind, pieces in reader.texts for char in "".join(pieces)]
-    for kind, ours in (("text", Text), ("reasoning", Reasoning), ("refusal", Refusal)):
-        if not (kind == "text" and of_value):
-            assert sorted(char for texts, char in dialect if texts == kind) == said_by(events, ours)
+    # Texts, except those of the output value, which is not a message.
+    value_text_ids = {part["id"] for part in parts if part["type"] == "text-start" and part["id"].endswith("_output")}
+    streamed_chars = [(kind, char) for kind, pieces in reader.texts for char in "".join(pieces)]
+    for kind, part_type in (("text", Text), ("reasoning", Reasoning), ("refusal", Refusal)):
+        if not (kind == "text" and value_text_ids):
+            assert sorted(char for texts, char in streamed_chars if texts == kind) == said_by(events, part_type)
     # Calls and their results.
     messages = fold(events).messages
     calls = {call.call_id: call for message in messages for call in message.tool_calls}
@@ -213,7 +215,7 @@ def _check(events: Sequence[Event], client: UIRequest) -> None:
 
 
 def _of_history(call_id: str, events: Sequence[Event]) -> bool:
-    """Does the run answer a call that it had not made itself by then?"""
+    """Return whether the run answers a call of the history before it makes one with that id."""
     kinds = [type(event) for event in events if getattr(event, "call_id", None) == call_id]
     return kinds[0] is ToolReturned
 
@@ -225,25 +227,25 @@ def _words(result: ToolResult) -> Any:
 
 
 @given(producers, terminals, clients)
-def test_the_whole_message_is_built_from_the_same_parts(
+def test_encoded_message_equals_the_message_joined_from_the_stream_parts(
     values: Sequence[Any], end: TerminalEvent, client: UIRequest
 ) -> None:
     events = events_of(values, end)
-    alone = msgspec.structs.replace(client, message=None, shown={})
+    new_client = msgspec.structs.replace(client, message=None, shown={})
 
-    assert adapter.encode_ui_message(events, client) == adapter.join_ui_parts(streamed(events, alone))
+    assert adapter.encode_ui_message(events, client) == adapter.join_ui_parts(streamed(events, new_client))
 
 
 @given(producers, clients)
-def test_a_stream_encoded_twice_gives_the_same_bytes(values: Sequence[Any], client: UIRequest) -> None:
+def test_delaying_the_start_part_does_not_change_the_streamed_bytes(values: Sequence[Any], client: UIRequest) -> None:
     events = events_of(values)
-    once, repeated = UIStreamEncoder(client), UIStreamEncoder(client, start_at_once=False)
+    encoder, delayed = UIStreamEncoder(client), UIStreamEncoder(client, start_at_once=False)
 
-    assert b"".join(map(once.encode, events)) == b"".join(map(repeated.encode, events))
+    assert b"".join(map(encoder.encode, events)) == b"".join(map(delayed.encode, events))
 
 
 @given(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=3), st.integers(0, 2))
-def test_what_a_client_sends_back_is_what_was_said(texts: list[str], rounds: int) -> None:
+def test_encoded_ui_message_is_parsed_back_to_the_same_messages(texts: list[str], rounds: int) -> None:
     values: list[Any] = []
     for number in range(rounds):
         values += [texts[0], ToolCall(call_id=f"c{number}", name="now", arguments="{}")]
@@ -251,6 +253,6 @@ def test_what_a_client_sends_back_is_what_was_said(texts: list[str], rounds: int
     events = events_of([*values, *texts])
     message = adapter.encode_ui_message(events, UIRequest())
 
-    sent = ui_message.read([message])
+    parsed = ui_message.read([message])
 
-    assert [(one.role, one.parts) for one in sent] == [(one.role, one.parts) for one in fold(events).messages]
+    assert [(one.role, one.parts) for one in parsed] == [(one.role, one.parts) for one in fold(events).messages]

@@ -52,17 +52,17 @@ from tests.protocols.ui_parts import (
         pytest.param(Data(name="chart"), id="data"),
     ],
 )
-def test_whatever_starts_after_a_result_starts_a_step(item: Any) -> None:
+def test_any_new_part_after_a_tool_result_starts_a_step(item: Any) -> None:
     assert run_parts(CALL, RESULT, item)[4:6] == [STEP_END, STEP]
 
 
-def test_what_is_not_kept_starts_no_step() -> None:
+def test_transient_data_starts_no_step() -> None:
     parts = run_parts(CALL, RESULT, PartAdded(part=Data(name="status", value="…"), transient=True))
 
     assert kinds(parts)[-2:] == ["tool-output-available c1", "data-status"]
 
 
-def test_results_of_parallel_calls_stand_in_the_step_of_their_calls() -> None:
+def test_results_of_parallel_calls_stay_in_the_step_of_their_calls() -> None:
     second = ToolCall(call_id="c2", name="get_time", arguments='{"tz":"UTC"}')
 
     parts = run_parts(CALL, second, RESULT, Text(text="One."), ToolResult(call_id="c2", output="12"), Text(text="Two."))
@@ -79,15 +79,17 @@ def test_results_of_parallel_calls_stand_in_the_step_of_their_calls() -> None:
     ]
 
 
-def test_a_clients_call_stays_in_the_last_step() -> None:
-    mine = ToolCall(call_id="c0", name="ask_user")
+def test_client_tool_call_stays_in_the_last_step() -> None:
+    client_call = ToolCall(call_id="c0", name="ask_user")
 
-    parts = run_parts(mine, CALL, RESULT, Text(text="Over to you."), client=UIRequest(tools=frozenset({"ask_user"})))
+    parts = run_parts(
+        client_call, CALL, RESULT, Text(text="Over to you."), client=UIRequest(tools=frozenset({"ask_user"}))
+    )
 
     assert "start-step" not in kinds(parts)
 
 
-def test_a_text_that_a_step_ends_goes_on_under_another_id() -> None:
+def test_text_interrupted_by_a_step_continues_under_a_new_id() -> None:
     events = valid_events(
         TextStarted(item="A", message="m"),
         TextDelta(item="A", delta="one "),
@@ -127,7 +129,7 @@ def test_a_text_that_a_step_ends_goes_on_under_another_id() -> None:
     ]
 
 
-def test_a_text_that_a_step_ended_for_good_is_not_ended_again() -> None:
+def test_text_ended_by_a_step_is_not_ended_twice() -> None:
     events = valid_events(
         TextStarted(item="A", message="m"),
         TextDelta(item="A", delta="one"),
@@ -150,7 +152,7 @@ def test_a_text_that_a_step_ended_for_good_is_not_ended_again() -> None:
 # Frames
 
 
-def test_the_example_of_the_contract_byte_for_byte() -> None:
+def test_documented_example_is_encoded_byte_for_byte() -> None:
     events: list[Event] = [
         RunStarted(run_id="r1", session="chat-1"),
         ToolStarted(item="fc_c1", message="msg_0", call_id="c1", name="get_time"),
@@ -183,7 +185,7 @@ def test_the_example_of_the_contract_byte_for_byte() -> None:
     )
 
 
-def test_nothing_that_is_said_can_break_a_frame() -> None:
+def test_special_characters_in_text_cannot_break_a_frame() -> None:
     events = valid_events(TextDelta(item='"}\n\ndata: x', delta='\n\ndata: "\u2028🌍\x00'))
 
     frames = [msgspec.json.decode(frame[6:]) for frame in frames_of(UIStreamEncoder(UIRequest()), events)[:-1]]
@@ -191,7 +193,7 @@ def test_nothing_that_is_said_can_break_a_frame() -> None:
     assert frames == parts_of(*events)
 
 
-def test_the_start_may_wait_for_what_is_said_first() -> None:
+def test_start_part_can_be_delayed_until_the_first_output() -> None:
     events = valid_events(Usage(input_tokens=1, output_tokens=1), "Hi")
     late, at_once = UIStreamEncoder(UIRequest(), start_at_once=False), UIStreamEncoder(UIRequest())
 

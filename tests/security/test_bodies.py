@@ -30,37 +30,37 @@ def post(port: int, head: str, body: bytes = b"") -> bytes:
     return send_raw(port, lines.encode() + body)
 
 
-def test_a_declared_size_over_the_limit_is_refused_before_the_body_comes(server: ServerProcess) -> None:  # S4.3
+def test_content_length_over_the_limit_is_rejected_before_the_body_arrives(server: ServerProcess) -> None:  # S4.3
     answer = post(server.port, "Content-Length: 999999999\r\n")
 
     assert raw_status(answer) == 413
     assert b'"type":"too_large"' in answer
 
 
-def test_a_body_that_grows_over_the_limit_is_refused_on_the_way(server: ServerProcess) -> None:  # S4.3
+def test_chunked_body_over_the_limit_is_rejected_while_reading(server: ServerProcess) -> None:  # S4.3
     chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
 
     assert raw_status(post(server.port, "Transfer-Encoding: chunked\r\n", chunk * 11)) == 413
 
 
-def test_a_body_that_stops_coming_is_not_waited_for(server: ServerProcess) -> None:  # S4.3
+def test_stalled_body_is_answered_with_408(server: ServerProcess) -> None:  # S4.3
     answer = post(server.port, "Content-Length: 100\r\n", b'{"inputs"')
 
     assert raw_status(answer) == 408
     assert b'"type":"request_timeout"' in answer
 
 
-def test_headers_that_stop_coming_are_not_waited_for(server: ServerProcess) -> None:  # S4.3
+def test_stalled_headers_are_answered_with_408(server: ServerProcess) -> None:  # S4.3
     assert raw_status(send_raw(server.port, b"GET /health HTTP/1.1\r\nHost: local")) == 408
 
 
-def test_headers_without_end_are_cut_off(server: ServerProcess) -> None:  # S4.3
+def test_endless_headers_are_answered_with_431(server: ServerProcess) -> None:  # S4.3
     endless = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000
 
     assert raw_status(send_raw(server.port, endless)) == 431
 
 
-def test_who_is_refused_while_sending_can_read_why(server: ServerProcess) -> None:
+def test_client_that_is_still_sending_receives_the_rejection(server: ServerProcess) -> None:
     request_start = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
     closing = "Connection: close\r\nContent-Length: 5000000\r\n"
 
@@ -70,7 +70,7 @@ def test_who_is_refused_while_sending_can_read_why(server: ServerProcess) -> Non
     ] * 20
 
 
-def test_who_is_refused_and_stays_is_let_go(server: ServerProcess) -> None:
+def test_connection_is_closed_after_a_rejection(server: ServerProcess) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
         line.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000)
         answer = b""
@@ -81,31 +81,31 @@ def test_who_is_refused_and_stays_is_let_go(server: ServerProcess) -> None:
     assert answer == b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server: ServerProcess) -> None:
+def test_connection_is_closed_if_the_rest_of_a_rejected_body_never_arrives(server: ServerProcess) -> None:
     head = b"POST /echo/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Content-Length: 200000\r\n\r\n"
     with (
         socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent,
-        socket.create_connection(("127.0.0.1", server.port), timeout=30) as going_on,
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as continuing,
     ):
-        for line in (silent, going_on):
+        for line in (silent, continuing):
             line.sendall(head)
             assert raw_status(line.recv(65536)) == 413
             line.sendall(b" " * 100_000)
-        going_on.sendall(b" " * 100_000 + handshake_request())
-        assert raw_status(going_on.recv(65536)) == 101
+        continuing.sendall(b" " * 100_000 + handshake_request())
+        assert raw_status(continuing.recv(65536)) == 101
         with suppress(ConnectionError):
             assert silent.recv(65536) == b""
         time.sleep(1)  # This connection opened a little later; its time would be over by now.
-        going_on.sendall(b"\x89\x80" + bytes(4))
+        continuing.sendall(b"\x89\x80" + bytes(4))
         received = b""
         while PONG not in received:  # Among events of other tests' runs.
-            piece = going_on.recv(65536)
+            piece = continuing.recv(65536)
             assert piece, "the socket was closed"
             received += piece
 
 
-def test_nothing_is_said_in_the_middle_of_an_answer(server: ServerProcess) -> None:
+def test_invalid_request_during_a_response_adds_no_second_response(server: ServerProcess) -> None:
     body = b'{"data": {"inputs": {"messages": [], "script": [{"text": "begin"}, {"sleep": 2}, {"text": "end"}]}}}'
     request_head = b"POST /scripted/invoke HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
     request_head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -140,7 +140,7 @@ def test_large_urls_and_headers_are_refused(
     assert raw_status(answer) == expected
 
 
-async def test_every_json_bound_can_be_set() -> None:
+async def test_every_json_limit_is_configurable() -> None:
     bodies = {
         "max_json_depth": b'{"inputs": {"a": [[[[[]]]]]}}',
         "max_json_keys": b'{"inputs": {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}}',
@@ -149,8 +149,8 @@ async def test_every_json_bound_can_be_set() -> None:
     }
     results: dict[str, tuple[int, str]] = {}
     for setting, body in bodies.items():
-        bound: dict[str, Any] = {setting: 5}
-        async with client(echo, **bound) as http:
+        limit: dict[str, Any] = {setting: 5}
+        async with client(echo, **limit) as http:
             answer = await http.post("/echo/invoke", content=body, headers={"content-type": "application/json"})
             results[setting] = answer.status_code, answer.json()["status"]["type"]
 
@@ -162,7 +162,7 @@ async def test_every_json_bound_can_be_set() -> None:
     }
 
 
-async def test_of_repeated_keys_the_last_counts() -> None:  # S4.2
+async def test_last_of_repeated_json_keys_wins() -> None:  # S4.2
     async with client(echo) as http:
         answer = await http.post(
             "/echo/invoke", content=b'{"inputs": {"a": 1, "a": 2}}', headers={"content-type": "application/json"}
@@ -189,7 +189,7 @@ async def test_a_run_over_its_limit_fails_with_a_code(
     assert (answer.status_code, answer.json()["status"]["type"]) == (status_code, code)
 
 
-async def test_a_full_server_says_so_and_when_to_try_again() -> None:
+async def test_full_server_answers_503_with_retry_after() -> None:
     async with client(scripted, max_streams_total=1) as http:
         slow_call = {**HELLO, "inputs": {"script": [{"text": "a"}, {"sleep": 30}]}, "flags": {"stream": True}}
         async with http.stream("POST", "/scripted/invoke", json=slow_call) as first:
@@ -201,7 +201,7 @@ async def test_a_full_server_says_so_and_when_to_try_again() -> None:
 
 
 @pytest.mark.parametrize("content", ["\u0000", "\U0001f469\u200d\U0001f680", "\u202e", "\x1b[31m"])
-async def test_any_text_passes_through_unharmed(content: str) -> None:  # S4.1
+async def test_any_text_is_returned_unchanged(content: str) -> None:  # S4.1
     async with client(echo) as http:
         answer = await http.post("/echo/invoke", json={"inputs": {"a": content}})
 
@@ -228,7 +228,7 @@ async def test_a_hostile_history_is_refused(messages: list[object], status_code:
     assert answer.json()["status"]["errors"][0]["pointer"].startswith("/messages")
 
 
-def test_no_setting_has_a_limit_that_doctor_does_not_show(tmp_path: Path) -> None:  # S4.3
+def test_doctor_lists_every_setting(tmp_path: Path) -> None:  # S4.3
     import subprocess
     import sys
 
@@ -244,7 +244,7 @@ def test_no_setting_has_a_limit_that_doctor_does_not_show(tmp_path: Path) -> Non
     assert names == {field.name for field in msgspec.structs.fields(Settings)}
 
 
-def test_httpx_sees_a_well_formed_answer(server: ServerProcess) -> None:
+def test_httpx_parses_the_response(server: ServerProcess) -> None:
     answer = httpx.post(f"{server.url}/echo/invoke", json={"inputs": {"a": [1]}}, trust_env=False)
 
     assert answer.json() == {"a": [1]}

@@ -15,7 +15,7 @@ RECEIVED: list[list[Message]] = []
 
 @chat
 async def listener(messages: list[Message]) -> str:
-    """Notes what it is told."""
+    """Record the messages."""
     RECEIVED.append(messages)
     return "Noted."
 
@@ -89,7 +89,7 @@ async def posted(http: httpx.AsyncClient, path: str, history: list[Any]) -> int:
 
 
 def gist(messages: list[Message]) -> list[Any]:
-    """What every dialect can say."""
+    """Return the content that every dialect can express."""
     return [
         (
             message.role,
@@ -102,7 +102,7 @@ def gist(messages: list[Message]) -> list[Any]:
     ]
 
 
-async def test_every_protocol_believes_the_same(http: httpx.AsyncClient) -> None:  # S5.5, S5.1, S5.2
+async def test_every_protocol_passes_on_the_same_validated_history(http: httpx.AsyncClient) -> None:  # S5.5, S5.1, S5.2
     history = [system("Obey."), user("Time?"), call("open"), user("Never mind.")]
     for path in PROTOCOLS:
         assert await posted(http, path, history) == 200
@@ -140,20 +140,22 @@ async def test_a_result_that_answers_no_open_call_is_refused(  # S5.2
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "FILE:/etc/passwd", "ftp://host/a", "javascript:alert(1)", "gopher:x"]
 )
-async def test_a_file_by_any_other_scheme_is_refused(http: httpx.AsyncClient, path: str, url: str) -> None:  # S5.4
+async def test_file_url_with_an_unsupported_scheme_is_rejected(
+    http: httpx.AsyncClient, path: str, url: str
+) -> None:  # S5.4
     assert await posted(http, path, [image(url)]) == 400
     assert RECEIVED == []
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
-async def test_too_much_is_refused(http: httpx.AsyncClient, path: str) -> None:  # S4.3
+async def test_too_many_messages_and_too_long_call_ids_are_rejected(http: httpx.AsyncClient, path: str) -> None:  # S4.3
     assert await posted(http, path, [user("x")] * 2001) == 400
     assert await posted(http, path, [call("x" * 65), user("x")]) == 400
     assert RECEIVED == []
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
-async def test_authors_may_take_no_instructions_from_clients(path: str) -> None:  # S5.1
+async def test_workflow_can_reject_system_messages_from_clients(path: str) -> None:  # S5.1
     @chat(system="reject")
     async def strict(messages: list[Message]) -> str:
         return "Yes."

@@ -33,7 +33,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-def test_a_host_that_others_can_reach_is_refused_without_keys(tmp_path: Path) -> None:  # S1.1
+def test_public_host_is_refused_without_keys(tmp_path: Path) -> None:  # S1.1
     refusal = re.escape("make one with palaver key create, or bind to 127.0.0.1.")
     with pytest.raises(AssertionError, match=refusal), server_process(tmp_path, host="0.0.0.0"):
         pass
@@ -41,7 +41,7 @@ def test_a_host_that_others_can_reach_is_refused_without_keys(tmp_path: Path) ->
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "localhost.evil.example", "127.0.0.1:1"])
-def test_another_name_is_answered_with_421_on_every_route(server: ServerProcess, route: str, host: str) -> None:  # S1.2
+def test_unknown_host_is_answered_with_421_on_every_route(server: ServerProcess, route: str, host: str) -> None:  # S1.2
     answer = send_raw(server.port, f"GET {route} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
 
     assert raw_status(answer) == 421
@@ -49,20 +49,20 @@ def test_another_name_is_answered_with_421_on_every_route(server: ServerProcess,
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
 @pytest.mark.parametrize("with_port", [True, False])
-def test_our_own_names_are_answered(server: ServerProcess, host: str, with_port: bool) -> None:  # S1.2
+def test_loopback_host_names_are_accepted(server: ServerProcess, host: str, with_port: bool) -> None:  # S1.2
     host_header = f"{host}:{server.port}" if with_port else host
 
     assert raw_status(send_raw(server.port, f"GET /health HTTP/1.1\r\nHost: {host_header}\r\n\r\n".encode())) == 200
 
 
 @pytest.mark.parametrize("hosts", [[], ["localhost", "localhost"]])
-def test_no_host_and_two_hosts_are_refused(server: ServerProcess, hosts: list[str]) -> None:  # S1.2
+def test_missing_or_repeated_host_header_is_rejected(server: ServerProcess, hosts: list[str]) -> None:  # S1.2
     lines = "".join(f"Host: {host}\r\n" for host in hosts)
 
     assert raw_status(send_raw(server.port, f"GET /health HTTP/1.1\r\n{lines}\r\n".encode())) == 400
 
 
-def test_a_host_that_was_allowed_is_answered(tmp_path: Path) -> None:
+def test_allowed_host_is_accepted(tmp_path: Path) -> None:
     with server_process(tmp_path, allowed_hosts="palaver.test, other.test") as running:
         assert raw_status(send_raw(running.port, b"GET /health HTTP/1.1\r\nHost: palaver.test\r\n\r\n")) == 200
 
@@ -76,7 +76,9 @@ def test_a_host_that_was_allowed_is_answered(tmp_path: Path) -> None:
         {"origin": "http://localhost:1"},
     ],
 )
-async def test_a_foreign_page_can_change_nothing(http: httpx.AsyncClient, headers: dict[str, str]) -> None:  # S1.3
+async def test_cross_origin_posts_and_preflights_are_rejected(
+    http: httpx.AsyncClient, headers: dict[str, str]
+) -> None:  # S1.3
     posted = await http.post("/echo/invoke", json={"inputs": {}}, headers=headers)
     preflight = await http.options("/echo/invoke", headers={**headers, "access-control-request-method": "POST"})
 
@@ -86,7 +88,7 @@ async def test_a_foreign_page_can_change_nothing(http: httpx.AsyncClient, header
     assert not [name for name in {**posted.headers, **preflight.headers} if name.startswith("access-control-")]
 
 
-async def test_our_own_page_and_listed_ones_may_call(http: httpx.AsyncClient) -> None:  # S1.3
+async def test_same_origin_and_allowed_origins_are_accepted(http: httpx.AsyncClient) -> None:  # S1.3
     same_origin = await http.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "http://localhost"})
     async with client(echo, allowed_origins=("https://app.example",)) as other:
         allowed = await other.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "https://app.example"})
@@ -98,7 +100,9 @@ async def test_our_own_page_and_listed_ones_may_call(http: httpx.AsyncClient) ->
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None]
 )
-async def test_bodies_that_a_form_can_post_are_refused(http: httpx.AsyncClient, route: str, kind: str | None) -> None:
+async def test_content_types_that_a_form_can_post_are_rejected(
+    http: httpx.AsyncClient, route: str, kind: str | None
+) -> None:
     headers = {"content-type": kind} if kind else {}  # S1.4
 
     answer = await http.post(route, content=b'{"inputs": {}}', headers=headers)
@@ -125,7 +129,7 @@ TRICKS = [
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route not in ("/", "/nothing")])
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_path_has_one_spelling(server: ServerProcess, route: str, trick: str) -> None:  # S1.7
+def test_alternative_spellings_of_a_path_are_rejected(server: ServerProcess, route: str, trick: str) -> None:  # S1.7
     path = trick.format(route if trick.startswith("{") else route.removeprefix("/") if "/{}" in trick else route)
 
     answer = send_raw(server.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -133,9 +137,9 @@ def test_a_path_has_one_spelling(server: ServerProcess, route: str, trick: str) 
     assert raw_status(answer) in (400, 404), (path, answer[:200])
 
 
-def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.7
+def test_root_path_allows_no_alternative_spellings(tmp_path: Path) -> None:  # S1.7
     with server_process(tmp_path, root_path="/base") as running:
-        requests = {
+        statuses = {
             path: raw_status(send_raw(running.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
             for path in (
                 "/base/health",
@@ -147,7 +151,7 @@ def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.
             )
         }
 
-    assert requests == {
+    assert statuses == {
         "/base/health": 200,
         "/health": 200,
         "/base/base/health": 404,
@@ -157,7 +161,7 @@ def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.
     }
 
 
-async def test_forwarded_headers_change_nothing(http: httpx.AsyncClient) -> None:  # S1.6
+async def test_forwarded_headers_are_ignored_by_default(http: httpx.AsyncClient) -> None:  # S1.6
     headers = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
 
     page = await http.get("/", headers=headers)

@@ -36,13 +36,13 @@ async def failed_logins(options: dict[str, Any], *addresses: str) -> list[int]:
         ]
 
 
-async def test_failed_logins_are_counted_for_whom_the_proxy_names() -> None:  # S1.6, S2.8
+async def test_failed_logins_are_counted_per_forwarded_client_address() -> None:  # S1.6, S2.8
     eleven = ["203.0.113.9"] * 11
 
     assert await failed_logins(TRUSTED, *eleven, "203.0.113.8") == [401] * 10 + [429, 401]
 
 
-async def test_whoever_is_no_proxy_cannot_name_another_address() -> None:  # S1.6, S2.8
+async def test_untrusted_peer_cannot_forward_another_client_address() -> None:  # S1.6, S2.8
     twelve = [f"203.0.113.{number}" for number in range(12)]
 
     assert await failed_logins({}, *twelve) == [401] * 10 + [429] * 2
@@ -52,7 +52,7 @@ async def test_whoever_is_no_proxy_cannot_name_another_address() -> None:  # S1.
 @pytest.mark.parametrize(
     ("options", "base", "secure"), [(TRUSTED, "https://chat.example.org", True), ({}, "http://localhost", False)]
 )
-async def test_urls_and_cookies_are_those_of_the_page_that_a_trusted_proxy_serves(  # S1.6
+async def test_urls_and_cookies_follow_forwarded_headers_only_of_trusted_proxies(  # S1.6
     options: dict[str, Any], base: str, secure: bool
 ) -> None:
     async with keyed_server(**options) as server:
@@ -69,7 +69,7 @@ async def test_urls_and_cookies_are_those_of_the_page_that_a_trusted_proxy_serve
     assert response.status_code == 200
 
 
-async def test_a_name_that_is_made_to_resolve_here_is_refused_whatever_it_forwards() -> None:  # S1.2, S1.6
+async def test_unknown_host_is_rejected_even_with_a_forwarded_host() -> None:  # S1.2, S1.6
     async with keyed_server(**TRUSTED) as server:
         headers = {"host": "evil.example", "x-forwarded-host": "localhost"}
         answer = await server.http.get("/health", headers=headers)
@@ -95,13 +95,15 @@ CLIENTS: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("peer", "raw_headers", "client"), CLIENTS.values(), ids=CLIENTS)
-def test_who_asks_is_the_last_that_is_no_proxy(peer: str, raw_headers: str, client: str) -> None:  # S1.6
+def test_client_is_the_last_forwarded_address_that_is_not_a_proxy(
+    peer: str, raw_headers: str, client: str
+) -> None:  # S1.6
     seen = TrustedProxies(TRUSTED["trusted_proxies"]).resolve(scope(peer, (b"x-forwarded-for", raw_headers.encode())))
 
     assert seen["client"][0] == client
 
 
-def test_what_a_proxy_names_twice_or_in_no_form_is_left_as_it_was() -> None:  # S1.6
+def test_duplicate_or_invalid_forwarded_headers_are_ignored() -> None:  # S1.6
     odd = ((b"x-forwarded-host", b"a/b"), (b"x-forwarded-proto", b"gopher"))
     duplicates = ((b"host", b"other"), (b"x-forwarded-host", b"chat.example.org"))
     proxies = TrustedProxies(["10.0.0.1"])
@@ -119,7 +121,7 @@ def test_what_a_proxy_names_twice_or_in_no_form_is_left_as_it_was() -> None:  # 
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
-def test_no_header_breaks_a_request(sent: bytes, scheme: bytes, host: bytes) -> None:  # S1.6
+def test_any_forwarded_header_values_are_handled(sent: bytes, scheme: bytes, host: bytes) -> None:  # S1.6
     headers = [(b"x-forwarded-for", sent), (b"x-forwarded-proto", scheme), (b"x-forwarded-host", host)]
     seen = TrustedProxies(["10.0.0.1"]).resolve(scope("10.0.0.1", *headers))
 
@@ -127,6 +129,6 @@ def test_no_header_breaks_a_request(sent: bytes, scheme: bytes, host: bytes) -> 
     assert len(seen["headers"]) == 4
 
 
-def test_a_list_that_names_no_address_is_refused() -> None:
+def test_trusted_proxy_must_be_an_address_or_a_network() -> None:
     with pytest.raises(SettingsError, match=r"'proxy.example' is no address and no network"):
         TrustedProxies(["proxy.example"])

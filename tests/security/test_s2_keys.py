@@ -86,7 +86,7 @@ async def send_request(
     return await server.http.request(method, path, headers=header, **body)
 
 
-def test_a_host_that_others_can_reach_needs_a_key(tmp_path: Path) -> None:  # S1.1
+def test_serving_on_a_public_host_needs_a_key(tmp_path: Path) -> None:  # S1.1
     (tmp_path / "app.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
 
     run = palaver("serve", "app.py", "--host", "0.0.0.0", "--port", "0", "--db", "palaver.db", cwd=tmp_path)
@@ -106,15 +106,15 @@ async def test_every_route_of_the_router_needs_a_credential(server: KeyedServer)
             else:
                 assert answer.headers["www-authenticate"] == "Bearer", (method, path)
 
-    methods_that_tell_nothing = {(method, path) for method, path in open_ if path in ANY_METHOD}
-    assert open_ - methods_that_tell_nothing == PUBLIC - methods_that_tell_nothing
+    open_to_any_method = {(method, path) for method, path in open_ if path in ANY_METHOD}
+    assert open_ - open_to_any_method == PUBLIC - open_to_any_method
 
 
 UNREAD = ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/v1/traces", "/api/extract", "/nothing"]
 
 
 @pytest.mark.parametrize("path", UNREAD)
-async def test_nothing_is_read_before_the_credential_was_looked_at(server: KeyedServer, path: str) -> None:  # S2.1
+async def test_body_is_not_read_before_the_credential_is_checked(server: KeyedServer, path: str) -> None:  # S2.1
     messages: list[dict[str, Any]] = []
 
     async def receive() -> Any:
@@ -138,7 +138,7 @@ async def test_nothing_is_read_before_the_credential_was_looked_at(server: Keyed
 
 
 @pytest.mark.parametrize("name", ["key", "token", "api_key", "apikey", "access_token", "authorization", "palaver"])
-async def test_a_key_in_a_url_is_not_seen(server: KeyedServer, name: str) -> None:  # S2.2
+async def test_key_in_the_query_is_ignored(server: KeyedServer, name: str) -> None:  # S2.2
     _, header = await server.create_key()
     secret = header["authorization"].removeprefix("Bearer ")
 
@@ -150,7 +150,7 @@ DIALECTS += ["/echo/responses", "/echo/v1/chat/completions", "/echo/api/chat", "
 
 
 @pytest.mark.parametrize("path", DIALECTS)
-async def test_every_form_of_a_credential_is_taken_on_every_route_alike(server: KeyedServer, path: str) -> None:  # S2.3
+async def test_every_route_accepts_and_rejects_the_same_credentials(server: KeyedServer, path: str) -> None:  # S2.3
     _, header = await server.create_key()
     _, other = await server.create_key()
     secret, second = (one["authorization"].removeprefix("Bearer ") for one in (header, other))
@@ -194,7 +194,7 @@ async def test_every_form_of_a_credential_is_taken_on_every_route_alike(server: 
     assert (await server.http.post(path, json={}, headers=strange)).status_code == 401
 
 
-async def test_openai_shaped_routes_have_their_own_word_for_it(server: KeyedServer) -> None:  # S2.1
+async def test_openai_routes_use_the_openai_authentication_error(server: KeyedServer) -> None:  # S2.1
     responses = {
         path: (await send_request(server, "POST", path)).json()
         for path in ("/v1/responses", "/echo/invoke", "/api/keys")
@@ -236,13 +236,13 @@ async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozense
                 assert f"scope {need}" in answer.text, (method, path)
 
 
-async def test_every_part_of_the_api_has_a_rule(server: KeyedServer) -> None:  # S2.4
+async def test_every_section_of_the_api_has_a_scope_rule(server: KeyedServer) -> None:  # S2.4
     sections = {path.split("/")[2] for path in paths_of_the_api(server)}
 
     assert sections <= API_RULES.keys()
 
 
-async def test_the_project_comes_from_the_credential_alone(server: KeyedServer) -> None:  # S2.5
+async def test_project_comes_only_from_the_credential(server: KeyedServer) -> None:  # S2.5
     _, header = await server.create_key(project="team-a")
     headers = {**header, "x-palaver-project": "default", "project": "default", "openai-project": "default"}
     body = {"name": "x", "scopes": ["read"], "project": "default", "metadata": {"project": "default"}}
@@ -264,11 +264,11 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(server: Ke
     assert results == {(404, b'{"error":{"code":"not_found","message":"There is no key \'<id>\'."}}')}
 
 
-async def test_a_revoked_key_is_refused_by_the_next_request(server: KeyedServer) -> None:  # S2.6
-    _, by_admin = await server.create_key()
+async def test_revoked_key_is_rejected_on_the_next_request(server: KeyedServer) -> None:  # S2.6
+    _, admin_header = await server.create_key()
     key, header = await server.create_key("invoke")
     before = await send_request(server, "POST", "/echo/invoke", header)
-    await send_request(server, "DELETE", f"/api/keys/{format_key_id(key.id)}", by_admin)
+    await send_request(server, "DELETE", f"/api/keys/{format_key_id(key.id)}", admin_header)
     after = await send_request(server, "POST", "/echo/invoke", header)
 
     assert (before.status_code, after.status_code) == (200, 401)
@@ -302,7 +302,7 @@ async def test_open_streams_of_a_revoked_key_end_within_five_seconds(server: Key
 
 
 @pytest.mark.parametrize("path", ["/v1/responses/resp_{}?stream=true", "/api/runs/run_{}/events"])
-async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(
+async def test_reader_with_a_revoked_key_is_disconnected_and_the_run_continues(
     server: KeyedServer, path: str
 ) -> None:  # S2.6
     _, starter = await server.create_key("invoke")
@@ -356,7 +356,7 @@ async def test_a_page_of_another_origin_cannot_use_the_cookie(server: KeyedServe
     assert [answer.status_code for answer in (same_origin, *foreign)] == [201, 403, 403, 403]
 
 
-async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, S2.2
+async def test_cookie_and_key_are_not_stored_in_plain_text(tmp_path: Path) -> None:  # S2.7, S2.2
     async with keyed_server(str(tmp_path / "palaver.db")) as server:
         _, header = await server.create_key()
         secret = header["authorization"].removeprefix("Bearer ")
@@ -369,7 +369,7 @@ async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, 
     assert secret[-40:].encode() not in content
 
 
-async def test_failed_logins_are_few_and_all_alike(server: KeyedServer) -> None:  # S2.8
+async def test_failed_logins_are_answered_identically_and_rate_limited(server: KeyedServer) -> None:  # S2.8
     key, header = await server.create_key("read")
     await server.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
     revoked = header["authorization"].removeprefix("Bearer ")
@@ -385,7 +385,7 @@ async def test_failed_logins_are_few_and_all_alike(server: KeyedServer) -> None:
     assert 50 <= int(beyond.headers["retry-after"]) <= 60
 
 
-async def test_a_key_has_so_many_requests_a_minute_and_another_has_its_own() -> None:  # S4.3
+async def test_requests_per_minute_are_limited_per_key() -> None:  # S4.3
     async with keyed_server(rate_per_minute=3) as server:
         _, one = await server.create_key("invoke")
         _, two = await server.create_key("invoke")
@@ -400,7 +400,7 @@ async def test_a_key_has_so_many_requests_a_minute_and_another_has_its_own() -> 
 
 
 @pytest.mark.parametrize("limit", ["max_runs", "max_streams"])
-async def test_a_key_has_so_many_runs_and_streams_at_once(limit: str) -> None:  # S4.3
+async def test_concurrent_runs_and_streams_are_limited_per_key(limit: str) -> None:  # S4.3
     body = {"messages": [{"role": "user", "content": '[{"text": "Hi"}, {"sleep": 60}]'}], "stream": True}
     path = "/scripted/v1/chat/completions"
     limits: dict[str, Any] = {limit: 1}
@@ -421,7 +421,7 @@ async def test_a_key_has_so_many_runs_and_streams_at_once(limit: str) -> None:  
     assert response.status_code == 200
 
 
-async def test_a_key_at_its_limits_leaves_another_its_pace() -> None:  # S4.4
+async def test_key_at_its_limits_does_not_slow_down_another_key() -> None:  # S4.4
     busy = _stream_body('[{"repeat": {"times": 100000, "steps": [{"text": "x"}, {"sleep": 0.02}]}}]')
     short = _stream_body('[{"repeat": {"times": 10, "steps": [{"text": "x"}]}}]')
     path = "/scripted/v1/chat/completions"
@@ -461,7 +461,7 @@ async def _read_to_end(stream: httpx.Response) -> None:
         pass
 
 
-def test_keys_made_and_revoked_at_the_machine_reach_a_running_server(tmp_path: Path) -> None:  # S2.1, S2.6
+def test_keys_created_and_revoked_by_cli_take_effect_on_a_running_server(tmp_path: Path) -> None:  # S2.1, S2.6
     database = str(tmp_path / "palaver.db")
 
     def statuses(header: dict[str, str], status: int) -> list[int]:

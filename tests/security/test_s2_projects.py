@@ -181,7 +181,7 @@ async def state(two: Two) -> list[bytes]:
     return [answer.content for answer in responses[:-1]]
 
 
-async def test_no_path_of_the_api_leads_to_what_another_project_has(two: Two) -> None:  # S2.5
+async def test_api_paths_to_another_projects_objects_are_not_found(two: Two) -> None:  # S2.5
     count = 0
     for route in two.full.server.rest_api._app.routes:
         if "{" not in route.path or route.path.startswith(NOT_OBJECTS) or "/_" in route.path:
@@ -197,7 +197,7 @@ async def test_no_path_of_the_api_leads_to_what_another_project_has(two: Two) ->
     assert await two.unchanged()
 
 
-async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two) -> None:  # S2.5
+async def test_protocol_paths_treat_another_projects_objects_as_unknown(two: Two) -> None:  # S2.5
     count = 0
     for name, _, endpoint in routing._PATTERNS:
         if "{id}" not in name:
@@ -211,8 +211,8 @@ async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two)
                         continue  # Without a default workflow there is no chat at the root.
                     body = BODIES.get((method, name), {} if method == "POST" else None)
                     answer = await two.same(method, path, body)
-                    none = {204} if name.endswith("/stream") else {200, 204} if name.endswith("/stop") else {404}
-                    assert answer.status in none, (method, path, answer)
+                    expected = {204} if name.endswith("/stream") else {200, 204} if name.endswith("/stop") else {404}
+                    assert answer.status in expected, (method, path, answer)
                     count += 1
 
     assert count >= 50
@@ -220,7 +220,7 @@ async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two)
 
 
 @pytest.mark.parametrize("query", ["stream=true", "stream=true&starting_after=0", "stream=true&starting_after=99"])
-async def test_nobody_resumes_the_stream_of_another_project(two: Two, query: str) -> None:  # S2.5
+async def test_stream_of_another_project_cannot_be_resumed(two: Two, query: str) -> None:  # S2.5
     ids = two.objects.ids
     for path in (f"/v1/responses/{ids['response']}?{query}", f"/scripted/responses/{ids['response']}?{query}"):
         assert (await two.same("GET", path)).status == 404
@@ -243,7 +243,9 @@ async def test_nobody_resumes_the_stream_of_another_project(two: Two, query: str
         {"conversation": "{conversation}", "background": True},
     ],
 )
-async def test_no_body_goes_on_from_what_another_project_has(two: Two, route: str, body: Any) -> None:  # S2.5
+async def test_request_body_cannot_continue_another_projects_conversation(
+    two: Two, route: str, body: Any
+) -> None:  # S2.5
     request = {"model": "scripted", "input": "x", **filled(body, two.objects.ids)}
 
     assert (await two.same("POST", route, request)).status == 404
@@ -263,7 +265,7 @@ def filled(value: Any, ids: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("name", CALL_BODIES)
-async def test_no_header_names_what_another_project_has(two: Two, name: str) -> None:  # S2.5
+async def test_headers_cannot_refer_to_another_projects_objects(two: Two, name: str) -> None:  # S2.5
     ids = two.objects.ids
     in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
 
@@ -278,7 +280,7 @@ async def test_no_header_names_what_another_project_has(two: Two, name: str) -> 
     assert await two.unchanged()
 
 
-async def test_no_header_of_a_service_names_what_another_project_has(two: Two) -> None:  # S2.5
+async def test_service_headers_cannot_refer_to_another_projects_thread(two: Two) -> None:  # S2.5
     ids = two.objects.ids
     in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
     body = {"content": "x", "meta": {"session_id": ids["thread"]}}
@@ -287,18 +289,18 @@ async def test_no_header_of_a_service_names_what_another_project_has(two: Two) -
     assert await two.unchanged()
 
 
-def test_every_protocol_that_can_be_called_was_asked() -> None:  # S2.5
+def test_call_bodies_cover_every_protocol_route() -> None:  # S2.5
     assert CALL_BODIES.keys() == {name for name, endpoint in WORKFLOW_ROUTES.items() if endpoint.kind == "call"}
 
 
-async def test_a_chat_of_another_projects_thread_is_not_there(two: Two) -> None:  # S2.5
+async def test_chat_in_another_projects_thread_is_not_found(two: Two) -> None:  # S2.5
     body = CALL_BODIES["api/chat"] | {"id": two.objects.ids["thread"]}
 
     assert (await two.same("POST", "/scripted/api/chat", body)).status == 404
 
 
 @pytest.mark.parametrize("path", ["/api/runs", "/api/threads", "/api/traces"])
-async def test_a_cursor_of_another_project_opens_nothing(two: Two, path: str) -> None:  # S2.5
+async def test_cursor_of_another_project_is_rejected_like_a_damaged_one(two: Two, path: str) -> None:  # S2.5
     answer = await two.same("GET", f"{path}?limit=1&after={two.objects.cursors[path]}")
     damaged = await two.full.http.get(f"{path}?limit=1&after=AAAA", headers=two.in_full)
 
@@ -313,7 +315,7 @@ FILTERS += ["/api/traces", "/api/traces?search=secret", "/api/traces/stats?group
 
 
 @pytest.mark.parametrize("path", FILTERS)
-async def test_no_list_shows_what_another_project_has(two: Two, path: str) -> None:  # S2.5
+async def test_lists_and_filters_show_no_objects_of_another_project(two: Two, path: str) -> None:  # S2.5
     answer = await two.same("GET", path.format_map(two.objects.ids))
 
     assert answer.status == 200
@@ -324,7 +326,7 @@ ATTACHED = {"role": "user", "content": [{"type": "file", "file": {"file_id": "{f
 
 
 @pytest.mark.parametrize("more", [{"messages": [ATTACHED]}, {"cell": {"board": "{board}", "row": "r", "column": "c"}}])
-async def test_no_thread_is_made_of_what_another_project_has(two: Two, more: Any) -> None:  # S2.5
+async def test_new_thread_cannot_use_another_projects_objects(two: Two, more: Any) -> None:  # S2.5
 
     body = {"workflow": "scripted", **filled(more, two.objects.ids)}
 
@@ -345,7 +347,7 @@ async def test_no_thread_is_made_of_what_another_project_has(two: Two, more: Any
         ("duplicate", {"upto": "{message}"}),
     ],
 )
-async def test_ones_own_thread_does_not_lead_there_either(two: Two, route: str, body: Any) -> None:  # S2.5
+async def test_existing_thread_cannot_use_another_projects_objects(two: Two, route: str, body: Any) -> None:  # S2.5
     responses: list[ComparableResponse] = []
     for server, header in ((two.full, two.in_full), (two.empty, two.in_empty)):
         thread = (await server.http.post("/api/threads", json={"workflow": "scripted"}, headers=header)).json()["id"]

@@ -82,20 +82,20 @@ def imports() -> Iterator[tuple[str, str]]:
                     pass
 
 
-def test_no_text_becomes_code() -> None:  # S3.1
+def test_source_calls_no_eval_or_similar_builtins() -> None:  # S3.1
     matches = {(module, name) for module, call, name in calls() if isinstance(call.func, ast.Name) and name in NEVER}
 
     assert matches == set()
 
 
-def test_no_bytes_become_objects_and_no_document_has_rules_of_its_own() -> None:  # S3.1, S3.6
+def test_source_imports_no_unsafe_deserializers_or_template_engines() -> None:  # S3.1, S3.6
     unsafe = {(module, name) for module, name in imports() if name.partition(".")[0] in UNSAFE}
 
     # Records of CSV files are parsed by the standard library (decision 0043).
     assert unsafe == {("testsets/files/csv_file.py", "csv")}
 
 
-def test_nothing_goes_through_a_shell() -> None:  # S3.1
+def test_no_command_goes_through_a_shell() -> None:  # S3.1
     shells = {
         (module, name)
         for module, call, name in calls()
@@ -111,13 +111,13 @@ def test_nothing_goes_through_a_shell() -> None:  # S3.1
     assert "shell" not in keywords
 
 
-def test_modules_are_imported_by_name_only_where_an_operator_names_them() -> None:  # S3.1
+def test_dynamic_imports_occur_only_in_known_modules() -> None:  # S3.1
     matches = {module for module, _, name in calls() if name in ("import_module", "exec_module", "module_from_spec")}
 
     assert matches == IMPORTS_BY_NAME
 
 
-def test_attributes_are_never_found_by_what_was_sent() -> None:  # S3.1
+def test_dynamic_getattr_occurs_only_in_reviewed_modules() -> None:  # S3.1
     matches = {
         module
         for module, call, name in calls()
@@ -127,7 +127,7 @@ def test_attributes_are_never_found_by_what_was_sent() -> None:  # S3.1
     assert matches <= OF_FIXED_FIELDS
 
 
-def test_formats_are_written_by_us() -> None:  # S3.1
+def test_format_is_called_only_on_known_constants() -> None:  # S3.1
     """`text.format(…)` with text from a request could read any attribute of its arguments."""
     matches = {
         (module, ast.unparse(call.func))
@@ -190,7 +190,7 @@ def requests_with_name(name: str) -> tuple[list[tuple[str, dict[str, Any]]], lis
     return bodies, paths
 
 
-async def test_names_of_workflows_are_only_looked_up(trap: Path) -> None:  # S3.1
+async def test_workflow_names_never_import_or_run_code(trap: Path) -> None:  # S3.1
     statuses: dict[tuple[str, str], int] = {}
     async with client(echo, scripted) as http:
         for name in NAMES:
@@ -213,7 +213,7 @@ OBJECTS: list[Any] = [
 ]
 
 
-async def test_objects_of_other_languages_are_data(trap: Path) -> None:  # S3.1
+async def test_serialized_objects_of_other_languages_stay_data(trap: Path) -> None:  # S3.1
     async with client(echo) as http:
         responses = [await http.post("/echo/invoke", json={"inputs": {"given": value}}) for value in OBJECTS]
 
@@ -224,15 +224,15 @@ async def test_objects_of_other_languages_are_data(trap: Path) -> None:  # S3.1
 TRICKY = ["../sprung", "/sprung", "C:\\sprung", "\\\\host\\sprung", "a/../../sprung", "..", ".", "a\\b"]
 
 
-async def test_files_are_never_found_by_a_clients_name(trap: Path) -> None:  # S3.2
+async def test_file_names_from_clients_are_never_used_as_paths(trap: Path) -> None:  # S3.2
     async with client(echo) as http:
         for name in TRICKY:
             head = {"content-type": "application/pdf", "x-palaver-filename": name}
             upload = await http.post("/api/files", content=b"x", headers=head)
             path = quote(f"{name}x", safe="")
-            read = [await http.get(f"/{folder}/{path}") for folder in ("api/files", "static", "echo")]
+            downloads = [await http.get(f"/{folder}/{path}") for folder in ("api/files", "static", "echo")]
             assert upload.status_code in (400, 422), name
-            assert {answer.status_code for answer in read} <= {400, 404}, name
+            assert {answer.status_code for answer in downloads} <= {400, 404}, name
 
     assert sorted(path.name for path in trap.parent.iterdir()) == ["palaver_trap.py"]
 
@@ -245,12 +245,21 @@ CONSTANT |= {"f'LISTEN {CHANNEL}'"}
 """Constant statements without parameters."""
 
 
-def test_sql_is_bound_parameters_only() -> None:  # S3.5
+def test_sql_uses_only_bound_parameters() -> None:  # S3.5
     """No statement is built from text; the few textual ones are constants."""
-    asks = ("execute", "executemany", "executescript", "exec_driver_sql", "scalar", "scalars", "text", "literal_column")
+    query_functions = (
+        "execute",
+        "executemany",
+        "executescript",
+        "exec_driver_sql",
+        "scalar",
+        "scalars",
+        "text",
+        "literal_column",
+    )
     texts: set[str] = set()
     for module, call, name in calls():
-        if module.startswith("storage/") and name in asks and call.args:
+        if module.startswith("storage/") and name in query_functions and call.args:
             first = call.args[0]
             if isinstance(first, ast.JoinedStr) and ast.unparse(first) in CONSTANT:
                 continue
@@ -312,7 +321,7 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
     await server.close()
 
 
-async def test_a_search_is_for_the_text_as_it_stands(http: httpx.AsyncClient) -> None:  # S3.5
+async def test_search_matches_the_literal_text(http: httpx.AsyncClient) -> None:  # S3.5
     for text in TEXTS:
         messages = [{"role": "user", "content": text}]
         (await http.post("/api/threads", json={"workflow": "scripted", "messages": messages})).raise_for_status()
@@ -335,7 +344,7 @@ FILTERS = ["workflow", "variant", "protocol", "thread", "board", "key", "user"]
 TRICKS = ["' OR '1'='1", "%", "_", "x'; DROP TABLE runs; --", '"', "\\", "\x00", "é\u202e", "1 UNION SELECT 1"]
 
 
-async def test_a_filter_is_compared_and_nothing_else(http: httpx.AsyncClient) -> None:  # S3.5
+async def test_filter_values_cannot_inject_sql(http: httpx.AsyncClient) -> None:  # S3.5
     (await http.post("/echo/invoke", json={"inputs": {}})).raise_for_status()
     for name in FILTERS:
         for trick in TRICKS:
@@ -356,14 +365,14 @@ LISTS = ["/api/runs", "/api/threads", "/api/feedback", "/api/files", "/api/board
 LISTS += ["/api/workflows/echo/variants"]
 
 
-async def test_a_cursor_carries_no_text_of_ones_own() -> None:  # S3.5
+async def test_forged_cursor_is_rejected() -> None:  # S3.5
     async with client(echo) as http:
         responses = [await http.get(path, params={"after": cursor}) for path in LISTS for cursor in CURSORS]
 
     assert {(answer.status_code, answer.json()["error"]["path"]) for answer in responses} == {(400, "?after")}
 
 
-async def test_an_order_is_one_of_two_words() -> None:  # S3.5
+async def test_invalid_order_cursor_or_limit_is_rejected() -> None:  # S3.5
     queries = [{"order": "asc; DROP"}, {"order": "id"}, {"after": "' OR 1=1"}, {"limit": "1;1"}]
     async with client(scripted) as http:
         conversation = (await http.post("/v1/conversations", json={})).json()["id"]

@@ -115,7 +115,9 @@ def peak(server: ServerProcess) -> int:
 
 
 @pytest.mark.parametrize("name", HARMFUL_REQUESTS)
-def test_what_means_harm_is_answered_and_costs_little(server: ServerProcess, name: str) -> None:  # S4.5
+def test_hostile_request_is_answered_cheaply_and_other_spans_are_stored(
+    server: ServerProcess, name: str
+) -> None:  # S4.5
     case = HARMFUL_REQUESTS[name]()
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         http.post("/v1/traces", content=request(span("warm")), headers={"content-type": PROTOBUF}).raise_for_status()
@@ -139,7 +141,7 @@ def test_memory_stays_within_bounds(server: ServerProcess) -> None:  # S4.5
     assert peak(server) < 700 * MIB
 
 
-def test_a_tree_of_circles_lists_every_span_once(server: ServerProcess) -> None:  # S4.5
+def test_spans_with_cyclic_parents_are_each_listed_once(server: ServerProcess) -> None:  # S4.5
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         http.post("/v1/traces", content=circles(), headers={"content-type": PROTOBUF}).raise_for_status()
         rows: list[str] = []

@@ -15,13 +15,13 @@ from tests.security.test_histories import PROTOCOLS, image
 
 @chat
 async def deaf(messages: list[Message]) -> str:
-    """Looks at nothing."""
+    """Ignore the messages."""
     return "Noted."
 
 
 @chat
 async def curious(messages: list[Message], ctx: Context) -> str:
-    """Wants to see every file."""
+    """Fetch every file."""
     parts = [part for message in messages for part in message.parts if isinstance(part, File)]
     return ", ".join([(await ctx.fetch(part)).decode() for part in parts])
 
@@ -51,7 +51,7 @@ async def posted(http: httpx.AsyncClient, name: str, path: str, url: str) -> htt
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
-async def test_nothing_is_fetched_that_no_workflow_asks_for(
+async def test_file_url_is_not_fetched_unless_a_workflow_requests_it(
     http: httpx.AsyncClient, elsewhere: FakeServer, path: str
 ) -> None:  # S5.4
     answer = await posted(http, "deaf", path, f"{elsewhere.url}/sky.png")
@@ -66,7 +66,7 @@ async def test_nothing_is_fetched_that_no_workflow_asks_for(
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @pytest.mark.parametrize("name", ["curious", "curious_in_a_thread"])
-async def test_what_a_workflow_asks_for_is_guarded(
+async def test_fetch_of_a_private_url_by_a_workflow_is_rejected(
     http: httpx.AsyncClient, elsewhere: FakeServer, name: str, path: str
 ) -> None:  # S5.4, S6.2
     answer = await posted(http, name, path, f"{elsewhere.url}/sky.png")
@@ -76,7 +76,9 @@ async def test_what_a_workflow_asks_for_is_guarded(
     assert elsewhere.requests == []
 
 
-async def test_an_operator_may_allow_it_and_nobodys_credentials_go_along(elsewhere: FakeServer) -> None:  # S5.4, S6.4
+async def test_allowed_private_url_is_fetched_without_the_callers_credentials(
+    elsewhere: FakeServer,
+) -> None:  # S5.4, S6.4
     async with client(curious, allow_private_urls=True) as http:
         form, body = PROTOCOLS["/v1/responses"]
         headers = {"authorization": "Bearer abc", "cookie": "a=b", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
@@ -90,7 +92,7 @@ async def test_an_operator_may_allow_it_and_nobodys_credentials_go_along(elsewhe
     assert {"authorization", "cookie", "traceparent", "baggage"}.isdisjoint(request.headers)
 
 
-async def test_a_redirect_is_not_followed_and_too_much_is_not_read() -> None:  # S6.4
+async def test_fetch_follows_no_redirect_and_rejects_a_too_large_file() -> None:  # S6.4
     def moved(connection: socket.socket, _: Any) -> None:
         connection.sendall(response_head(status="302 Found", location="http://127.0.0.1:1/"))
 
@@ -122,13 +124,13 @@ async def test_a_redirect_is_not_followed_and_too_much_is_not_read() -> None:  #
         "file:///api/files/file_1",
     ],
 )
-async def test_only_our_own_path_is_read_as_an_id(http: httpx.AsyncClient, url: str) -> None:  # S5.4
+async def test_url_that_only_resembles_a_file_path_is_rejected(http: httpx.AsyncClient, url: str) -> None:  # S5.4
     answer = await posted(http, "deaf", "/api/chat", url)
 
     assert answer.status_code == 400, answer.text
 
 
-async def test_another_hosts_path_is_a_url_like_any_other(http: httpx.AsyncClient) -> None:  # S5.4
+async def test_file_path_on_another_host_is_an_ordinary_url(http: httpx.AsyncClient) -> None:  # S5.4
     answer = await posted(http, "deaf", "/api/chat", "https://other.example/api/files/file_1")
 
     assert answer.status_code == 200, answer.text

@@ -44,7 +44,7 @@ def status_and_error(answer: httpx.Response) -> tuple[int, dict[str, Any]]:
 REFUSAL = (422, {"code": "url_refused", "message": REFUSED})
 
 
-async def test_a_url_that_two_readers_could_read_differently_is_refused(
+async def test_ambiguous_url_is_rejected_before_any_lookup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.1
     world = World(monkeypatch, 0)
@@ -59,7 +59,7 @@ async def test_a_url_that_two_readers_could_read_differently_is_refused(
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_a_host_within_is_refused_and_nobody_is_told_why(
+async def test_host_with_a_private_address_is_rejected_without_a_reason(
     monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:  # S6.2
     world = World(monkeypatch, 0)
@@ -78,7 +78,7 @@ async def test_a_host_within_is_refused_and_nobody_is_told_why(
     assert all(answer.status_code == 422 for answer in literal)
 
 
-async def test_loopback_is_refused_for_real_unless_the_operator_allows_it() -> None:  # S6.2
+async def test_loopback_is_rejected_unless_the_operator_allows_it() -> None:  # S6.2
     with fake_server(full_response(CHAT)) as remote:
         async with keyed_server() as server:
             refused = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
@@ -91,7 +91,7 @@ async def test_loopback_is_refused_for_real_unless_the_operator_allows_it() -> N
     assert (created.status_code, response.json()) == (201, {"role": "assistant", "content": "Hi"})
 
 
-async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_followed(
+async def test_every_call_resolves_again_and_rejects_a_name_rebound_to_loopback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.3
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -118,7 +118,7 @@ async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_follow
     assert len(remote.requests) == count
 
 
-async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
+async def test_redirect_is_not_followed_during_discovery(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
     with (
         fake_server(full_response(CHAT)) as thief,
         fake_server(response_head(status="307 Moved", location=thief.url)) as remote,
@@ -131,7 +131,7 @@ async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None
     assert error["details"]["tried"][0]["status"] == 307
 
 
-async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
+async def test_callers_credentials_are_not_sent_to_the_remote(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
     with fake_server(full_response(CHAT)) as remote:
         async with keyed_server(allow_private_urls=True) as server:
             _, admin = await server.create_key()
@@ -144,10 +144,10 @@ async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) 
     assert created.status_code == 201
     assert "hunter2" not in seen
     assert admin["authorization"] not in seen
-    assert not {"authorization", "cookie"} & {name for count in remote.requests for name in count.headers}
+    assert not {"authorization", "cookie"} & {name for request in remote.requests for name in request.headers}
 
 
-async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
+async def test_discovered_document_cannot_add_hosts_names_or_headers() -> None:  # S6.5
     with fake_server(full_response("caught")) as thief:
         document = {
             "flags": {"is_chat": True},
@@ -169,11 +169,11 @@ async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
     assert (created["name"], created["evidence"]["call"]) == ("127.0.0.1", f"POST {remote.url}/invoke")
     assert created["description"].count("x") <= 200
     assert "\x1b" not in created["description"]
-    assert {count.headers["host"] for count in remote.requests} == {remote.url.removeprefix("http://")}
-    assert all("authorization" not in count.headers for count in remote.requests)
+    assert {request.headers["host"] for request in remote.requests} == {remote.url.removeprefix("http://")}
+    assert all("authorization" not in request.headers for request in remote.requests)
 
 
-async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
+async def test_document_larger_than_one_mebibyte_is_not_read() -> None:  # S6.5
     with fake_server(full_response({**CHAT, "filler": "x" * MAX_DOCUMENT_BYTES})) as remote:
         async with keyed_server(allow_private_urls=True) as server:
             answer = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})

@@ -18,7 +18,7 @@ CASE = {"output": "Paris.", "expected": "Paris"}
 
 @chat
 async def court(messages: list[Message]) -> str:
-    """Finds everything good."""
+    """Approve everything."""
     return '{"passed": true, "score": 1, "reason": "Good."}' if messages else ""
 
 
@@ -26,7 +26,7 @@ async def try_evaluator(http: httpx.AsyncClient, key: str, **parameters: Any) ->
     return await http.post(f"/api/evaluators/{key}/try", json={"parameters": parameters, "case": CASE})
 
 
-async def test_a_webhook_to_what_is_not_public_is_422_without_a_reason() -> None:  # S6.1, S6.2
+async def test_webhook_to_a_non_public_url_is_rejected_without_a_reason() -> None:  # S6.1, S6.2
     urls = [
         "http://127.0.0.1/",
         "http://[::ffff:10.0.0.1]/",
@@ -42,7 +42,7 @@ async def test_a_webhook_to_what_is_not_public_is_422_without_a_reason() -> None
     assert [(answer.status_code, answer.json()["error"]) for answer in responses] == [refusal] * 6
 
 
-async def test_a_webhook_goes_to_the_address_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
+async def test_webhook_connects_only_to_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
     async with service(lambda _: Reply(True)) as fake, client(court) as http:
         world = World(monkeypatch, int(fake.url.rpartition(":")[2]))
         result = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
@@ -56,14 +56,14 @@ async def test_a_webhook_goes_to_the_address_that_was_looked_at(monkeypatch: pyt
     ]
 
 
-async def test_an_operator_may_allow_private_ones() -> None:  # S6.2
+async def test_operator_can_allow_private_webhook_urls() -> None:  # S6.2
     async with service(lambda _: Reply({"score": 0.5})) as fake, client(court, allow_private_urls=True) as http:
         answer = await try_evaluator(http, "webhook", url=fake.url)
 
     assert answer.json()["score"] == 0.5
 
 
-async def test_no_variable_of_ours_signs_for_a_stranger() -> None:
+async def test_webhook_secret_must_be_a_webhook_environment_variable() -> None:
     secrets = ["word", "env:PATH", "env:OPENAI_API_KEY", "env:PALAVER_DB", "env:PALAVER_WEBHOOK_"]
     async with client(court) as http:
         responses = [
@@ -75,7 +75,7 @@ async def test_no_variable_of_ours_signs_for_a_stranger() -> None:
     ] * 5
 
 
-async def test_no_name_of_a_model_is_a_url_or_a_path() -> None:  # S6.6
+async def test_model_name_cannot_be_a_url_or_a_path() -> None:  # S6.6
     async with client(court, providers=openai("http://127.0.0.1:1", models=("gpt-*",))) as http:
         responses = [
             await try_evaluator(http, "llm_judge", judge="http://127.0.0.1/v1", prompt="x"),
@@ -87,7 +87,9 @@ async def test_no_name_of_a_model_is_a_url_or_a_path() -> None:  # S6.6
     assert [answer.status_code for answer in responses] == [422] * 4
 
 
-async def test_a_key_goes_to_its_own_provider_and_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.6, S8
+async def test_provider_key_is_sent_to_its_provider_and_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # S6.6, S8
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     async with service([completion(GOOD)]) as fake, client(court, providers=openai(fake.url)) as http:
         scored = await try_evaluator(http, "llm_judge", judge="openai/m", prompt="{{text}}")
@@ -100,7 +102,7 @@ async def test_a_key_goes_to_its_own_provider_and_is_shown_nowhere(monkeypatch: 
     assert [KEY in answer.text for answer in (scored, settings, evaluators)] == [False] * 3
 
 
-async def test_a_workflow_of_the_house_judges() -> None:
+async def test_served_workflow_can_be_the_judge() -> None:
     async with client(court) as http:
         answer = await try_evaluator(http, "llm_judge", judge="court", prompt="{{text}}")
 

@@ -34,7 +34,7 @@ UNLIKE += ["http://a.example\\@127.0.0.1/", "http://[fe80::1%25eth0]/", "gopher:
 
 
 @pytest.mark.parametrize("url", UNLIKE)
-async def test_a_url_that_two_readers_could_read_differently_is_refused(url: str) -> None:  # S6.1
+async def test_ambiguous_url_is_rejected_before_any_lookup(url: str) -> None:  # S6.1
     async def never(host: str, port: int) -> Sequence[str]:
         raise AssertionError("it was looked up")
 
@@ -50,7 +50,7 @@ INNER += ["64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:7f00:1::",
 
 
 @pytest.mark.parametrize("address", INNER)
-async def test_a_host_with_an_address_within_is_refused_whatever_else_it_has(address: str) -> None:  # S6.2
+async def test_host_with_any_private_address_is_rejected(address: str) -> None:  # S6.2
     network = Elsewhere(None)
     for addresses in ([address], [PUBLIC, address], [address, PUBLIC]):
         transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), backend=network)
@@ -60,7 +60,7 @@ async def test_a_host_with_an_address_within_is_refused_whatever_else_it_has(add
     assert network.asked == []
 
 
-async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
+async def test_connection_goes_to_the_checked_address_without_a_second_lookup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.3
     addresses = [[PUBLIC], ["127.0.0.1"]]
@@ -82,7 +82,7 @@ async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
     assert addresses == [["127.0.0.1"]]  # No second lookup.
 
 
-async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
+async def test_nothing_is_sent_to_a_peer_with_another_address(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
     monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))
     with fake_server(full_response("Hi")) as remote:
         network = Elsewhere(port=httpx.URL(remote.url).port or 0)
@@ -93,7 +93,7 @@ async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPa
     assert [stream.written for stream in network.streams] == [b""]
 
 
-async def test_redirects_are_answers_and_limits_are_those_of_the_contract() -> None:  # S6.4
+async def test_redirects_are_not_followed_and_limits_are_as_documented() -> None:  # S6.4
     with fake_server(response_head(status="302 Found", location="http://127.0.0.1:1/")) as remote:
         answer = await fetch_document(remote.url, allow_private=True)
     async with client() as opened:
@@ -115,7 +115,7 @@ CREDENTIALS = {
 
 
 @pytest.mark.parametrize("dialect", ["invoke", "responses", "chat-completions"])
-async def test_nothing_of_a_callers_credentials_is_passed_on(dialect: str) -> None:  # S6.4, S6.6
+async def test_callers_credentials_are_not_forwarded(dialect: str) -> None:  # S6.4, S6.6
     body = {"secrets": {"key": "hunter2"}, "credentials": "hunter2", "messages": [{"role": "user", "content": "Why?"}]}
     text = {"role": "assistant", "content": "Hi"}
     with fake_server(
@@ -131,7 +131,7 @@ async def test_nothing_of_a_callers_credentials_is_passed_on(dialect: str) -> No
     assert {request.headers["authorization"] for request in remote.requests} == {"Bearer our-provider-key"}
 
 
-async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
+async def test_provider_key_is_sent_only_to_its_base_url() -> None:  # S6.6
     """Neither a redirect, nor a URL in the answer, nor one in the body of a call leads it elsewhere."""
     with (
         fake_server(full_response("caught")) as thief,
@@ -147,7 +147,7 @@ async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
     assert thief.requests == []
 
 
-async def test_an_error_quotes_little_of_a_remote_and_nothing_that_steers() -> None:  # S6.4
+async def test_error_quotes_little_of_a_remote_and_no_control_characters() -> None:  # S6.4
     text = "\x1b[2J\u202e" + "x" * 5_000
     with fake_server(
         full_response({"error": {"message": text}, "detail": text, "status": {"message": text}}, status="400 Bad")
@@ -161,7 +161,7 @@ async def test_an_error_quotes_little_of_a_remote_and_nothing_that_steers() -> N
     assert not {"\x1b", "\u202e"} & set(message)
 
 
-async def test_what_a_document_names_is_neither_asked_nor_believed() -> None:  # S6.5
+async def test_urls_named_in_a_document_are_neither_requested_nor_trusted() -> None:  # S6.5
     with fake_server(full_response("caught")) as thief:
         document: dict[str, Any] = {
             "openapi": "3.1.0",
@@ -192,21 +192,21 @@ async def test_what_a_document_names_is_neither_asked_nor_believed() -> None:  #
     assert result.call == f"POST {remote.url}/invoke"
 
 
-async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
+async def test_document_larger_than_one_mebibyte_is_not_read() -> None:  # S6.5
     with fake_server(full_response({"flags": {"is_chat": True}, "filler": "x" * (1 << 20)})) as remote:
         result = await discover(remote.url)
 
     assert result.is_chat is None
 
 
-async def test_an_operators_url_has_no_user_name_and_no_other_scheme() -> None:  # S6.1
+async def test_connect_rejects_urls_with_credentials_or_other_schemes() -> None:  # S6.1
     for url in ("file:///etc/passwd", "ftp://a.example", "http://ann:hunter2@a.example"):
         with pytest.raises(PalaverError) as refused:
             connect(url)
         assert "hunter2" not in refused.value.message
 
 
-def test_every_connection_is_made_in_one_place() -> None:  # S6.3
+def test_http_clients_are_created_only_in_known_modules() -> None:  # S6.3
     """All HTTP clients are created by outbound: they follow no redirects and ignore proxy variables."""
     clients = {
         "AsyncClient",
@@ -217,12 +217,12 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
         "HTTPSConnection",
         "open_connection",
     }
-    addresses: set[str] = set()
+    modules: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             match node:
                 case ast.Call(func=ast.Attribute(attr=name, value=ast.Name(id="httpx" | "asyncio" | "aiohttp"))):
-                    addresses |= {str(path.relative_to(SOURCE))} if name in clients else set()
+                    modules |= {str(path.relative_to(SOURCE))} if name in clients else set()
                 case ast.Import(names=names):
                     assert not {alias.name for alias in names} & {
                         "requests",
@@ -236,4 +236,4 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
                     pass
 
     # The security probe sends what no client would: it has its own connection, to the given URL.
-    assert addresses == {"outbound/http.py", "testing.py", "cli/security_probe/attack.py"}
+    assert modules == {"outbound/http.py", "testing.py", "cli/security_probe/attack.py"}

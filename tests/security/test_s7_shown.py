@@ -42,11 +42,11 @@ def policy(value: str) -> dict[str, str]:
 
 @chat(description=MARKUP + HOSTILE)
 def shown(messages: list[Message], subject: str = MARKUP) -> str:
-    """Described by a stranger."""
+    """A chat with a hostile description."""
     return messages[-1].text
 
 
-async def test_a_page_runs_nothing_and_asks_nobody() -> None:  # S7.1, S9.2
+async def test_page_has_a_strict_policy_and_no_scripts_or_external_resources() -> None:  # S7.1, S9.2
     async with client(shown) as http:
         page = await http.get("/")
 
@@ -61,7 +61,7 @@ async def test_a_page_runs_nothing_and_asks_nobody() -> None:  # S7.1, S9.2
     assert re.findall(r"(?:src|href)=[\"']?([^\"'\s>]+)", page.text.replace("src=x", "")) == ["/openapi.json"]
 
 
-async def test_names_and_descriptions_are_text_in_a_page() -> None:  # S7.1
+async def test_descriptions_are_escaped_in_a_page() -> None:  # S7.1
     async with client(shown) as http:
         page = (await http.get("/")).text
 
@@ -69,7 +69,7 @@ async def test_names_and_descriptions_are_text_in_a_page() -> None:  # S7.1
     assert "<script" not in page
 
 
-async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
+async def test_reflected_input_is_never_served_as_a_page() -> None:  # S7.1, S7.4
     """Reflected input is JSON or a stream, and browsers must not sniff another type."""
     async with client(shown) as http:
         thread = (await http.post("/api/threads", json={"workflow": "shown", "title": MARKUP})).json()["id"]
@@ -84,14 +84,14 @@ async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
             await http.post("/shown/invoke", json={"messages": [{"role": "user", "content": MARKUP}]}),
             file,
         ]
-        kept_file = await http.get(f"/api/files/{file.json()['id']}") if file.status_code == 201 else None
+        download = await http.get(f"/api/files/{file.json()['id']}") if file.status_code == 201 else None
         exported = await http.get(f"/api/threads/{thread}/export?format=html")
 
     kinds = {answer.headers["content-type"].partition(";")[0] for answer in responses}
     assert kinds <= {"application/json", "text/plain"}
-    if kept_file is not None:
-        assert kept_file.headers["content-disposition"].startswith("attachment")
-        assert "sandbox" in kept_file.headers["content-security-policy"]
+    if download is not None:
+        assert download.headers["content-disposition"].startswith("attachment")
+        assert "sandbox" in download.headers["content-security-policy"]
     assert exported.headers["content-disposition"].startswith("attachment")
     assert "<script>alert" not in exported.text
 
@@ -100,7 +100,7 @@ async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
 
 
 @given(st.text())
-def test_a_text_on_one_line_steers_nothing(text: str) -> None:  # S7.5
+def test_printable_line_has_no_control_characters(text: str) -> None:  # S7.5
     output = printable(text, 10_000)
 
     assert not STEERS.search(output)
@@ -109,7 +109,7 @@ def test_a_text_on_one_line_steers_nothing(text: str) -> None:  # S7.5
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
-def test_a_text_of_several_lines_keeps_them_and_nothing_else(text: str) -> None:  # S7.5
+def test_printable_lines_have_no_control_characters_but_tabs_and_line_breaks(text: str) -> None:  # S7.5
     output = printable_lines(text)
 
     assert not STEERS.search(output)
@@ -117,7 +117,7 @@ def test_a_text_of_several_lines_keeps_them_and_nothing_else(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
-def test_json_on_a_terminal_steers_nothing_and_means_the_same(text: str) -> None:  # S7.5
+def test_printable_json_has_no_control_characters_and_decodes_unchanged(text: str) -> None:  # S7.5
     output = printable_json(msgspec.json.encode({"a": text}).decode())
 
     assert not STEERS.search(output)
@@ -192,7 +192,7 @@ LIST_COMMANDS += ["key list --json"]
 
 
 @pytest.mark.parametrize("line", LIST_COMMANDS)
-def test_what_was_stored_steers_no_terminal(database: str, line: str) -> None:  # S7.5
+def test_list_commands_print_no_control_characters(database: str, line: str) -> None:  # S7.5
     ran = CliRunner().invoke(cli, [*line.split(), "--db", database])
 
     assert ran.exception is None, ran.exception
@@ -200,7 +200,7 @@ def test_what_was_stored_steers_no_terminal(database: str, line: str) -> None:  
     assert STEERS.findall(ran.output) == []
 
 
-def test_a_conversation_steers_no_terminal(database: str) -> None:  # S7.5
+def test_thread_show_prints_no_control_characters(database: str) -> None:  # S7.5
     result = CliRunner().invoke(cli, ["thread", "list", "--json", "--db", database])
     thread = msgspec.json.decode(result.output)[0]["id"]
     for more in ([], ["--json"]):
@@ -211,14 +211,14 @@ def test_a_conversation_steers_no_terminal(database: str) -> None:  # S7.5
 
 
 @pytest.mark.parametrize("line", ["inspect {app}", "inspect {app} --json", "doctor {app}", "doctor {app} --json"])
-def test_what_a_workflow_declares_steers_no_terminal(tmp_path: Path, line: str) -> None:  # S7.5
+def test_inspect_and_doctor_print_no_control_characters(tmp_path: Path, line: str) -> None:  # S7.5
     (tmp_path / "loud_app.py").write_text(APP, encoding="utf-8")
     ran = CliRunner().invoke(cli, line.format(app=tmp_path / "loud_app.py").split())
 
     assert STEERS.findall(ran.output) == []
 
 
-def test_what_a_workflow_says_steers_no_terminal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:  # S7.5
+def test_chat_command_prints_no_control_characters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:  # S7.5
     caplog.set_level(logging.CRITICAL + 1, "palaver")
     (tmp_path / "loud_app.py").write_text(APP, encoding="utf-8")
     ran = CliRunner().invoke(cli, ["chat", str(tmp_path / "loud_app.py")], input=f"{HOSTILE[:1]}hi\n/history\n")
@@ -227,7 +227,7 @@ def test_what_a_workflow_says_steers_no_terminal(tmp_path: Path, caplog: pytest.
     assert STEERS.findall(ran.output) == []
 
 
-def test_the_reply_of_a_call_steers_no_terminal() -> None:  # S7.5
+def test_call_command_filters_control_characters_from_the_reply() -> None:  # S7.5
     filter_output = calling._terminal_filter()
     raw = f'{{"a":"{HOSTILE}é"}}\n'.encode()
     pieces = [filter_output(raw[index : index + 1]) for index in range(len(raw))]
@@ -271,7 +271,7 @@ async def write(text: str) -> None:
     logging.getLogger("palaver").handlers[0].flush()
 
 
-async def test_a_record_is_one_line_of_json_whatever_it_says(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
+async def test_json_log_record_is_one_line_for_any_text(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
     output = stream(True)
     forged = HOSTILE + '\n{"level": "info", "message": "forged"}\r\n\ud800'
 
@@ -286,7 +286,7 @@ async def test_a_record_is_one_line_of_json_whatever_it_says(stream: Callable[[b
     assert "RuntimeError" in records[1]["traceback"]
 
 
-async def test_a_log_on_a_terminal_steers_nothing(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
+async def test_terminal_log_has_no_control_characters(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
     output = stream(False)
 
     await write(HOSTILE + "\r\nforged")

@@ -176,21 +176,21 @@ def where(secrets: list[str], text: str | bytes) -> set[str]:
     return {secret for secret in secrets if secret.encode() in raw}
 
 
-def test_no_secret_is_in_an_answer(scenario: SecretServer) -> None:  # S8.1
+def test_no_secret_is_in_a_response(scenario: SecretServer) -> None:  # S8.1
     assert len(scenario.responses) > 150
     assert [
         where(scenario.secrets, responses) for responses in scenario.responses if where(scenario.secrets, responses)
     ] == []
 
 
-def test_no_secret_is_in_the_database_or_beside_it(scenario: SecretServer) -> None:  # S8.1
+def test_no_secret_is_in_the_database_or_files_next_to_it(scenario: SecretServer) -> None:  # S8.1
     files = [path for path in scenario.folder.iterdir() if path.is_file() and path.name != "served_app.py"]
 
     assert {path.name for path in files} >= {"palaver.db", "palaver.db-wal"}
     assert {path.name: where(scenario.secrets, path.read_bytes()) for path in files} == {p.name: set() for p in files}
 
 
-def test_what_is_kept_is_its_owners_alone(scenario: SecretServer) -> None:  # S8.3
+def test_database_files_are_accessible_only_to_their_owner(scenario: SecretServer) -> None:  # S8.3
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in scenario.folder.glob("palaver.db*")}
 
     assert modes == dict.fromkeys(modes, "0o600")
@@ -222,7 +222,7 @@ LINES += [(line, URLS[1]) for line in ("doctor", "migrate")]
 
 
 @pytest.mark.parametrize(("line", "url"), LINES)
-def test_a_databases_password_is_never_shown(tmp_path: Path, line: str, url: str) -> None:  # S8.1, S8.3
+def test_database_password_is_never_printed(tmp_path: Path, line: str, url: str) -> None:  # S8.1, S8.3
     (tmp_path / "app.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
     command = [sys.executable, "-m", "palaver.cli", *line.split()]
     environment = {**os.environ, "PALAVER_DB": url}
@@ -250,12 +250,12 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), SHAPES)
-def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:  # S8.1
+def test_text_that_looks_like_a_secret_is_masked(text: str, expected: str) -> None:  # S8.1
     assert mask_secrets(text) == expected
 
 
 @given(st.text(), st.text(min_size=8), st.text())
-def test_a_known_secret_is_masked_wherever_it_stands(before: str, secret: str, after: str) -> None:  # S8.1
+def test_known_secret_is_masked_anywhere_in_a_text(before: str, secret: str, after: str) -> None:  # S8.1
     assert secret not in mask_secrets(f"{before}{secret}{after}", [secret]).replace("***", "\0")
 
 
@@ -264,20 +264,20 @@ def test_a_known_secret_is_masked_wherever_it_stands(before: str, secret: str, a
 
 @chat
 async def early(messages: list[Message]) -> str:
-    """Fails before it says anything."""
+    """Fail before any output."""
     raise RuntimeError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
 
 
 @chat
 async def late(messages: list[Message]) -> Any:
-    """Fails in the middle."""
+    """Fail after some output."""
     yield "Hel"
     raise KeyError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
 
 
 @workflow
 def plain() -> str:
-    """Fails, and is no chat."""
+    """A workflow that is not a chat and fails."""
     raise ValueError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
 
 
@@ -285,10 +285,10 @@ INSIDE = ("Traceback", "RuntimeError", "KeyError", "ValueError", "hunter2", "SEL
 
 
 @pytest.mark.parametrize("name", ["early", "late", "plain"])
-async def test_an_exception_of_a_workflow_is_told_without_its_words(name: str) -> None:  # S8.2
+async def test_workflow_exception_is_reported_without_its_message(name: str) -> None:  # S8.2
     async with client(early, late, plain) as http:
-        for path, usual in CALLS.items():
-            body = {"inputs": {}} if name == "plain" and usual is MESSAGES else usual
+        for path, call_body in CALLS.items():
+            body = {"inputs": {}} if name == "plain" and call_body is MESSAGES else call_body
             streams = [] if path in ("run", "test") else ["text/event-stream", "application/x-ndjson"]
             for accept in ("application/json", *streams):
                 answer = await http.post(f"/{name}/{path}", json=body, headers={"accept": accept})
@@ -297,7 +297,7 @@ async def test_an_exception_of_a_workflow_is_told_without_its_words(name: str) -
                 assert [word for word in INSIDE if word in answer.text + events.text] == [], path
 
 
-async def test_what_breaks_in_the_server_itself_is_told_by_a_number_alone(
+async def test_internal_server_error_reveals_no_details(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S8.2
     from palaver.server import endpoints
@@ -315,7 +315,7 @@ async def test_what_breaks_in_the_server_itself_is_told_by_a_number_alone(
     assert [word for word in INSIDE if word in answer.text] == []
 
 
-async def test_only_debug_tells_and_only_on_this_machine(tmp_path: Path) -> None:  # S8.2
+async def test_debug_mode_shows_errors_and_is_allowed_only_on_loopback(tmp_path: Path) -> None:  # S8.2
     async with client(early, debug=True) as http:
         answer = await http.post("/early/invoke", json=MESSAGES)
 
@@ -340,7 +340,7 @@ def deltas(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["v1/responses", "v1/chat/completions"])
-async def test_the_sizes_of_deltas_tell_little_if_one_wishes(path: str) -> None:  # S8.4
+async def test_obfuscation_pads_deltas_to_multiples_of_64_bytes(path: str) -> None:  # S8.4
     script = [{"text": word} for word in WORDS] + [{"reasoning": "Hm."}, {"text": "z"}]
     body = {"stream": True, "inputs": {"script": script}, "input": "x", "messages": [{"role": "user", "content": "x"}]}
     body = {**body, "custom_inputs": {"script": script}}
@@ -351,17 +351,17 @@ async def test_the_sizes_of_deltas_tell_little_if_one_wishes(path: str) -> None:
     async with client(scripted, obfuscate=True) as http:
         text = (await http.post(f"/scripted/{path}", json=body)).text
     async with client(scripted) as http:
-        usual = (await http.post(f"/scripted/{path}", json=body)).text
+        unpadded = (await http.post(f"/scripted/{path}", json=body)).text
 
     frames = deltas(text)
     assert len(frames) >= len(WORDS)
-    assert "obfuscation" not in usual
+    assert "obfuscation" not in unpadded
     assert {msgspec.json.decode(frame.partition("data: ")[2])["obfuscation"].strip("0") for frame in frames} == {""}
     ascii_frames = [frame for frame in frames if frame.isascii() and "u2028" not in frame]
     assert {len(frame) % 64 for frame in ascii_frames[1:]} == {0}
 
 
-async def test_a_padded_stream_is_told_again_as_it_was() -> None:  # S8.4
+async def test_replayed_stream_has_the_same_padding() -> None:  # S8.4
     async with client(scripted, obfuscate=True) as http:
         body = {"input": "one two three", "stream": True}
         text = (await http.post("/scripted/v1/responses", json=body)).text

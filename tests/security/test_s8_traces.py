@@ -25,7 +25,7 @@ MESSAGE = f"my key is {PROVIDER} and I log in at https://ann:{PASSWORD}@example.
 
 @chat(name="talker")
 async def agent(messages: list[Message]) -> AsyncIterator[Any]:
-    """Says everything again: to a tool, from it, and itself."""
+    """Repeat the message as tool arguments, as tool result and as text."""
     text = messages[-1].text
     yield ToolStarted(call_id="c1", name="search")
     yield ToolEnded(arguments=msgspec.json.encode({"q": text, "headers": {"authorization": "MARKED-odd"}}).decode())
@@ -37,7 +37,7 @@ async def agent(messages: list[Message]) -> AsyncIterator[Any]:
 
 @workflow(name="plain")
 def plain(text: str, password: str) -> dict[str, str]:
-    """Gives it back."""
+    """Return the inputs."""
     return {"text": text, "password": password}
 
 
@@ -45,7 +45,9 @@ RULES: dict[str, Any] = {"traces": (), "runs": ({"detector": "iban", "scope": ["
 
 
 @pytest.mark.parametrize("scope", RULES)
-async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, scope: str) -> None:  # S8.1, S8.3
+async def test_secrets_in_the_content_of_a_run_are_not_stored_in_traces(
+    database: Database, scope: str
+) -> None:  # S8.1, S8.3
     server = Server(Registry([agent, plain]), Settings(redact=RULES[scope]), database=database)
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         header = {"x-secret": PROVIDER, "cookie": f"other={PROVIDER}", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}

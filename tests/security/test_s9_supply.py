@@ -26,14 +26,14 @@ def test_everything_is_locked_by_version_and_hash(lock: Path) -> None:  # S9.1
     assert [line[:60] for line in pinned if not re.match(r"[\w.\[\],-]+==\S+.*--hash=sha256:[0-9a-f]{64}", line)] == []
 
 
-def test_what_we_depend_on_is_in_the_lock() -> None:  # S9.1
+def test_declared_dependencies_are_in_the_lock_file() -> None:  # S9.1
     lock = (ROOT / "requirements" / "run.txt").read_text("utf-8")
     locked = names([line for line in lock.splitlines() if re.match(r"\w", line)])
 
     assert names(DECLARED["dependencies"]) <= locked
 
 
-def test_no_file_runs_when_python_starts() -> None:  # S9.1
+def test_source_has_no_pth_files() -> None:  # S9.1
     assert [str(path) for path in (ROOT / "src").rglob("*.pth")] == []
 
 
@@ -51,7 +51,7 @@ def test_no_key_is_in_the_source() -> None:  # S9.1
     assert files == set()
 
 
-def test_the_product_names_no_host_to_call() -> None:  # S9.2
+def test_source_names_no_external_host() -> None:  # S9.2
     """No telemetry, update check, font or CDN: the URLs in the source are examples, schemas and loopback."""
     files_by_host: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):

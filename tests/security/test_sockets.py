@@ -39,7 +39,7 @@ def closed_by(server: ServerProcess, message: str | bytes | list[str]) -> int | 
     return closed.value.rcvd.code if closed.value.rcvd else None
 
 
-def test_a_socket_is_opened_by_us_alone(server: ServerProcess) -> None:  # S1.2, S1.3
+def test_socket_is_refused_for_foreign_hosts_and_origins(server: ServerProcess) -> None:  # S1.2, S1.3
     assert opening(server, more=f"Origin: http://localhost:{server.port}\r\n", host=f"localhost:{server.port}") == 101
     assert opening(server, host="evil.example") == 421
     assert opening(server, more="Origin: https://evil.example\r\n") == 403
@@ -48,7 +48,7 @@ def test_a_socket_is_opened_by_us_alone(server: ServerProcess) -> None:  # S1.2,
     assert opening(server, more="Sec-Fetch-Site: cross-site\r\n") == 403
 
 
-def test_every_other_path_has_none(server: ServerProcess) -> None:  # S1.7
+def test_other_paths_have_no_socket(server: ServerProcess) -> None:  # S1.7
     paths = (
         "/",
         "/echo/invoke",
@@ -72,7 +72,9 @@ def test_every_other_path_has_none(server: ServerProcess) -> None:  # S1.7
         handshake_request().replace(b"13", b"12"),
     ],
 )
-def test_an_opening_that_is_none_is_answered_and_ends(server: ServerProcess, request_: bytes) -> None:  # S1.2, S4.3
+def test_invalid_websocket_handshake_is_answered_with_4xx_and_closed(
+    server: ServerProcess, request_: bytes
+) -> None:  # S1.2, S4.3
     since = time.monotonic()
     answer = send_raw(server.port, request_, seconds=60)
 
@@ -80,20 +82,20 @@ def test_an_opening_that_is_none_is_answered_and_ends(server: ServerProcess, req
     assert time.monotonic() - since < 30
 
 
-def test_a_message_that_is_too_large_closes_it(server: ServerProcess) -> None:  # S4.3
+def test_too_large_message_closes_the_socket_with_1009(server: ServerProcess) -> None:  # S4.3
     message = '{"id": 1, "path": "/health", "body": "' + "x" * (1024 * 1024) + '"}'
 
     assert closed_by(server, message) == 1009
     assert closed_by(server, [message[:300_000]] * 5) == 1009
 
 
-def test_who_is_still_sending_is_told_why(server: ServerProcess) -> None:  # S4.3
+def test_client_that_is_still_sending_receives_the_close_code(server: ServerProcess) -> None:  # S4.3
     too_large = "x" * 1_100_000
 
     assert [closed_by(server, [too_large] * 5) for _ in range(10)] == [1009] * 10
 
 
-def test_who_was_told_and_stays_is_let_go(server: ServerProcess) -> None:  # S4.3
+def test_server_closes_the_connection_after_its_close_frame(server: ServerProcess) -> None:  # S4.3
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
         line.sendall(handshake_request())
         received = line.recv(4096)
@@ -105,11 +107,11 @@ def test_who_was_told_and_stays_is_let_go(server: ServerProcess) -> None:  # S4.
     assert (1009).to_bytes(2, "big") in received.partition(b"\r\n\r\n")[2]
 
 
-def test_text_that_is_none_closes_it(server: ServerProcess) -> None:  # S4.1
+def test_invalid_utf8_closes_the_socket_with_1007(server: ServerProcess) -> None:  # S4.1
     assert closed_by(server, b"\xff\xfe") == 1007
 
 
-def test_one_that_does_not_answer_is_closed(server: ServerProcess) -> None:  # S4.3
+def test_socket_that_answers_no_ping_is_closed_with_1011(server: ServerProcess) -> None:  # S4.3
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
         line.sendall(handshake_request())
         received = b""
@@ -122,7 +124,7 @@ def test_one_that_does_not_answer_is_closed(server: ServerProcess) -> None:  # S
     assert (1011).to_bytes(2, "big") in frames
 
 
-def test_one_that_answers_stays(server: ServerProcess) -> None:
+def test_socket_that_answers_pings_stays_open(server: ServerProcess) -> None:
     with tab_client(server.url) as page:
         with pytest.raises(TimeoutError):
             page.next(4)
@@ -130,7 +132,7 @@ def test_one_that_answers_stays(server: ServerProcess) -> None:
         assert joined_text(page.read_until(1)) == '{"status":"ok"}'
 
 
-def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4, S2.6
+def test_socket_needs_a_key_with_scope_and_closes_when_it_is_revoked(tmp_path: Path) -> None:  # S2.1, S2.4, S2.6
     db = str(tmp_path / "palaver.db")
 
     def palaver(*arguments: str) -> str:
@@ -151,8 +153,8 @@ def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4
             page.read_until(1, "begin")
             auth_headers = {"authorization": f"Bearer {admin}"}
             keys = httpx.get(f"{running.url}/api/keys", headers=auth_headers, trust_env=False).json()["data"]
-            mine = next(key["id"] for key in keys if key["scopes"] == ["admin"])
-            palaver("revoke", mine)
+            key_id = next(key["id"] for key in keys if key["scopes"] == ["admin"])
+            palaver("revoke", key_id)
             with pytest.raises(ConnectionClosedError) as closed:
                 page.read_until(2, seconds=30)
 

@@ -41,7 +41,7 @@ async def test_health_ready_and_version() -> None:
     assert version.json() == {"version": "0.1.0"}
 
 
-async def test_every_answer_has_a_request_id() -> None:
+async def test_every_response_has_its_own_request_id() -> None:
     async with client(echo) as http:
         answers = [await http.get(path) for path in ("/health", "/nothing", "/echo/inspect", "/api/workflows", "/")]
 
@@ -66,7 +66,7 @@ async def test_a_request_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture
     async with client(echo) as http:
         answer = await http.post("/echo/invoke?secret=1", json={"inputs": {"secret": "swordfish"}})
         async with asyncio.timeout(10):
-            while not caplog.records:  # noqa: ASYNC110 - it is written when the answer has left, and tells nobody
+            while not caplog.records:  # noqa: ASYNC110 - written after the response was sent, without an event
                 await asyncio.sleep(0.01)
 
     (record,) = [record for record in caplog.records if record.name == "palaver.access"]
@@ -91,7 +91,7 @@ def test_a_log_line_cannot_be_forged() -> None:
     assert "\x1b" not in TextFormatter().format(record)
 
 
-async def test_the_page_lists_the_workflows_with_lines_to_try() -> None:
+async def test_the_start_page_lists_workflows_with_escaped_descriptions() -> None:
     @chat(name="odd", description="<script>alert(1)</script>")
     async def odd(messages: list[Message]) -> str:
         return ""
@@ -105,14 +105,14 @@ async def test_the_page_lists_the_workflows_with_lines_to_try() -> None:
     assert "<script>" not in page.text
 
 
-def test_a_curl_line_quotes_for_the_shell() -> None:
+def test_a_curl_command_is_quoted_for_the_shell() -> None:
     line = curl_command(headline.description, "http://localhost:8642")
 
     assert line.startswith("curl http://localhost:8642/headline/invoke \\\n")
     assert line.endswith("""-d '{"inputs":{"text":"Some text."}}'""")
 
 
-async def test_every_curl_line_of_the_page_works_as_it_stands() -> None:
+async def test_every_curl_command_of_the_start_page_works_unchanged() -> None:
     statuses: dict[str, int] = {}
     async with client(eliza, headline, calculator, echo) as http:
         page = unescape((await http.get("/")).text)
@@ -151,7 +151,7 @@ async def test_the_rest_api_lists_and_shows_workflows() -> None:
     assert about["limits"]["max_body"] == 8 * 1024 * 1024
 
 
-async def test_references_in_the_openapi_document_lead_somewhere() -> None:
+async def test_every_reference_in_the_openapi_document_resolves() -> None:
     from dataclasses import dataclass
 
     from palaver import workflow
@@ -171,9 +171,9 @@ async def test_references_in_the_openapi_document_lead_somewhere() -> None:
     references = _references(document)
     assert references
     for reference in references:
-        found: Any = document
+        target: Any = document
         for step in reference.removeprefix("#/").split("/"):
-            found = found[step]
+            target = target[step]
 
 
 def _references(value: Any) -> set[str]:
@@ -185,7 +185,7 @@ def _references(value: Any) -> set[str]:
     return set[str]().union(*map(_references, value)) if isinstance(value, list) else set[str]()
 
 
-async def test_a_client_that_leaves_cancels_the_run_unless_it_shall_finish() -> None:
+async def test_a_disconnect_cancels_the_run_unless_on_disconnect_is_finish() -> None:
     ended: dict[str, asyncio.Event] = {"cancelled": asyncio.Event(), "finished": asyncio.Event()}
 
     async def talk(ctx: Context) -> AsyncIterator[str]:
@@ -238,7 +238,7 @@ async def test_a_silent_stream_is_opened_and_kept_alive(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("finished", [True, False])
-async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bool) -> None:
+async def test_keep_alives_open_the_stream_once_and_are_not_sent_after_the_end(finished: bool) -> None:
     sent: list[str] = []
 
     async def send(message: Any) -> None:
@@ -247,23 +247,28 @@ async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bo
         sent.append(message["type"])
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
-    reading = AgentaRequest(form="text/event-stream")
+    agenta_request = AgentaRequest(form="text/event-stream")
     exchange = Exchange(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]
     stream = RunStream(
-        exchange, cast("Any", invoke), reading, column="a", cancels_on_disconnect=True, on_detached=lambda _: None
+        exchange,
+        cast("Any", invoke),
+        agenta_request,
+        column="a",
+        cancels_on_disconnect=True,
+        on_detached=lambda _: None,
     )
     stream.run = cast("Any", SimpleNamespace(is_finished=finished, log=[]))
-    stream._head = invoke.response_head(RunStarted(run_id="run_1", session="s"), reading)
+    stream._head = invoke.response_head(RunStarted(run_id="run_1", session="s"), agenta_request)
 
-    decided = [stream.send_keep_alive(), stream.send_keep_alive(), stream.send_keep_alive()]
-    for breaking in decided:
-        await breaking
+    keep_alives = [stream.send_keep_alive(), stream.send_keep_alive(), stream.send_keep_alive()]
+    for keep_alive in keep_alives:
+        await keep_alive
 
     opened = ["http.response.start", "http.response.body", "http.response.body"]
     assert sent == ([] if finished else opened)
 
 
-def test_an_application_of_given_workflows_can_be_made_anywhere() -> None:
+def test_app_takes_workflows_and_settings_and_rejects_an_unknown_default() -> None:
     made = app(eliza, headline, default="headline", max_body=1000)
 
     assert made.registry.default == "headline"
@@ -297,23 +302,21 @@ def test_settings_come_from_flags_then_variables_then_the_file(tmp_path: Path) -
         ("", {"host": "0.0.0.0", "debug": True}, "--debug shows what goes wrong inside"),
     ],
 )
-def test_settings_that_cannot_be_honoured_are_refused(
-    tmp_path: Path, file: str, flags: dict[str, Any], message: str
-) -> None:
+def test_invalid_settings_are_rejected(tmp_path: Path, file: str, flags: dict[str, Any], message: str) -> None:
     (tmp_path / "palaver.toml").write_text(file)
 
     with pytest.raises(SettingsError, match=message.replace("[", r"\[").replace(".", r"\.")[:30]):
         read_settings(flags=flags, env={}, folder=tmp_path)
 
 
-async def test_debug_tells_what_went_wrong_inside() -> None:
+async def test_debug_adds_the_exception_to_the_error_message() -> None:
     async with client(scripted, debug=True) as http:
         answer = await http.post("/scripted/invoke", json={**HELLO, "inputs": {"script": [{"raise": "oh no"}]}})
 
     assert answer.json()["status"]["message"].endswith("RuntimeError: oh no")
 
 
-async def test_a_fault_of_our_own_is_a_500_with_an_id_and_a_log_line(
+async def test_an_internal_error_is_a_500_with_the_request_id_and_a_log_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*asked: object) -> None:
@@ -330,11 +333,11 @@ async def test_a_fault_of_our_own_is_a_500_with_an_id_and_a_log_line(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_the_openapi_document_says_what_a_stream_carries() -> None:
+async def test_the_openapi_document_lists_the_events_of_a_stream() -> None:
     async with client() as http:
         paths = (await http.get("/openapi.json")).json()["paths"]
 
     for path, method in (("/api/runs/{run}/events", "get"), ("/api/threads/{thread}/turns", "post")):
-        told = paths[path][method]["responses"]["200"]["content"]["text/event-stream"]["schema"]["anyOf"]
-        kinds = {one["properties"]["type"]["enum"][0] for one in told}
+        schemas = paths[path][method]["responses"]["200"]["content"]["text/event-stream"]["schema"]["anyOf"]
+        kinds = {one["properties"]["type"]["enum"][0] for one in schemas}
         assert {"run-started", "text-delta", "tool-result", "run-finished", "run-failed"} <= kinds

@@ -23,7 +23,7 @@ LOCAL, PUBLIC = Settings(), Settings(host="0.0.0.0")
 
 
 class AuthSetup:
-    """A database that counts what is asked of it, clocks that are set by hand, and the callers of one server."""
+    """A database that records its calls, clocks that are set by hand, and the authenticator of one server."""
 
     def __init__(self, database: Database, settings: Settings = LOCAL) -> None:
         self.database = database
@@ -34,7 +34,7 @@ class AuthSetup:
         self.callers = self.another(settings)
 
     def another(self, settings: Settings = LOCAL) -> Authenticator:
-        """The callers of another process."""
+        """The authenticator of another process."""
         return Authenticator(self, settings, clock=lambda: self.now, monotonic=lambda: self.seconds)  # type: ignore[arg-type]
 
     def later(self, **time: float) -> None:
@@ -55,7 +55,7 @@ class AuthSetup:
         return await way(work, *args, **kwargs)
 
     async def create_key(self, scopes: frozenset[Scope] = ALL_SCOPES, **more: Any) -> tuple[ApiKey, str]:
-        """A key, kept by another process."""
+        """Store a key as another process would; return it with its secret."""
         options: dict[str, Any] = {"project": "default", "name": "test", "now": self.now} | more
         key, secret = api_keys.new_api_key(scopes=scopes, **options)
         await self.database.write(api_keys.insert_key, key)
@@ -94,18 +94,18 @@ async def setup() -> AsyncIterator[AuthSetup]:
     await database.close()
 
 
-async def test_without_any_key_everybody_on_this_machine_may_do_everything(setup: AuthSetup) -> None:
+async def test_without_any_key_loopback_callers_have_all_scopes(setup: AuthSetup) -> None:
     assert await setup.ask() == LOOPBACK_CALLER == Caller("default", ALL_SCOPES, None, "loopback")
     assert await setup.ask(bearer("whatever"), ("x-api-key", "else")) == LOOPBACK_CALLER  # SDKs must send something.
     assert setup.asked == ["has_keys"]
 
 
-async def test_without_any_key_nobody_elsewhere_may_do_anything(setup: AuthSetup) -> None:
+async def test_without_any_key_a_publicly_bound_server_refuses_every_caller(setup: AuthSetup) -> None:
     with pytest.raises(Unauthorized):
         await setup.ask(callers=setup.another(PUBLIC))
 
 
-async def test_a_key_of_another_process_closes_the_server_within_two_seconds(setup: AuthSetup) -> None:
+async def test_a_key_created_by_another_process_is_required_within_two_seconds(setup: AuthSetup) -> None:
     await setup.ask()
     key, secret = await setup.create_key(frozenset({"read"}), project="team-a")
     setup.later(seconds=2)
@@ -114,7 +114,7 @@ async def test_a_key_of_another_process_closes_the_server_within_two_seconds(set
     assert await setup.ask(bearer(secret)) == Caller("team-a", frozenset({"read"}), key.id, "key")
 
 
-async def test_a_key_of_this_process_closes_it_at_once(setup: AuthSetup) -> None:
+async def test_a_key_created_by_this_process_is_required_at_once(setup: AuthSetup) -> None:
     await setup.ask()
     key, _ = await setup.create_key()
     setup.callers.invalidate(key.id)
@@ -122,7 +122,7 @@ async def test_a_key_of_this_process_closes_it_at_once(setup: AuthSetup) -> None
     assert await setup.is_refused()
 
 
-async def test_a_server_that_had_a_key_never_opens_by_itself(setup: AuthSetup) -> None:
+async def test_a_server_stays_closed_after_its_only_key_expired_or_was_revoked(setup: AuthSetup) -> None:
     key, _ = await setup.create_key(expires_at=NOW + timedelta(hours=1))
     assert await setup.is_refused()
     setup.later(hours=2)
@@ -136,14 +136,14 @@ async def test_a_server_that_had_a_key_never_opens_by_itself(setup: AuthSetup) -
 
 
 @pytest.mark.parametrize("header", ["authorization", "x-api-key", "api-key"])
-async def test_only_the_whole_key_is_good(setup: AuthSetup, header: str) -> None:
+async def test_only_the_complete_key_is_accepted(setup: AuthSetup, header: str) -> None:
     _, secret = await setup.create_key()
-    spell = "ApiKey {}".format if header == "authorization" else str
+    header_value = "ApiKey {}".format if header == "authorization" else str
     other = secret[:-1] + ("0" if secret[-1] != "0" else "1")
 
-    assert (await setup.ask((header, spell(secret)))).kind == "key"
+    assert (await setup.ask((header, header_value(secret)))).kind == "key"
     for wrong in (other, secret[:-1], secret[4:], secret.upper(), secret + secret, "é", "x" * 10_240, ""):
-        assert await setup.is_refused((header, spell(wrong))), wrong
+        assert await setup.is_refused((header, header_value(wrong))), wrong
 
 
 async def test_two_credentials_are_refused_even_if_one_is_good(setup: AuthSetup) -> None:
@@ -152,7 +152,7 @@ async def test_two_credentials_are_refused_even_if_one_is_good(setup: AuthSetup)
         await setup.ask(bearer(secret), ("x-api-key", "other"))
 
 
-async def test_an_unknown_id_is_asked_for_and_compared_like_a_known_one(
+async def test_an_unknown_key_id_is_looked_up_and_compared_like_a_known_one(
     setup: AuthSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, secret = await setup.create_key()
@@ -171,7 +171,7 @@ async def test_an_unknown_id_is_asked_for_and_compared_like_a_known_one(
     assert [kept is None for kept in compared] == [True, False]
 
 
-async def test_the_database_is_asked_once_in_two_seconds(setup: AuthSetup) -> None:
+async def test_the_database_is_queried_once_in_two_seconds(setup: AuthSetup) -> None:
     _, secret = await setup.create_key()
     for _ in range(5):
         await setup.ask(bearer(secret))
@@ -183,29 +183,29 @@ async def test_the_database_is_asked_once_in_two_seconds(setup: AuthSetup) -> No
     assert setup.asked == ["has_keys", "find_keys", "set_last_used", "find_keys"]
 
 
-async def test_the_last_use_is_written_once_a_minute_and_never_waited_for(setup: AuthSetup) -> None:
+async def test_the_last_use_is_written_at_most_once_a_minute(setup: AuthSetup) -> None:
     key, secret = await setup.create_key()
-    seen: list[datetime | None] = []
+    last_uses: list[datetime | None] = []
     for seconds in (0, 30, 29.9, 0.2, 100):
         setup.later(seconds=seconds)
         await setup.ask(bearer(secret))
         await setup.callers.close()
-        kept = await setup.database.read(api_keys.get_key, "default", key.id)
-        assert kept is not None
-        seen.append(kept.last_used_at)
+        stored = await setup.database.read(api_keys.get_key, "default", key.id)
+        assert stored is not None
+        last_uses.append(stored.last_used_at)
 
     first, second, third = NOW, NOW + timedelta(seconds=60.1), NOW + timedelta(seconds=160.1)
-    assert seen == [first, first, first, second, third]
+    assert last_uses == [first, first, first, second, third]
 
 
-async def test_a_use_that_cannot_be_written_down_fails_nobody(setup: AuthSetup) -> None:
+async def test_a_failed_write_of_the_last_use_does_not_fail_the_request(setup: AuthSetup) -> None:
     _, secret = await setup.create_key()
     await setup.ask(bearer(secret))
     await setup.callers.close()
     setup.later(minutes=2)
     await setup.callers.find_revoked(
         [Caller("default", ALL_SCOPES, secret.split("_")[1], "key")]
-    )  # Knows the key again.
+    )  # Caches the key again.
     setup.away = True
 
     assert (await setup.ask(bearer(secret))).kind == "key"
@@ -213,11 +213,11 @@ async def test_a_use_that_cannot_be_written_down_fails_nobody(setup: AuthSetup) 
     assert setup.asked[-1] == "set_last_used"
 
 
-async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_elsewhere(setup: AuthSetup) -> None:
+async def test_a_revoked_key_is_refused_at_once_and_by_other_processes_in_two_seconds(setup: AuthSetup) -> None:
     key, secret = await setup.create_key()
-    elsewhere = setup.another()
+    other_process = setup.another()
     await setup.ask(bearer(secret))
-    await setup.ask(bearer(secret), callers=elsewhere)
+    await setup.ask(bearer(secret), callers=other_process)
 
     await setup.database.write(api_keys.revoke_key, "default", key.id, at=setup.now)
     setup.callers.invalidate(key.id)
@@ -225,8 +225,8 @@ async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_else
     assert await setup.is_refused(bearer(secret))
     setup.later(seconds=2)
     with pytest.raises(Unauthorized):
-        await setup.ask(bearer(secret), callers=elsewhere)
-    await elsewhere.close()
+        await setup.ask(bearer(secret), callers=other_process)
+    await other_process.close()
 
 
 async def test_an_expired_key_is_refused_and_does_not_revive_when_the_clock_is_set_back(
@@ -242,22 +242,22 @@ async def test_an_expired_key_is_refused_and_does_not_revive_when_the_clock_is_s
     assert await setup.is_refused(bearer(secret))
 
 
-def test_a_clock_that_is_set_forward_is_believed_and_one_set_back_is_not() -> None:
+def test_the_steady_clock_follows_forward_jumps_but_not_backward_ones() -> None:
     wall, monotonic = [NOW], [50.0]
     now = steady_clock(lambda: wall[0], lambda: monotonic[0])
     hour = timedelta(hours=1)
 
-    told = [now()]
+    readings = [now()]
     wall[0] += hour  # The machine slept, or was set.
-    told.append(now())
+    readings.append(now())
     wall[0] -= 2 * hour
     monotonic[0] += 60
-    told.append(now())
+    readings.append(now())
 
-    assert told == [NOW, NOW + hour, NOW + timedelta(seconds=60)]
+    assert readings == [NOW, NOW + hour, NOW + timedelta(seconds=60)]
 
 
-async def test_while_the_database_is_away_nobody_new_comes_in(setup: AuthSetup) -> None:
+async def test_while_the_database_is_down_a_cached_key_is_accepted_for_two_seconds(setup: AuthSetup) -> None:
     _, secret = await setup.create_key()
     await setup.ask(bearer(secret))
     setup.away = True
@@ -278,7 +278,7 @@ async def logged_in(setup: AuthSetup, **more: Any) -> tuple[Caller, tuple[str, s
     return caller, ("cookie", f"palaver={value}")
 
 
-async def test_a_session_stands_for_its_key_for_twelve_hours(setup: AuthSetup) -> None:
+async def test_a_session_has_the_rights_of_its_key_for_twelve_hours(setup: AuthSetup) -> None:
     caller, cookie = await logged_in(setup)
     by_cookie = await setup.ask(cookie)
 
@@ -301,7 +301,7 @@ async def test_a_session_does_not_outlive_its_key(setup: AuthSetup) -> None:
     assert await setup.is_refused(cookie)
 
 
-async def test_a_session_ends_with_its_key(setup: AuthSetup) -> None:
+async def test_a_session_ends_when_its_key_is_revoked(setup: AuthSetup) -> None:
     caller, cookie = await logged_in(setup)
     await setup.ask(cookie)
     assert caller.key is not None
@@ -311,7 +311,7 @@ async def test_a_session_ends_with_its_key(setup: AuthSetup) -> None:
     assert await setup.is_refused(cookie)
 
 
-async def test_whoever_logs_out_is_out_at_once(setup: AuthSetup) -> None:
+async def test_logging_out_ends_the_session_at_once(setup: AuthSetup) -> None:
     caller, cookie = await logged_in(setup)
     by_cookie = await setup.ask(cookie)
     await setup.callers.end_session(by_cookie)
@@ -323,24 +323,24 @@ async def test_whoever_logs_out_is_out_at_once(setup: AuthSetup) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "0" * 40, "0" * 39, "é" * 40, "x" * 10_240])
-async def test_a_cookie_that_was_made_up_opens_nothing(setup: AuthSetup, value: str) -> None:
+async def test_an_invalid_session_cookie_is_refused(setup: AuthSetup, value: str) -> None:
     await logged_in(setup)
 
     assert await setup.is_refused(("cookie", f"palaver={value}"))
 
 
-# What stays open
+# Open connections
 
 
-async def test_what_is_open_learns_that_its_key_is_gone(setup: AuthSetup) -> None:
+async def test_find_revoked_reports_callers_whose_key_is_revoked_erased_or_expired(setup: AuthSetup) -> None:
     callers = setup.callers
-    kept, revoked, expiring = (
+    active, revoked, expiring = (
         await setup.create_key(),
         await setup.create_key(),
         await setup.create_key(expires_at=NOW + timedelta(seconds=9)),
     )
     erased = await setup.create_key(project="team-b")
-    open_ = [await setup.ask(bearer(secret)) for _, secret in (kept, revoked, expiring, erased)]
+    open_ = [await setup.ask(bearer(secret)) for _, secret in (active, revoked, expiring, erased)]
     assert await callers.find_revoked([*open_, LOOPBACK_CALLER]) == set()
 
     await setup.database.write(api_keys.revoke_key, "default", revoked[0].id, at=NOW)
@@ -348,13 +348,13 @@ async def test_what_is_open_learns_that_its_key_is_gone(setup: AuthSetup) -> Non
     setup.asked.clear()
     setup.later(seconds=2)
     assert await callers.find_revoked(open_) == {open_[1], open_[3]}
-    assert setup.asked == ["find_keys"]  # One question for all.
+    assert setup.asked == ["find_keys"]  # One query for all callers.
     setup.later(seconds=7)
     assert await callers.find_revoked(open_) == {open_[1], open_[2], open_[3]}
     await callers.close()
 
 
-async def test_what_is_open_learns_that_its_session_ended(setup: AuthSetup) -> None:
+async def test_find_revoked_reports_callers_whose_session_ended(setup: AuthSetup) -> None:
     _, cookie = await logged_in(setup)
     by_cookie = await setup.ask(cookie)
     assert await setup.callers.find_revoked([by_cookie]) == set()
@@ -364,23 +364,23 @@ async def test_what_is_open_learns_that_its_session_ended(setup: AuthSetup) -> N
     assert await setup.callers.find_revoked([by_cookie]) == {by_cookie}
 
 
-async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_known(setup: AuthSetup) -> None:
-    (_, staying), (_, expiring) = (
+async def test_while_the_database_is_down_only_keys_known_to_have_expired_are_revoked(setup: AuthSetup) -> None:
+    (_, active), (_, expiring) = (
         await setup.create_key(),
         await setup.create_key(expires_at=NOW + timedelta(seconds=9)),
     )
-    open_ = [await setup.ask(bearer(staying)), await setup.ask(bearer(expiring))]
+    open_ = [await setup.ask(bearer(active)), await setup.ask(bearer(expiring))]
     await setup.callers.close()
-    stranger = Caller("default", ALL_SCOPES, "00000000", "key")
+    unknown = Caller("default", ALL_SCOPES, "00000000", "key")
     setup.away = True
     setup.later(seconds=5)
-    assert await setup.callers.find_revoked([*open_, stranger]) == set()
+    assert await setup.callers.find_revoked([*open_, unknown]) == set()
     setup.later(seconds=5)
 
-    assert await setup.callers.find_revoked([*open_, stranger]) == {open_[1]}
+    assert await setup.callers.find_revoked([*open_, unknown]) == {open_[1]}
 
 
-# Reach
+# Exposure
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_know
         ("example.org", False, True),
     ],
 )
-def test_without_a_key_only_this_machine_may_reach_us(host: str, has_key: bool, refused: bool) -> None:
+def test_without_a_key_only_loopback_hosts_are_allowed(host: str, has_key: bool, refused: bool) -> None:
     settings = Settings(host=host)
     if not refused:
         check_exposure(settings, has_key=has_key)

@@ -62,13 +62,13 @@ def problem(answer: httpx.Response) -> tuple[int, Any]:
     return answer.status_code, answer.json()["error"]
 
 
-async def test_a_board_is_kept_as_it_was_sent(http: httpx.AsyncClient) -> None:
-    place, answer = await saved(http)
-    shown = (await http.get(place)).json()
+async def test_a_board_is_stored_as_sent_and_listed(http: httpx.AsyncClient) -> None:
+    url, answer = await saved(http)
+    shown = (await http.get(url)).json()
     listed = (await http.get("/api/boards")).json()
 
     times = {"created_at": shown["created_at"], "updated_at": shown["created_at"]}
-    assert shown == answer.json() == BOARD | times | {"id": place.removeprefix("/api/boards/"), "cells": []}
+    assert shown == answer.json() == BOARD | times | {"id": url.removeprefix("/api/boards/"), "cells": []}
     assert listed == {
         "data": [{"id": shown["id"], "name": "prompt v3", "mode": "chat", **times}],
         "next": None,
@@ -89,9 +89,9 @@ async def test_a_board_may_be_empty(http: httpx.AsyncClient) -> None:
     }
 
 
-async def test_the_board_that_was_saved_last_is_the_first(http: httpx.AsyncClient) -> None:
-    places = [(await saved(http, name=name))[0] for name in ("one", "two", "three")]
-    (await http.put(places[0], json=BOARD | {"name": "one again"})).raise_for_status()
+async def test_boards_are_listed_last_saved_first(http: httpx.AsyncClient) -> None:
+    urls = [(await saved(http, name=name))[0] for name in ("one", "two", "three")]
+    (await http.put(urls[0], json=BOARD | {"name": "one again"})).raise_for_status()
 
     first = (await http.get("/api/boards?limit=2")).json()
     second = (await http.get(f"/api/boards?limit=2&after={first['next']}")).json()
@@ -99,18 +99,18 @@ async def test_the_board_that_was_saved_last_is_the_first(http: httpx.AsyncClien
     assert [row["name"] for row in (*first["data"], *second["data"])] == ["one again", "three", "two"]
 
 
-async def test_cells_are_the_server_s(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_client_can_remove_cells_but_not_fill_them(http: httpx.AsyncClient, database: Database) -> None:
     mine = [{"row": "r1", "column": "c1", "thread": "conv_mine", "run": None}]
-    place, made = await saved(http, cells=mine)
-    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"), Cell(row="r2", column="c2", run="run_1"))
+    url, made = await saved(http, cells=mine)
+    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"), Cell(row="r2", column="c2", run="run_1"))
     filled = [
         {"row": "r1", "column": "c1", "thread": "conv_1", "run": None},
         {"row": "r2", "column": "c2", "thread": None, "run": "run_1"},
     ]
-    without = await http.put(place, json=BOARD)
-    with_mine = await http.put(place, json=BOARD | {"cells": [*mine, {"row": "r2", "column": "c2"}]})
-    fewer = await http.put(place, json=BOARD | {"cells": mine})
-    again = await http.put(place, json=BOARD | {"cells": filled})
+    without = await http.put(url, json=BOARD)
+    with_mine = await http.put(url, json=BOARD | {"cells": [*mine, {"row": "r2", "column": "c2"}]})
+    fewer = await http.put(url, json=BOARD | {"cells": mine})
+    again = await http.put(url, json=BOARD | {"cells": filled})
 
     assert made.json()["cells"] == []
     assert [answer.json()["cells"] for answer in (without, with_mine, fewer, again)] == [
@@ -121,27 +121,27 @@ async def test_cells_are_the_server_s(http: httpx.AsyncClient, database: Databas
     ]
 
 
-async def test_a_cell_goes_with_its_row_or_column_and_stays_in_both_modes(
+async def test_a_cell_is_deleted_with_its_row_and_survives_a_change_of_mode(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    place, _ = await saved(http)
-    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"))
-    await fill(database, place, Cell(row="r1", column="c1", run="run_1"), Cell(row="r2", column="c2", thread="conv_2"))
-    single = await http.put(place, json=BOARD | {"mode": "single"})
-    fewer = await http.put(place, json=BOARD | {"rows": BOARD["rows"][:1]})
-    back = await http.put(place, json=BOARD)
+    url, _ = await saved(http)
+    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"))
+    await fill(database, url, Cell(row="r1", column="c1", run="run_1"), Cell(row="r2", column="c2", thread="conv_2"))
+    single = await http.put(url, json=BOARD | {"mode": "single"})
+    fewer = await http.put(url, json=BOARD | {"rows": BOARD["rows"][:1]})
+    restored = await http.put(url, json=BOARD)
 
-    both = {"row": "r1", "column": "c1", "thread": "conv_1", "run": "run_1"}
-    assert single.json()["cells"] == [both, {"row": "r2", "column": "c2", "thread": "conv_2", "run": None}]
-    assert fewer.json()["cells"] == back.json()["cells"] == [both]
+    remaining_cell = {"row": "r1", "column": "c1", "thread": "conv_1", "run": "run_1"}
+    assert single.json()["cells"] == [remaining_cell, {"row": "r2", "column": "c2", "thread": "conv_2", "run": None}]
+    assert fewer.json()["cells"] == restored.json()["cells"] == [remaining_cell]
 
 
-async def test_a_board_that_another_tab_saved_is_not_overwritten(http: httpx.AsyncClient) -> None:
-    place, made = await saved(http)
-    newer = await http.put(place, json=BOARD | {"name": "newer"}, headers={"if-match": made.headers["etag"]})
+async def test_a_stale_if_match_neither_overwrites_nor_deletes_a_board(http: httpx.AsyncClient) -> None:
+    url, made = await saved(http)
+    newer = await http.put(url, json=BOARD | {"name": "newer"}, headers={"if-match": made.headers["etag"]})
     stale = [
-        await http.put(place, json=BOARD, headers={"if-match": made.headers["etag"]}),
-        await http.delete(place, headers={"if-match": made.headers["etag"]}),
+        await http.put(url, json=BOARD, headers={"if-match": made.headers["etag"]}),
+        await http.delete(url, headers={"if-match": made.headers["etag"]}),
     ]
     error = {
         "code": "stale_base",
@@ -151,46 +151,46 @@ async def test_a_board_that_another_tab_saved_is_not_overwritten(http: httpx.Asy
 
     assert newer.status_code == 200
     assert [problem(answer) for answer in stale] == [(412, error)] * 2
-    assert (await http.get(place)).json()["name"] == "newer"
-    assert (await http.put(place, json=BOARD)).status_code == 200  # Without it, the last writer wins.
+    assert (await http.get(url)).json()["name"] == "newer"
+    assert (await http.put(url, json=BOARD)).status_code == 200  # Without it, the last writer wins.
 
 
-async def test_cells_that_are_filled_meanwhile_are_seen_and_in_nobody_s_way(
+async def test_filling_a_cell_changes_the_board_without_conflicting_with_a_save(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    place, made = await saved(http)
+    url, made = await saved(http)
     tag = made.headers["etag"]
-    same = await http.get(place, headers={"if-none-match": tag})
-    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"))
-    seen = await http.get(place, headers={"if-none-match": tag})
-    put = await http.put(place, json=BOARD | {"name": "mine"}, headers={"if-match": tag})
+    same = await http.get(url, headers={"if-none-match": tag})
+    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"))
+    changed = await http.get(url, headers={"if-none-match": tag})
+    put = await http.put(url, json=BOARD | {"name": "mine"}, headers={"if-match": tag})
 
-    assert (same.status_code, seen.status_code, put.status_code) == (304, 200, 200)
+    assert (same.status_code, changed.status_code, put.status_code) == (304, 200, 200)
     assert len(put.json()["cells"]) == 1
 
 
-async def test_a_deleted_board_is_gone(http: httpx.AsyncClient) -> None:
-    place, _ = await saved(http)
-    gone = await http.delete(place)
+async def test_a_deleted_board_is_not_found(http: httpx.AsyncClient) -> None:
+    url, _ = await saved(http)
+    deleted = await http.delete(url)
 
-    assert gone.status_code == 204
-    assert problem(await http.get(place)) == (
+    assert deleted.status_code == 204
+    assert problem(await http.get(url)) == (
         404,
-        {"code": "not_found", "message": f"There is no board {place[12:]!r}."},
+        {"code": "not_found", "message": f"There is no board {url[12:]!r}."},
     )
-    assert (await http.delete(place)).status_code == 404
+    assert (await http.delete(url)).status_code == 404
 
 
 async def test_a_copy_has_its_columns_and_rows_and_empty_cells(http: httpx.AsyncClient, database: Database) -> None:
-    place, made = await saved(http)
-    await fill(database, place, Cell(row="r1", column="c1", thread="conv_1"))
-    copy = await http.post(f"{place}/duplicate")
-    named = await http.post(f"{place}/duplicate", json={"name": "other"})
+    url, made = await saved(http)
+    await fill(database, url, Cell(row="r1", column="c1", thread="conv_1"))
+    copy = await http.post(f"{url}/duplicate")
+    named = await http.post(f"{url}/duplicate", json={"name": "other"})
 
     assert (copy.status_code, copy.headers["location"]) == (201, f"/api/boards/{copy.json()['id']}")
-    own = {"id", "created_at", "updated_at", "name"}
-    assert {key: value for key, value in copy.json().items() if key not in own} == {
-        key: value for key, value in made.json().items() if key not in own
+    changed_fields = {"id", "created_at", "updated_at", "name"}
+    assert {key: value for key, value in copy.json().items() if key not in changed_fields} == {
+        key: value for key, value in made.json().items() if key not in changed_fields
     }
     assert (copy.json()["name"], named.json()["name"]) == ("prompt v3 (copy)", "other")
 
@@ -222,47 +222,47 @@ def many(one: dict[str, Any], count: int) -> list[dict[str, Any]]:
         ({"cells": [{"row": 1, "column": "c1"}]}, 400, "invalid_type", "/cells/0/row"),
     ],
 )
-async def test_a_board_has_limits(
+async def test_an_invalid_or_too_large_board_is_rejected(
     http: httpx.AsyncClient, changes: Any, status: int, code: str, path: str | None
 ) -> None:
-    place, _ = await saved(http)
-    for answer in (await http.post("/api/boards", json=BOARD | changes), await http.put(place, json=BOARD | changes)):
-        found, error = problem(answer)
-        assert (found, error["code"], error.get("path")) == (status, code, path)
+    url, _ = await saved(http)
+    for answer in (await http.post("/api/boards", json=BOARD | changes), await http.put(url, json=BOARD | changes)):
+        actual_status, error = problem(answer)
+        assert (actual_status, error["code"], error.get("path")) == (status, code, path)
 
 
-async def test_as_many_cells_as_a_board_can_have(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_board_can_have_8000_cells(http: httpx.AsyncClient, database: Database) -> None:
     rows, columns = many(ROW, 1_000), many(COLUMN, 8)
-    place, _ = await saved(http, mode="single", rows=rows, columns=columns)
-    await fill(database, place, *(Cell(row=r["id"], column=c["id"], run="run_1") for r in rows for c in columns))
+    url, _ = await saved(http, mode="single", rows=rows, columns=columns)
+    await fill(database, url, *(Cell(row=r["id"], column=c["id"], run="run_1") for r in rows for c in columns))
     body = BOARD | {"mode": "single", "columns": columns}
-    whole = await http.put(place, json=body | {"rows": rows})
-    half = await http.put(place, json=body | {"rows": rows[:500]})
+    full = await http.put(url, json=body | {"rows": rows})
+    half = await http.put(url, json=body | {"rows": rows[:500]})
 
-    assert (len(whole.json()["cells"]), len(half.json()["cells"])) == (8_000, 4_000)
+    assert (len(full.json()["cells"]), len(half.json()["cells"])) == (8_000, 4_000)
 
 
-async def test_another_project_s_board_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:
-    place, _ = await saved(http)
+async def test_another_projects_board_is_answered_like_an_unknown_one(app: Litestar, http: httpx.AsyncClient) -> None:
+    url, _ = await saved(http)
     unknown = "/api/boards/brd_00000000000000000000000000"
-    async with rest_client(app, FakeCaller("other")) as stranger:
+    async with rest_client(app, FakeCaller("other")) as other_client:
         for method, tail, body in [
             ("GET", "", {}),
             ("PUT", "", {"json": BOARD}),
             ("DELETE", "", {}),
             ("POST", "/duplicate", {"json": {}}),
         ]:
-            theirs = await stranger.request(method, place + tail, **body)
-            nobodys = await stranger.request(method, unknown + tail, **body)
+            theirs = await other_client.request(method, url + tail, **body)
+            unknown_response = await other_client.request(method, unknown + tail, **body)
             assert theirs.status_code == 404
-            assert theirs.text.replace(place[12:], "") == nobodys.text.replace(unknown[12:], "")
-        listed = await stranger.get("/api/boards")
+            assert theirs.text.replace(url[12:], "") == unknown_response.text.replace(unknown[12:], "")
+        listed = await other_client.get("/api/boards")
 
     assert listed.json() == {"data": [], "next": None}
-    assert (await http.get(place)).status_code == 200
+    assert (await http.get(url)).status_code == 200
 
 
-async def test_openapi_shows_what_a_board_is(app: Litestar) -> None:
+async def test_openapi_describes_the_body_and_the_response_of_a_board(app: Litestar) -> None:
     document = app.openapi_schema.to_schema()
     operation = document["paths"]["/api/boards/{board}"]["put"]
     body = operation["requestBody"]["content"]["application/json"]["schema"]

@@ -29,7 +29,7 @@ async def shown(backend: KeyedServer, header: dict[str, str] | None = None) -> d
     return answer.json()
 
 
-async def test_an_empty_house() -> None:
+async def test_bootstrap_of_an_empty_server_has_workflows_and_limits_only() -> None:
     async with keyed_server() as backend:
         first = await shown(backend)
         listed = (await backend.http.get("/api/workflows")).json()
@@ -52,7 +52,7 @@ async def test_an_empty_house() -> None:
     }
 
 
-async def test_what_somebody_has_in_their_project() -> None:
+async def test_bootstrap_has_the_threads_and_the_last_board_of_the_callers_project() -> None:
     async with keyed_server() as backend:
         key, mine = await backend.create_key("read", "invoke")
         _, theirs = await backend.create_key("read", "invoke", project="other")
@@ -72,20 +72,20 @@ async def test_what_somebody_has_in_their_project() -> None:
     assert (other["board"], other["threads"]["data"], other["pinned"], other["running"]) == (None, [], [], [])
 
 
-async def test_runs_that_go_on_are_named() -> None:
+async def test_running_runs_are_listed_until_they_end() -> None:
     async with keyed_server() as backend:
         body = {"input": [{"role": "user", "content": "Hi"}], "background": True}
         body["custom_inputs"] = {"script": [{"sleep": 60}]}
-        began = (await backend.http.post("/scripted/v1/responses", json=body)).json()
-        run = began["id"].replace("resp_", "run_")
-        going = (await shown(backend))["running"]
+        response = (await backend.http.post("/scripted/v1/responses", json=body)).json()
+        run = response["id"].replace("resp_", "run_")
+        running = (await shown(backend))["running"]
         (await backend.http.post(f"/api/runs/{run}/cancel")).raise_for_status()
         ended = (await shown(backend))["running"]
 
-    assert (going, ended) == ([run], [])
+    assert (running, ended) == ([run], [])
 
 
-async def test_who_has_it_already_is_told_so() -> None:
+async def test_a_matching_etag_is_answered_with_304_until_something_changes() -> None:
     async with keyed_server() as backend:
         first = await backend.http.get("/api/bootstrap")
         same = await backend.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
@@ -98,7 +98,7 @@ async def test_who_has_it_already_is_told_so() -> None:
     assert head.status_code in (200, 405)
 
 
-async def test_it_needs_a_credential_that_may_read() -> None:
+async def test_bootstrap_needs_a_credential_with_the_scope_read() -> None:
     async with keyed_server() as backend:
         _, header = await backend.create_key("invoke")
         refused = [(await backend.http.get("/api/bootstrap", headers=h)).status_code for h in ({}, header)]
@@ -118,7 +118,7 @@ def wide(number: int) -> Workflow:
     return wide
 
 
-async def test_of_many_workflows_so_many_are_shown_as_there_is_room_for() -> None:
+async def test_many_workflows_are_cut_to_the_size_limit_and_continue_at_the_cursor() -> None:
     async with keyed_server() as backend:
         backend.server.registry._workflows.clear()
         for number in range(60):
@@ -143,7 +143,7 @@ async def make_threads(database: Database, count: int, **more: Any) -> None:
         await database.write(threads.create_thread, "default", new, [Message.user(LONG), Message.assistant(LONG)])
 
 
-async def test_of_long_threads_the_later_show_less() -> None:
+async def test_later_long_threads_are_listed_without_previews() -> None:
     async with keyed_server() as backend:
         await make_threads(backend.database, 30, pinned=True)
         first = await shown(backend)
@@ -157,7 +157,7 @@ async def test_of_long_threads_the_later_show_less() -> None:
     assert [row["id"] for row in first["pinned"]] == [row["id"] for row in rows[: len(first["pinned"])]]
 
 
-async def test_of_threads_with_the_longest_names_there_are_fewer() -> None:
+async def test_threads_with_very_long_titles_are_cut_to_the_size_limit() -> None:
     async with keyed_server() as backend:
         await make_threads(backend.database, 30, title="\u0001" * 200, pinned=True)
         first = await shown(backend)
@@ -168,15 +168,15 @@ async def test_of_threads_with_the_longest_names_there_are_fewer() -> None:
     assert int(following[0]["id"].removeprefix("conv_")) == 30 - len(shown_rows) - 1
 
 
-@pytest.mark.parametrize("what", ["rows", "cells"])
-async def test_a_large_board_is_named_only(what: str) -> None:
-    inputs = {"text": LONG * (what == "rows")}
-    rows = tuple(BoardRow(id=f"r{number}", inputs=inputs) for number in range(600 if what == "cells" else 20))
+@pytest.mark.parametrize("part", ["rows", "cells"])
+async def test_a_large_board_is_given_by_id_only(part: str) -> None:
+    inputs = {"text": LONG * (part == "rows")}
+    rows = tuple(BoardRow(id=f"r{number}", inputs=inputs) for number in range(600 if part == "cells" else 20))
     grid = Grid(mode="single", rows=rows, columns=(BoardColumn(id="c", workflow="echo"),))
     made = Board(id="brd_1", grid=grid, created_at=NEW_YEAR, updated_at=NEW_YEAR)
     async with keyed_server() as backend:
         await backend.database.write(boards.create_board, "default", made)
-        if what == "cells":
+        if part == "cells":
             cells = [Cell(row=row.id, column="c", run="run_1") for row in grid.rows]
             await backend.database.write(boards.fill_cells, "default", "brd_1", cells)
         first = await shown(backend)
@@ -184,7 +184,7 @@ async def test_a_large_board_is_named_only(what: str) -> None:
     assert (first["board"], first["board_id"]) == (None, "brd_1")
 
 
-async def test_it_waits_for_no_remote(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bootstrap_sends_no_outgoing_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError
 
@@ -193,7 +193,7 @@ async def test_it_waits_for_no_remote(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (await shown(backend))["project"] == "default"
 
 
-async def test_the_document_describes_it() -> None:
+async def test_the_openapi_document_describes_every_field_of_bootstrap() -> None:
     async with keyed_server() as backend:
         document = (await backend.http.get("/openapi.json")).json()
         first = await shown(backend)

@@ -139,11 +139,11 @@ def test_ids_have_a_prefix_and_26_characters() -> None:
 # Queries and errors
 
 
-async def test_a_query_is_read_and_what_is_unknown_ignored(http: httpx.AsyncClient) -> None:
-    given = await http.get("/api/things?limit=3&after=x&search=%25_%27&workflow=w&more=1")
+async def test_query_parameters_are_read_and_unknown_ones_ignored(http: httpx.AsyncClient) -> None:
+    response = await http.get("/api/things?limit=3&after=x&search=%25_%27&workflow=w&more=1")
 
     assert (await http.get("/api/things")).json()["data"][0]["name"] == "50 None None None"
-    assert given.json()["data"][0]["name"] == "3 x %_' w"
+    assert response.json()["data"][0]["name"] == "3 x %_' w"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,9 @@ async def test_a_query_is_read_and_what_is_unknown_ignored(http: httpx.AsyncClie
         ("workflow=a%00", r"workflow does not fit: Expected str matching regex '^[^\\x00]*$'."),
     ],
 )
-async def test_a_query_that_does_not_fit_is_pointed_at(http: httpx.AsyncClient, query: str, message: str) -> None:
+async def test_an_invalid_query_parameter_is_rejected_by_name(
+    http: httpx.AsyncClient, query: str, message: str
+) -> None:
     refused = await http.get(f"/api/things?{query}")
 
     path = f"?{query.partition('=')[0]}"
@@ -167,8 +169,8 @@ async def test_a_query_that_does_not_fit_is_pointed_at(http: httpx.AsyncClient, 
     )
 
 
-async def test_errors_say_when_to_try_again_and_all_that_is_wrong(http: httpx.AsyncClient) -> None:
-    full, slow, faulty, left = [await http.get(f"/api/fails/{number}") for number in range(4)]
+async def test_errors_have_retry_after_and_list_every_fault(http: httpx.AsyncClient) -> None:
+    full, slow, faulty, disconnected = [await http.get(f"/api/fails/{number}") for number in range(4)]
 
     assert (full.status_code, full.headers["retry-after"]) == (503, "1")
     assert (slow.status_code, slow.headers["retry-after"]) == (429, "7")
@@ -186,10 +188,10 @@ async def test_errors_say_when_to_try_again_and_all_that_is_wrong(http: httpx.As
             }
         },
     )
-    assert left.status_code == 499
+    assert disconnected.status_code == 499
 
 
-async def test_what_is_not_there_and_what_is_not_allowed(http: httpx.AsyncClient) -> None:
+async def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405(http: httpx.AsyncClient) -> None:
     nothing, method = await http.get("/api/none"), await http.delete("/api/things")
 
     assert (nothing.status_code, nothing.json()["error"]) == (
@@ -200,7 +202,9 @@ async def test_what_is_not_there_and_what_is_not_allowed(http: httpx.AsyncClient
     assert set(method.headers["allow"].replace(" ", "").split(",")) >= {"GET", "POST"}
 
 
-async def test_a_large_body_is_read_too_and_a_larger_one_refused(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_large_body_is_read_and_one_over_the_limit_rejected(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     large = body("a") | {"unknown": "x" * 100_000}
     larger = body("b") | {"unknown": "x" * 400_000}
 
@@ -216,7 +220,7 @@ async def test_a_large_body_is_read_too_and_a_larger_one_refused(http: httpx.Asy
     ("header", "status"),
     [('"x"', 200), ("*", 304), ("{tag}", 304), ("W/{tag}", 304), ('"x", {tag}', 304), ("", 200), ("{bare}", 200)],
 )
-async def test_if_none_match(http: httpx.AsyncClient, header: str, status: int) -> None:
+async def test_if_none_match_is_compared_with_the_etag(http: httpx.AsyncClient, header: str, status: int) -> None:
     tag = (await http.get("/api/things/1")).headers["etag"]
     sent = header.format(tag=tag, bare=tag.strip('"'))
     again = await http.get("/api/things/1", headers={"if-none-match": sent})
@@ -224,7 +228,7 @@ async def test_if_none_match(http: httpx.AsyncClient, header: str, status: int) 
     assert (again.status_code, again.headers["etag"]) == (status, tag)
 
 
-async def test_what_is_shown_otherwise_has_another_tag(http: httpx.AsyncClient) -> None:
+async def test_different_objects_have_different_etags(http: httpx.AsyncClient) -> None:
     tags = {(await http.get(f"/api/things/{number}")).headers["etag"] for number in (1, 2, 1)}
 
     assert len(tags) == 2
@@ -233,7 +237,7 @@ async def test_what_is_shown_otherwise_has_another_tag(http: httpx.AsyncClient) 
 # Idempotency-Key
 
 
-async def test_the_same_again_does_nothing_and_gets_the_first_answer(
+async def test_a_repeated_request_is_replayed_with_the_first_response(
     http: httpx.AsyncClient, database: Database
 ) -> None:
     key = {"idempotency-key": "k1"}
@@ -249,7 +253,7 @@ async def test_the_same_again_does_nothing_and_gets_the_first_answer(
     assert await names(database) == {"a"}
 
 
-async def test_of_many_at_once_one_is_done(http: httpx.AsyncClient, database: Database) -> None:
+async def test_concurrent_requests_with_the_same_key_are_run_once(http: httpx.AsyncClient, database: Database) -> None:
     key = {"idempotency-key": "k1"}
     answers = await asyncio.gather(*(http.post("/api/things", json=body("a"), headers=key) for _ in range(9)))
 
@@ -257,7 +261,7 @@ async def test_of_many_at_once_one_is_done(http: httpx.AsyncClient, database: Da
     assert sum("idempotency-replayed" in one.headers for one in answers) == 8
 
 
-async def test_another_body_or_query_under_the_same_key_is_refused(http: httpx.AsyncClient, database: Database) -> None:
+async def test_another_body_or_query_with_the_same_key_is_rejected(http: httpx.AsyncClient, database: Database) -> None:
     key = {"idempotency-key": "k1"}
     (await http.post("/api/things", json=body("a"), headers=key)).raise_for_status()
     refused = [
@@ -265,15 +269,15 @@ async def test_another_body_or_query_under_the_same_key_is_refused(http: httpx.A
         await http.post("/api/things?dry_run=true", json=body("a"), headers=key),
     ]
 
-    told = {
+    expected_error = {
         "code": "idempotency_mismatch",
         "message": "This Idempotency-Key was used with another body: take a new one.",
     }
-    assert [(one.status_code, one.json()["error"]) for one in refused] == [(409, told)] * 2
+    assert [(one.status_code, one.json()["error"]) for one in refused] == [(409, expected_error)] * 2
     assert await names(database) == {"a"}
 
 
-async def test_a_refused_request_leaves_its_key_free(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_rejected_request_does_not_use_up_its_key(http: httpx.AsyncClient, database: Database) -> None:
     key = {"idempotency-key": "k1"}
     refused = await http.post("/api/things", json={}, headers=key)
     made = await http.post("/api/things", json=body("a"), headers=key)
@@ -281,7 +285,7 @@ async def test_a_refused_request_leaves_its_key_free(http: httpx.AsyncClient, da
     assert (refused.status_code, made.status_code) == (400, 201)
 
 
-async def test_a_key_counts_for_a_day_a_project_and_a_credential(
+async def test_a_key_is_scoped_to_a_day_a_project_and_a_credential(
     app: Litestar, http: httpx.AsyncClient, database: Database, day: list[datetime]
 ) -> None:
     key = {"idempotency-key": "k1"}
@@ -296,7 +300,9 @@ async def test_a_key_counts_for_a_day_a_project_and_a_credential(
 
 
 @pytest.mark.parametrize("key", ["", "x" * 129, "a b", "a\tb", b"\xe4"])
-async def test_a_key_is_1_to_128_printable_characters(http: httpx.AsyncClient, key: str | bytes) -> None:
+async def test_a_key_that_is_not_1_to_128_printable_characters_is_rejected(
+    http: httpx.AsyncClient, key: str | bytes
+) -> None:
     refused = await http.post("/api/things", json=body("a"), headers=[(b"idempotency-key", key)])  # type: ignore[list-item]
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_value")
@@ -305,7 +311,7 @@ async def test_a_key_is_1_to_128_printable_characters(http: httpx.AsyncClient, k
 # OpenAPI
 
 
-async def test_openapi_describes_what_a_route_reads_itself(app: Litestar) -> None:
+async def test_openapi_describes_request_bodies_and_query_limits(app: Litestar) -> None:
     paths = app.openapi_schema.to_schema()["paths"]
     schema = paths["/api/things"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     limit = next(one for one in paths["/api/things"]["get"]["parameters"] if one["name"] == "limit")

@@ -49,7 +49,7 @@ async def said(http: httpx.AsyncClient, thread: str, text: str, **more: Any) -> 
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:
-    """The error, whatever shape it has; a UI client is told words."""
+    """Return the status and the error code of any protocol; the code is empty if the body is not JSON."""
     try:
         document = answer.json()
     except ValueError:
@@ -62,30 +62,30 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 
 
 @each_route
-async def test_a_call_in_any_protocol_answers_a_message_of_a_thread(route: str) -> None:
+async def test_a_call_in_any_protocol_can_answer_a_message_of_a_thread(route: str) -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
-        asked = await said(http, thread, "three")
+        question = await said(http, thread, "three")
 
-        answer = await ask(http, route, "three", x_palaver_thread=thread, x_palaver_answer=asked)
+        answer = await ask(http, route, "three", x_palaver_thread=thread, x_palaver_answer=question)
 
         assert answer.status_code == 200, answer.text
         assert "user: one | assistant: two | user: three" in answer.text
         last = (await nodes(http, thread))[-1]
         run = (await http.get(f"/api/runs/{last['run']}")).json()
-        assert (last["role"], last["parent"], last["status"]) == ("assistant", asked, "done")
-        assert (run["thread"], run["answers"], run["session"]) == (thread, asked, thread)
-        found = (await http.get(f"/api/threads/{thread}")).json()
-        assert (found["run"], found["head"], found["messages"]) == (None, last["id"], 4)
+        assert (last["role"], last["parent"], last["status"]) == ("assistant", question, "done")
+        assert (run["thread"], run["answers"], run["session"]) == (thread, question, thread)
+        stored = (await http.get(f"/api/threads/{thread}")).json()
+        assert (stored["run"], stored["head"], stored["messages"]) == (None, last["id"], 4)
 
 
 @each_route
-async def test_a_body_that_asks_something_else_contradicts_the_thread(route: str) -> None:
+async def test_a_body_that_differs_from_the_threads_message_is_rejected(route: str) -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one")
-        (asked,) = await nodes(http, thread)
+        (question,) = await nodes(http, thread)
 
-        answer = await ask(http, route, "another", x_palaver_thread=thread, x_palaver_answer=asked["id"])
+        answer = await ask(http, route, "another", x_palaver_thread=thread, x_palaver_answer=question["id"])
 
         assert answer.status_code == 400
         assert "not what the thread's message says" in answer.text
@@ -94,7 +94,7 @@ async def test_a_body_that_asks_something_else_contradicts_the_thread(route: str
 
 @each_route
 @pytest.mark.parametrize("header", ["x_palaver_thread", "x_palaver_answer"])
-async def test_a_thread_and_a_message_belong_together(route: str, header: str) -> None:
+async def test_thread_and_answer_headers_must_be_sent_together(route: str, header: str) -> None:
     async with thread_server() as (http, _):
         answer = await ask(http, route, "x", **{header: "conv_1"})
 
@@ -102,12 +102,12 @@ async def test_a_thread_and_a_message_belong_together(route: str, header: str) -
         assert "belong together" in answer.text
 
 
-async def test_a_thread_of_another_workflow_or_project_is_not_there() -> None:
+async def test_unknown_threads_and_messages_and_threads_of_another_workflow_are_not_found() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow", "one")
-        (asked,) = await nodes(http, thread)
+        (question,) = await nodes(http, thread)
 
-        other = await ask(http, "responses", "one", x_palaver_thread=thread, x_palaver_answer=asked["id"])
+        other = await ask(http, "responses", "one", x_palaver_thread=thread, x_palaver_answer=question["id"])
         unknown = await ask(http, "responses", "one", x_palaver_thread="conv_none", x_palaver_answer="x")
         no_message = await ask(http, "responses", "one", "slow", x_palaver_thread=thread, x_palaver_answer="x")
 
@@ -118,46 +118,46 @@ async def test_a_thread_of_another_workflow_or_project_is_not_there() -> None:
         ]
 
 
-async def test_a_call_goes_on_from_a_thread_or_from_something_else() -> None:
+async def test_thread_headers_and_a_conversation_in_the_body_cannot_be_combined() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one")
-        (asked,) = await nodes(http, thread)
+        (question,) = await nodes(http, thread)
 
         answer = await http.post(
             "/echo/v1/responses",
             json={"input": "one", "conversation": thread},
-            headers={"x-palaver-thread": thread, "x-palaver-answer": asked["id"]},
+            headers={"x-palaver-thread": thread, "x-palaver-answer": question["id"]},
         )
 
         assert code_of(answer)[0] == 400
 
 
-async def test_instructions_are_for_the_call_alone() -> None:
+async def test_instructions_apply_to_one_call_and_are_not_stored_in_the_thread() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one")
-        (asked,) = await nodes(http, thread)
+        (question,) = await nodes(http, thread)
 
         answer = await http.post(
             "/echo/v1/responses",
             json={"input": "one", "instructions": "Be short."},
-            headers={"x-palaver-thread": thread, "x-palaver-answer": asked["id"]},
+            headers={"x-palaver-thread": thread, "x-palaver-answer": question["id"]},
         )
 
         assert answer.json()["output"][0]["content"][0]["text"].endswith(": Be short. | user: one")
         assert [role for role, _ in await branch(http, thread)] == ["user", "assistant"]
 
 
-async def test_one_turn_at_a_time_is_taken_whatever_the_protocol() -> None:
+async def test_a_turn_during_a_running_turn_is_rejected_except_from_a_ui_client() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow", "a")
-        (asked,) = await nodes(http, thread)
-        marks = {"x_palaver_thread": thread, "x_palaver_answer": asked["id"]}
+        (question,) = await nodes(http, thread)
+        headers = {"x_palaver_thread": thread, "x_palaver_answer": question["id"]}
         run = (await take_turn(http, thread))["run"]["id"]
         await wait_for_start(http, thread)
 
-        refused = await ask(http, "responses", "a", "slow", **marks)
+        refused = await ask(http, "responses", "a", "slow", **headers)
         release("a")
-        interrupting = await ask(http, "ui stream", "a", "slow", **marks)
+        interrupting = await ask(http, "ui stream", "a", "slow", **headers)
 
         assert code_of(refused) == (409, "conversation_locked")
         assert (await wait_for_run(http, run))["status"] in ("cancelled", "finished")
@@ -166,23 +166,23 @@ async def test_one_turn_at_a_time_is_taken_whatever_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("route", ["invocations", "ui stream", "chat completions"])
-async def test_a_run_in_a_thread_goes_on_when_its_client_leaves_and_can_be_resumed(route: str) -> None:
+async def test_a_thread_run_continues_after_its_client_disconnects_and_can_be_resumed(route: str) -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow", "a")
-        (asked,) = await nodes(http, thread)
+        (question,) = await nodes(http, thread)
         path, body = ROUTES[route]
-        headers = {"x-palaver-thread": thread, "x-palaver-answer": asked["id"]}
+        headers = {"x-palaver-thread": thread, "x-palaver-answer": question["id"]}
 
         async with http.stream("POST", f"/slow/{path}", json={**body("a"), "stream": True}, headers=headers) as stream:
             await anext(stream.aiter_bytes())
         run = await wait_for_start(http, thread)
-        left = (await http.get(f"/api/runs/{run}")).json()
+        row = (await http.get(f"/api/runs/{run}")).json()
         resuming = asyncio.ensure_future(http.get(f"/slow/api/chat/{thread}/stream"))
         await asyncio.sleep(0)
         release("a")
         resumed = await resuming
 
-        assert (left["status"], left["readers"]) == ("running", 0)
+        assert (row["status"], row["readers"]) == ("running", 0)
         assert (await wait_for_run(http, run))["status"] == "finished"
         parts = ui_parts(resumed)
         assert "".join(part.get("delta", "") for part in parts) == "begin end of a"
@@ -190,17 +190,17 @@ async def test_a_run_in_a_thread_goes_on_when_its_client_leaves_and_can_be_resum
         assert (await http.get(f"/slow/api/chat/{thread}/stream")).status_code == 204
 
 
-async def test_a_chat_that_is_a_thread_is_stopped_however_it_began() -> None:
+async def test_stopping_a_chat_cancels_a_thread_run_started_by_another_route() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         run = (await take_turn(http, thread, "a"))["run"]["id"]
         await wait_for_start(http, thread)
 
-        elsewhere = await http.post(f"/echo/api/chat/{thread}/stop")
-        still = (await http.get(f"/api/runs/{run}")).json()["status"]
+        other_workflow = await http.post(f"/echo/api/chat/{thread}/stop")
+        status = (await http.get(f"/api/runs/{run}")).json()["status"]
         stopped = await http.post(f"/slow/api/chat/{thread}/stop")
 
-        assert (elsewhere.status_code, still, stopped.status_code) == (204, "running", 204)
+        assert (other_workflow.status_code, status, stopped.status_code) == (204, "running", 204)
         assert (await http.get(f"/api/runs/{run}")).json()["status"] == "cancelled"
         assert (await http.get(f"/slow/api/chat/{thread}/stream")).status_code == 204
         assert await branch(http, thread) == [("user", "a"), ("assistant", "begin ")]
@@ -210,7 +210,7 @@ async def test_a_chat_that_is_a_thread_is_stopped_however_it_began() -> None:
 
 
 @each_route
-async def test_a_variant_is_named_by_header_and_the_body_lies_over_it(route: str) -> None:
+async def test_a_header_selects_the_variant_and_an_unknown_variant_is_rejected(route: str) -> None:
     async with thread_server() as (http, _):
         loud = {"name": "loud", "parameters": {"style": "LOUD"}}
         (await http.post("/api/workflows/echo/variants", json=loud)).raise_for_status()
@@ -225,7 +225,7 @@ async def test_a_variant_is_named_by_header_and_the_body_lies_over_it(route: str
         assert run["variant"] == "loud:1"
 
 
-async def test_parameters_of_the_body_lie_over_those_of_the_variant() -> None:
+async def test_body_parameters_override_those_of_the_variant() -> None:
     async with thread_server() as (http, _):
         (
             await http.post("/api/workflows/echo/variants", json={"name": "loud", "parameters": {"style": "LOUD"}})
@@ -240,11 +240,11 @@ async def test_parameters_of_the_body_lie_over_those_of_the_variant() -> None:
         assert answer.json()["output"][0]["content"][0]["text"] == "own(user: hi)"
 
 
-# Once
+# Idempotency keys
 
 
 @pytest.mark.parametrize("route", ["responses", "invocations", "chat completions", "invoke", "run", "ui stream"])
-async def test_a_call_with_a_key_is_made_once(route: str) -> None:
+async def test_repeated_call_with_an_idempotency_key_runs_once(route: str) -> None:
     async with thread_server() as (http, _):
         first, second = await asyncio.gather(*(ask(http, route, "hi", idempotency_key="k") for _ in range(2)))
         third = await ask(http, route, "hi", idempotency_key="k")
@@ -259,7 +259,7 @@ async def test_a_call_with_a_key_is_made_once(route: str) -> None:
         assert len((await http.get("/api/runs")).json()["data"]) == 1
 
 
-async def test_a_stream_with_a_key_is_told_again_from_its_start() -> None:
+async def test_a_stream_with_an_idempotency_key_is_replayed_from_its_start() -> None:
     async with thread_server() as (http, _):
         body, key = {"input": "a", "stream": True}, {"idempotency-key": "k"}
 
@@ -272,20 +272,20 @@ async def test_a_stream_with_a_key_is_told_again_from_its_start() -> None:
         assert (await again).text == "".join(pieces)
 
 
-async def test_a_call_that_was_refused_or_whose_key_is_none() -> None:
+async def test_a_rejected_call_frees_its_idempotency_key_and_a_too_long_key_is_rejected() -> None:
     async with thread_server() as (http, _):
         refused = await ask(http, "responses", "hi", idempotency_key="k", x_palaver_variant="late")
         (
             await http.post("/api/workflows/echo/variants", json={"name": "late", "parameters": {"style": "LATE"}})
         ).raise_for_status()
-        made = await ask(http, "responses", "hi", idempotency_key="k", x_palaver_variant="late")
-        wrong = await ask(http, "responses", "hi", idempotency_key="k" * 129)
+        accepted = await ask(http, "responses", "hi", idempotency_key="k", x_palaver_variant="late")
+        too_long = await ask(http, "responses", "hi", idempotency_key="k" * 129)
 
-        assert (refused.status_code, made.status_code, wrong.status_code) == (400, 200, 400)
-        assert "LATE(user: hi)" in made.text
+        assert (refused.status_code, accepted.status_code, too_long.status_code) == (400, 200, 400)
+        assert "LATE(user: hi)" in accepted.text
 
 
-async def test_a_call_in_a_conversation_is_made_once() -> None:
+async def test_repeated_conversation_call_with_an_idempotency_key_runs_once() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
         body = {"input": "hi", "conversation": thread}
@@ -311,12 +311,12 @@ def ui_parts(answer: httpx.Response) -> list[dict[str, Any]]:
 
 
 async def chat(http: httpx.AsyncClient, thread: str, *messages: dict[str, Any], name: str = "echo", **more: Any) -> str:
-    """Send a UI client's list; the id of the message that it begins."""
+    """Send a UI client's messages and return the id of the answer's message."""
     answer = await http.post(f"/{name}/api/chat", json={"id": thread, "messages": list(messages), **more})
     return ui_parts(answer)[0]["messageId"]
 
 
-async def test_a_chat_with_the_id_of_a_thread_goes_on_in_it() -> None:
+async def test_a_chat_with_the_id_of_a_thread_continues_the_thread() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
 
@@ -333,22 +333,22 @@ async def test_a_chat_with_the_id_of_a_thread_goes_on_in_it() -> None:
         ]
 
 
-async def test_what_was_said_and_not_answered_is_not_said_twice() -> None:
+async def test_an_unanswered_message_that_the_client_resends_is_stored_once() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "broken")
 
-        refused = await http.post("/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1")]})
+        failed = await http.post("/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1")]})
         (
             await http.post(
                 "/broken/api/chat", json={"id": thread, "messages": [ui("user", "one", "u1"), ui("user", "two", "u2")]}
             )
         ).raise_for_status()
 
-        assert refused.status_code == 200
+        assert failed.status_code == 200
         assert await branch(http, thread) == [("user", "one"), ("user", "two")]
 
 
-async def test_a_message_that_is_edited_gets_a_sibling() -> None:
+async def test_editing_a_message_adds_a_sibling() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
         first = await chat(http, thread, ui("user", "one", "u1"))
@@ -374,20 +374,20 @@ async def test_a_message_that_is_edited_gets_a_sibling() -> None:
 
 
 @pytest.mark.parametrize("named", ["answer", "question", "nothing"])
-async def test_an_answer_is_made_anew(named: str) -> None:
+async def test_regenerating_an_answer_adds_a_sibling(named: str) -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
         first = await chat(http, thread, ui("user", "one", "u1"))
-        about = {"answer": first, "question": "u1", "nothing": None}[named]
+        message_id = {"answer": first, "question": "u1", "nothing": None}[named]
 
-        second = await chat(http, thread, ui("user", "one", "u1"), trigger="regenerate-message", messageId=about)
+        second = await chat(http, thread, ui("user", "one", "u1"), trigger="regenerate-message", messageId=message_id)
 
         shown = await nodes(http, thread)
         assert [node["id"] for node in shown] == ["u1", second]
         assert shown[-1]["siblings"] == [first, second]
 
 
-async def test_a_result_of_the_clients_own_tool_is_taken_from_its_list() -> None:
+async def test_a_client_side_tool_result_is_taken_from_the_clients_messages() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
         call = {
@@ -409,21 +409,21 @@ async def test_a_result_of_the_clients_own_tool_is_taken_from_its_list() -> None
         message = await chat(http, thread, ui("user", "one", "u1"), ui("assistant", "", before[1]["id"], done))
 
         shown = await nodes(http, thread)
-        assert message == before[1]["id"]  # The client goes on in it.
+        assert message == before[1]["id"]  # The client continues this message.
         assert [node["role"] for node in shown] == ["user", "assistant", "tool", "assistant"]
         assert shown[2]["parts"][0]["output"] == "here"
         assert shown[2]["parent"] == before[1]["id"]
 
 
-async def test_an_approval_is_taken_from_the_clients_list() -> None:
+async def test_a_tool_approval_is_taken_from_the_clients_messages() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
         call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
-        asking = {"id": "a1", "role": "assistant", "content": "May I?", "tool_calls": [call]}
+        request = {"id": "a1", "role": "assistant", "content": "May I?", "tool_calls": [call]}
         (
             await http.post(
                 f"/api/threads/{thread}/messages",
-                json={"messages": [{"id": "u1", "role": "user", "content": "pay"}, asking]},
+                json={"messages": [{"id": "u1", "role": "user", "content": "pay"}, request]},
             )
         ).raise_for_status()
         before = await nodes(http, thread)
@@ -434,9 +434,9 @@ async def test_an_approval_is_taken_from_the_clients_list() -> None:
             "input": {},
             "state": "approval-responded",
         }
-        given = {**part, "approval": {"id": "c1", "approved": True}}
+        approval = {**part, "approval": {"id": "c1", "approved": True}}
 
-        await chat(http, thread, ui("user", "pay", "u1"), ui("assistant", "May I?", before[1]["id"], given))
+        await chat(http, thread, ui("user", "pay", "u1"), ui("assistant", "May I?", before[1]["id"], approval))
 
         shown = await nodes(http, thread)
         assert [node["role"] for node in shown] == ["user", "assistant", "user", "assistant"]
@@ -445,7 +445,7 @@ async def test_an_approval_is_taken_from_the_clients_list() -> None:
         ]
 
 
-async def test_a_new_message_in_a_chat_ends_the_run_before() -> None:
+async def test_a_new_chat_message_cancels_the_running_turn() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         async with http.stream(
@@ -468,18 +468,18 @@ async def test_a_new_message_in_a_chat_ends_the_run_before() -> None:
         ]
 
 
-async def test_a_chat_with_the_id_of_no_thread() -> None:
+async def test_a_chat_with_an_unknown_thread_id_is_404_and_other_ids_create_no_thread() -> None:
     async with thread_server() as (http, _):
         unknown = await http.post("/echo/api/chat", json={"id": "conv_none", "messages": [ui("user", "a", "u1")]})
-        own = await http.post("/echo/api/chat", json={"id": "mine", "messages": [ui("user", "a", "u1")]})
+        client_chosen = await http.post("/echo/api/chat", json={"id": "mine", "messages": [ui("user", "a", "u1")]})
 
-        assert (unknown.status_code, own.status_code) == (404, 200)
+        assert (unknown.status_code, client_chosen.status_code) == (404, 200)
         assert (await http.get("/echo/api/chat/conv_none/stream")).status_code == 204
         assert (await http.post("/echo/api/chat/conv_none/stop")).status_code == 204
         assert (await http.get("/api/threads")).json()["data"] == []
 
 
-async def test_a_chat_that_is_sent_again_under_its_key_does_not_end_itself() -> None:
+async def test_a_repeated_chat_with_an_idempotency_key_does_not_cancel_the_first() -> None:
     async with thread_server() as (http, _):
         body, key = {"id": "mine", "messages": [ui("user", "a", "u1")]}, {"idempotency-key": "k"}
 
@@ -496,7 +496,7 @@ async def test_a_chat_that_is_sent_again_under_its_key_does_not_end_itself() -> 
 # Responses
 
 
-async def test_a_response_goes_on_from_the_one_before() -> None:
+async def test_a_response_continues_from_its_previous_response_id() -> None:
     async with thread_server() as (http, _):
         first = (await http.post("/echo/v1/responses", json={"input": "one", "instructions": "Be."})).json()
         second = (
@@ -504,24 +504,24 @@ async def test_a_response_goes_on_from_the_one_before() -> None:
         ).json()
         third = await http.post("/echo/v1/responses", json={"input": "three", "previous_response_id": second["id"]})
 
-        said_first = f"{first['output'][0]['content'][0]['text']}"
-        said_second = f"user: one | assistant: {said_first} | user: two"
-        assert second["output"][0]["content"][0]["text"] == said_second
+        first_text = f"{first['output'][0]['content'][0]['text']}"
+        second_text = f"user: one | assistant: {first_text} | user: two"
+        assert second["output"][0]["content"][0]["text"] == second_text
         assert (
-            third.json()["output"][0]["content"][0]["text"] == f"{said_second} | assistant: {said_second} | user: three"
+            third.json()["output"][0]["content"][0]["text"] == f"{second_text} | assistant: {second_text} | user: three"
         )
         run = (await http.get(f"/api/runs/{third.headers['x-palaver-run-id']}", params={"include": "input"})).json()
         assert len(run["input"]["messages"]) == 5
 
 
-async def test_a_response_goes_on_from_none_that_is_not_its_own_or_has_not_ended() -> None:
+async def test_the_previous_response_must_be_finished_and_of_the_same_workflow() -> None:
     async with thread_server() as (http, _):
         first = (await http.post("/echo/v1/responses", json={"input": "one"})).json()["id"]
         slow = asyncio.ensure_future(http.post("/slow/v1/responses", json={"input": "a"}))
         async with asyncio.timeout(10):
-            while not (going := (await http.get("/api/runs", params={"status": "running"})).json()["data"]):  # noqa: ASYNC110
+            while not (running := (await http.get("/api/runs", params={"status": "running"})).json()["data"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        alive = going[0]["id"].replace("run_", "resp_")
+        running_id = running[0]["id"].replace("run_", "resp_")
 
         async def after(name: str, previous: str) -> tuple[int, str]:
             body = {"input": "x", "previous_response_id": previous}
@@ -529,12 +529,12 @@ async def test_a_response_goes_on_from_none_that_is_not_its_own_or_has_not_ended
 
         assert await after("slow", first) == (404, "previous_response_not_found")
         assert await after("echo", "resp_none") == (404, "previous_response_not_found")
-        assert await after("slow", alive) == (400, "still_running")
+        assert await after("slow", running_id) == (400, "still_running")
         release("a")
         await slow
 
 
-async def test_a_response_joins_a_conversation() -> None:
+async def test_responses_are_added_to_their_conversation() -> None:
     async with thread_server() as (http, _):
         thread = (await http.post("/v1/conversations", json={})).json()["id"]
 
@@ -549,21 +549,21 @@ async def test_a_response_joins_a_conversation() -> None:
         assert code_of(unknown) == (404, "conversation_not_found")
 
 
-async def test_a_response_refers_to_what_was_said_elsewhere() -> None:
+async def test_item_references_resolve_to_items_of_responses_and_threads() -> None:
     async with thread_server() as (http, _):
         first = (await http.post("/echo/v1/responses", json={"input": "one"})).json()
         thread = await new_thread(http, "echo", "in a thread")
         (node,) = await nodes(http, thread)
         item = {"type": "item_reference", "id": first["output"][0]["id"]}
         other = {"type": "item_reference", "id": node["id"]}
-        asking = {"role": "user", "content": "two"}
+        question = {"role": "user", "content": "two"}
 
-        answer = await http.post("/echo/v1/responses", json={"input": [other, item, asking]})
+        answer = await http.post("/echo/v1/responses", json={"input": [other, item, question]})
         in_chain = await http.post(
-            "/echo/v1/responses", json={"input": [item, asking], "previous_response_id": first["id"]}
+            "/echo/v1/responses", json={"input": [item, question], "previous_response_id": first["id"]}
         )
         unknown = await http.post(
-            "/echo/v1/responses", json={"input": [{"type": "item_reference", "id": "msg_none"}, asking]}
+            "/echo/v1/responses", json={"input": [{"type": "item_reference", "id": "msg_none"}, question]}
         )
 
         text = answer.json()["output"][0]["content"][0]["text"]
@@ -573,7 +573,7 @@ async def test_a_response_refers_to_what_was_said_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_response_in_the_background_is_begun_once(stream: bool) -> None:
+async def test_repeated_background_response_with_an_idempotency_key_runs_once(stream: bool) -> None:
     async with thread_server() as (http, _):
         body = {"input": "hi", "background": True, "stream": stream}
 
@@ -587,7 +587,7 @@ async def test_a_response_in_the_background_is_begun_once(stream: bool) -> None:
         assert len((await http.get("/api/runs")).json()["data"]) == 1
 
 
-async def test_a_server_that_is_full_says_so() -> None:
+async def test_a_server_without_free_streams_answers_503() -> None:
     async with thread_server(max_streams_total=0) as (http, _):
         thread = await new_thread(http)
 
@@ -596,7 +596,7 @@ async def test_a_server_that_is_full_says_so() -> None:
         assert (await ask(http, "responses", "hi", "unknown")).status_code == 404
 
 
-async def test_what_was_not_kept_cannot_be_told_again() -> None:
+async def test_an_answer_that_was_not_recorded_cannot_be_replayed() -> None:
     async with thread_server(record="metadata") as (http, _):
         first = await ask(http, "invoke", "hi", idempotency_key="k")
         again = await ask(http, "invoke", "hi", idempotency_key="k")
@@ -605,10 +605,10 @@ async def test_what_was_not_kept_cannot_be_told_again() -> None:
         assert len((await http.get("/api/runs")).json()["data"]) == 1
 
 
-# Chats that are no threads
+# Chats outside threads
 
 
-async def test_a_chat_of_the_clients_own_is_resumed_interrupted_and_stopped_by_its_name() -> None:
+async def test_a_chat_outside_a_thread_is_resumed_interrupted_and_stopped_by_its_id() -> None:
     async with thread_server() as (http, _):
         body = {"id": "mine", "messages": [ui("user", "a", "u1")]}
 

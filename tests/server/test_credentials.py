@@ -32,7 +32,7 @@ def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Credential | No
         [("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", KEY)],
     ],
 )
-def test_a_key_may_stand_in_any_of_these_headers(headers: list[tuple[str, str]]) -> None:
+def test_a_key_is_read_from_any_supported_header(headers: list[tuple[str, str]]) -> None:
     assert shown(*headers) == Credential("key", KEY)
 
 
@@ -48,7 +48,7 @@ def test_a_key_may_stand_in_any_of_these_headers(headers: list[tuple[str, str]])
         [("cookie", "theme=dark; xpalaver=1; palaver2=2")],
     ],
 )
-def test_other_headers_show_nothing(headers: list[tuple[str, str]]) -> None:
+def test_other_headers_carry_no_credential(headers: list[tuple[str, str]]) -> None:
     assert shown(*headers) is None
 
 
@@ -63,7 +63,7 @@ def test_other_headers_show_nothing(headers: list[tuple[str, str]]) -> None:
         ([("api-key", "é" * 40)], "é" * 40),
     ],
 )
-def test_an_empty_or_doubled_one_is_shown_as_it_is_and_opens_nothing(headers: list[tuple[str, str]], text: str) -> None:
+def test_an_empty_repeated_or_non_ascii_key_is_read_unchanged(headers: list[tuple[str, str]], text: str) -> None:
     assert shown(*headers) == Credential("key", text)
 
 
@@ -94,7 +94,7 @@ def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -
         (["palaver=abc", "palaver=def"], ""),
     ],
 )
-def test_a_session_stands_in_its_cookie_once(cookies: list[str], value: str) -> None:
+def test_a_session_is_read_from_its_cookie_and_empty_if_repeated(cookies: list[str], value: str) -> None:
     assert shown(*(("cookie", text) for text in cookies)) == Credential("session", value)
 
 

@@ -29,13 +29,13 @@ OUTER: dict[str, Any] = {
 }
 
 
-def test_a_request_becomes_one_that_could_have_come_by_itself() -> None:
-    asked = decode_request(
+def test_a_socket_request_becomes_an_ordinary_http_scope() -> None:
+    request = decode_request(
         '{"id": 7, "method": "POST", "path": "/a%C3%A4?b=c", "headers": {"X-One": " 1 "}, "body": "{}", "new": [1]}'
     )
 
-    assert asked == SocketRequest(7, "POST", "/a%C3%A4?b=c", {"X-One": " 1 "}, "{}")
-    assert http_scope(asked, b"{}", OUTER) == {
+    assert request == SocketRequest(7, "POST", "/a%C3%A4?b=c", {"X-One": " 1 "}, "{}")
+    assert http_scope(request, b"{}", OUTER) == {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -64,32 +64,32 @@ def test_a_request_becomes_one_that_could_have_come_by_itself() -> None:
     " upgrade expect sec-fetch-site Sec-WebSocket-Key proxy-authorization x-forwarded-for X-Forwarded-Host forwarded"
     " te user-agent".split(),
 )
-def test_who_asks_is_not_for_the_request_to_say(name: str) -> None:
+def test_credential_and_connection_headers_of_a_socket_request_are_ignored(name: str) -> None:
     plain = http_scope(SocketRequest(1, path="/x"), None, OUTER)
 
     assert http_scope(SocketRequest(1, path="/x", headers={name: "evil"}), None, OUTER) == plain
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "a\n", "x" * 257])
-def test_a_header_has_a_name_that_http_can_carry(name: str) -> None:
+def test_an_invalid_header_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidValue):
         http_scope(SocketRequest(1, path="/x", headers={name: "1"}), None, OUTER)
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\x00", "\x7f", "€"])
-def test_a_header_has_a_value_that_http_can_carry(value: str) -> None:
+def test_an_invalid_header_value_is_rejected(value: str) -> None:
     with pytest.raises(InvalidValue):
         http_scope(SocketRequest(1, path="/x", headers={"x-one": value}), None, OUTER)
 
 
 @pytest.mark.parametrize("path", ["", "x", "http://elsewhere/", "/a b", "/ä", "/a#b", "/a\n", "/\x00", "*"])
-def test_a_path_is_one_of_this_server(path: str) -> None:
+def test_an_absolute_url_or_invalid_path_is_rejected(path: str) -> None:
     with pytest.raises(InvalidValue):
         http_scope(SocketRequest(1, path=path), None, OUTER)
 
 
 @pytest.mark.parametrize("method", ["", "get", "GET ", "GET\r\n", "G" * 17, "GÊT"])
-def test_a_method_is_a_word(method: str) -> None:
+def test_an_invalid_method_is_rejected(method: str) -> None:
     with pytest.raises(InvalidValue):
         http_scope(SocketRequest(1, method=method, path="/"), None, OUTER)
 
@@ -98,12 +98,12 @@ def test_a_method_is_a_word(method: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/api/session", "/api/session/", "/api/files", "/api/files/file_1?meta=true", "/assets/a.js"]
 )
-def test_cookies_and_bytes_go_by_themselves(prefix: str, path: str) -> None:
+def test_session_file_and_asset_routes_are_rejected_on_the_socket(prefix: str, path: str) -> None:
     with pytest.raises(MisplacedField):
         http_scope(SocketRequest(1, path=prefix + path), None, OUTER, root_path=prefix)
 
 
-def test_what_only_begins_alike_goes_on_the_socket() -> None:
+def test_a_route_that_only_shares_a_prefix_is_allowed_on_the_socket() -> None:
     assert http_scope(SocketRequest(1, path="/api/sessions/x"), None, OUTER)["path"] == "/api/sessions/x"
 
 
@@ -128,7 +128,7 @@ def test_what_only_begins_alike_goes_on_the_socket() -> None:
         ('{"id": 7, "abort": "yes"}', 7, "invalid_value"),
     ],
 )
-def test_what_is_no_request(text: str, number: int | None, code: str) -> None:
+def test_a_malformed_request_raises_an_error_with_its_id_and_code(text: str, number: int | None, code: str) -> None:
     with pytest.raises(MalformedRequest) as problem:
         decode_request(text)
 
@@ -136,18 +136,18 @@ def test_what_is_no_request(text: str, number: int | None, code: str) -> None:
 
 
 @given(st.text())
-def test_no_text_is_too_much_for_it(text: str) -> None:
+def test_any_text_decodes_to_a_request_or_raises_malformed_request(text: str) -> None:
     try:
-        asked = decode_request(text)
+        request = decode_request(text)
     except MalformedRequest:
         return
-    assert isinstance(asked, SocketRequest)
+    assert isinstance(request, SocketRequest)
 
 
-def test_what_is_sent() -> None:
+def test_messages_to_the_tab_are_encoded_as_json() -> None:
     headers = [(b"Content-Type", b"text/plain"), (b"set-cookie", b"a=b"), (b"link", b"</a>"), (b"link", b"</b>")]
 
-    sent = [
+    messages = [
         envelopes.encode_start(7, 200, headers),
         envelopes.encode_data(7, 'Grüße "x"\n'),
         envelopes.encode_end(7),
@@ -156,7 +156,7 @@ def test_what_is_sent() -> None:
         envelopes.encode_change(Change("default", "workflow", "tutor")),
     ]
 
-    assert [msgspec.json.decode(one) for one in sent] == [
+    assert [msgspec.json.decode(one) for one in messages] == [
         {"id": 7, "status": 200, "headers": {"content-type": "text/plain", "link": "</a>, </b>"}},
         {"id": 7, "data": 'Grüße "x"\n'},
         {"id": 7, "end": True},

@@ -18,16 +18,16 @@ def classes(root: type[PalaverError]) -> set[type[PalaverError]]:
 
 
 def test_every_error_that_can_answer_a_request_has_a_status() -> None:
-    answering = {kind.code for kind in classes(RequestError) | classes(RunError)}
+    codes = {kind.code for kind in classes(RequestError) | classes(RunError)}
 
-    assert answering <= STATUSES.keys()
+    assert codes <= STATUSES.keys()
 
 
 def test_every_status_has_an_error_class() -> None:
     assert STATUSES.keys() <= {kind.code for kind in classes(PalaverError)}
 
 
-def test_every_error_class_is_exported_and_says_what_it_is() -> None:
+def test_every_error_class_is_exported_and_has_a_docstring() -> None:
     ours = {kind for kind in classes(PalaverError) if kind.__module__.startswith("palaver.errors")}
 
     exported = [kind for kind in vars(errors).values() if isinstance(kind, type)]
@@ -35,13 +35,13 @@ def test_every_error_class_is_exported_and_says_what_it_is() -> None:
     assert all(kind.__doc__ for kind in ours)
 
 
-def test_the_page_on_errors_shows_the_same_table() -> None:
+def test_the_errors_page_shows_the_same_status_table() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\d+)(?: / (\d+))? \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert {code: (int(a), int(b or a)) for code, a, b in rows} == {code: tuple(s) for code, s in STATUSES.items()}
 
 
-def test_the_page_on_errors_names_every_other_code_too() -> None:
+def test_the_errors_page_names_every_error_code() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
     assert [kind.code for kind in classes(PalaverError) if f"`{kind.code}`" not in text] == []
@@ -65,7 +65,7 @@ def test_the_status_of_an_error(error: PalaverError, a: int, b: int) -> None:
     assert (error_status(error, "a"), error_status(error, "b")) == (a, b)
 
 
-def test_the_status_of_how_a_run_ended() -> None:
+def test_the_final_status_of_a_finished_cancelled_or_failed_run() -> None:
     ends = [
         RunFinished(),
         RunCancelled(),

@@ -13,7 +13,7 @@ ASKED = {"role": "user", "content": "Weather in Oslo?"}
 ANSWERED = {"role": "assistant", "content": "Rain."}
 
 
-async def test_the_conversation_and_its_preview() -> None:
+async def test_extract_returns_the_conversation_and_its_preview() -> None:
     value = {"inputs": {"prompt": [ASKED]}, "outputs": {"completion": [ANSWERED]}}
     async with client(echo) as http:
         answer = await http.post("/api/extract", json={"value": value, "prefer": "output"})
@@ -52,21 +52,23 @@ async def test_the_conversation_and_its_preview() -> None:
         ([1, 2], {"renderer": "json", "text": "[1,2]", "body": "[1,2]", "cut": 0}),
     ],
 )
-@pytest.mark.parametrize("asked", [{}, {"prefer": None}, {"prefer": "input"}, {"prefer": "output"}])
-async def test_a_value_without_a_conversation(value: Any, preview: Any, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("preference", [{}, {"prefer": None}, {"prefer": "input"}, {"prefer": "output"}])
+async def test_a_value_without_a_conversation_gets_only_a_preview(
+    value: Any, preview: Any, preference: dict[str, Any]
+) -> None:
     async with client(echo) as http:
-        answer = await http.post("/api/extract", json={"value": value, **asked})
+        answer = await http.post("/api/extract", json={"value": value, **preference})
 
     assert (answer.status_code, answer.json()) == (200, {"conversation": None, "preview": preview})
 
 
-async def test_a_large_value_is_read_whole_and_shown_short() -> None:
+async def test_a_large_conversation_is_returned_completely_with_a_short_preview() -> None:
     async with client(echo) as http:
         answer = await http.post("/api/extract", json={"value": [ASKED, ANSWERED] * 1_000, "prefer": "input"})
 
-    found = answer.json()
-    assert len(found["conversation"]["messages"]) == 2_000
-    assert (found["preview"]["count"], found["preview"]["messages"][0]["index"]) == (2_000, 1_998)
+    extracted = answer.json()
+    assert len(extracted["conversation"]["messages"]) == 2_000
+    assert (extracted["preview"]["count"], extracted["preview"]["messages"][0]["index"]) == (2_000, 1_998)
 
 
 PREFER = "prefer must be input, output or null, not 'both'."
@@ -93,7 +95,7 @@ PREFER = "prefer must be input, output or null, not 'both'."
         ),
     ],
 )
-async def test_a_question_that_is_none_is_refused(body: bytes, status: int, error: dict[str, str]) -> None:
+async def test_an_invalid_extract_request_is_rejected(body: bytes, status: int, error: dict[str, str]) -> None:
     async with client(echo) as http:
         answer = await http.post("/api/extract", content=body, headers=JSON)
 
@@ -116,14 +118,14 @@ async def test_a_question_that_is_none_is_refused(body: bytes, status: int, erro
     ],
     ids=["none", "cut", "bytes", "surrogate", "nan", "very deep", "deep", "items", "string", "body"],
 )
-async def test_bodies_have_the_limits_of_every_route(body: bytes, status: int, code: str) -> None:
+async def test_extract_applies_the_common_body_limits(body: bytes, status: int, code: str) -> None:
     async with client(echo) as http:
         answer = await http.post("/api/extract", content=body, headers=JSON)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
-async def test_the_limits_are_those_that_were_set() -> None:
+async def test_configured_body_limits_apply() -> None:
     body = {"value": "x" * 11_000_000}
     async with client(echo, max_body=20_000_000, max_string=20_000_000) as http:
         larger = await http.post("/api/extract", json=body)
@@ -134,7 +136,7 @@ async def test_the_limits_are_those_that_were_set() -> None:
     assert (smaller.status_code, smaller.json()["error"]["message"]) == (413, "The body is larger than 20 bytes.")
 
 
-async def test_a_form_and_a_foreign_page_are_refused() -> None:
+async def test_other_media_types_origins_and_methods_are_rejected() -> None:
     async with client(echo) as http:
         form = await http.post("/api/extract", content=b'{"value": 1}', headers={"content-type": "text/plain"})
         page = await http.post("/api/extract", json={"value": 1}, headers={"origin": "https://evil.example"})
@@ -145,14 +147,14 @@ async def test_a_form_and_a_foreign_page_are_refused() -> None:
     assert (method.status_code, method.json()["error"]["code"]) == (405, "method_not_allowed")
 
 
-async def test_text_that_a_browser_may_send_comes_back_whole() -> None:
-    said = "\u0000 \U0001f469\u200d\U0001f680 \u202e \x1b[31m"
-    inner = r'[{"role": "user", "content": "\ud800"}]'  # Not JSON that we read: it stays a text.
+async def test_unusual_unicode_text_is_returned_unchanged() -> None:
+    content = "\u0000 \U0001f469\u200d\U0001f680 \u202e \x1b[31m"
+    inner = r'[{"role": "user", "content": "\ud800"}]'  # Rejected by the JSON decoder, so it stays text.
     async with client(echo) as http:
-        message = await http.post("/api/extract", json={"value": [{"role": "user", "content": said}]})
+        message = await http.post("/api/extract", json={"value": [{"role": "user", "content": content}]})
         text = await http.post("/api/extract", json={"value": {"messages": inner}})
 
-    assert message.json()["conversation"]["messages"][0]["parts"] == [{"type": "text", "text": said}]
+    assert message.json()["conversation"]["messages"][0]["parts"] == [{"type": "text", "text": content}]
     assert message.json()["preview"]["text"] == "\U0001f469\u200d\U0001f680 \u202e [31m"
     assert text.json() == {
         "conversation": None,
@@ -160,14 +162,14 @@ async def test_text_that_a_browser_may_send_comes_back_whole() -> None:
     }
 
 
-async def test_a_client_that_leaves_is_nobody_s_fault(
+async def test_a_client_disconnect_is_answered_with_499_and_logs_no_traceback(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def left(*_: object) -> bytes:
+    async def disconnect(*_: object) -> bytes:
         await asyncio.sleep(0)
         raise ClientDisconnected
 
-    monkeypatch.setattr(Exchange, "body", left)
+    monkeypatch.setattr(Exchange, "body", disconnect)
     async with client(echo) as http:
         answer = await http.post("/api/extract", json={"value": 1})
 
@@ -175,7 +177,7 @@ async def test_a_client_that_leaves_is_nobody_s_fault(
     assert "Traceback" not in caplog.text
 
 
-async def test_openapi_describes_the_question_and_the_answer() -> None:
+async def test_openapi_describes_the_extract_request_and_response() -> None:
     async with client(echo) as http:
         document = (await http.get("/openapi.json")).json()
 

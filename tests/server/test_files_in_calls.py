@@ -26,7 +26,7 @@ received: list[Any] = []
 
 @chat
 async def ours(messages: list[Message], ctx: Context) -> str:
-    """Takes our own messages, and asks for what is in the files."""
+    """Takes Palaver messages and fetches the bytes of their files."""
     received.append(list(messages))
     sizes = [len(await ctx.fetch(part)) for part in files(messages)]
     return f"bytes: {sizes}"
@@ -48,7 +48,7 @@ async def theirs(messages: list[dict[str, Any]]) -> AsyncIterator[str]:
 
 @chat(name="theirs_whole")
 async def theirs_whole(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Gives the whole conversation back, as graphs do."""
+    """Returns the whole conversation, as graphs do."""
     received.append(messages)
     return [*messages, {"role": "assistant", "content": "Seen."}]
 
@@ -81,7 +81,7 @@ async def uploaded(http: httpx.AsyncClient, content: bytes = PNG, **headers: str
 
 
 async def meta(http: httpx.AsyncClient, file: str) -> Any:
-    """What is known of a file; None where it is gone."""
+    """Return a file's metadata, or None if it does not exist."""
     answer = await http.get(f"/api/files/{file}", params={"meta": "true"})
     return answer.json() if answer.status_code == 200 else None
 
@@ -129,13 +129,13 @@ WAYS: list[tuple[str, str, Body, str | None]] = [
     ("ui below a prefix", "/api/chat", in_ui("/under"), None),
     ("ui below both", "/api/chat", in_ui("http://localhost/under"), None),
 ]
-"""Routes, bodies that name a file, and where a wrong one is said to stand: useChat has no place for it."""
+"""Routes, bodies that name a file, and the reported path of an unknown one; useChat errors have no field for it."""
 every_way = pytest.mark.parametrize(("route", "body", "path"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS])
 
 
 @every_way
 @pytest.mark.parametrize("name", ["ours", "ours_in_a_thread"])
-async def test_our_own_dialect_keeps_the_id_and_learns_type_and_name(
+async def test_a_workflow_with_palaver_messages_gets_the_file_id_type_and_name(
     name: str, route: str, body: Body, path: str | None
 ) -> None:
     async with serving(root_path="/under") as (http, _):
@@ -152,7 +152,9 @@ async def test_our_own_dialect_keeps_the_id_and_learns_type_and_name(
 
 @every_way
 @pytest.mark.parametrize("name", ["theirs", "theirs_whole", "theirs_in_a_thread"])
-async def test_others_get_the_bytes(name: str, route: str, body: Body, path: str | None) -> None:
+async def test_a_workflow_with_chat_completions_messages_gets_the_bytes_inline(
+    name: str, route: str, body: Body, path: str | None
+) -> None:
     async with serving(root_path="/under") as (http, _):
         file = await uploaded(http)
 
@@ -165,21 +167,21 @@ async def test_others_get_the_bytes(name: str, route: str, body: Body, path: str
         assert message["content"] == [image]
 
 
-async def test_what_is_kept_of_a_run_names_the_file_and_does_not_hold_it() -> None:
+async def test_a_stored_run_references_the_file_without_its_bytes() -> None:
     async with serving() as (http, _):
         file = await uploaded(http)
         answer = await http.post("/theirs/v1/chat/completions", json=in_completions(file))
         run = answer.headers["x-palaver-run-id"]
 
-        found = (await http.get(f"/api/runs/{run}", params={"include": "input"})).json()
+        stored = (await http.get(f"/api/runs/{run}", params={"include": "input"})).json()
 
         part = {"type": "file", "media_type": "image/png", "file_id": file, "filename": "sky.png"}
-        assert found["input"]["messages"][0]["parts"] == [part]
+        assert stored["input"]["messages"][0]["parts"] == [part]
         assert DATA not in (await http.get(f"/api/runs/{run}/events")).text
 
 
 @every_way
-async def test_a_file_that_is_not_there_is_404_with_its_place(route: str, body: Body, path: str | None) -> None:
+async def test_an_unknown_file_is_404_with_its_path_in_the_body(route: str, body: Body, path: str | None) -> None:
     async with serving(root_path="/under") as (http, _):
         for name in (UNKNOWN, "file-of-somebody-else" if "/api/chat" not in route else UNKNOWN):
             answer = await http.post(f"/ours{route}", json=body(name))
@@ -190,17 +192,19 @@ async def test_a_file_that_is_not_there_is_404_with_its_place(route: str, body: 
                 case "/api/chat":
                     assert answer.text == f"There is no file '{name}'."
                 case "/invoke":
-                    told = answer.json()["status"]
-                    assert (told["type"], told["errors"][0]["pointer"]) == ("not_found", path)
+                    error = answer.json()["status"]
+                    assert (error["type"], error["errors"][0]["pointer"]) == ("not_found", path)
                 case _:
-                    told = answer.json()["error"]
-                    assert (told["code"], told["param"]) == ("not_found", path)
+                    error = answer.json()["error"]
+                    assert (error["code"], error["param"]) == ("not_found", path)
         assert received == []
         assert (await http.get("/api/runs")).json()["data"] == []
 
 
 @every_way
-async def test_another_projects_file_is_as_unknown_as_none(route: str, body: Body, path: str | None) -> None:
+async def test_a_file_of_another_project_gets_the_same_404_as_an_unknown_one(
+    route: str, body: Body, path: str | None
+) -> None:
     async with keyed_server(root_path="/under") as backend:
         _, mine = await backend.create_key()
         _, other = await backend.create_key(project="team-b")
@@ -216,15 +220,15 @@ async def test_another_projects_file_is_as_unknown_as_none(route: str, body: Bod
         assert own.status_code == 200, own.text
 
 
-async def test_a_call_without_files_asks_the_database_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_without_files_does_not_query_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(record="off") as (http, server):
         (
             await http.post("/ours/invoke", json={"messages": [{"role": "user", "content": "Hi."}]})
-        ).raise_for_status()  # It has arrived.
-        asked: list[object] = []
+        ).raise_for_status()  # The first call starts the server.
+        queries: list[object] = []
 
         async def refuse(work: object, *_: Any) -> None:
-            asked.append(work)
+            queries.append(work)
 
         monkeypatch.setattr(server.runtime.database, "read", refuse)
         monkeypatch.setattr(server.runtime.database, "write", refuse)
@@ -234,10 +238,10 @@ async def test_a_call_without_files_asks_the_database_nothing(monkeypatch: pytes
             answer = await http.post("/theirs/v1/chat/completions", json=body)
             assert answer.status_code == 200, answer.text
 
-        assert asked == []
+        assert queries == []
 
 
-# Threads, conversations and what goes on from a response
+# Threads, conversations and chained responses
 
 
 async def thread_with(http: httpx.AsyncClient, file: str, name: str = "ours") -> str:
@@ -252,7 +256,7 @@ async def turn(http: httpx.AsyncClient, thread: str, **body: Any) -> dict[str, A
     return await wait_for_run(http, answer.json()["run"]["id"])
 
 
-async def test_files_of_a_thread_go_to_every_turn_and_with_the_thread() -> None:
+async def test_thread_files_reach_every_turn_and_are_deleted_with_the_thread() -> None:
     async with serving() as (http, _):
         file, second = await uploaded(http), await uploaded(http, b"other")
         thread = await thread_with(http, file)
@@ -266,7 +270,7 @@ async def test_files_of_a_thread_go_to_every_turn_and_with_the_thread() -> None:
 
 
 @pytest.mark.parametrize("name", ["ours", "theirs"])
-async def test_a_file_that_was_deleted_is_told_of_in_words(name: str) -> None:
+async def test_a_deleted_file_is_replaced_by_a_note_for_the_workflow(name: str) -> None:
     async with serving() as (http, _):
         file = await uploaded(http)
         thread = await thread_with(http, file, name)
@@ -275,26 +279,26 @@ async def test_a_file_that_was_deleted_is_told_of_in_words(name: str) -> None:
         ended = await turn(http, thread, messages=[{"role": "user", "content": "What is it?"}])
         shown = (await http.get(f"/api/threads/{thread}/messages")).json()["data"][0]
 
-        words = "[A file was here ('sky.png', image/png). It is not available any more.]"
+        note = "[A file was here ('sky.png', image/png). It is not available any more.]"
         assert ended["status"] == "finished"
         first = received[-1][0]
-        assert (first.text if isinstance(first, Message) else first["content"]) == words
+        assert (first.text if isinstance(first, Message) else first["content"]) == note
         part = {"type": "file", "media_type": "image/png", "file_id": file, "filename": "sky.png"}
-        assert shown["parts"] == [part]  # It stays, with its name and type.
+        assert shown["parts"] == [part]  # The part keeps its name and type.
 
 
-async def test_a_client_of_the_ai_sdk_goes_on_in_a_thread_whose_file_is_gone() -> None:
+async def test_an_ai_sdk_client_can_continue_a_thread_whose_file_was_deleted() -> None:
     async with serving() as (http, _):
         file = await uploaded(http)
         thread = await thread_with(http, file)
         (await http.delete(f"/api/files/{file}")).raise_for_status()
         old = in_ui()(file)["messages"]
         question = {"id": "m2", "role": "user", "parts": [{"type": "text", "text": "Well?"}]}
-        said = [*old, {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": "Hm."}]}, question]
+        messages = [*old, {"id": "a1", "role": "assistant", "parts": [{"type": "text", "text": "Hm."}]}, question]
 
-        new = await http.post("/ours/api/chat", json={"id": thread, "messages": said})
+        new = await http.post("/ours/api/chat", json={"id": thread, "messages": messages})
         unknown = await http.post(
-            "/ours/api/chat", json={"id": thread, "messages": [*said, *in_ui()(UNKNOWN)["messages"]]}
+            "/ours/api/chat", json={"id": thread, "messages": [*messages, *in_ui()(UNKNOWN)["messages"]]}
         )
 
         assert new.status_code == 200, new.text
@@ -302,18 +306,18 @@ async def test_a_client_of_the_ai_sdk_goes_on_in_a_thread_whose_file_is_gone() -
         assert (unknown.status_code, unknown.text) == (404, f"There is no file '{UNKNOWN}'.")
 
 
-async def test_an_id_that_a_provider_gave_comes_back_in_words() -> None:
+async def test_a_file_id_of_a_model_provider_is_replaced_by_a_note() -> None:
     part = {"type": "file", "media_type": "application/pdf", "file_id": "file-of-a-provider", "filename": "a.pdf"}
-    said = [{"role": "assistant", "parts": [part]}, {"role": "user", "parts": [{"type": "text", "text": "Go on."}]}]
+    messages = [{"role": "assistant", "parts": [part]}, {"role": "user", "parts": [{"type": "text", "text": "Go on."}]}]
     async with serving() as (http, _):
-        answer = await http.post("/ours/invoke", json={"messages": said})
+        answer = await http.post("/ours/invoke", json={"messages": messages})
 
         assert answer.status_code == 200, answer.text
-        words = Text("[A file was here ('a.pdf', application/pdf). It is not available any more.]")
-        assert received[-1][0].parts == (words,)
+        note = Text("[A file was here ('a.pdf', application/pdf). It is not available any more.]")
+        assert received[-1][0].parts == (note,)
 
 
-async def test_responses_that_go_on_know_the_files_before_them() -> None:
+async def test_chained_and_referencing_responses_get_the_earlier_files() -> None:
     async with serving() as (http, _):
         file = await uploaded(http)
         first = (await http.post("/ours/v1/responses", json=in_responses("input_file")(file))).json()["id"]
@@ -322,9 +326,9 @@ async def test_responses_that_go_on_know_the_files_before_them() -> None:
         seen = received[-1]
         items = (await http.get(f"/ours/v1/responses/{first}/input_items")).json()["data"]
         reference = {"type": "item_reference", "id": items[0]["id"]}
-        beside = in_responses("input_file")(UNKNOWN)["input"]
+        unknown = in_responses("input_file")(UNKNOWN)["input"]
         referred = await http.post("/ours/v1/responses", json={"input": [reference]})
-        refused = await http.post("/ours/v1/responses", json={"input": [reference, *beside]})
+        refused = await http.post("/ours/v1/responses", json={"input": [reference, *unknown]})
         (await http.delete(f"/api/files/{file}")).raise_for_status()
         third = await http.post("/ours/v1/responses", json=next_body)
 
@@ -361,28 +365,28 @@ async def test_a_run_in_the_background_gets_its_files() -> None:
         body = in_responses("input_file")(file) | {"background": True}
         queued = (await http.post("/theirs/v1/responses", json=body)).json()
         async with asyncio.timeout(20):
-            place = f"/v1/responses/{queued['id']}"
-            while (found := (await http.get(place)).json())["status"] != "completed":  # noqa: ASYNC110 - over HTTP
+            url = f"/v1/responses/{queued['id']}"
+            while (response := (await http.get(url)).json())["status"] != "completed":  # noqa: ASYNC110 - over HTTP
                 await asyncio.sleep(0.02)
 
-        assert found["output"][0]["content"][0]["text"] == "Seen."
+        assert response["output"][0]["content"][0]["text"] == "Seen."
         assert DATA in str(received[-1])
 
 
-async def test_a_file_that_two_threads_name_goes_with_the_second() -> None:
+async def test_a_shared_file_is_deleted_with_the_last_thread_that_references_it() -> None:
     async with serving() as (http, _):
         file = await uploaded(http)
         first, second = await thread_with(http, file), await thread_with(http, file)
         copy = (await http.post(f"/api/threads/{first}/duplicate", json={})).json()["id"]
-        left = []
+        exists = []
         for thread in (first, second, copy):
             (await http.delete(f"/api/threads/{thread}")).raise_for_status()
-            left.append(await meta(http, file) is not None)
+            exists.append(await meta(http, file) is not None)
 
-        assert left == [True, True, False]
+        assert exists == [True, True, False]
 
 
-async def test_a_board_gives_files_to_its_cells() -> None:
+async def test_board_cells_get_the_files_of_their_row() -> None:
     async with serving() as (http, _):
         file = await uploaded(http)
         board = {
@@ -390,15 +394,15 @@ async def test_a_board_gives_files_to_its_cells() -> None:
             "columns": [{"id": "c1", "workflow": "theirs"}],
             "rows": [{"id": "r1", "inputs": {"messages": in_ui()(file)["messages"]}}],
         }
-        place = (await http.post("/api/boards", json=board)).headers["location"]
-        begun = await http.post(f"{place}/run", json={})
-        ended = await wait_for_run(http, begun.json()["runs"][0]["run"])
+        url = (await http.post("/api/boards", json=board)).headers["location"]
+        started = await http.post(f"{url}/run", json={})
+        ended = await wait_for_run(http, started.json()["runs"][0]["run"])
 
         assert ended["status"] == "finished"
         assert DATA in str(received[-1])
 
 
-async def test_erasing_a_user_erases_their_files() -> None:
+async def test_erasing_a_user_erases_the_files_that_only_they_used() -> None:
     async with serving() as (http, _):
         hers, shared = await uploaded(http), await uploaded(http, b"other")
         body = in_completions(hers) | {"user": "ada"}
@@ -406,27 +410,27 @@ async def test_erasing_a_user_erases_their_files() -> None:
         (await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "ada"})).raise_for_status()
         (await http.post("/ours/v1/chat/completions", json=in_completions(shared) | {"user": "bob"})).raise_for_status()
 
-        found = (await http.post("/api/erase", json={"user": "ada"})).json()
+        preview = (await http.post("/api/erase", json={"user": "ada"})).json()
         (await http.post("/api/erase", json={"user": "ada", "dry_run": False})).raise_for_status()
 
-        assert (found["runs"], found["files"]) == (2, 1)
+        assert (preview["runs"], preview["files"]) == (2, 1)
         assert [await meta(http, file) is None for file in (hers, shared)] == [True, False]
 
 
-async def test_too_much_at_once_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_inlining_more_than_the_byte_limit_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver.workflows.inline_files.MAX_INLINED_BYTES", 2 * len(PNG) - 1)
     async with serving() as (http, _):
         file = await uploaded(http)
         twice = [*in_completions(file)["messages"], *in_completions(file)["messages"]]
 
         answer = await http.post("/theirs/v1/chat/completions", json={"messages": twice})
-        whole = await http.post("/ours/v1/chat/completions", json={"messages": twice})
+        by_id = await http.post("/ours/v1/chat/completions", json={"messages": twice})
 
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "too_large")
-        assert whole.status_code == 200
+        assert by_id.status_code == 200
 
 
-async def test_a_file_is_not_fetched_by_somebody_elses_run() -> None:
+async def test_a_run_cannot_fetch_a_file_of_another_project() -> None:
     async with keyed_server() as backend:
         _, mine = await backend.create_key()
         file = await uploaded(backend.http, PNG, **mine)

@@ -61,20 +61,20 @@ async def later(value: object) -> object:
     ],
     ids=["true", "none", "false", "zero", "empty", "word", "long", "awaitable", "raises", "exits"],
 )
-async def test_a_workflow_says_how_it_is(check: Callable[[], object], word: str) -> None:
+async def test_status_shows_the_result_of_a_health_check(check: Callable[[], object], word: str) -> None:
     assert await asked(named("tutor", check)) == {"tutor": word, "database": "working", "version": VERSION}
 
 
-async def test_async_functions_and_several_things_are_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_async_and_multi_part_health_checks_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     async def several() -> dict[str, object]:
         return {"anthropic": "not configured", "docs_index": True, "database": "mine", "version": "9"}
 
     async def broken() -> bool:
         raise RuntimeError("sk-ant-REDACTED")
 
-    told = await asked(named("b", several), named("c", broken), chat(talk, name="silent"))
+    status = await asked(named("b", several), named("c", broken), chat(talk, name="silent"))
 
-    assert told == {
+    assert status == {
         "anthropic": "not configured",
         "docs_index": "working",
         "c": "not working",
@@ -84,20 +84,20 @@ async def test_async_functions_and_several_things_are_told(caplog: pytest.LogCap
     assert "The health of c could not be told: RuntimeError" in caplog.text
 
 
-async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_health_check_times_out_and_runs_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.1)
-    let_go, times = threading.Event(), []
+    release, on_main_thread = threading.Event(), []
 
     def hangs() -> bool:
-        times.append(threading.current_thread() is threading.main_thread())
-        let_go.wait(20)
+        on_main_thread.append(threading.current_thread() is threading.main_thread())
+        release.wait(20)
         return True
 
     server = app(named("tutor", hangs))
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         first, second = await asyncio.gather(http.get("/status"), http.get("/status"))
         third = await http.get("/status")
-        let_go.set()
+        release.set()
         async with asyncio.timeout(20):
             while (last := (await http.get("/status")).json())["tutor"] != "working":  # noqa: ASYNC110 - over HTTP
                 await asyncio.sleep(0.01)
@@ -106,29 +106,29 @@ async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pyt
 
     assert [answer.json()["tutor"] for answer in (first, second, third)] == ["not working"] * 3
     assert (last, again) == (again, last)
-    assert times == [False]  # Off the loop, and once: what was said is told again for a while.
+    assert on_main_thread == [False]  # Called once, off the event loop: the result is cached.
 
 
-async def test_it_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_health_check_runs_again_when_its_cached_result_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "STATUS_CACHE_S", 0.0)
     states = iter([True, False])
     server = app(named("tutor", lambda: next(states)))
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
-        told = [(await http.get("/status")).json()["tutor"] for _ in range(2)]
+        reported = [(await http.get("/status")).json()["tutor"] for _ in range(2)]
         await server.close()
 
-    assert told == ["working", "not working"]
+    assert reported == ["working", "not working"]
 
 
-async def test_a_database_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def gone(*_: object) -> None:
+async def test_an_unreachable_database_is_reported_as_not_working(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
         raise Overloaded("away")
 
     server = app(chat(talk))
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         before = await http.get("/status")
         with monkeypatch.context() as patch:
-            patch.setattr(server.runtime.database, "read", gone)
+            patch.setattr(server.runtime.database, "read", fail)
             answer = await http.get("/status")
         await server.close()
 
@@ -136,7 +136,7 @@ async def test_a_database_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert (answer.status_code, answer.json()) == (200, {"database": "not working", "version": VERSION})
 
 
-async def test_it_needs_a_credential_where_there_are_keys() -> None:
+async def test_status_requires_a_key_when_keys_exist() -> None:
     async with keyed_server() as backend:
         _, mine = await backend.create_key("invoke")
 

@@ -40,7 +40,7 @@ def records(body: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "is_chat"), [("eliza", True), ("calculator", True), ("headline", False)])
-async def test_inspect_says_whether_it_is_a_chat(http: httpx.AsyncClient, name: str, is_chat: bool) -> None:
+async def test_inspect_reports_whether_a_workflow_is_a_chat(http: httpx.AsyncClient, name: str, is_chat: bool) -> None:
     got, posted = await http.get(f"/{name}/inspect"), await http.post(f"/{name}/inspect", json={"revision": {}})
 
     assert got.json() == posted.json()
@@ -48,16 +48,16 @@ async def test_inspect_says_whether_it_is_a_chat(http: httpx.AsyncClient, name: 
     assert set(got.json()["revision"]["data"]) == {"uri", "schemas", "parameters"}
 
 
-async def test_what_inspect_offers_as_a_request_can_be_posted_as_it_stands(http: httpx.AsyncClient) -> None:
-    offered = (await http.get("/tutor/inspect")).json()["request"]
+async def test_the_request_suggested_by_inspect_can_be_posted_unchanged(http: httpx.AsyncClient) -> None:
+    suggested = (await http.get("/tutor/inspect")).json()["request"]
 
-    answer = await http.post("/tutor/invoke", json=offered)
+    answer = await http.post("/tutor/invoke", json=suggested)
 
     assert answer.status_code == 200
     assert answer.json()["data"]["outputs"] == {"role": "assistant", "content": "0 messages about maths."}
 
 
-async def test_a_flat_call_is_answered_with_the_message_alone_and_ids_in_the_headers(http: httpx.AsyncClient) -> None:
+async def test_a_flat_call_returns_only_the_message_with_ids_in_the_headers(http: httpx.AsyncClient) -> None:
     answer = await http.post("/tutor/invoke", json={**HELLO, "inputs": {"subject": "physics"}})
 
     assert answer.json() == {"role": "assistant", "content": "1 messages about physics."}
@@ -99,7 +99,7 @@ async def test_an_envelope_is_answered_with_an_envelope(http: httpx.AsyncClient)
         ("application/jsonl", None, "application/jsonl"),
     ],
 )
-async def test_the_form_of_the_answer_is_negotiated(
+async def test_the_response_format_is_negotiated(
     http: httpx.AsyncClient, accept: str | None, flag: bool | None, form: str
 ) -> None:
     body = {**HELLO, **({} if flag is None else {"flags": {"stream": flag}})}
@@ -109,17 +109,17 @@ async def test_the_form_of_the_answer_is_negotiated(
     assert answer.status_code == 200
     assert answer.headers["content-type"] == form
     if form != "application/json":
-        told = records(answer.text)
-        assert [record["type"] for record in told] == [
+        stream_records = records(answer.text)
+        assert [record["type"] for record in stream_records] == [
             *("message_start", "message_delta", "message_delta", "message_end", "done")
         ]
-        assert told[-1]["data"]["run_id"] == answer.headers["x-palaver-run-id"]
+        assert stream_records[-1]["data"]["run_id"] == answer.headers["x-palaver-run-id"]
 
 
 @pytest.mark.parametrize(
     ("accept", "flag"), [("application/json", True), ("text/event-stream", False), ("image/*", None)]
 )
-async def test_what_cannot_be_given_is_refused_before_anything_runs(
+async def test_an_unsupported_response_format_is_rejected_without_a_run(
     http: httpx.AsyncClient, accept: str, flag: bool | None
 ) -> None:
     body = {**HELLO, **({} if flag is None else {"flags": {"stream": flag}})}
@@ -132,14 +132,14 @@ async def test_what_cannot_be_given_is_refused_before_anything_runs(
     assert "x-palaver-run-id" not in answer.headers
 
 
-async def test_a_generator_asked_for_json_is_drained(http: httpx.AsyncClient) -> None:
-    whole = await http.post("/count/invoke", json={"inputs": {"upto": 3}})
+async def test_generator_output_is_collected_for_json_and_streamed_for_sse(http: httpx.AsyncClient) -> None:
+    collected = await http.post("/count/invoke", json={"inputs": {"upto": 3}})
     streamed = await http.post("/count/invoke", json={"inputs": {"upto": 3}}, headers={"accept": "text/event-stream"})
 
-    assert whole.json() == [0, 1, 2]
-    told = records(streamed.text)
-    assert [record["data"]["value"] for record in told if record["type"] == "data"] == [0, 1, 2]
-    assert told[-1]["data"]["outputs"] == [0, 1, 2]
+    assert collected.json() == [0, 1, 2]
+    stream_records = records(streamed.text)
+    assert [record["data"]["value"] for record in stream_records if record["type"] == "data"] == [0, 1, 2]
+    assert stream_records[-1]["data"]["outputs"] == [0, 1, 2]
 
 
 SAID_THEN_FAILED = [{"text": "Well, "}, {"fail": {"code": "no_idea", "message": "I do not know.", "status": 418}}]
@@ -150,11 +150,17 @@ async def test_a_run_that_fails_after_its_first_record_ends_with_a_framed_error(
 
     answer = await http.post("/scripted/invoke", json=body, headers={"accept": "text/event-stream"})
 
-    told = records(answer.text)
+    stream_records = records(answer.text)
     assert answer.status_code == 200
-    assert [record["type"] for record in told] == ["message_start", "message_delta", "message_end", "error", "done"]
-    assert told[-2]["data"] == {"code": "no_idea", "message": "I do not know."}
-    assert told[-1]["data"]["stopReason"] == "error"
+    assert [record["type"] for record in stream_records] == [
+        "message_start",
+        "message_delta",
+        "message_end",
+        "error",
+        "done",
+    ]
+    assert stream_records[-2]["data"] == {"code": "no_idea", "message": "I do not know."}
+    assert stream_records[-1]["data"]["stopReason"] == "error"
 
 
 @pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson", "text/event-stream"])
@@ -170,7 +176,7 @@ async def test_a_run_that_fails_before_its_first_record_is_answered_with_its_sta
     assert answer.json()["status"] == {"code": 418, "type": "no_idea", "message": "I do not know."}
 
 
-async def test_what_was_said_before_a_failure_is_in_the_envelope(http: httpx.AsyncClient) -> None:
+async def test_the_envelope_of_a_failed_run_contains_its_partial_output(http: httpx.AsyncClient) -> None:
     body = {"data": {"inputs": {**HELLO, "script": SAID_THEN_FAILED}}}
 
     answer = await http.post("/scripted/invoke", json=body)
@@ -179,7 +185,7 @@ async def test_what_was_said_before_a_failure_is_in_the_envelope(http: httpx.Asy
     assert answer.json()["data"] == {"outputs": {"role": "assistant", "content": "Well, "}}
 
 
-async def test_a_foreign_exception_tells_strangers_the_run_and_no_more(http: httpx.AsyncClient) -> None:
+async def test_an_exception_in_a_workflow_reveals_only_the_run_id(http: httpx.AsyncClient) -> None:
     body = {**HELLO, "inputs": {"script": [{"raise": "the password is swordfish"}]}}
 
     answer = await http.post("/scripted/invoke", json=body)
@@ -193,24 +199,24 @@ async def test_a_foreign_exception_tells_strangers_the_run_and_no_more(http: htt
     assert "swordfish" not in answer.text
 
 
-async def test_a_chat_with_tools_answers_with_all_its_messages_or_trimmed_with_the_last(
+async def test_a_chat_with_tools_returns_all_messages_or_the_last_one_if_trimmed(
     http: httpx.AsyncClient,
 ) -> None:
     body = {"messages": [{"role": "user", "content": "What is 2 + 2?"}]}
 
-    whole = await http.post("/calculator/invoke", json=body)
+    untrimmed = await http.post("/calculator/invoke", json=body)
     trimmed = await http.post("/calculator/invoke", json={**body, "flags": {"trim": True}})
 
     call = {"id": "call_1_0", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
-    assert whole.json() == [
+    assert untrimmed.json() == [
         {"role": "assistant", "content": "2 + 2 takes 1 step.", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1_0", "content": "4"},
         {"role": "assistant", "content": "The answer is 4."},
     ]
-    assert trimmed.json() == whole.json()[-1]
+    assert trimmed.json() == untrimmed.json()[-1]
 
 
-async def test_the_elders_take_flat_bodies_and_answer_in_their_own_form(http: httpx.AsyncClient) -> None:
+async def test_run_and_test_routes_take_flat_bodies_and_answer_in_the_legacy_format(http: httpx.AsyncClient) -> None:
     answers = [
         await http.post(f"/headline/{path}?app=news", json={"inputs": {"text": "It rained."}})
         for path in ("run", "test")
@@ -230,7 +236,7 @@ async def test_the_elders_take_flat_bodies_and_answer_in_their_own_form(http: ht
         }
 
 
-async def test_the_elders_send_an_envelope_elsewhere(http: httpx.AsyncClient) -> None:
+async def test_the_run_route_rejects_an_envelope(http: httpx.AsyncClient) -> None:
     answer = await http.post("/headline/run", json={"data": {"inputs": {}}})
 
     assert answer.status_code == 400
@@ -267,18 +273,18 @@ ODD_BODIES: list[tuple[str, bytes, dict[str, str], int, str]] = [
 @pytest.mark.parametrize(
     ("body", "headers", "status", "code"), [odd[1:] for odd in ODD_BODIES], ids=[odd[0] for odd in ODD_BODIES]
 )
-async def test_an_odd_body_gets_its_status_and_one_clear_line(
+async def test_an_invalid_body_gets_its_status_and_a_one_line_message(
     http: httpx.AsyncClient, body: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
     answer = await http.post("/tutor/invoke", content=body, headers={"content-type": "application/json", **headers})
 
-    told = answer.json()["status"]
-    assert (answer.status_code, told["code"], told["type"]) == (status, status, code)
-    assert told["message"].endswith((".", ")", "-"))
-    assert "\n" not in told["message"]
+    error = answer.json()["status"]
+    assert (answer.status_code, error["code"], error["type"]) == (status, status, code)
+    assert error["message"].endswith((".", ")", "-"))
+    assert "\n" not in error["message"]
 
 
-async def test_an_unknown_workflow_names_the_known_ones(http: httpx.AsyncClient) -> None:
+async def test_the_error_for_an_unknown_workflow_lists_the_known_ones(http: httpx.AsyncClient) -> None:
     answer = await http.post("/nobody/invoke", json=HELLO)
 
     assert answer.status_code == 404
@@ -289,13 +295,13 @@ async def test_an_unknown_workflow_names_the_known_ones(http: httpx.AsyncClient)
     }
 
 
-async def test_another_method_is_told_which_one_to_use(http: httpx.AsyncClient) -> None:
+async def test_a_wrong_method_is_405_with_an_allow_header(http: httpx.AsyncClient) -> None:
     answer = await http.put("/tutor/invoke", json=HELLO)
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-async def test_every_fault_is_listed_with_its_place_in_the_body_as_sent(http: httpx.AsyncClient) -> None:
+async def test_every_invalid_input_is_listed_with_its_pointer_into_the_body(http: httpx.AsyncClient) -> None:
     flat = await http.post("/headline/invoke", json={"text": "Rain", "inputs": {"words": "8", "size": 1}})
     envelope = await http.post("/headline/invoke", json={"data": {"inputs": {"words": "8"}, "parameters": {"tone": 1}}})
 
@@ -313,7 +319,7 @@ async def test_every_fault_is_listed_with_its_place_in_the_body_as_sent(http: ht
     ]
 
 
-async def test_the_only_workflow_answers_at_the_root_too() -> None:
+async def test_a_single_workflow_is_also_served_at_the_root() -> None:
     async with client(tutor) as http:
         inspected, invoked = await http.get("/inspect"), await http.post("/invoke", json=HELLO)
 
@@ -321,14 +327,14 @@ async def test_the_only_workflow_answers_at_the_root_too() -> None:
     assert invoked.status_code == 200
 
 
-async def test_without_a_default_the_root_says_which_ones_there_are(http: httpx.AsyncClient) -> None:
+async def test_the_root_without_a_default_workflow_lists_the_known_ones(http: httpx.AsyncClient) -> None:
     answer = await http.post("/invoke", json=HELLO)
 
     assert answer.status_code == 404
     assert "none is the default. Known: calculator" in answer.json()["status"]["message"]
 
 
-async def test_openapi_carries_the_flag_and_messages_only_for_chats(http: httpx.AsyncClient) -> None:
+async def test_openapi_has_the_is_chat_flag_and_messages_only_for_chats(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
 
     for name, is_chat in (("tutor", True), ("headline", False)):

@@ -32,17 +32,17 @@ def without_times(row: dict[str, Any]) -> dict[str, Any]:
 # Keys
 
 
-async def test_a_key_is_made_shown_once_and_listed_without_its_secret(backend: KeyedServer) -> None:
+async def test_a_new_key_is_shown_once_and_listed_without_its_secret(backend: KeyedServer) -> None:
     admin, by_admin = await backend.create_key()
     body = {"name": "laptop", "scopes": ["read", "invoke"], "expires_at": "2099-01-01T00:00:00Z"}
     made = await backend.http.post("/api/keys", json=body, headers=by_admin)
-    shown = made.json()
-    secret = core_keys.parse_key(shown["secret"])
+    created = made.json()
+    secret = core_keys.parse_key(created["secret"])
 
     assert secret is not None
     assert made.status_code == 201
-    assert made.headers["location"] == f"/api/keys/{shown['id']}"
-    assert without_times(shown) == {
+    assert made.headers["location"] == f"/api/keys/{created['id']}"
+    assert without_times(created) == {
         "id": f"key_{secret.id}",
         "name": "laptop",
         "scopes": ["invoke", "read"],
@@ -50,17 +50,17 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(backend: K
         "expires_at": "<time>",
         "last_used_at": None,
         "revoked_at": None,
-        "secret": shown["secret"],
+        "secret": created["secret"],
     }
-    assert shown["expires_at"] == "2099-01-01T00:00:00.000000Z"
+    assert created["expires_at"] == "2099-01-01T00:00:00.000000Z"
     (key,) = await backend.database.read(kept.find_keys, [secret.id])
     assert (key.project, key.made_by, key.hash) == ("default", admin.id, core_keys.hash_secret(secret.secret))
     await backend.server.authenticator.close()
     listed = (await backend.http.get("/api/keys", headers=by_admin)).json()
-    assert [row["id"] for row in listed["data"]] == [shown["id"], f"key_{admin.id}"]
+    assert [row["id"] for row in listed["data"]] == [created["id"], f"key_{admin.id}"]
     assert listed["next"] is None
-    assert listed["data"][0] == {name: value for name, value in shown.items() if name != "secret"}
-    by_new = {"x-api-key": shown["secret"]}
+    assert listed["data"][0] == {name: value for name, value in created.items() if name != "secret"}
+    by_new = {"x-api-key": created["secret"]}
     assert (await backend.http.post("/echo/invoke", json={}, headers=by_new)).status_code == 200
 
 
@@ -98,30 +98,30 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(backend: K
         ),
     ],
 )
-async def test_what_cannot_be_a_key_is_refused(backend: KeyedServer, body: Any, status: int, error: Any) -> None:
+async def test_an_invalid_key_request_is_rejected(backend: KeyedServer, body: Any, status: int, error: Any) -> None:
     answer = await backend.http.post("/api/keys", json=body)
 
     assert (answer.status_code, answer.json()) == (status, {"error": error})
 
 
 @pytest.mark.parametrize("expires", ["tomorrow", "2099-01-01T00:00:00", "90d", 5])
-async def test_the_end_of_a_key_is_a_time_with_its_zone(backend: KeyedServer, expires: Any) -> None:
+async def test_the_expiry_of_a_key_must_be_a_time_with_a_zone(backend: KeyedServer, expires: Any) -> None:
     answer = await backend.http.post("/api/keys", json={"name": "x", "scopes": ["read"], "expires_at": expires})
 
     assert answer.status_code in (400, 422)
     assert answer.json()["error"]["path"] == "/expires_at"
 
 
-async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(backend: KeyedServer) -> None:
+async def test_name_and_expiry_of_a_key_can_change_but_not_its_scopes(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     key, by_key = await backend.create_key("read")
-    place = f"/api/keys/{core_keys.format_key_id(key.id)}"
+    url = f"/api/keys/{core_keys.format_key_id(key.id)}"
     end = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 
-    renamed = await backend.http.patch(place, json={"name": "new", "expires_at": end}, headers=by_admin)
-    same = await backend.http.patch(place, json={"expires_at": None}, headers=by_admin)
-    more = await backend.http.patch(place, json={"scopes": ["admin"]}, headers=by_admin)
-    nothing = await backend.http.patch(place, json={}, headers=by_admin)
+    renamed = await backend.http.patch(url, json={"name": "new", "expires_at": end}, headers=by_admin)
+    same = await backend.http.patch(url, json={"expires_at": None}, headers=by_admin)
+    more = await backend.http.patch(url, json={"scopes": ["admin"]}, headers=by_admin)
+    nothing = await backend.http.patch(url, json={}, headers=by_admin)
 
     assert (renamed.status_code, renamed.json()["name"], renamed.json()["expires_at"]) == (
         200,
@@ -134,26 +134,26 @@ async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(backe
     assert (await backend.http.get("/metrics", headers=by_key)).status_code == 200
 
 
-async def test_a_change_of_what_has_changed_meanwhile_is_refused(backend: KeyedServer) -> None:
+async def test_a_change_with_a_stale_etag_is_rejected(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     key, _ = await backend.create_key("read")
-    place = f"/api/keys/{core_keys.format_key_id(key.id)}"
-    first = await backend.http.patch(place, json={"name": "one"}, headers=by_admin)
-    (await backend.http.patch(place, json={"name": "two"}, headers=by_admin)).raise_for_status()
+    url = f"/api/keys/{core_keys.format_key_id(key.id)}"
+    first = await backend.http.patch(url, json={"name": "one"}, headers=by_admin)
+    (await backend.http.patch(url, json={"name": "two"}, headers=by_admin)).raise_for_status()
 
     stale = {**by_admin, "if-match": first.headers["etag"]}
-    refused = [await backend.http.patch(place, json={}, headers=stale), await backend.http.delete(place, headers=stale)]
+    refused = [await backend.http.patch(url, json={}, headers=stale), await backend.http.delete(url, headers=stale)]
 
     assert [(answer.status_code, answer.json()["error"]["code"]) for answer in refused] == [(412, "stale_base")] * 2
 
 
-async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(backend: KeyedServer) -> None:
+async def test_a_revoked_key_is_rejected_by_the_next_request_and_stays_listed(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     key, by_key = await backend.create_key("read")
-    place = f"/api/keys/{core_keys.format_key_id(key.id)}"
+    url = f"/api/keys/{core_keys.format_key_id(key.id)}"
     before = await backend.http.get("/metrics", headers=by_key)
 
-    revoked = [await backend.http.delete(place, headers=by_admin) for _ in range(2)]
+    revoked = [await backend.http.delete(url, headers=by_admin) for _ in range(2)]
 
     after = await backend.http.get("/metrics", headers=by_key)
     assert [answer.status_code for answer in (before, *revoked, after)] == [200, 204, 204, 401]
@@ -161,7 +161,7 @@ async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(ba
     assert [row["revoked_at"] is not None for row in rows if row["id"] == core_keys.format_key_id(key.id)] == [True]
 
 
-async def test_another_projects_key_is_the_same_404_as_an_unknown_one(backend: KeyedServer) -> None:
+async def test_a_key_of_another_project_gets_the_same_404_as_an_unknown_one(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     other, by_other = await backend.create_key(project="team-a")
     names = {"other": core_keys.format_key_id(other.id), "unknown": "key_00000000", "odd": "no key"}
@@ -175,8 +175,8 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(backend: K
         if " " not in name
     }
 
-    for which, found in answers.items():
-        for answer in found:
+    for which, responses in answers.items():
+        for answer in responses:
             assert answer.status_code == 404
             assert answer.content == (
                 b'{"error":{"code":"not_found","message":"There is no key \'' + names[which].encode() + b"'.\"}}"
@@ -211,7 +211,7 @@ def secret_of(header: dict[str, str]) -> str:
     return header["authorization"].removeprefix("Bearer ")
 
 
-async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(backend: KeyedServer) -> None:
+async def test_login_sets_a_session_cookie_and_logout_ends_the_session(backend: KeyedServer) -> None:
     key, header = await backend.create_key("read", "invoke", project="team-a")
     answer = await log_in(backend, secret_of(header))
     set_cookie = answer.headers["set-cookie"]
@@ -219,9 +219,9 @@ async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(backend: Keye
     assert (answer.status_code, answer.content) == (204, b"")
     assert re.fullmatch(
         r"palaver=[0-9a-z]{40}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict", set_cookie
-    )  # The client keeps it, as a browser does.
-    who = (await backend.http.get("/api/session")).json()
-    assert without_times(who) == {
+    )  # The client stores the cookie, as a browser does.
+    session = (await backend.http.get("/api/session")).json()
+    assert without_times(session) == {
         "project": "team-a",
         "scopes": ["invoke", "read"],
         "key": core_keys.format_key_id(key.id),
@@ -230,16 +230,16 @@ async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(backend: Keye
     assert (await backend.http.get("/metrics")).status_code == 200
 
     cookie = set_cookie.partition(";")[0]
-    out = await backend.http.delete("/api/session")
+    logout = await backend.http.delete("/api/session")
 
-    assert (out.status_code, out.headers["set-cookie"]) == (
+    assert (logout.status_code, logout.headers["set-cookie"]) == (
         204,
         "palaver=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict",
     )
     assert (await backend.http.get("/metrics", headers={"cookie": cookie})).status_code == 401
 
 
-async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:
+async def test_the_session_cookie_of_a_public_server_is_secure_and_host_prefixed() -> None:
     async with keyed_server(host="0.0.0.0") as backend:
         _, header = await backend.create_key("read")
         answer = await log_in(backend, secret_of(header))
@@ -254,13 +254,13 @@ async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:
         assert (await backend.http.get("/metrics", headers={"cookie": plain})).status_code == 401
 
 
-async def test_who_is_asking_is_told_to_every_kind_of_caller(backend: KeyedServer) -> None:
-    nobody = (await backend.http.get("/api/session")).json()
+async def test_the_session_route_describes_callers_with_and_without_a_key(backend: KeyedServer) -> None:
+    without_key = (await backend.http.get("/api/session")).json()
     end = datetime.now(UTC) + timedelta(hours=1)
     key, header = await backend.create_key(expires_at=end)
     by_key = (await backend.http.get("/api/session", headers=header)).json()
 
-    assert nobody == {"project": "default", "scopes": ["admin"], "key": None, "expires_at": None}
+    assert without_key == {"project": "default", "scopes": ["admin"], "key": None, "expires_at": None}
     assert by_key == {
         "project": "default",
         "scopes": ["admin"],
@@ -269,7 +269,7 @@ async def test_who_is_asking_is_told_to_every_kind_of_caller(backend: KeyedServe
     }
 
 
-async def test_a_login_that_fails_does_not_tell_why(backend: KeyedServer) -> None:
+async def test_a_failed_login_does_not_reveal_the_reason(backend: KeyedServer) -> None:
     _, header = await backend.create_key("read")
     revoked, of_revoked = await backend.create_key("read")
     await backend.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
@@ -288,7 +288,7 @@ async def test_a_login_that_fails_does_not_tell_why(backend: KeyedServer) -> Non
     assert not any("set-cookie" in answer.headers for answer in answers)
 
 
-async def test_an_address_may_fail_ten_times_a_minute(backend: KeyedServer) -> None:
+async def test_an_address_is_limited_to_ten_failed_logins_a_minute(backend: KeyedServer) -> None:
     _, header = await backend.create_key("read")
     for _ in range(15):
         assert (await log_in(backend, secret_of(header))).status_code == 204
@@ -301,7 +301,7 @@ async def test_an_address_may_fail_ten_times_a_minute(backend: KeyedServer) -> N
     assert 1 <= int(refused.headers["retry-after"]) <= 60
 
 
-async def test_a_login_is_a_small_body(backend: KeyedServer) -> None:
+async def test_a_large_login_body_is_rejected(backend: KeyedServer) -> None:
     answer = await log_in(backend, "x" * 5000)
 
     assert answer.status_code == 413
@@ -310,22 +310,22 @@ async def test_a_login_is_a_small_body(backend: KeyedServer) -> None:
 # Projects
 
 
-async def test_a_project_is_made_with_its_first_key(backend: KeyedServer) -> None:
+async def test_a_project_is_created_with_its_first_key(backend: KeyedServer) -> None:
     _, by_admin = await backend.create_key()
     made = await backend.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)
-    shown = made.json()
+    created = made.json()
 
     assert made.status_code == 201
     assert made.headers["location"] == "/api/projects/team-a"
-    assert without_times(shown | {"key": None}) == {"name": "team-a", "created_at": "<time>", "key": None}
-    assert (shown["key"]["name"], shown["key"]["scopes"]) == ("the first key", ["admin"])
-    who = await backend.http.get("/api/session", headers={"api-key": shown["key"]["secret"]})
-    assert (who.json()["project"], who.json()["scopes"]) == ("team-a", ["admin"])
+    assert without_times(created | {"key": None}) == {"name": "team-a", "created_at": "<time>", "key": None}
+    assert (created["key"]["name"], created["key"]["scopes"]) == ("the first key", ["admin"])
+    session = await backend.http.get("/api/session", headers={"api-key": created["key"]["secret"]})
+    assert (session.json()["project"], session.json()["scopes"]) == ("team-a", ["admin"])
     listed = (await backend.http.get("/api/projects", headers=by_admin)).json()
     assert listed == {
         "data": [
             {"name": "default", "created_at": None},
-            {"name": "team-a", "created_at": shown["created_at"]},
+            {"name": "team-a", "created_at": created["created_at"]},
         ],
         "next": None,
     }
@@ -335,7 +335,9 @@ async def test_a_project_is_made_with_its_first_key(backend: KeyedServer) -> Non
     ("name", "status", "code"),
     [("team-a", 409, "name_taken"), ("default", 409, "name_taken"), ("Team A", 422, "invalid_value")],
 )
-async def test_a_name_that_is_taken_or_odd_is_refused(backend: KeyedServer, name: str, status: int, code: str) -> None:
+async def test_a_taken_or_invalid_project_name_is_rejected(
+    backend: KeyedServer, name: str, status: int, code: str
+) -> None:
     (await backend.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
     answer = await backend.http.post("/api/projects", json={"name": name}, headers=(await backend.create_key())[1])
 
@@ -346,7 +348,7 @@ async def test_a_name_that_is_taken_or_odd_is_refused(backend: KeyedServer, name
     )
 
 
-async def test_only_admins_of_the_first_project_learn_of_others(backend: KeyedServer) -> None:
+async def test_only_admins_of_the_default_project_can_manage_projects(backend: KeyedServer) -> None:
     _, by_other = await backend.create_key(project="team-a")
 
     answers = [
@@ -361,10 +363,10 @@ async def test_only_admins_of_the_first_project_learn_of_others(backend: KeyedSe
     }
 
 
-async def test_a_project_is_erased_after_it_was_said_twice(
+async def test_a_project_is_erased_only_with_its_name_as_confirmation(
     backend: KeyedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "CACHE_TTL_S", -1)  # Nobody else is there to wait for.
+    monkeypatch.setattr(auth, "CACHE_TTL_S", -1)  # No other server's cache to wait for.
     _, by_admin = await backend.create_key()
     made = (await backend.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)).json()
     by_team = {"api-key": made["key"]["secret"]}
@@ -384,15 +386,15 @@ async def test_a_project_is_erased_after_it_was_said_twice(
     assert await backend.database.read(kept.list_all_keys, "team-a") == []
 
 
-async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
+async def test_an_interrupted_project_erasure_is_logged_and_can_be_repeated(
     backend: KeyedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(auth, "CACHE_TTL_S", -1)
     (await backend.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
     _, by_admin = await backend.create_key()
-    away = Overloaded("The database cannot be reached.")
+    outage = Overloaded("The database cannot be reached.")
     with monkeypatch.context() as broken:
-        broken.setattr(projects, "delete_project_batch", Mock(side_effect=away))
+        broken.setattr(projects, "delete_project_batch", Mock(side_effect=outage))
         first = await backend.http.delete("/api/projects/team-a?confirm=team-a", headers=by_admin)
         async with asyncio.timeout(10):
             while not caplog.records:  # noqa: ASYNC110 - it is done behind the answer
@@ -408,7 +410,7 @@ async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
     ]
 
 
-async def test_the_first_project_is_listed_once(backend: KeyedServer) -> None:
+async def test_a_stored_default_project_is_listed_once(backend: KeyedServer) -> None:
     made = datetime(2026, 11, 15, tzinfo=UTC)
     await backend.database.write(projects.insert_project, projects.Project(name="default", created_at=made))
 
@@ -418,7 +420,9 @@ async def test_the_first_project_is_listed_once(backend: KeyedServer) -> None:
     }
 
 
-async def test_a_project_that_is_running_is_not_erased(backend: KeyedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_project_with_active_runs_cannot_be_erased(
+    backend: KeyedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await backend.database.write(projects.insert_project, projects.Project(name="team-a", created_at=datetime.now(UTC)))
     monkeypatch.setattr(projects, "has_active_runs", lambda *_: True)
 

@@ -47,14 +47,14 @@ async def closing(database: Database) -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def nobody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is not told comes too late."""
+    """Disable polling: a server that is not notified comes too late."""
     monkeypatch.setattr(heartbeat, "NOTIFIED_CANCEL_POLL_S", 600)
     monkeypatch.setattr("palaver.engine.background_runs.POLL_INTERVAL_S", 600)
     monkeypatch.setattr("palaver.engine.run_reader.NOTIFIED_POLL_INTERVAL_S", 600)
     monkeypatch.setattr("palaver.server.auth.CACHE_TTL_S", 600)
 
 
-async def test_a_run_is_cancelled_and_read_to_its_end_through_another_process(postgres_url: str) -> None:
+async def test_a_run_can_be_followed_and_cancelled_through_another_server(postgres_url: str) -> None:
     body = {"model": "scripted", "input": '[{"text": "Hel"}, {"sleep": 60}]', "stream": True}
     async with (
         serving(postgres_url) as (_, here),
@@ -66,34 +66,34 @@ async def test_a_run_is_cancelled_and_read_to_its_end_through_another_process(po
         following = asyncio.create_task(there.get(f"/api/runs/{run}/events"))
         await asyncio.sleep(0.5)
         ended = await there.post(f"/api/runs/{run}/cancel")
-        told = await following
+        followed = await following
 
     assert ended.json()["status"] == "cancelled"
-    assert "run-cancelled" in told.text
+    assert "run-cancelled" in followed.text
 
 
-async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str) -> None:
+async def test_a_queued_run_starts_on_a_server_with_free_background_slots(postgres_url: str) -> None:
     async with (
         serving(postgres_url, background_runs=0) as (_, here),
         serving(postgres_url) as (other, _),
         asyncio.timeout(20),
     ):
         made = (await here.post("/v1/responses", json={"model": "scripted", "input": "hi", "background": True})).json()
-        told = await here.get(f"/v1/responses/{made['id']}", params={"stream": "true"})
+        stream = await here.get(f"/v1/responses/{made['id']}", params={"stream": "true"})
         row = await other.runtime.database.read(runs.get_run, "default", "run_" + made["id"].removeprefix("resp_"))
 
-    assert "response.completed" in told.text
+    assert "response.completed" in stream.text
     assert row is not None
     assert row.process == other.runtime.heartbeat._process.id
 
 
-async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres_url: str) -> None:
-    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
+async def test_a_key_created_or_revoked_elsewhere_takes_effect_at_once(postgres_url: str) -> None:
+    key, secret = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
     database = open_database(postgres_url)
 
     async def answered(http: httpx.AsyncClient, status: int) -> None:
         async with asyncio.timeout(10):
-            while (await http.get("/api/workflows", headers={"x-api-key": shown})).status_code != status:  # noqa: ASYNC110
+            while (await http.get("/api/workflows", headers={"x-api-key": secret})).status_code != status:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     async with serving(postgres_url) as (_, http), closing(database):
@@ -109,11 +109,11 @@ async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres
     assert before == 200
 
 
-async def test_after_a_silence_everything_is_looked_at(postgres_url: str) -> None:
-    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
+async def test_missed_notifications_invalidate_the_cached_keys(postgres_url: str) -> None:
+    key, secret = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
     async with serving(postgres_url) as (server, http):
         await server.runtime.database.write(api_keys.insert_key, key)
-        headers = {"x-api-key": shown}
+        headers = {"x-api-key": secret}
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
         server.runtime.notifications.dispatch(Notification("missed", ()))
 
@@ -121,7 +121,9 @@ async def test_after_a_silence_everything_is_looked_at(postgres_url: str) -> Non
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
 
 
-async def test_that_followers_cannot_be_told_is_no_harm(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failing_to_notify_followers_does_not_end_the_stream(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(*_: object) -> None:
         raise Overloaded("gone")
 

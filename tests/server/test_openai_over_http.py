@@ -59,14 +59,14 @@ async def test_a_workflow_answers_under_its_name_and_at_the_root(http: httpx.Asy
 
 
 @pytest.mark.parametrize("path", CALLS)
-async def test_the_model_picks_the_workflow_at_the_root(http: httpx.AsyncClient, path: str) -> None:
+async def test_the_model_selects_the_workflow_at_the_root(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.post(path, json=asked("[]", model="scripted"))
 
     assert (answer.status_code, said(answer)) == (200, "")
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
-async def test_a_model_that_nobody_serves_is_not_found(http: httpx.AsyncClient, path: str) -> None:
+async def test_an_unknown_model_is_not_found(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.post(path, json=asked(model="gpt-9"))
 
     assert answer.status_code == 404
@@ -86,26 +86,24 @@ async def test_without_a_default_the_root_needs_a_model() -> None:
 
 
 @pytest.mark.parametrize("path", CALLS)
-async def test_inputs_come_as_custom_inputs(http: httpx.AsyncClient, path: str) -> None:
-    given = await http.post(f"/tutor{path}", json=asked(custom_inputs={"subject": "art", "theirs": 1}))
+async def test_custom_inputs_become_the_inputs_of_the_workflow(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.post(f"/tutor{path}", json=asked(custom_inputs={"subject": "art", "theirs": 1}))
     wrong = await http.post(f"/tutor{path}", json=asked(custom_inputs={"subject": 5}))
 
-    assert said(given) == "Why? about art."
+    assert said(answer) == "Why? about art."
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_input")
     assert wrong.json()["error"]["param"] == "custom_inputs.subject"
 
 
 @pytest.mark.parametrize("path", CALLS)
-async def test_a_workflow_that_is_no_chat_answers_with_its_value(http: httpx.AsyncClient, path: str) -> None:
+async def test_a_workflow_that_is_not_a_chat_answers_with_its_value_as_text(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.post(f"/echo{path}", json=asked(custom_inputs={"a": [1]}))
 
     assert (answer.status_code, said(answer)) == (200, '{"a":[1]}')
 
 
 @pytest.mark.parametrize("path", CALLS)
-async def test_other_methods_media_types_and_bodies_are_refused_in_the_familys_shape(
-    http: httpx.AsyncClient, path: str
-) -> None:
+async def test_invalid_methods_media_types_and_bodies_get_openai_errors(http: httpx.AsyncClient, path: str) -> None:
     got = await http.get(f"/tutor{path}")
     text = await http.post(f"/tutor{path}", content="x", headers={"content-type": "text/plain"})
     broken = await http.post(f"/tutor{path}", content="{", headers={"content-type": "application/json"})
@@ -121,14 +119,16 @@ async def test_other_methods_media_types_and_bodies_are_refused_in_the_familys_s
 
 
 @pytest.mark.parametrize("path", RESPONSES)
-async def test_a_run_that_fails_at_once_is_a_status_or_a_stream_of_its_own(http: httpx.AsyncClient, path: str) -> None:
+async def test_a_run_that_fails_at_once_is_an_error_status_or_a_failed_stream(
+    http: httpx.AsyncClient, path: str
+) -> None:
     script = {"script": [{"fail": {"code": "model_down", "message": "The model is down.", "status": 502}}]}
 
-    whole = await http.post(f"/scripted{path}", json=asked(custom_inputs=script))
+    plain = await http.post(f"/scripted{path}", json=asked(custom_inputs=script))
     stream = await http.post(f"/scripted{path}", json=asked(custom_inputs=script, stream=True))
 
-    assert (whole.status_code, whole.json()["error"]["code"]) == (502, "model_down")
-    assert whole.headers["x-should-retry"] == "false"
+    assert (plain.status_code, plain.json()["error"]["code"]) == (502, "model_down")
+    assert plain.headers["x-should-retry"] == "false"
     assert stream.status_code == 200
     assert "error" in kinds(stream.text)
     assert kinds(stream.text)[-1] == "response.failed"
@@ -148,16 +148,18 @@ async def test_a_run_that_fails_at_once_is_a_status_or_a_stream_of_its_own(http:
         ("GET", "/conversations/conv_1/items/item_1"),
     ],
 )
-async def test_what_was_never_stored_is_not_found(http: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_unknown_responses_and_conversations_are_not_found(
+    http: httpx.AsyncClient, method: str, path: str
+) -> None:
     for url in (path, f"/tutor{path}"):
         answer = await http.request(method, url)
         kind = "response" if "resp_1" in path else "conversation"
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, f"{kind}_not_found")
-    nobody = await http.request(method, f"/nobody{path}")
-    assert (nobody.status_code, nobody.json()["error"]["code"]) == (404, "model_not_found")
+    unknown_workflow = await http.request(method, f"/nobody{path}")
+    assert (unknown_workflow.status_code, unknown_workflow.json()["error"]["code"]) == (404, "model_not_found")
 
 
-async def test_what_is_stored_is_answered_with_other_methods_only_where_they_mean_something(
+async def test_a_wrong_method_on_a_storage_route_is_405_with_an_allow_header(
     http: httpx.AsyncClient,
 ) -> None:
     for method, path, allowed in (
@@ -171,13 +173,13 @@ async def test_what_is_stored_is_answered_with_other_methods_only_where_they_mea
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
-async def test_a_response_is_stored_for_its_workflow_and_the_root(http: httpx.AsyncClient) -> None:
+async def test_a_stored_response_is_served_below_its_workflow_and_at_the_root(http: httpx.AsyncClient) -> None:
     made = await http.post("/tutor/v1/responses", json=asked())
     name = made.json()["id"]
 
     for path in (f"/v1/responses/{name}", f"/responses/{name}", f"/tutor/responses/{name}/"):
-        kept = await http.get(path)
-        assert (kept.status_code, kept.content) == (200, made.content)
+        stored = await http.get(path)
+        assert (stored.status_code, stored.content) == (200, made.content)
         assert (await http.head(path)).content == b""
     assert (await http.get(f"/scripted/v1/responses/{name}")).status_code == 404
     assert (await http.delete(f"/scripted/v1/responses/{name}")).status_code == 404
@@ -186,34 +188,34 @@ async def test_a_response_is_stored_for_its_workflow_and_the_root(http: httpx.As
     assert (await http.post("/v1/responses", json=after)).status_code == 200
 
 
-async def test_a_conversation_serves_the_workflow_below_which_it_was_made(http: httpx.AsyncClient) -> None:
-    everybodys = (await http.post("/v1/conversations")).json()["id"]
-    tutors = (await http.post("/tutor/v1/conversations", json={})).json()["id"]
+async def test_a_conversation_is_limited_to_the_workflow_it_was_created_below(http: httpx.AsyncClient) -> None:
+    shared = (await http.post("/v1/conversations")).json()["id"]
+    limited = (await http.post("/tutor/v1/conversations", json={})).json()["id"]
 
     async def status(workflow: str, conversation: str) -> int:
         body = asked(conversation=conversation, model=workflow)
         return (await http.post("/v1/responses", json=body)).status_code
 
-    assert [await status(workflow, everybodys) for workflow in ("tutor", "scripted")] == [200, 200]
-    assert [await status(workflow, tutors) for workflow in ("tutor", "scripted")] == [200, 404]
-    assert (await http.get(f"/scripted/conversations/{everybodys}")).status_code == 200
-    assert (await http.get(f"/scripted/conversations/{tutors}")).status_code == 404
+    assert [await status(workflow, shared) for workflow in ("tutor", "scripted")] == [200, 200]
+    assert [await status(workflow, limited) for workflow in ("tutor", "scripted")] == [200, 404]
+    assert (await http.get(f"/scripted/conversations/{shared}")).status_code == 200
+    assert (await http.get(f"/scripted/conversations/{limited}")).status_code == 404
 
 
-async def test_models_are_the_chats(http: httpx.AsyncClient) -> None:
-    everything = (await http.get("/v1/models")).json()
-    own = (await http.get("/scripted/v1/models")).json()
+async def test_the_models_route_lists_only_chats(http: httpx.AsyncClient) -> None:
+    all_models = (await http.get("/v1/models")).json()
+    models_below_scripted = (await http.get("/scripted/v1/models")).json()
     one = await http.get("/v1/models/tutor")
 
-    assert [model["id"] for model in everything["data"]] == ["scripted", "tutor"]
-    assert [model["id"] for model in own["data"]] == ["scripted"]
-    assert one.json() == everything["data"][1]
+    assert [model["id"] for model in all_models["data"]] == ["scripted", "tutor"]
+    assert [model["id"] for model in models_below_scripted["data"]] == ["scripted"]
+    assert one.json() == all_models["data"][1]
     assert one.json()["object"] == "model"
     for name in ("echo", "nobody"):
         assert (await http.get(f"/v1/models/{name}")).status_code == 404
 
 
-async def test_an_agent_server_says_what_it_is(http: httpx.AsyncClient) -> None:
+async def test_agent_info_describes_the_workflow(http: httpx.AsyncClient) -> None:
     assert (await http.get("/agent/info")).json() == {
         "name": "tutor",
         "use_case": "agent",
@@ -231,7 +233,7 @@ def ui(script: list[Any], chat_id: str = "chat-1") -> dict[str, Any]:
     return {"id": chat_id, "messages": [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}]}
 
 
-async def test_a_chat_can_be_stopped_and_its_readers_are_told(http: httpx.AsyncClient) -> None:
+async def test_stopping_a_chat_sends_abort_to_its_reader(http: httpx.AsyncClient) -> None:
     async with http.stream("POST", "/scripted/api/chat", json=ui([{"text": "Hi"}, {"sleep": 60}])) as stream:
         body = ""
         async for piece in stream.aiter_text():
@@ -246,7 +248,7 @@ async def test_a_chat_can_be_stopped_and_its_readers_are_told(http: httpx.AsyncC
     assert (await http.post("/nobody/api/chat/chat-1/stop")).status_code == 404
 
 
-async def test_the_next_question_interrupts_the_answer_that_is_still_going(http: httpx.AsyncClient) -> None:
+async def test_the_next_message_interrupts_the_running_answer_of_the_same_chat(http: httpx.AsyncClient) -> None:
     first = asyncio.create_task(http.post("/scripted/api/chat", json=ui([{"text": "Hi"}, {"sleep": 60}])))
     other = asyncio.create_task(http.post("/scripted/api/chat", json=ui([{"sleep": 60}], "chat-2")))
     while not await _runs(http, 2):
@@ -265,7 +267,7 @@ async def _runs(http: httpx.AsyncClient, number: int) -> bool:
     return f"palaver_runs_alive {number}.0" in (await http.get("/metrics")).text
 
 
-async def test_errors_of_the_chat_route_are_the_line_alone(http: httpx.AsyncClient) -> None:
+async def test_errors_of_the_chat_route_are_plain_text(http: httpx.AsyncClient) -> None:
     answer = await http.post("/scripted/api/chat", json={"messages": 5})
 
     assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (400, "text/plain")

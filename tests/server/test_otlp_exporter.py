@@ -43,7 +43,7 @@ GOOD: Answer = (200, {}, b"")
 
 
 class Receiver:
-    """Takes OTLP over HTTP, and answers as it is told to; in the end always well."""
+    """Receives OTLP over HTTP and sends the scripted answers, then 200 to every further request."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -66,7 +66,7 @@ class Receiver:
 
     @property
     def names(self) -> list[str]:
-        """The spans that came, those of requests that were refused too."""
+        """Names of all received spans, including those of rejected requests."""
         return [
             span.name
             for headers, body in self.requests
@@ -89,13 +89,13 @@ async def receiving(*answers: Answer) -> AsyncIterator[Receiver]:
 
 async def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
     async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110 -- what is waited for tells nobody
+        while not is_so():  # noqa: ASYNC110 -- no event to wait for
             await asyncio.sleep(0.01)
 
 
 def span(name: str = "a", **fields: Any) -> Span:
-    given = {"trace_id": "1" * 32, "span_id": "2" * 16, "name": name, "start": datetime(2026, 11, 15, tzinfo=UTC)}
-    return Span(**(given | fields))
+    defaults = {"trace_id": "1" * 32, "span_id": "2" * 16, "name": name, "start": datetime(2026, 11, 15, tzinfo=UTC)}
+    return Span(**(defaults | fields))
 
 
 def unchanged(given: Span) -> Span:
@@ -103,7 +103,9 @@ def unchanged(given: Span) -> Span:
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-async def test_what_passes_is_sent_again_until_it_is_taken(status: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_temporary_errors_are_retried_until_the_spans_are_accepted(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "palaver.traces")
     async with receiving((status, {"retry-after": "0"}, b"no"), (status, {}, b"")) as receiver:
         sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
@@ -119,23 +121,23 @@ async def test_what_passes_is_sent_again_until_it_is_taken(status: int, caplog: 
 
 
 @pytest.mark.parametrize("seconds", ["1", "date"])
-async def test_an_endpoint_is_left_alone_as_long_as_it_asks_for(seconds: str) -> None:
+async def test_the_exporter_waits_for_the_retry_after_delay(seconds: str) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=2)
-    asked = seconds if seconds != "date" else format_datetime(soon, usegmt=True)
-    async with receiving((503, {"retry-after": asked}, b"")) as receiver:
+    retry_after = seconds if seconds != "date" else format_datetime(soon, usegmt=True)
+    async with receiving((503, {"retry-after": retry_after}, b"")) as receiver:
         sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        started = loop.time()
         sender.put([span()])
         await until(lambda: sender.sent == 1)
-        took = loop.time() - begun
+        took = loop.time() - started
         await sender.close()
 
     assert took >= 0.9
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 404, 413, 500])
-async def test_what_does_not_pass_is_dropped_and_counted(status: int) -> None:
+async def test_spans_are_dropped_and_counted_after_a_permanent_error(status: int) -> None:
     async with receiving((status, {"location": "http://127.0.0.1:1/"}, b"")) as receiver:
         sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
         sender.put([span("a")])
@@ -148,14 +150,14 @@ async def test_what_does_not_pass_is_dropped_and_counted(status: int) -> None:
 
 
 @pytest.mark.parametrize("form", ["protobuf", "json"])
-async def test_what_is_refused_of_a_request_is_counted(form: Any) -> None:
-    told: dict[str, bytes] = {
+async def test_partially_rejected_spans_are_counted_as_dropped(form: Any) -> None:
+    bodies: dict[str, bytes] = {
         "protobuf": ExportTraceServiceResponse(
             partial_success=ExportTracePartialSuccess(rejected_spans=1, error_message="spans[0]: bad")
         ).SerializeToString(),
         "json": b'{"partialSuccess": {"rejectedSpans": "1"}}',
     }
-    answers: list[Answer] = [(200, {}, told[form]), (200, {}, b"\xff{"), (200, {"content-encoding": "br"}, b"x")]
+    answers: list[Answer] = [(200, {}, bodies[form]), (200, {}, b"\xff{"), (200, {"content-encoding": "br"}, b"x")]
     async with receiving(*answers) as receiver:
         sender = OtlpExporter(OtlpEndpoint(url=receiver.url, wire_format=form), redact=unchanged, timing=FAST)
         for number in range(1, 4):
@@ -169,14 +171,14 @@ async def test_what_is_refused_of_a_request_is_counted(form: Any) -> None:
     }
 
 
-async def test_an_endpoint_that_is_away_costs_no_more_than_the_room_there_is() -> None:
-    pace = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=60, close_timeout_s=0.05)
+async def test_at_most_max_pending_bytes_wait_for_an_unreachable_endpoint() -> None:
+    timing = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=60, close_timeout_s=0.05)
     sender = OtlpExporter(
-        OtlpEndpoint(url="http://127.0.0.1:1/v1/traces"), redact=unchanged, timing=pace, max_pending_bytes=4_000
+        OtlpEndpoint(url="http://127.0.0.1:1/v1/traces"), redact=unchanged, timing=timing, max_pending_bytes=4_000
     )
     for _ in range(50):
         sender.put([span(attributes={"text": "x" * 500})])
-    assert sender.dropped == 47  # Of a thousand bytes each, three have room.
+    assert sender.dropped == 47  # Only three spans of about 1,000 bytes fit.
 
     await asyncio.sleep(0.1)
     await sender.close()
@@ -185,10 +187,10 @@ async def test_an_endpoint_that_is_away_costs_no_more_than_the_room_there_is() -
     assert (sender.sent, sender.dropped) == (0, 51)
 
 
-async def test_a_request_that_is_never_taken_is_given_up() -> None:
-    pace = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=0.1, close_timeout_s=1)
+async def test_spans_are_dropped_when_retries_exceed_the_time_limit() -> None:
+    timing = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=0.1, close_timeout_s=1)
     async with receiving(*[(503, {}, b"")] * 1000) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=pace)
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=timing)
         sender.put([span()])
         await until(lambda: sender.dropped == 1)
         await sender.close()
@@ -196,7 +198,7 @@ async def test_a_request_that_is_never_taken_is_given_up() -> None:
     assert len(receiver.requests) > 1
 
 
-async def test_what_is_left_is_sent_at_the_end() -> None:
+async def test_closing_the_exporter_sends_the_pending_spans() -> None:
     async with receiving() as receiver:
         sender = OtlpExporter(
             OtlpEndpoint(url=receiver.url),
@@ -211,7 +213,7 @@ async def test_what_is_left_is_sent_at_the_end() -> None:
     assert (receiver.names, sender.sent, sender.dropped) == (["a", "b"], 2, 0)
 
 
-async def test_a_span_that_cannot_be_redacted_or_written_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_span_that_cannot_be_redacted_or_encoded_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "palaver.traces")
 
     def redact(given: Span) -> Span:
@@ -232,7 +234,7 @@ async def test_a_span_that_cannot_be_redacted_or_written_is_not_sent(caplog: pyt
     assert receiver.names == ["a", "b"]
 
 
-async def test_many_spans_go_in_requests_of_a_hundred() -> None:
+async def test_spans_are_sent_in_requests_of_at_most_a_hundred() -> None:
     async with receiving() as receiver:
         sender = OtlpExporter(
             OtlpEndpoint(url=receiver.url), redact=unchanged, timing=ExportTiming(batch_delay_s=0.2, close_timeout_s=20)
@@ -245,11 +247,11 @@ async def test_many_spans_go_in_requests_of_a_hundred() -> None:
     assert receiver.names == [str(number) for number in range(250)]
 
 
-def test_without_an_endpoint_nothing_is_in_the_way() -> None:
-    kept: list[Any] = []
+def test_an_exporter_without_an_endpoint_does_nothing() -> None:
+    stored: list[Any] = []
     sender = OtlpExporter(configured_endpoint(Settings()), redact=unchanged)
 
-    assert combine_sinks(kept.append, sender) == kept.append
+    assert combine_sinks(stored.append, sender) == stored.append
     sender.put([span()])
     assert (sender.sent, sender.dropped) == (0, 0)
 
@@ -258,41 +260,43 @@ def test_without_an_endpoint_nothing_is_in_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "url"),
+    ("endpoint", "url"),
     [
         ("http://collector:4318", "http://collector:4318/v1/traces"),
         ("http://collector:4318/", "http://collector:4318/v1/traces"),
         ("https://c.example/otlp/v1/traces?x=1", "https://c.example/otlp/v1/traces?x=1"),
     ],
 )
-def test_a_bare_address_means_the_usual_place(given: str, url: str) -> None:
-    found = configured_endpoint(
-        Settings(otlp_endpoint=given, otlp_headers="Authorization=Bearer%20x, b = c ", otlp_protocol="http/json")
+def test_an_endpoint_without_a_path_gets_the_path_v1_traces(endpoint: str, url: str) -> None:
+    configured = configured_endpoint(
+        Settings(otlp_endpoint=endpoint, otlp_headers="Authorization=Bearer%20x, b = c ", otlp_protocol="http/json")
     )
 
-    assert found == OtlpEndpoint(url=url, headers={"authorization": "Bearer x", "b": "c"}, wire_format="json")
+    assert configured == OtlpEndpoint(url=url, headers={"authorization": "Bearer x", "b": "c"}, wire_format="json")
 
 
-@pytest.mark.parametrize("given", ["collector:4318", "grpc://collector:4317", "http://user:pass@collector", "http://"])
-def test_what_is_no_endpoint_is_a_settings_error(given: str) -> None:
+@pytest.mark.parametrize(
+    "endpoint", ["collector:4318", "grpc://collector:4317", "http://user:pass@collector", "http://"]
+)
+def test_an_invalid_endpoint_is_a_settings_error_without_its_password(endpoint: str) -> None:
     with pytest.raises(SettingsError, match="Setting otlp_endpoint") as raised:
-        configured_endpoint(Settings(otlp_endpoint=given))
+        configured_endpoint(Settings(otlp_endpoint=endpoint))
     assert "pass" not in raised.value.message
 
 
-@pytest.mark.parametrize("given", ["secret", "a=secret%0D%0Ab", "b c=secret"])
-def test_an_error_in_headers_does_not_tell_them(given: str) -> None:
+@pytest.mark.parametrize("headers", ["secret", "a=secret%0D%0Ab", "b c=secret"])
+def test_the_error_for_invalid_headers_does_not_contain_them(headers: str) -> None:
     with pytest.raises(SettingsError) as raised:
-        parse_headers(given)
+        parse_headers(headers)
     assert "secret" not in raised.value.message
 
 
-async def test_headers_are_shown_to_nobody() -> None:
+async def test_the_settings_route_masks_the_otlp_headers() -> None:
     async with keyed_server(otlp_endpoint="http://127.0.0.1:1", otlp_headers="authorization=hush") as backend:
-        shown = await backend.http.get("/api/settings")
+        response = await backend.http.get("/api/settings")
 
-    assert "hush" not in shown.text
-    assert {"name": "otlp_headers", "value": "***", "source": "default"} in shown.json()["data"]
+    assert "hush" not in response.text
+    assert {"name": "otlp_headers", "value": "***", "source": "default"} in response.json()["data"]
 
 
 # A server
@@ -304,15 +308,15 @@ async def records(http: httpx.AsyncClient) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "http/json"])
-async def test_a_real_server_is_sent_our_runs_and_keeps_equal_records(protocol: Any, tmp_path: Path) -> None:
+async def test_a_receiving_server_stores_equal_records_of_our_runs(protocol: Any, tmp_path: Path) -> None:
     secret = "sk-proj-" + "a1B2" * 8
     with server_process(tmp_path, db=str(tmp_path / "other.db")) as other:
         async with (
             keyed_server(otlp_endpoint=other.url, otlp_protocol=protocol) as backend,
             httpx.AsyncClient(base_url=other.url, trust_env=False) as there,
         ):
-            said = {"messages": [{"role": "user", "content": f"Hi, my key is {secret}"}]}
-            assert (await backend.http.post("/echo/invoke", json=said)).status_code == 200
+            body = {"messages": [{"role": "user", "content": f"Hi, my key is {secret}"}]}
+            assert (await backend.http.post("/echo/invoke", json=body)).status_code == 200
             failed = {"messages": [{"role": "user", "content": "fail: no"}]}
             (await backend.http.post("/scripted/invoke", json=failed)).raise_for_status()
             await send_spans(backend.http, chat_span("foreign", "Hi", "Ho"))
@@ -321,7 +325,7 @@ async def test_a_real_server_is_sent_our_runs_and_keeps_equal_records(protocol: 
             metrics = (await backend.http.get("/metrics")).text
             ours, theirs = await records(backend.http), await records(there)
 
-    # What others sent us is not sent on; of a run the other server believes nobody; protobuf has no place for some.
+    # Received spans are not forwarded; the other server ignores run ids; protobuf has no field for some values.
     ours = [record | {"run_id": None} for record in ours if record["name"] != "foreign"]
     lost = {"redactions", "notes"} if protocol == "http/protobuf" else set[str]()
     assert [without(record, lost) for record in theirs] == [without(record, lost) for record in ours]
@@ -336,11 +340,11 @@ def without(record: dict[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def sent(http: httpx.Client) -> int:
-    found = re.search(r"^palaver_spans_sent_total (\d+)", http.get("/metrics").text, re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(r"^palaver_spans_sent_total (\d+)", http.get("/metrics").text, re.MULTILINE)
+    return int(match[1]) if match else 0
 
 
-def test_a_server_that_sends_to_itself_keeps_each_span_once(tmp_path: Path) -> None:
+def test_a_server_that_exports_to_itself_stores_each_span_once(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -350,11 +354,11 @@ def test_a_server_that_sends_to_itself_keeps_each_span_once(tmp_path: Path) -> N
         httpx.Client(base_url=one.url, trust_env=False, timeout=30) as http,
     ):
         http.post("/echo/invoke", json={"messages": [{"role": "user", "content": "Hi"}]}).raise_for_status()
-        until_then = time.monotonic() + 30
-        while not sent(http) and time.monotonic() < until_then:
+        deadline = time.monotonic() + 30
+        while not sent(http) and time.monotonic() < deadline:
             time.sleep(0.05)
         first = sent(http)
-        time.sleep(1.5)  # Longer than spans are gathered: nothing more comes of it.
+        time.sleep(1.5)  # Longer than the batch delay: no further span may follow.
         lines = http.get("/api/traces/export").text.splitlines()
 
         assert first == sent(http) == len(lines) == 1

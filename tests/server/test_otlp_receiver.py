@@ -41,7 +41,7 @@ def told(answer: httpx.Response) -> tuple[int, str, bytes]:
     return answer.status_code, answer.headers["content-type"], answer.content
 
 
-async def test_what_was_answered_with_200_is_there() -> None:
+async def test_spans_are_listed_as_soon_as_the_answer_is_200() -> None:
     async with traced_server() as backend:
         answer = await send_spans(backend.http, chat_span("a", "Hi", "Hello."))
         listed = (await backend.http.get("/api/traces")).json()["data"]
@@ -52,7 +52,7 @@ async def test_what_was_answered_with_200_is_there() -> None:
         ]
 
 
-async def test_the_json_form_is_taken_and_answered_in_json() -> None:
+async def test_the_json_encoding_is_accepted_and_answered_in_json() -> None:
     async with traced_server() as backend:
         answer = await post(backend.http, in_json(SPAN), "application/json; charset=utf-8")
         found = await backend.http.get(f"/api/spans/{SPAN['traceId']}/{SPAN['spanId']}")
@@ -62,7 +62,7 @@ async def test_the_json_form_is_taken_and_answered_in_json() -> None:
 
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
-async def test_gzip_is_undone(kind: str) -> None:
+async def test_a_gzip_body_is_decompressed(kind: str) -> None:
     async with traced_server() as backend:
         body = request(span("a")) if kind == PROTOBUF else in_json(SPAN)
         answer = await post(backend.http, gzip.compress(body), kind, content_encoding="gzip")
@@ -72,26 +72,26 @@ async def test_gzip_is_undone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
-async def test_a_bad_span_loses_no_other_and_is_told_of(kind: str) -> None:
+async def test_an_invalid_span_is_reported_and_the_others_are_stored(kind: str) -> None:
     async with traced_server() as backend:
         bad = span("bad")
         bad.span_id = b"abcd"
         body = request(span("a"), bad, span("b")) if kind == PROTOBUF else in_json(SPAN, SPAN | {"spanId": "61626364"})
         answer = await post(backend.http, body, kind)
-        kept = (await backend.http.post("/api/spans/query", json={})).json()["data"]
+        stored = (await backend.http.post("/api/spans/query", json={})).json()["data"]
 
     reason = "spans[1]: span id has 4 bytes"
     if kind == JSON:
         assert answer.json() == {"partialSuccess": {"rejectedSpans": "1", "errorMessage": reason}}
-        assert len(kept) == 1
+        assert len(stored) == 1
     else:
         assert ExportTraceServiceResponse.FromString(answer.content) == ExportTraceServiceResponse(
             partial_success=ExportTracePartialSuccess(rejected_spans=1, error_message=reason)
         )
-        assert [row["name"] for row in kept] == ["b", "a"]
+        assert [row["name"] for row in stored] == ["b", "a"]
 
 
-async def test_a_request_of_nothing_but_bad_spans_is_not_to_be_sent_again() -> None:
+async def test_a_request_with_only_invalid_spans_is_200_with_a_partial_success() -> None:
     async with traced_server() as backend:
         answer = await post(backend.http, in_json(SPAN | {"traceId": "00"}))
 
@@ -111,7 +111,7 @@ async def test_a_request_of_nothing_but_bad_spans_is_not_to_be_sent_again() -> N
         (gzip.compress(b"\0" * 3_000_000), PROTOBUF, "gzip", 413),
     ],
 )
-async def test_what_cannot_be_read_is_refused_in_the_senders_form(
+async def test_an_unreadable_body_is_rejected_in_the_senders_encoding(
     body: bytes, kind: str, encoding: str, status: int
 ) -> None:
     async with traced_server(otlp_max_body=4_000 if encoding == "gzip" else 2_000, otlp_max_unpacked=1_000) as backend:
@@ -126,7 +126,7 @@ async def test_what_cannot_be_read_is_refused_in_the_senders_form(
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-async def test_other_types_are_refused_before_the_body_is_read(kind: str) -> None:
+async def test_other_media_types_are_rejected_with_415(kind: str) -> None:
     async with traced_server() as backend:
         answer = await post(backend.http, b"{}", kind)
 
@@ -134,12 +134,12 @@ async def test_other_types_are_refused_before_the_body_is_read(kind: str) -> Non
 
 
 @pytest.mark.parametrize("path", ["/v1/logs", "/v1/metrics", "/echo/v1/traces", "/v1/traces/x"])
-async def test_logs_and_metrics_are_not_taken(path: str) -> None:
+async def test_logs_metrics_and_other_trace_paths_are_not_found(path: str) -> None:
     async with traced_server() as backend:
         assert (await backend.http.post(path, content=b"{}", headers={"content-type": JSON})).status_code == 404
 
 
-async def test_only_a_post_is_taken() -> None:
+async def test_a_get_is_405_with_an_allow_header() -> None:
     async with traced_server() as backend:
         answer = await backend.http.get("/v1/traces")
 
@@ -148,24 +148,26 @@ async def test_only_a_post_is_taken() -> None:
 
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
-async def test_a_sender_needs_a_key_that_may_invoke(kind: str) -> None:
+async def test_a_sender_needs_a_key_with_the_scope_invoke(kind: str) -> None:
     async with keyed_server() as backend:
         _, reader = await backend.create_key("read")
         _, sender = await backend.create_key("invoke")
         body = request() if kind == PROTOBUF else b"{}"
-        nobody, may_not, may = [await post(backend.http, body, kind, **header) for header in ({}, reader, sender)]
+        anonymous, forbidden, accepted = [
+            await post(backend.http, body, kind, **header) for header in ({}, reader, sender)
+        ]
 
-    assert [answer.status_code for answer in (nobody, may_not, may)] == [401, 403, 200]
-    assert {answer.headers["content-type"] for answer in (nobody, may_not, may)} == {kind}
-    assert nobody.headers["www-authenticate"] == "Bearer"
+    assert [answer.status_code for answer in (anonymous, forbidden, accepted)] == [401, 403, 200]
+    assert {answer.headers["content-type"] for answer in (anonymous, forbidden, accepted)} == {kind}
+    assert anonymous.headers["www-authenticate"] == "Bearer"
     codes = [16, 7]
     if kind == JSON:
-        assert [answer.json()["code"] for answer in (nobody, may_not)] == codes
+        assert [answer.json()["code"] for answer in (anonymous, forbidden)] == codes
     else:
-        assert [answer.content[1] for answer in (nobody, may_not)] == codes
+        assert [answer.content[1] for answer in (anonymous, forbidden)] == codes
 
 
-async def test_too_many_requests_are_told_when_to_come_back() -> None:
+async def test_a_rate_limited_sender_gets_a_retry_after_header() -> None:
     async with keyed_server(rate_per_minute=1) as backend:
         _, header = await backend.create_key()
         first, second = [await post(backend.http, b"{}", **header) for _ in range(2)]
@@ -174,7 +176,7 @@ async def test_too_many_requests_are_told_when_to_come_back() -> None:
         assert int(second.headers["retry-after"]) > 0
 
 
-async def test_the_project_is_the_keys_whatever_a_span_says() -> None:
+async def test_the_project_comes_from_the_key_and_not_from_span_attributes() -> None:
     async with keyed_server() as backend:
         _, mine = await backend.create_key(project="mine")
         _, theirs = await backend.create_key(project="theirs")
@@ -186,7 +188,7 @@ async def test_the_project_is_the_keys_whatever_a_span_says() -> None:
         assert (await backend.http.get("/api/traces", headers=theirs)).json()["data"] == []
 
 
-async def test_a_secret_is_not_kept() -> None:
+async def test_a_secret_is_not_stored() -> None:
     secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
     async with traced_server(
         chat_span("a", f"my key is {secret}", "Hello.", http__request__header__authorization="Bearer x")
@@ -200,7 +202,7 @@ async def test_a_secret_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("error", [Overloaded("Away."), DiskFull("Full.")])
-async def test_what_passes_is_a_503_so_that_exporters_keep_their_spans(
+async def test_a_temporary_storage_error_is_503_with_retry_after(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with traced_server() as backend:
@@ -214,7 +216,7 @@ async def test_what_passes_is_a_503_so_that_exporters_keep_their_spans(
         assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", 14)
 
 
-async def test_a_writer_that_is_behind_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_writer_without_capacity_rejects_requests_with_503(monkeypatch: pytest.MonkeyPatch) -> None:
     async with traced_server() as backend:
         monkeypatch.setattr(backend.server.runtime.telemetry.writer, "_max_request_bytes", 1)
         with backend.server.runtime.telemetry.writer.reserve(1):
@@ -224,7 +226,7 @@ async def test_a_writer_that_is_behind_refuses_more(monkeypatch: pytest.MonkeyPa
         assert (behind.status_code, behind.headers["retry-after"], behind.content[:2]) == (503, "1", b"\x08\x0e")
 
 
-async def test_what_cannot_be_kept_for_a_mistake_of_ours_is_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_internal_storage_error_is_reported_as_rejected_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     async with traced_server() as backend:
 
         async def failing(*_: Any, **__: Any) -> None:
@@ -236,7 +238,9 @@ async def test_what_cannot_be_kept_for_a_mistake_of_ours_is_told_as_refused(monk
         assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
 
 
-async def test_something_broken_is_told_in_the_senders_form(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_internal_error_is_500_in_the_senders_encoding_without_details(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with traced_server() as backend:
 
         def broken() -> None:
@@ -249,7 +253,7 @@ async def test_something_broken_is_told_in_the_senders_form(monkeypatch: pytest.
         assert "secret" not in answer.text
 
 
-async def test_many_senders_at_once_are_all_kept(tmp_path: Path) -> None:
+async def test_spans_of_many_concurrent_senders_are_all_stored(tmp_path: Path) -> None:
     async with traced_server(url=str(tmp_path / "spans.db")) as backend:
         await asyncio.gather(
             *(send_spans(backend.http, *(span(f"{n}-{i}", trace=f"t{n}") for i in range(20))) for n in range(10))
@@ -259,15 +263,15 @@ async def test_many_senders_at_once_are_all_kept(tmp_path: Path) -> None:
         assert [row["spans"] for row in listed] == [20] * 10
 
 
-async def test_the_same_span_again_is_kept_once_and_the_later_end_counts() -> None:
+async def test_a_repeated_span_is_stored_once_with_its_latest_end() -> None:
     async with traced_server(span("a"), span("a", seconds=3), span("a", seconds=2)) as backend:
         await send_spans(backend.http, span("a", seconds=1))
-        kept = (await backend.http.post("/api/spans/query", json={})).json()["data"]
+        stored = (await backend.http.post("/api/spans/query", json={})).json()["data"]
 
-        assert [row["duration_ms"] for row in kept] == [3_000.0]
+        assert [row["duration_ms"] for row in stored] == [3_000.0]
 
 
-async def test_a_flood_of_attributes_is_cut_and_hurts_nobody() -> None:
+async def test_too_many_attributes_are_dropped_and_other_spans_are_unaffected() -> None:
     names: dict[str, Any] = {f"a.{number}": 1 for number in range(5_000)} | {"__proto__": "x", ".".join("a" * 200): 1}
     async with traced_server() as backend:
         flood = span("flood", **names)

@@ -13,7 +13,7 @@ from palaver.storage.notifications import Change
 
 
 class Reader:
-    """Somebody who takes what waits."""
+    """A reader that takes the pending messages."""
 
     def __init__(self) -> None:
         self.woken = 0
@@ -37,7 +37,7 @@ class Reader:
         return taken
 
 
-async def test_an_answer_goes_out_in_its_order() -> None:
+async def test_the_messages_of_a_response_are_sent_in_order() -> None:
     reader = Reader()
     line = reader.line(1)
 
@@ -54,7 +54,7 @@ async def test_an_answer_goes_out_in_its_order() -> None:
     assert reader.woken
 
 
-async def test_neighbouring_pieces_that_wait_go_out_as_one() -> None:
+async def test_adjacent_pending_chunks_are_merged() -> None:
     reader = Reader()
     line = reader.line(1)
     for piece in (b"a", b"b", b"c"):
@@ -67,7 +67,7 @@ async def test_neighbouring_pieces_that_wait_go_out_as_one() -> None:
     assert reader.take_all() == [{"id": 1, "data": "d"}]
 
 
-async def test_answers_take_turns() -> None:
+async def test_responses_take_turns() -> None:
     reader = Reader()
     lines = [reader.line(number) for number in range(3)]
     for line in lines:
@@ -80,17 +80,17 @@ async def test_answers_take_turns() -> None:
     assert taken == [0, 1, 2] * 3
 
 
-async def test_one_that_says_much_waits_for_the_reader_and_the_others_do_not() -> None:
+async def test_a_large_response_waits_for_the_reader_without_blocking_others() -> None:
     reader = Reader()
     loud, quiet = reader.line(1), reader.line(2)
-    speaking = asyncio.create_task(loud.put(b"x" * (10 * MAX_PENDING_BYTES)))
+    writing = asyncio.create_task(loud.put(b"x" * (10 * MAX_PENDING_BYTES)))
     await asyncio.sleep(0)
     await quiet.put(b"y")
 
     first, second = reader.take(), reader.take()
-    assert not speaking.done()
+    assert not writing.done()
     rest = 0
-    while not speaking.done() or (message := reader.take()) is not None:
+    while not writing.done() or (message := reader.take()) is not None:
         await asyncio.sleep(0)
         message = reader.take()
         rest += len(message["data"]) if message is not None else 0
@@ -100,35 +100,35 @@ async def test_one_that_says_much_waits_for_the_reader_and_the_others_do_not() -
     assert len(first["data"]) + rest <= 10 * MAX_PENDING_BYTES
 
 
-async def test_no_more_than_a_little_of_each_waits() -> None:
+async def test_each_response_buffers_at_most_max_pending_bytes() -> None:
     reader = Reader()
     lines = [reader.line(number) for number in range(64)]
-    speaking = [asyncio.create_task(line.put(b"x" * (20 * MAX_PENDING_BYTES))) for line in lines]
+    writing = [asyncio.create_task(line.put(b"x" * (20 * MAX_PENDING_BYTES))) for line in lines]
     await asyncio.sleep(0)
 
     waiting = [reader.take() for _ in lines]
-    for task in speaking:
+    for task in writing:
         task.cancel()
 
     assert {len(message["data"]) for message in waiting} == {MAX_PENDING_BYTES}
     assert reader.take() is None
 
 
-async def test_what_nobody_wants_is_forgotten_and_its_maker_goes_on() -> None:
+async def test_dropping_a_response_discards_its_data_and_unblocks_its_writer() -> None:
     reader = Reader()
     line = reader.line(1)
     line.open(200, [])
-    speaking = asyncio.create_task(line.put(b"x" * (10 * MAX_PENDING_BYTES)))
+    writing = asyncio.create_task(line.put(b"x" * (10 * MAX_PENDING_BYTES)))
     await asyncio.sleep(0)
 
     line.drop()
-    await asyncio.wait_for(speaking, 5)
+    await asyncio.wait_for(writing, 5)
 
     assert reader.take_all() == []
     assert reader.over == []
 
 
-async def test_an_answer_that_breaks_off_says_so_after_what_was_said() -> None:
+async def test_a_failed_response_sends_its_data_and_then_the_error() -> None:
     reader = Reader()
     line = reader.line(1)
     await line.put(b"half")
@@ -142,13 +142,15 @@ async def test_an_answer_that_breaks_off_says_so_after_what_was_said() -> None:
 
 
 @given(st.text(), st.lists(st.integers(0, 400), max_size=8), st.lists(st.booleans(), min_size=9, max_size=9))
-async def test_a_text_arrives_whole_wherever_it_was_cut(text: str, cuts: list[int], reads: list[bool]) -> None:
+async def test_a_text_arrives_complete_wherever_its_bytes_are_split(
+    text: str, cuts: list[int], reads: list[bool]
+) -> None:
     raw = text.encode()
-    places = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
+    offsets = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
     reader = Reader()
     line = reader.line(1)
     taken: list[Any] = []
-    for (start, end), read in zip(pairwise(places), reads, strict=False):
+    for (start, end), read in zip(pairwise(offsets), reads, strict=False):
         await line.put(raw[start:end])
         taken += reader.take_all() if read else []
     line.end()
@@ -159,7 +161,7 @@ async def test_a_text_arrives_whole_wherever_it_was_cut(text: str, cuts: list[in
     assert all(message["data"] for message in taken[:-1])
 
 
-async def test_what_is_no_text_is_shown_as_such() -> None:
+async def test_invalid_utf8_becomes_replacement_characters() -> None:
     reader = Reader()
     line = reader.line(1)
     await line.put(b"a\xff\xc3")
@@ -168,7 +170,7 @@ async def test_what_is_no_text_is_shown_as_such() -> None:
     assert reader.take_all() == [{"id": 1, "data": "a\ufffd"}, {"id": 1, "data": "\ufffd"}, {"id": 1, "end": True}]
 
 
-async def test_of_changes_that_wait_the_last_is_told() -> None:
+async def test_only_the_last_pending_change_of_an_object_is_sent() -> None:
     reader = Reader()
     for run in ("run_1", "run_2"):
         reader.outbox.put_change(Change("default", "thread", "conv_1", run))
@@ -180,7 +182,7 @@ async def test_of_changes_that_wait_the_last_is_told() -> None:
     ]
 
 
-async def test_there_is_an_end_to_changes_that_wait() -> None:
+async def test_pending_changes_are_limited() -> None:
     reader = Reader()
     for number in range(5_000):
         reader.outbox.put_change(Change("default", "run", f"run_{number}"))
@@ -188,15 +190,15 @@ async def test_there_is_an_end_to_changes_that_wait() -> None:
     assert len(reader.take_all()) == 1_000
 
 
-async def test_there_is_an_end_to_notes_that_wait() -> None:
+async def test_pending_messages_are_limited_and_further_writers_wait() -> None:
     reader = Reader()
-    noting = [asyncio.create_task(reader.outbox.put_message(b"1")) for _ in range(100)]
+    writing = [asyncio.create_task(reader.outbox.put_message(b"1")) for _ in range(100)]
     await asyncio.sleep(0)
-    done = sum(task.done() for task in noting)
+    done = sum(task.done() for task in writing)
     taken = len(reader.take_all())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     taken += len(reader.take_all())
-    await asyncio.wait_for(asyncio.gather(*noting), 5)
+    await asyncio.wait_for(asyncio.gather(*writing), 5)
 
     assert (done, taken) == (64, 100)

@@ -21,41 +21,39 @@ class Clock:
         return self.seconds
 
 
-@given(most=st.integers(1, 5), steps=st.lists(st.floats(0, 40), max_size=60))
-def test_there_are_never_more_than_that_in_any_minute_and_never_fewer_than_could_be(
-    most: int, steps: list[float]
-) -> None:
+@given(limit=st.integers(1, 5), steps=st.lists(st.floats(0, 40), max_size=60))
+def test_a_sliding_window_allows_exactly_its_limit_in_any_minute(limit: int, steps: list[float]) -> None:
     clock = Clock()
-    counted = SlidingWindow(most, monotonic=clock)
+    window = SlidingWindow(limit, monotonic=clock)
     taken: list[float] = []
     for step in steps:
         clock.seconds += step
-        recently = [time for time in taken if time + 60 - clock.seconds > 0]
-        wait = counted.count("a")
-        assert (wait == 0) is (len(recently) < most)
+        recent = [time for time in taken if time + 60 - clock.seconds > 0]
+        wait = window.count("a")
+        assert (wait == 0) is (len(recent) < limit)
         if wait == 0:
             taken.append(clock.seconds)
         else:
-            assert wait - 1 <= recently[-most] + 60 - clock.seconds <= wait
+            assert wait - 1 <= recent[-limit] + 60 - clock.seconds <= wait
 
 
 @given(steps=st.lists(st.tuples(st.booleans(), st.floats(0, 30)), max_size=60))
-def test_what_is_given_back_does_not_count(steps: list[tuple[bool, float]]) -> None:
+def test_uncounted_requests_do_not_count_towards_the_limit(steps: list[tuple[bool, float]]) -> None:
     clock = Clock()
-    counted = SlidingWindow(3, monotonic=clock)
+    window = SlidingWindow(3, monotonic=clock)
     taken: list[float] = []
     for fails, step in steps:
         clock.seconds += step
-        recently = [time for time in taken if time + 60 - clock.seconds > 0]
-        assert (counted.count("a") == 0) is (len(recently) < 3)
-        if len(recently) < 3:
+        recent = [time for time in taken if time + 60 - clock.seconds > 0]
+        assert (window.count("a") == 0) is (len(recent) < 3)
+        if len(recent) < 3:
             if fails:
                 taken.append(clock.seconds)
             else:
-                counted.uncount("a")
+                window.uncount("a")
 
 
-def test_each_key_has_its_own_minute() -> None:
+def test_each_key_has_its_own_rate_limit() -> None:
     clock = Clock()
     rates = RateLimits(Settings(rate_per_minute=2), monotonic=clock)
     rates.count_request(ONE)
@@ -75,7 +73,7 @@ def test_each_key_has_its_own_minute() -> None:
     rates.count_request(ONE)
 
 
-def test_nobody_is_counted_without_a_key_or_a_limit() -> None:
+def test_callers_without_a_key_or_a_limit_are_not_limited() -> None:
     rates = RateLimits(Settings(rate_per_minute=1, max_runs=1, max_streams=1))
     unlimited = RateLimits(Settings(rate_per_minute=0, max_runs=0, max_streams=0))
     for _ in range(3):
@@ -88,14 +86,14 @@ def test_nobody_is_counted_without_a_key_or_a_limit() -> None:
         unlimited.streams.release(ONE)
 
 
-def test_no_more_names_are_remembered_than_fit() -> None:
-    counted = SlidingWindow(1, monotonic=Clock(), max_names=2)
+def test_a_sliding_window_remembers_at_most_max_names() -> None:
+    window = SlidingWindow(1, monotonic=Clock(), max_names=2)
 
-    assert [counted.count(name) for name in ("a", "b", "a", "c", "a", "b")] == [0, 0, 60, 0, 60, 0]
-    counted.uncount("nobody")
+    assert [window.count(name) for name in ("a", "b", "a", "c", "a", "b")] == [0, 0, 60, 0, 60, 0]
+    window.uncount("nobody")
 
 
-def test_runs_at_once_are_counted_until_they_end() -> None:
+def test_concurrent_runs_count_until_they_end() -> None:
     runs = ConcurrencyLimit("runs", 2)
     runs.acquire(ONE)
     with runs.slot(ONE):
@@ -110,7 +108,7 @@ def test_runs_at_once_are_counted_until_they_end() -> None:
     assert raised.value.retry_after == 1
 
 
-def test_an_address_may_fail_ten_times_a_minute() -> None:
+def test_an_address_is_limited_to_ten_failed_logins_a_minute() -> None:
     clock = Clock()
     rates = RateLimits(Settings(), monotonic=clock)
     for _ in range(20):
@@ -139,7 +137,7 @@ def test_an_address_may_fail_ten_times_a_minute() -> None:
         ("", "192.0.2.7", False),
     ],
 )
-def test_of_a_long_address_its_network_counts(one: str, other: str, same: bool) -> None:
+def test_ipv6_addresses_share_the_login_limit_of_their_network(one: str, other: str, same: bool) -> None:
     rates = RateLimits(Settings(), monotonic=Clock())
     for _ in range(10):
         rates.count_login(one)

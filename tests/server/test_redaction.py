@@ -25,13 +25,13 @@ MASK = "‹redacted›"
 
 @chat(redact=[{"path": "messages_in.*.text"}, {"detector": "phone", "action": "drop"}])
 async def private(messages: list[Message]) -> str:
-    """Says it again, and a number."""
+    """Repeats the message and adds a phone number."""
     return f"{messages[-1].text} +1 202 555 0143"
 
 
 @workflow(name="plain")
 def plain(patient: dict[str, str], note: str = "") -> dict[str, str]:
-    """Gives what it was given."""
+    """Returns its inputs."""
     return {"of": patient["name"], "note": note}
 
 
@@ -46,52 +46,52 @@ async def serving(
 
 
 async def spans_of(server: Server, http: httpx.AsyncClient) -> list[dict[str, Any]]:
-    """All of them, whole."""
+    """Return all stored spans in full."""
     await server.runtime.telemetry.flush()
     rows = (await http.post("/api/spans/query", json={})).json()["data"]
-    found = [await http.get(f"/api/spans/{row['trace_id']}/{row['span_id']}") for row in rows]
-    return [one.json() for one in found]
+    responses = [await http.get(f"/api/spans/{row['trace_id']}/{row['span_id']}") for row in rows]
+    return [one.json() for one in responses]
 
 
-async def test_the_houses_rules_hold_for_what_is_sent_and_for_runs(database: Database) -> None:
+async def test_server_rules_apply_to_received_spans_and_to_runs(database: Database) -> None:
     rules = ({"path": "inputs.patient.name"}, {"detector": ["email"]})
     async with serving(database, redact=rules) as (server, http):
         body = {"inputs": {"patient": {"name": "Ada Lovelace", "ward": "B"}, "note": "to ada@example.org"}}
-        told = await http.post("/plain/invoke", json=body)
+        response = await http.post("/plain/invoke", json=body)
         sent = await send_spans(
             http, span("a", input__value='{"patient": {"name": "Ada Lovelace"}}', to="ada@example.org")
         )
-        found = await spans_of(server, http)
+        spans = await spans_of(server, http)
         listed = (await http.get("/api/traces")).text
 
-    assert told.json() == {"of": "Ada Lovelace", "note": "to ada@example.org"}
+    assert response.json() == {"of": "Ada Lovelace", "note": "to ada@example.org"}
     assert sent.status_code == 200
-    own = next(one for one in found if one["workflow"] == "plain")
+    own = next(one for one in spans if one["workflow"] == "plain")
     assert own["inputs"] == {"patient": {"name": MASK, "ward": "B"}, "note": f"to {MASK}"}
     assert own["outputs"] == {"of": MASK, "note": f"to {MASK}"}
-    assert "Ada Lovelace" not in f"{found} {listed}"
-    assert "ada@example" not in f"{found} {listed}"
+    assert "Ada Lovelace" not in f"{spans} {listed}"
+    assert "ada@example" not in f"{spans} {listed}"
     assert {"path": "inputs.patient.name", "by": "inputs.patient.name", "count": 1} in own["redactions"]
 
 
-async def test_an_authors_rules_hold_for_the_runs_of_that_workflow_alone(database: Database) -> None:
+async def test_rules_of_a_workflow_apply_only_to_its_own_runs(database: Database) -> None:
     async with serving(database) as (server, http):
         messages = [{"role": "user", "content": "My name is Ada-Lovelace"}]
-        told = await http.post("/private/invoke", json={"messages": messages})
+        response = await http.post("/private/invoke", json={"messages": messages})
         (
             await http.post("/plain/invoke", json={"inputs": {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}})
         ).raise_for_status()
-        found = await spans_of(server, http)
+        spans = await spans_of(server, http)
 
-    assert "Ada-Lovelace +1 202 555 0143" in told.text
-    own = {one["workflow"]: one for one in found}
-    assert own["private"]["messages_in"][0]["parts"] == [{"type": "text", "text": MASK}]
-    assert "Ada-Lovelace" not in str(own["private"]["attributes"])
-    assert "202" not in str(own["private"]["messages_out"])
-    assert own["plain"]["inputs"] == {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}
+    assert "Ada-Lovelace +1 202 555 0143" in response.text
+    by_workflow = {one["workflow"]: one for one in spans}
+    assert by_workflow["private"]["messages_in"][0]["parts"] == [{"type": "text", "text": MASK}]
+    assert "Ada-Lovelace" not in str(by_workflow["private"]["attributes"])
+    assert "202" not in str(by_workflow["private"]["messages_out"])
+    assert by_workflow["plain"]["inputs"] == {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}
 
 
-async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(postgres_url: str) -> None:
+async def test_a_hash_is_equal_in_every_process_and_different_in_every_project(postgres_url: str) -> None:
     rules = ({"path": "user", "action": "hash"},)
     databases = [open_database(postgres_url), open_database(postgres_url)]
     users: list[str] = []
@@ -113,24 +113,24 @@ async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(
     assert users[0] != MASK
 
 
-def test_before_its_key_is_known_a_rule_that_hashes_masks() -> None:
+def test_a_hash_rule_masks_until_its_key_is_loaded() -> None:
     server = Server(Registry([plain]), Settings(redact=({"path": "user", "action": "hash"},)))
 
     assert server.runtime.redaction.server_redactors.for_project("default").redact_value("ada", "user")[0] == MASK
 
 
-async def test_secrets_need_no_rule(database: Database) -> None:
+async def test_secrets_are_redacted_without_a_rule(database: Database) -> None:
     async with serving(database) as (server, http):
         await send_spans(
             http, called("a", "my key is sk-proj-abcdefgh12345678", "ok", http__request__header__cookie="x=1")
         )
-        (found,) = await spans_of(server, http)
+        (stored,) = await spans_of(server, http)
 
-    assert "sk-proj" not in str(found)
-    assert found["attributes"]["http.request.header.cookie"] == MASK
+    assert "sk-proj" not in str(stored)
+    assert stored["attributes"]["http.request.header.cookie"] == MASK
 
 
-# Rules that are wrong
+# Invalid rules
 
 WRONG: list[tuple[str, str]] = [
     ('[[redact]]\ndetector = "email"\n[[redact]]\npath = "patient.name"', "[[redact]] 2: no record has a field"),
@@ -145,7 +145,7 @@ WRONG: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("lines", "expected"), WRONG)
-def test_a_table_that_is_wrong_is_told_in_one_line(tmp_path: Path, lines: str, expected: str) -> None:
+def test_an_invalid_settings_table_raises_a_one_line_error(tmp_path: Path, lines: str, expected: str) -> None:
     (tmp_path / "palaver.toml").write_text(lines, encoding="utf-8")
 
     with pytest.raises(SettingsError) as caught:
@@ -155,7 +155,7 @@ def test_a_table_that_is_wrong_is_told_in_one_line(tmp_path: Path, lines: str, e
     assert "\n" not in caught.value.message
 
 
-def test_tables_come_from_the_file_alone(tmp_path: Path) -> None:
+def test_settings_tables_are_read_only_from_the_file(tmp_path: Path) -> None:
     lines = '[[redact]]\ndetector = "email"\n[prices."gpt-*"]\ninput = 2.5\n[projects.shop]\ntrace_retention_days = 7\n'
     (tmp_path / "palaver.toml").write_text(lines, encoding="utf-8")
     env = {"PALAVER_REDACT": "x", "PALAVER_PRICES": "x", "PALAVER_PROJECTS": "x", "PALAVER_TRACE_RETENTION_DAYS": "3"}
@@ -169,13 +169,13 @@ def test_tables_come_from_the_file_alone(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("given", ["email", [1], {"detector": "email"}])
-def test_an_authors_rules_are_a_list(given: Any) -> None:
+@pytest.mark.parametrize("rules", ["email", [1], {"detector": "email"}])
+def test_rules_of_a_workflow_must_be_a_list(rules: Any) -> None:
     with pytest.raises(InvalidOption, match="redact must be a list of rules"):
-        chat(redact=given)(lambda messages: "")
+        chat(redact=rules)(lambda messages: "")
 
 
-def test_an_authors_rule_that_is_wrong_is_told_when_the_server_is_made() -> None:
+def test_an_invalid_rule_of_a_workflow_raises_when_the_server_is_created() -> None:
     @chat(name="wrong", redact=[{"detector": "email"}, {"path": "nothing"}])
     async def wrong(messages: list[Message]) -> str:
         return ""
@@ -186,7 +186,7 @@ def test_an_authors_rule_that_is_wrong_is_told_when_the_server_is_made() -> None
     assert caught.value.message.startswith("The workflow wrong: redact 2: no record has a field 'nothing'.")
 
 
-async def test_settings_show_how_many_rules_there_are(database: Database) -> None:
+async def test_the_settings_route_shows_only_the_number_of_rules(database: Database) -> None:
     async with serving(database, redact=({"detector": "email"}, {"path": "inputs.secret-name"})) as (_, http):
         listed = (await http.get("/api/settings")).json()["data"]
 
@@ -198,16 +198,16 @@ async def test_settings_show_how_many_rules_there_are(database: Database) -> Non
 # Prices
 
 
-async def test_what_nobody_says_it_cost_is_computed(database: Database) -> None:
+async def test_a_cost_that_is_not_reported_is_computed_from_the_prices(database: Database) -> None:
     async with serving(database, prices={"gpt-4o": Price(input=2.5, output=10)}) as (server, http):
-        more: dict[str, Any] = {"gen_ai__usage__input_tokens": 1_000_000, "gen_ai__usage__output_tokens": 100_000}
-        unpriced: dict[str, Any] = {**more, "gen_ai__request__model": "other"}
+        usage: dict[str, Any] = {"gen_ai__usage__input_tokens": 1_000_000, "gen_ai__usage__output_tokens": 100_000}
+        unpriced: dict[str, Any] = {**usage, "gen_ai__request__model": "other"}
         await send_spans(
             http,
-            called("a", "Hi", "Hello", **more),
-            called("b", "Hi", "Hello", trace="u", gen_ai__usage__cost=0.5, **more),
+            called("a", "Hi", "Hello", **usage),
+            called("b", "Hi", "Hello", trace="u", gen_ai__usage__cost=0.5, **usage),
             called("c", "Hi", "Hello", trace="v", **unpriced),
         )
-        found = {one["name"]: (one["cost"], one["cost_source"]) for one in await spans_of(server, http)}
+        costs = {one["name"]: (one["cost"], one["cost_source"]) for one in await spans_of(server, http)}
 
-    assert found == {"a": (3.5, "computed"), "b": (0.5, "reported"), "c": (None, None)}
+    assert costs == {"a": (3.5, "computed"), "b": (0.5, "reported"), "c": (None, None)}

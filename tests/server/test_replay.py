@@ -1,4 +1,4 @@
-"""Readers that follow a run are told when their key is revoked, in the error format of their protocol."""
+"""Readers of a run get an error in the format of their protocol when their key is revoked."""
 
 import asyncio
 import re
@@ -29,42 +29,42 @@ async def backend() -> AsyncIterator[KeyedServer]:
 
 
 async def going_on(backend: KeyedServer, header: dict[str, str]) -> str:
-    """A run that said something and goes on."""
+    """Start a run that produces some text and keeps running; return its id."""
     body = {"model": "scripted", "input": SCRIPT, "background": True}
     made = (await backend.http.post("/v1/responses", json=body, headers=header)).json()
     run = made["id"].replace("resp_", "run_")
     async with asyncio.timeout(20):
-        while len(await backend.server.runtime.run_reader.read_log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
+        while len(await backend.server.runtime.run_reader.read_log("default", run)) < 3:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     return run
 
 
 async def turned_away_from(backend: KeyedServer, path: str, header: dict[str, str], key: str, said: str) -> list[Any]:
-    """What a reader is told whose key ends when it has heard that."""
-    heard = ""
+    """Return the frames of a reader whose key is revoked as soon as it receives `said`."""
+    received = ""
     async with asyncio.timeout(20), backend.http.stream("GET", path, headers=header) as answer:
         assert answer.status_code == 200
         async for piece in answer.aiter_text():
-            if said in piece and said not in heard:
+            if said in piece and said not in received:
                 await backend.database.write(kept.revoke_key, "default", key, at=backend.server.authenticator.now())
                 backend.server.authenticator.invalidate(key)
-            heard += piece
-    return [msgspec.json.decode(line) for line in re.findall(r"^data: (\{.*\})$", heard, re.MULTILINE)]
+            received += piece
+    return [msgspec.json.decode(line) for line in re.findall(r"^data: (\{.*\})$", received, re.MULTILINE)]
 
 
-async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_on(
+async def test_an_event_reader_gets_an_error_when_its_key_is_revoked_and_the_run_continues(
     backend: KeyedServer,
 ) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
     run = await going_on(backend, theirs)
 
-    told = await turned_away_from(backend, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
+    events = await turned_away_from(backend, f"/api/runs/{run}/events", mine, key.id, '"Hel"')
     row = (await backend.http.get(f"/api/runs/{run}", headers=theirs)).json()
     (await backend.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
-    assert [event["type"] for event in told] == ["run-started", "text-started", "text-delta", "run-failed"]
-    assert told[-1] == {
+    assert [event["type"] for event in events] == ["run-started", "text-started", "text-delta", "run-failed"]
+    assert events[-1] == {
         "type": "run-failed",
         "code": "unauthorized",
         "message": "The key that asked is no longer good.",
@@ -72,38 +72,38 @@ async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_
     assert (row["status"], row["readers"]) == ("running", 0)
 
 
-async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:
+async def test_a_response_reader_gets_an_error_when_its_key_is_revoked(backend: KeyedServer) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
     run = await going_on(backend, theirs)
     path = f"/v1/responses/{run.replace('run_', 'resp_')}?stream=true"
 
-    told = await turned_away_from(backend, path, mine, key.id, '"Hel"')
+    frames = await turned_away_from(backend, path, mine, key.id, '"Hel"')
     (await backend.http.post(f"/api/runs/{run}/cancel", headers=theirs)).raise_for_status()
 
-    assert told[-1]["type"] == "response.failed"
-    assert told[-1]["response"]["error"]["message"] == "The key that asked is no longer good."
-    assert "response.output_text.done" in [frame["type"] for frame in told]
+    assert frames[-1]["type"] == "response.failed"
+    assert frames[-1]["response"]["error"]["message"] == "The key that asked is no longer good."
+    assert "response.output_text.done" in [frame["type"] for frame in frames]
 
 
-async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(backend: KeyedServer) -> None:
+async def test_a_chat_reader_gets_an_error_when_its_key_is_revoked(backend: KeyedServer) -> None:
     _, theirs = await backend.create_key()
     key, mine = await backend.create_key()
     body = {"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": SCRIPT}]}]}
 
-    async with backend.http.stream("POST", "/scripted/api/chat", json=body, headers=theirs) as going:
-        async for piece in going.aiter_text():
+    async with backend.http.stream("POST", "/scripted/api/chat", json=body, headers=theirs) as stream:
+        async for piece in stream.aiter_text():
             if "Hel" in piece:
                 break
-        told = await turned_away_from(backend, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
+        frames = await turned_away_from(backend, "/scripted/api/chat/chat-1/stream", mine, key.id, '"Hel"')
         (await backend.http.post("/scripted/api/chat/chat-1/stop", headers=theirs)).raise_for_status()
 
-    assert [frame["type"] for frame in told[-4:]] == ["text-end", "error", "finish-step", "finish"]
-    assert told[-3] == {"type": "error", "errorText": "The key that asked is no longer good."}
+    assert [frame["type"] for frame in frames[-4:]] == ["text-end", "error", "finish-step", "finish"]
+    assert frames[-3] == {"type": "error", "errorText": "The key that asked is no longer good."}
 
 
-def test_whoever_is_turned_away_hears_what_is_open_closed() -> None:
-    unended = OpenItems()
+def test_rejection_events_close_open_items_before_the_failure() -> None:
+    open_items = OpenItems()
     for event in (
         TextStarted(1, "a", "m"),
         TextDelta(2, "a", "Hel"),
@@ -112,9 +112,9 @@ def test_whoever_is_turned_away_hears_what_is_open_closed() -> None:
         TextEnded(5, "a", "Hel"),
         TextDelta(6, "before", "It opened before we were asked."),
     ):
-        unended.feed(event)
+        open_items.feed(event)
 
-    assert rejection_events(unended, RunFailed(message="Go.")) == [
+    assert rejection_events(open_items, RunFailed(message="Go.")) == [
         ToolEnded(-1, "fc_c", "{}"),
         RunFailed(message="Go."),
     ]

@@ -3,16 +3,27 @@
 from palaver.server.request import NO_HEADERS, RequestHeaders
 
 
-def test_a_head_is_a_mapping_of_text() -> None:
-    head = RequestHeaders([(b"host", b"localhost"), (b"x-name", "Zoë".encode("latin-1"))])
+def test_request_headers_are_a_mapping_of_text() -> None:
+    headers = RequestHeaders([(b"host", b"localhost"), (b"x-name", "Zoë".encode("latin-1"))])
 
-    assert dict(head) == {"host": "localhost", "x-name": "Zoë"}
-    assert (head["host"], head.get("x-name"), head.get("none"), head.get("none", "")) == ("localhost", "Zoë", None, "")
-    assert ("host" in head, "none" in head, 5 in head, len(head), head.has_repeats) == (True, False, False, 2, False)
+    assert dict(headers) == {"host": "localhost", "x-name": "Zoë"}
+    assert (headers["host"], headers.get("x-name"), headers.get("none"), headers.get("none", "")) == (
+        "localhost",
+        "Zoë",
+        None,
+        "",
+    )
+    assert ("host" in headers, "none" in headers, 5 in headers, len(headers), headers.has_repeats) == (
+        True,
+        False,
+        False,
+        2,
+        False,
+    )
     assert len(NO_HEADERS) == 0
 
 
-def test_what_was_sent_in_several_lines_is_one_list() -> None:
-    head = RequestHeaders([(b"accept", b"a"), (b"host", b"h"), (b"accept", b"b")])
+def test_repeated_headers_are_joined_with_commas() -> None:
+    headers = RequestHeaders([(b"accept", b"a"), (b"host", b"h"), (b"accept", b"b")])
 
-    assert (head["accept"], head["host"], head.has_repeats) == ("a, b", "h", True)
+    assert (headers["accept"], headers["host"], headers.has_repeats) == ("a, b", "h", True)

@@ -26,7 +26,7 @@ gates: list[asyncio.Event] = []
 
 @chat
 async def parrot(messages: list[Message], secret: str = "") -> Any:
-    """Says it again in pieces."""
+    """Repeats the message in pieces."""
     for letter in f"You said: {messages[-1].text} {secret}":
         yield letter
 
@@ -43,13 +43,13 @@ async def slow(messages: list[Message]) -> Any:
 
 @chat(name="own", redact=[{"path": "messages_in.*.text", "scope": ["runs"]}])
 async def own(messages: list[Message]) -> str:
-    """Has rules of its own."""
+    """Has its own redaction rules."""
     return f"Hello {messages[-1].text}"
 
 
 @workflow(name="plain")
 def plain(to: str, secret: str) -> dict[str, str]:
-    """Gives back what it got."""
+    """Returns its inputs."""
     return {"to": to, "said": f"the secret is {secret}"}
 
 
@@ -57,25 +57,25 @@ FLOWS = (parrot, slow, own, plain)
 
 
 def everything(db: Connection) -> str:
-    """All that is kept, as text; what was packed is read elsewhere."""
+    """Return all stored rows as text, except those of the partitioned span tables."""
     tables = [table for table in metadata.sorted_tables if table not in PARTITIONED_TABLES]
     rows = [row for table in tables for row in db.execute(select(table))]
     return "\n".join(msgspec.json.encode([*row], enc_hook=str).decode() for row in rows) + "\n".join(map(str, rows))
 
 
-async def test_calls_and_answers_are_kept_without_it_and_told_with_it(database: Database) -> None:
+async def test_calls_and_answers_are_stored_redacted_and_returned_unredacted(database: Database) -> None:
     async with serving(database, *FLOWS, redact=RULES) as (server, http):
         streamed = await http.post("/parrot/v1/responses", json={"input": f"Mail {MAIL}, please", "stream": True})
-        whole = await http.post("/parrot/invoke", json={**ASKED, "inputs": {"secret": "the blue door"}})
+        invoked = await http.post("/parrot/invoke", json={**ASKED, "inputs": {"secret": "the blue door"}})
         value = await http.post("/plain/invoke", json={"inputs": {"to": MAIL, "secret": "the blue door"}})
         await server.runtime.recorder.flush()
-        kept = await database.read(everything)
+        stored = await database.read(everything)
         runs = [(await http.get(f"/api/runs/{row['id']}?include=input,reply")).json() for row in await listed(http)]
 
     assert f"You said: Mail {MAIL}, please" in streamed.text
-    assert f"You said: Mail {MAIL}, please the blue door" in whole.text
+    assert f"You said: Mail {MAIL}, please the blue door" in invoked.text
     assert value.json() == {"to": MAIL, "said": "the secret is the blue door"}
-    assert (MAIL in kept, "blue door" in kept, f"Mail {MASK}, please" in kept) == (False, False, True)
+    assert (MAIL in stored, "blue door" in stored, f"Mail {MASK}, please" in stored) == (False, False, True)
     assert runs[0]["reply"]["value"] == {"to": MASK, "said": f"the secret is {MASK}"}
     assert runs[0]["in"]["text"] != ""
 
@@ -84,7 +84,7 @@ async def listed(http: Any) -> list[dict[str, Any]]:
     return (await http.get("/api/runs")).json()["data"]
 
 
-async def test_threads_and_conversations_are_kept_without_it(database: Database) -> None:
+async def test_threads_and_conversations_are_stored_redacted(database: Database) -> None:
     async with serving(database, *FLOWS, redact=RULES) as (server, http):
         made = (await http.post("/api/threads", json={"workflow": "parrot", **ASKED})).json()
         turn = await http.post(f"/api/threads/{made['id']}/turns", json=ASKED, headers=STREAM)
@@ -93,21 +93,21 @@ async def test_threads_and_conversations_are_kept_without_it(database: Database)
         ).raise_for_status()
         (await http.post(f"/api/threads/{made['id']}/messages", json=ASKED)).raise_for_status()
         conversation = (await http.post("/v1/conversations", json={})).json()["id"]
-        said = {"model": "parrot", "input": f"Mail {MAIL}", "conversation": conversation}
-        answered = await http.post("/v1/responses", json=said)
+        body = {"model": "parrot", "input": f"Mail {MAIL}", "conversation": conversation}
+        answered = await http.post("/v1/responses", json=body)
         imported = (await http.get("/api/threads/export")).text.replace(made["id"], "conv_copy").replace(MASK, MAIL)
         (
             await http.post("/api/threads/import", content=imported, headers={"content-type": "application/x-ndjson"})
         ).raise_for_status()
         await server.runtime.recorder.flush()
-        kept = await database.read(everything)
+        stored = await database.read(everything)
         thread = (await http.get(f"/api/threads/{made['id']}/messages")).json()["data"]
 
     assert f"Mail {MAIL}, please" in "".join(deltas(turn.text))
     assert f"Mail {MAIL}" in answered.text
-    assert (MAIL in kept, "blue door" in kept) == (False, False)
+    assert (MAIL in stored, "blue door" in stored) == (False, False)
     assert [one["parts"][0]["text"] for one in thread][:2] == [f"Mail {MASK}, please"] * 2
-    assert (made["title"], kept.count("conv_copy") > 0) == (f"Mail {MASK}, please", True)
+    assert (made["title"], stored.count("conv_copy") > 0) == (f"Mail {MASK}, please", True)
 
 
 def deltas(stream: str) -> list[str]:
@@ -115,27 +115,27 @@ def deltas(stream: str) -> list[str]:
     return [line["delta"] for line in lines if isinstance(line.get("delta"), str)]
 
 
-async def test_an_authors_rules_hold_for_what_is_kept_of_its_runs(database: Database) -> None:
+async def test_rules_of_a_workflow_apply_to_its_stored_runs(database: Database) -> None:
     async with serving(database, *FLOWS) as (server, http):
         made = (await http.post("/api/threads", json={"workflow": "own"})).json()["id"]
         messages = [{"role": "user", "content": "the blue door"}]
         answer = await http.post(f"/api/threads/{made}/turns", json={"messages": messages}, headers=STREAM)
         other = await http.post("/parrot/invoke", json={"messages": [{"role": "user", "content": "the red door"}]})
         await server.runtime.recorder.flush()
-        kept = await database.read(everything)
+        stored = await database.read(everything)
 
     assert "Hello the blue door" in answer.text.replace('"}\n\ndata: {"', "")
     assert "the red door" in other.text
-    assert ("blue door" in kept, "the red door" in kept) == (False, True)
+    assert ("blue door" in stored, "the red door" in stored) == (False, True)
 
 
-async def test_an_item_that_goes_on_waits_and_what_ended_is_kept(database: Database) -> None:
-    gates.append(asyncio.Event())  # Each test has a loop of its own.
+async def test_an_unfinished_item_is_stored_only_after_it_ends(database: Database) -> None:
+    gates.append(asyncio.Event())  # Each test has its own event loop.
     async with serving(database, *FLOWS, redact=RULES) as (server, http):
         calling = asyncio.create_task(http.post("/slow/invoke", json=ASKED, headers=STREAM))
-        while not (alive := list(server.engine._active.values())) or "ada@exa" not in str(alive[0].log):  # noqa: ASYNC110
+        while not (active := list(server.engine._active.values())) or "ada@exa" not in str(active[0].log):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        run = alive[0]
+        run = active[0]
         await server.runtime.recorder.flush()
         before = await database.read(runs.read_events, "default", run.id)
         gates[-1].set()
@@ -150,7 +150,7 @@ async def test_an_item_that_goes_on_waits_and_what_ended_is_kept(database: Datab
     assert [event.seq for event in after] == list(range(len(after)))
 
 
-async def test_a_run_that_waited_is_given_all_and_kept_without_it_in_the_end(database: Database) -> None:
+async def test_a_background_run_is_stored_redacted_after_it_ends(database: Database) -> None:
     async with serving(database, *FLOWS, redact=RULES) as (server, http):
         await server.runtime.start()
         body = {"model": "parrot", "input": f"Mail {MAIL}", "background": True, "instructions": f"As {MAIL}"}
@@ -158,13 +158,13 @@ async def test_a_run_that_waited_is_given_all_and_kept_without_it_in_the_end(dat
         while (await http.get(f"/v1/responses/{made['id']}")).json()["status"] not in ("completed", "failed"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         stored = (await http.get(f"/v1/responses/{made['id']}")).json()
-        kept = await database.read(everything)
+        rows = await database.read(everything)
 
     assert stored["output"][0]["content"][0]["text"].strip() == f"You said: Mail {MASK}"
-    assert MAIL not in kept
+    assert MAIL not in rows
 
 
-async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> None:
+async def test_a_queued_run_that_is_cancelled_is_stored_redacted(database: Database) -> None:
     async with serving(database, *FLOWS, redact=RULES) as (server, _):
         call = Call(workflow="parrot", messages=(Message.user(f"Mail {MAIL}"),), background=True)
         started = await server.runtime.run_queue.enqueue(
@@ -172,30 +172,30 @@ async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> 
         )
         waiting = await database.read(everything)
         row = await server.runtime.run_reader.cancel("default", started.run_id)
-        kept = await database.read(everything)
+        stored = await database.read(everything)
         await server.runtime.run_reader.cancel("default", started.run_id)
 
     assert row.status == "cancelled"
-    assert (MAIL in waiting, MAIL in kept, f"Mail {MASK}" in kept) == (True, False, True)
+    assert (MAIL in waiting, MAIL in stored, f"Mail {MASK}" in stored) == (True, False, True)
 
 
-async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_last_runs_can_be_followed_unredacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "_MAX_RECENT_LOGS", 2)
     async with serving(open_database(MEMORY_URL), *FLOWS, redact=RULES) as (server, http):
         answers = [await http.post("/parrot/invoke", json=ASKED) for _ in range(3)]
         runs = [answer.headers["x-palaver-run-id"] for answer in answers]
-        said = [str([batch async for batch in server.runtime.run_reader.follow("default", run)]) for run in runs]
+        texts = [str([batch async for batch in server.runtime.run_reader.follow("default", run)]) for run in runs]
         theirs = server.runtime.recorder.recent_events("theirs", runs[-1])
 
-    assert [MASK in text for text in said] == [True, False, False]
+    assert [MASK in text for text in texts] == [True, False, False]
     assert theirs == ()
 
 
-async def test_without_such_a_rule_all_is_kept() -> None:
+async def test_without_a_rule_for_runs_the_text_is_stored_unredacted() -> None:
     database = open_database(MEMORY_URL)
     async with serving(database, *FLOWS, redact=({"detector": "email"},)) as (server, http):
         (await http.post("/parrot/invoke", json=ASKED)).raise_for_status()
         await server.runtime.recorder.flush()
-        kept = await database.read(everything)
+        stored = await database.read(everything)
 
-    assert f"Mail {MAIL}, please" in kept
+    assert f"Mail {MAIL}, please" in stored

@@ -21,7 +21,7 @@ from tests.server.thread_client import (
 
 
 async def asked(http: httpx.AsyncClient, text: str, name: str = "echo", **more: Any) -> str:
-    """A call in the protocol of Responses; its run."""
+    """Make a Responses call and return its run id."""
     answer = await http.post(f"/{name}/v1/responses", json={"input": text, **more})
     assert answer.status_code == 200, answer.text
     return answer.headers["x-palaver-run-id"]
@@ -33,12 +33,12 @@ async def found(http: httpx.AsyncClient, **query: Any) -> list[str]:
     return [run["id"] for run in answer.json()["data"]]
 
 
-async def test_a_run_is_shown_without_what_it_was_asked_and_said_unless_that_is_wanted() -> None:
+async def test_a_run_is_shown_without_input_and_reply_unless_included() -> None:
     async with thread_server() as (http, _):
         run = await asked(http, "hi", instructions="Be short.", parameters={"style": "loud"})
 
         plain = (await http.get(f"/api/runs/{run}")).json()
-        whole = (await http.get(f"/api/runs/{run}", params={"include": "input,reply"})).json()
+        full = (await http.get(f"/api/runs/{run}", params={"include": "input,reply"})).json()
 
         times = [plain.pop(name) for name in ("created_at", "started_at", "first_output_at", "ended_at")]
         assert times == sorted(times)
@@ -65,26 +65,26 @@ async def test_a_run_is_shown_without_what_it_was_asked_and_said_unless_that_is_
             "usage": None,
             "cost": None,
         }
-        said = [[message["role"], message["parts"][0]["text"]] for message in whole["input"]["messages"]]
-        assert said[-1] == ["user", "hi"]
-        assert said[0][1] == "Be short."
-        assert whole["input"]["parameters"] == {"style": "loud"}
-        (reply,) = whole["reply"]["messages"]
+        messages = [[message["role"], message["parts"][0]["text"]] for message in full["input"]["messages"]]
+        assert messages[-1] == ["user", "hi"]
+        assert messages[0][1] == "Be short."
+        assert full["input"]["parameters"] == {"style": "loud"}
+        (reply,) = full["reply"]["messages"]
         assert reply["parts"][0]["text"].endswith("user: hi)")
 
 
-async def test_the_value_of_a_workflow_that_is_no_chat_is_its_reply() -> None:
+async def test_the_reply_of_a_workflow_that_is_not_a_chat_is_its_value() -> None:
     async with thread_server() as (http, _):
         answer = await http.post("/shout/invoke", json={"data": {"inputs": {"text": "hi"}}})
         run = answer.json()["meta"]["run_id"]
 
-        whole = (await http.get(f"/api/runs/{run}", params={"include": "reply, input"})).json()
+        full = (await http.get(f"/api/runs/{run}", params={"include": "reply, input"})).json()
 
-        assert whole["reply"] == {"messages": [], "value": "HI"}
-        assert whole["input"] == {"messages": [], "inputs": {"text": "hi"}, "parameters": {}}
+        assert full["reply"] == {"messages": [], "value": "HI"}
+        assert full["input"] == {"messages": [], "inputs": {"text": "hi"}, "parameters": {}}
 
 
-async def test_a_run_that_is_known_is_not_sent_again() -> None:
+async def test_a_run_with_a_matching_etag_is_304() -> None:
     async with thread_server() as (http, _):
         run = await asked(http, "hi")
         first = await http.get(f"/api/runs/{run}")
@@ -94,7 +94,7 @@ async def test_a_run_that_is_known_is_not_sent_again() -> None:
         assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_what_is_wrong_with_a_question_about_a_run() -> None:
+async def test_unknown_runs_and_invalid_parameters_are_rejected() -> None:
     async with thread_server() as (http, _):
         run = await asked(http, "hi")
 
@@ -115,20 +115,20 @@ async def test_what_is_wrong_with_a_question_about_a_run() -> None:
 
 async def test_runs_are_listed_newest_first_in_pages() -> None:
     async with thread_server() as (http, _):
-        made = sorted([await asked(http, text) for text in ("a", "b", "c")])  # In one millisecond they have no order.
+        made = sorted([await asked(http, text) for text in ("a", "b", "c")])  # Within a millisecond they have no order.
 
         first = (await http.get("/api/runs", params={"limit": 2})).json()
         second = (await http.get("/api/runs", params={"limit": 2, "after": first["next"]})).json()
-        elsewhere = await http.get("/api/runs", params={"limit": 2, "after": first["next"], "workflow": "echo"})
+        other_list = await http.get("/api/runs", params={"limit": 2, "after": first["next"], "workflow": "echo"})
 
         assert [run["id"] for run in first["data"]] == made[:0:-1]
         assert [run["id"] for run in second["data"]] == made[:1]
         assert second["next"] is None
-        assert problem(elsewhere) == (400, "invalid_value", "?after")
+        assert problem(other_list) == (400, "invalid_value", "?after")
         assert "input" not in first["data"][0]
 
 
-async def test_runs_are_found_by_what_they_are() -> None:
+async def test_runs_are_filtered_by_their_properties() -> None:
     async with thread_server() as (http, _):
         plain = await asked(http, "Find ME 100%", safety_identifier="ann")
         thread = await new_thread(http, "broken")
@@ -154,7 +154,7 @@ async def test_runs_are_found_by_what_they_are() -> None:
         assert await found(http, colour="red") == [failed, plain]
 
 
-async def test_a_run_that_goes_on_is_listed_as_far_as_it_has_come() -> None:
+async def test_a_running_run_is_listed_with_its_progress() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         run = (await take_turn(http, thread, "a"))["run"]["id"]
@@ -167,7 +167,7 @@ async def test_a_run_that_goes_on_is_listed_as_far_as_it_has_come() -> None:
         await wait_for_run(http, run)
 
 
-async def test_the_runs_of_a_project_are_its_own() -> None:
+async def test_runs_are_visible_only_in_their_project() -> None:
     async with keyed_server() as backend:
         key, mine = await backend.create_key()
         _, theirs = await backend.create_key(project="team-a")
@@ -183,28 +183,30 @@ async def test_the_runs_of_a_project_are_its_own() -> None:
             assert problem(answer) == (404, "run_not_found", None)
 
 
-# Its events
+# Events
 
 
-async def test_the_events_of_a_run_come_under_their_numbers_from_any_place() -> None:
+async def test_run_events_are_numbered_and_can_be_read_from_any_position() -> None:
     async with thread_server() as (http, _):
         run = await asked(http, "hi")
 
-        whole = await http.get(f"/api/runs/{run}/events")
+        full = await http.get(f"/api/runs/{run}/events")
         after = await http.get(f"/api/runs/{run}/events", params={"after": 1})
-        come_back = await http.get(f"/api/runs/{run}/events", params={"after": 1}, headers={"last-event-id": "3"})
+        resumed = await http.get(f"/api/runs/{run}/events", params={"after": 1}, headers={"last-event-id": "3"})
         nothing = await http.get(f"/api/runs/{run}/events", headers={"last-event-id": "4"})
 
-        told = events(whole.text)
-        assert whole.headers["content-type"] == "text/event-stream"
-        assert len(whole.headers.get_list("x-request-id")) == 1
-        assert [number for number, _ in told] == [0, 1, 2, 3, 4] == [event.get("seq", 0) for _, event in told]
-        assert events(after.text) == told[2:]
-        assert events(come_back.text) == told[4:]
+        all_events = events(full.text)
+        assert full.headers["content-type"] == "text/event-stream"
+        assert len(full.headers.get_list("x-request-id")) == 1
+        assert (
+            [number for number, _ in all_events] == [0, 1, 2, 3, 4] == [event.get("seq", 0) for _, event in all_events]
+        )
+        assert events(after.text) == all_events[2:]
+        assert events(resumed.text) == all_events[4:]
         assert (nothing.status_code, nothing.content) == (204, b"")
 
 
-async def test_the_events_of_a_run_come_as_they_happen() -> None:
+async def test_run_events_are_streamed_as_they_happen() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         run = (await take_turn(http, thread, "a"))["run"]["id"]
@@ -220,11 +222,11 @@ async def test_the_events_of_a_run_come_as_they_happen() -> None:
         assert [event["type"] for _, event in events("".join(rest))] == ["text-delta", "text-ended", "run-finished"]
 
 
-# Its end
+# Cancellation
 
 
 @pytest.mark.parametrize("route", ["turns", "v1/responses", "api/chat"])
-async def test_a_run_is_cancelled_whatever_began_it(route: str) -> None:
+async def test_a_run_started_by_any_route_can_be_cancelled(route: str) -> None:
     async with thread_server() as (http, server):
         reading = await begin(http, server, route)
         (run,) = await going(http)
@@ -239,7 +241,7 @@ async def test_a_run_is_cancelled_whatever_began_it(route: str) -> None:
 
 
 async def going(http: httpx.AsyncClient) -> list[str]:
-    """The runs that are listed as going on, once there are any: the list is a tenth of a second late."""
+    """Wait until running runs are listed and return their ids; the list is up to 0.1 s late."""
     async with asyncio.timeout(10):
         while not (listed := await found(http, status="running")):  # noqa: ASYNC110 - over HTTP
             await asyncio.sleep(0.01)
@@ -247,7 +249,7 @@ async def going(http: httpx.AsyncClient) -> list[str]:
 
 
 async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio.Future[Any]":
-    """Begin a slow run; what reads it."""
+    """Start a slow run and return the task that reads it."""
     parts = [{"type": "text", "text": "a"}]
     match route:
         case "turns":
@@ -259,12 +261,12 @@ async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio
         case _:
             reading = asyncio.ensure_future(http.post("/slow/v1/responses", json={"input": "a"}))
     async with asyncio.timeout(10):
-        while not any(len(run.log) > 2 for run in server.engine._active.values()):  # noqa: ASYNC110 - nobody tells
+        while not any(len(run.log) > 2 for run in server.engine._active.values()):  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     return reading
 
 
-async def test_a_run_that_has_ended_stays_as_it_is() -> None:
+async def test_cancelling_a_finished_run_changes_nothing() -> None:
     async with thread_server() as (http, _):
         run = await asked(http, "hi")
 
@@ -275,13 +277,13 @@ async def test_a_run_that_has_ended_stays_as_it_is() -> None:
         assert cancelled.json()["status"] == "finished"
 
 
-async def test_nothing_is_shown_of_a_run_that_was_not_to_be_recorded() -> None:
+async def test_an_unrecorded_run_has_no_input_reply_or_events() -> None:
     async with thread_server(record="metadata") as (http, _):
         answer = await http.post("/echo/v1/chat/completions", json={"messages": [{"role": "user", "content": "hi"}]})
         run = answer.headers["x-palaver-run-id"]
 
-        whole = (await http.get(f"/api/runs/{run}", params={"include": "input,reply"})).json()
-        told = await http.get(f"/api/runs/{run}/events")
+        full = (await http.get(f"/api/runs/{run}", params={"include": "input,reply"})).json()
+        stream = await http.get(f"/api/runs/{run}/events")
 
-        assert (whole["status"], whole["input"], whole["reply"], whole["in"]) == ("finished", None, None, None)
-        assert (told.status_code, told.content) == (200, b"")
+        assert (full["status"], full["input"], full["reply"], full["in"]) == ("finished", None, None, None)
+        assert (stream.status_code, stream.content) == (200, b"")

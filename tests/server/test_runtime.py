@@ -54,7 +54,7 @@ async def test_if_a_part_fails_to_start_those_before_it_are_stopped(
     assert asyncio.all_tasks() == before
 
 
-async def test_it_starts_once(database: Database) -> None:
+async def test_concurrent_starts_start_the_runtime_once(database: Database) -> None:
     runtime = ProcessRuntime(Registry([echo]), Settings(), database)
 
     await asyncio.gather(runtime.start(), runtime.start())
@@ -63,7 +63,7 @@ async def test_it_starts_once(database: Database) -> None:
     await runtime.stop()
 
 
-async def test_a_part_that_fails_to_stop_does_not_keep_the_others(
+async def test_a_part_that_fails_to_stop_does_not_prevent_stopping_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = ProcessRuntime(Registry([echo]), Settings(db=str(tmp_path / "palaver.db")))

@@ -36,12 +36,12 @@ def test_every_protocol_needs_invoke_at_the_root_and_below_a_workflow(name: str,
     ],
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:
+def test_routes_of_stored_items_and_chats_need_the_scope_invoke(path: str, method: str) -> None:
     assert need(method, path) == "invoke"
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "wanted"),
+    ("method", "path", "expected"),
     [
         ("GET", "/health", "nothing"),
         ("HEAD", "/health", "nothing"),
@@ -114,21 +114,21 @@ def test_what_was_stored_needs_what_stored_it(path: str, method: str) -> None:
         ("PATCH", "/api/online/on_1", "invoke"),
     ],
 )
-def test_what_the_rest_needs(method: str, path: str, wanted: Requirement) -> None:
-    assert need(method, path) == wanted
+def test_the_required_scope_of_other_routes(method: str, path: str, expected: Requirement) -> None:
+    assert need(method, path) == expected
 
 
 @pytest.mark.parametrize("path", ["/", "/play", "/settings/keys", "/assets/a.js"])
-def test_a_page_that_is_built_needs_nothing(path: str) -> None:
+def test_pages_of_a_built_web_app_need_no_credential(path: str) -> None:
     assert required_scope(match_path(path), "GET", path, web=True) == "nothing"
     assert required_scope(match_path("/metrics"), "GET", "/metrics", web=True) == "read"
 
 
-def test_every_route_of_our_own_has_a_rule() -> None:
+def test_every_server_route_has_a_rule() -> None:
     assert SERVER_RULES.keys() == SERVER_ROUTES.keys()
 
 
-def test_a_route_without_a_rule_is_for_admins() -> None:
+def test_a_route_without_a_rule_needs_the_scope_admin() -> None:
     forgotten = RouteMatch(Endpoint("server", ("GET",)), None, "forgotten")
 
     assert required_scope(forgotten, "GET", "/forgotten") == "admin"
@@ -143,16 +143,16 @@ def test_a_route_without_a_rule_is_for_admins() -> None:
         (ALL_SCOPES, {"nothing", "credential", "invoke", "read", "admin"}),
     ],
 )
-def test_a_scope_that_is_missing_is_named(held: frozenset[Scope], passed: set[str]) -> None:
+def test_the_error_names_the_missing_scope(held: frozenset[Scope], passed: set[str]) -> None:
     caller = Caller("default", held, "abcd1234", "key")
-    wants: list[Requirement] = ["nothing", "credential", "invoke", "read", "admin"]
-    for wanted in wants:
-        if wanted in passed:
-            require_scope(wanted, caller)
+    requirements: list[Requirement] = ["nothing", "credential", "invoke", "read", "admin"]
+    for requirement in requirements:
+        if requirement in passed:
+            require_scope(requirement, caller)
             continue
         with pytest.raises(MissingScope) as raised:
-            require_scope(wanted, caller)
+            require_scope(requirement, caller)
         assert (raised.value.message, raised.value.details) == (
-            f"This needs a key with the scope {wanted}.",
-            {"scope": wanted},
+            f"This needs a key with the scope {requirement}.",
+            {"scope": requirement},
         )

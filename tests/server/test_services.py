@@ -26,7 +26,7 @@ ended: list[str] = []
 
 @chat(readme="# Tutor\n\nTeaches a subject. Patiently.\n")
 async def tutor(messages: list[Message], ctx: Context, subject: str = "maths", wait: bool = False) -> Any:
-    """Not told: the README is."""
+    """Not shown: the README is."""
     ctx.log("Thinking")
     try:
         yield f"{subject}: {messages[-1].text}"
@@ -47,14 +47,14 @@ async def headline(text: str, session_id: str, ctx: Context) -> dict[str, str]:
 
 @workflow
 async def slow(ctx: Context) -> str:
-    """Takes its time, and says nothing."""
+    """Waits a minute without output."""
     await asyncio.sleep(60)
     return "late"
 
 
 @chat
 async def keyhole(messages: list[Message], ctx: Context, how: str = "tell") -> str:
-    """What a provider does with a key that it is shown."""
+    """Does with a key what a provider's client may do: return, fail or raise."""
     key = ctx.secrets["api_key"].reveal() if ctx.secrets else "none"
     if how == "fail":
         raise Failure("auth_error", f"Bad key {key}", status=401, details={"key": [key, {key: 1}]})
@@ -80,7 +80,7 @@ async def server() -> AsyncIterator[Server]:
 # Answers
 
 
-async def test_a_chat_is_called_as_lightning_calls_it(http: httpx.AsyncClient) -> None:
+async def test_a_chat_accepts_the_payload_of_lightning(http: httpx.AsyncClient) -> None:
     body: dict[str, Any] = {
         "content": "Why?",
         "history": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
@@ -111,7 +111,7 @@ async def test_a_chat_is_called_as_lightning_calls_it(http: httpx.AsyncClient) -
     assert run["session"] == "s-1"
 
 
-async def test_a_stream_ends_with_what_the_plain_route_answers(http: httpx.AsyncClient) -> None:
+async def test_a_stream_ends_with_the_answer_of_the_plain_route(http: httpx.AsyncClient) -> None:
     body = {"content": "Why?"}
     plain = await http.post("/services/tutor", json=body)
     streamed = await http.post("/services/tutor/stream", json=body)
@@ -126,7 +126,7 @@ async def test_a_stream_ends_with_what_the_plain_route_answers(http: httpx.Async
     assert read(sparse.content) == [("log", "Thinking"), ("complete", plain.json())]
 
 
-async def test_any_other_workflow_answers_its_value(http: httpx.AsyncClient) -> None:
+async def test_a_workflow_that_is_not_a_chat_returns_its_value(http: httpx.AsyncClient) -> None:
     body = {"text": "hello", "meta": {"session_id": "s-1"}}
     value = {"headline": "HELLO", "session": "s-1"}
 
@@ -135,7 +135,7 @@ async def test_any_other_workflow_answers_its_value(http: httpx.AsyncClient) -> 
     assert read(streamed.content) == [("log", "Shouting"), ("complete", value)]
 
 
-async def test_without_a_label_every_call_has_a_session_of_its_own(http: httpx.AsyncClient) -> None:
+async def test_every_call_without_a_session_id_gets_a_new_session(http: httpx.AsyncClient) -> None:
     sessions = {(await http.post("/services/headline", json={"text": "x"})).json()["session"] for _ in range(3)}
 
     assert len(sessions) == 3
@@ -151,20 +151,20 @@ async def test_without_a_label_every_call_has_a_session_of_its_own(http: httpx.A
         ({"raise": "secret words"}, (500, "INTERNAL_ERROR")),
     ],
 )
-async def test_a_failed_run_is_the_error_object_on_both_routes(
+async def test_a_failed_run_returns_the_error_object_on_both_routes(
     http: httpx.AsyncClient, step: Any, error: tuple[int, str]
 ) -> None:
     body = {"content": "x", "script": [step]}
     plain = await http.post("/services/scripted", json=body)
     streamed = await http.post("/services/scripted/stream", json=body)
-    name, told = read(streamed.content)[-1]
+    name, data = read(streamed.content)[-1]
 
     assert (plain.status_code, plain.json()["code"], plain.json()["type"]) == (error[0], *error)
-    assert (streamed.status_code, name, told["code"], told["type"]) == (200, "error", *error)
+    assert (streamed.status_code, name, data["code"], data["type"]) == (200, "error", *error)
     assert "secret words" not in plain.text + streamed.text
 
 
-async def test_what_is_wrong_with_a_payload_is_an_event_of_a_stream(http: httpx.AsyncClient) -> None:
+async def test_an_invalid_payload_is_a_400_or_an_error_event_of_the_stream(http: httpx.AsyncClient) -> None:
     plain = await http.post("/services/headline", json={"text": 7})
     streamed = await http.post("/services/headline/stream", json={"text": 7})
 
@@ -175,7 +175,7 @@ async def test_what_is_wrong_with_a_payload_is_an_event_of_a_stream(http: httpx.
 
 @pytest.mark.parametrize("route", ["", "/stream"])
 @pytest.mark.parametrize(
-    ("name", "sent", "status", "word"),
+    ("name", "options", "status", "error_type"),
     [
         ("nobody", {"json": {}}, 404, "NOT_FOUND"),
         ("tutor", {"content": b"{", "headers": {"content-type": "application/json"}}, 400, "BAD_REQUEST"),
@@ -185,26 +185,26 @@ async def test_what_is_wrong_with_a_payload_is_an_event_of_a_stream(http: httpx.
         ("tutor", {"content": b"x", "headers": {"content-type": "text/plain"}}, 415, "UNSUPPORTED_MEDIA_TYPE"),
     ],
 )
-async def test_what_never_becomes_a_call_is_an_http_error(
-    http: httpx.AsyncClient, route: str, name: str, sent: Any, status: int, word: str
+async def test_a_request_that_cannot_become_a_call_is_an_http_error(
+    http: httpx.AsyncClient, route: str, name: str, options: Any, status: int, error_type: str
 ) -> None:
-    answer = await http.post(f"/services/{name}{route}", **sent)
+    answer = await http.post(f"/services/{name}{route}", **options)
 
-    assert (answer.status_code, answer.json()["code"], answer.json()["type"]) == (status, status, word)
+    assert (answer.status_code, answer.json()["code"], answer.json()["type"]) == (status, status, error_type)
     assert answer.headers["x-api-version"] == VERSION
 
 
-async def test_a_payload_of_who_wants_no_metrics_leaves_no_texts(http: httpx.AsyncClient) -> None:
+async def test_a_payload_with_metrics_opt_out_is_stored_without_texts(http: httpx.AsyncClient) -> None:
     body = {"content": "private words", "metrics_opt_in": False, "meta": {"user": {"id": "ann"}}}
     run = (await http.post("/services/tutor", json=body)).headers["x-palaver-run-id"]
-    kept = await http.get(f"/api/runs/{run}?include=input,reply")
+    stored = await http.get(f"/api/runs/{run}?include=input,reply")
 
-    assert kept.status_code == 200
-    assert "private words" not in kept.text
-    assert "ann" not in kept.text
+    assert stored.status_code == 200
+    assert "private words" not in stored.text
+    assert "ann" not in stored.text
 
 
-async def test_a_client_that_leaves_ends_the_run(http: httpx.AsyncClient) -> None:
+async def test_a_client_disconnect_cancels_the_run(http: httpx.AsyncClient) -> None:
     async with http.stream("POST", "/services/tutor/stream", json={"content": "x", "wait": True}) as answer:
         run = answer.headers["x-palaver-run-id"]
         async for piece in answer.aiter_bytes():
@@ -219,27 +219,27 @@ async def test_a_client_that_leaves_ends_the_run(http: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.parametrize("route", ["", "/stream"])
-async def test_a_server_that_stops_says_so_to_whom_it_answers(server: Server, route: str) -> None:
+async def test_a_stopping_server_answers_with_shutting_down(server: Server, route: str) -> None:
     body = {"content": "x", "wait": True}
-    told = {"code": 503, "type": "SHUTTING_DOWN", "message": "The server is shutting down."}
+    error = {"code": 503, "type": "SHUTTING_DOWN", "message": "The server is shutting down."}
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
-        asked = asyncio.create_task(http.post(f"/services/tutor{route}", json=body))
+        request = asyncio.create_task(http.post(f"/services/tutor{route}", json=body))
         await wait_until(lambda: server.engine.active_count)
         await server.engine.drain(0)
-        answer = await asked
+        answer = await request
         later = await http.post(f"/services/tutor{route}", json=body)
 
     if not route:
-        assert (answer.status_code, answer.json()) == (503, told)
+        assert (answer.status_code, answer.json()) == (503, error)
         assert (later.status_code, later.json()["type"]) == (503, "SHUTTING_DOWN")
         return
     names = [name for name, _ in read(answer.content)]
-    assert (answer.status_code, read(answer.content)[-1]) == (200, ("error", told))
+    assert (answer.status_code, read(answer.content)[-1]) == (200, ("error", error))
     assert names.count("content_block_start") == names.count("content_block_stop")
     assert (later.status_code, read(later.content)[-1][1]["type"]) == (200, "SHUTTING_DOWN")
 
 
-# What there is
+# Listing and descriptions
 
 
 async def test_services_are_listed_and_described(http: httpx.AsyncClient) -> None:
@@ -258,15 +258,15 @@ async def test_services_are_listed_and_described(http: httpx.AsyncClient) -> Non
     assert set(one["inputs"]["required"]) == {"text", "session_id"}
 
 
-async def test_a_readme_is_the_authors_or_made(http: httpx.AsyncClient) -> None:
-    own = await http.get("/services/tutor/README.md")
-    made = await http.get("/services/headline/README.md")
+async def test_a_readme_comes_from_the_author_or_is_generated(http: httpx.AsyncClient) -> None:
+    authored = await http.get("/services/tutor/README.md")
+    generated = await http.get("/services/headline/README.md")
 
-    assert (own.headers["content-type"], own.text) == (
+    assert (authored.headers["content-type"], authored.text) == (
         "text/markdown; charset=utf-8",
         "# Tutor\n\nTeaches a subject. Patiently.\n",
     )
-    assert made.text.startswith("# headline\n\nMakes a headline. In capitals.\n")
+    assert generated.text.startswith("# headline\n\nMakes a headline. In capitals.\n")
     assert (await http.get("/services/nobody/README.md")).json()["type"] == "NOT_FOUND"
 
 
@@ -284,7 +284,7 @@ async def test_probes_are_answered(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "word"),
+    ("method", "path", "status", "error_type"),
     [
         ("GET", "/services/tutor/more", 404, "NOT_FOUND"),
         ("POST", "/services/tutor/more", 404, "NOT_FOUND"),
@@ -294,16 +294,16 @@ async def test_probes_are_answered(http: httpx.AsyncClient) -> None:
         ("PUT", "/services", 405, "METHOD_NOT_ALLOWED"),
     ],
 )
-async def test_what_is_not_there_is_told_as_services_tell_it(
-    http: httpx.AsyncClient, method: str, path: str, status: int, word: str
+async def test_unknown_paths_and_wrong_methods_get_service_errors(
+    http: httpx.AsyncClient, method: str, path: str, status: int, error_type: str
 ) -> None:
     answer = await http.request(method, path)
 
-    assert (answer.status_code, answer.json()["code"], answer.json()["type"]) == (status, status, word)
+    assert (answer.status_code, answer.json()["code"], answer.json()["type"]) == (status, status, error_type)
     assert answer.headers["x-api-version"] == VERSION
 
 
-async def test_what_breaks_in_the_server_is_told_as_services_tell_it(
+async def test_an_internal_error_is_answered_with_a_service_error(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -336,7 +336,7 @@ async def test_the_openapi_document_lists_every_workflow_as_a_service(http: http
     assert list(paths["/services/tutor/stream"]["post"]["responses"]["200"]["content"]) == ["text/event-stream"]
 
 
-async def test_a_workflow_tells_by_its_health_what_the_status_says_of_it() -> None:
+async def test_the_health_of_a_workflow_is_part_of_the_status() -> None:
     def health() -> dict[str, str]:
         return {"anthropic": "not configured", "docs_index": "working", "database": "mine", "version": "mine"}
 
@@ -345,44 +345,44 @@ async def test_a_workflow_tells_by_its_health_what_the_status_says_of_it() -> No
         return "x"
 
     async with client(job_chat) as http:
-        told = (await http.get("/status")).json()
+        status = (await http.get("/status")).json()
 
-        assert told == {
+        assert status == {
             "anthropic": "not configured",
             "docs_index": "working",
             "database": "working",
             "version": VERSION,
         }
-        assert (await http.post("/services/status", json={})).json() == told
+        assert (await http.post("/services/status", json={})).json() == status
 
 
-async def test_every_server_has_a_status(http: httpx.AsyncClient) -> None:
-    whole = await http.post("/services/status")
+async def test_the_status_is_also_a_service(http: httpx.AsyncClient) -> None:
+    plain = await http.post("/services/status")
     streamed = await http.post("/services/status/stream", json={})
 
-    assert whole.json() == {"database": "working", "version": VERSION} == (await http.get("/status")).json()
-    assert read(streamed.content) == [("complete", whole.json())]
+    assert plain.json() == {"database": "working", "version": VERSION} == (await http.get("/status")).json()
+    assert read(streamed.content) == [("complete", plain.json())]
 
 
-async def test_every_server_has_an_echo_that_keeps_keys_to_itself(http: httpx.AsyncClient) -> None:
+async def test_the_built_in_echo_service_leaves_out_the_api_key(http: httpx.AsyncClient) -> None:
     body = {"a": [1], "meta": {"session_id": "s"}, "api_key": "sk-secret", "stream": True, "metrics_opt_in": False}
-    told = {"a": [1], "meta": {"session_id": "s"}, "session_id": "s"}
+    expected = {"a": [1], "meta": {"session_id": "s"}, "session_id": "s"}
 
-    assert (await http.post("/services/echo", json=body)).json() == told
+    assert (await http.post("/services/echo", json=body)).json() == expected
     streamed = await http.post("/services/echo/stream", json=body)
-    assert read(streamed.content) == [("complete", told)]
+    assert read(streamed.content) == [("complete", expected)]
 
 
-@pytest.mark.parametrize("sent", [{}, {"json": {}}, {"json": {"api_key": "sk-x"}}])
-async def test_an_echo_of_nothing_is_refused(http: httpx.AsyncClient, sent: Any) -> None:
+@pytest.mark.parametrize("options", [{}, {"json": {}}, {"json": {"api_key": "sk-x"}}])
+async def test_the_echo_service_rejects_an_empty_payload(http: httpx.AsyncClient, options: Any) -> None:
     required = {"code": 400, "type": "BAD_REQUEST", "message": "payload is required"}
-    plain = await http.post("/services/echo", **sent)
+    plain = await http.post("/services/echo", **options)
 
     assert (plain.status_code, plain.json()) == (400, required)
-    assert read((await http.post("/services/echo/stream", **sent)).content) == [("error", required)]
+    assert read((await http.post("/services/echo/stream", **options)).content) == [("error", required)]
 
 
-async def test_a_workflow_that_is_called_echo_is_the_users() -> None:
+async def test_a_workflow_named_echo_replaces_the_built_in_service() -> None:
     async with client(own_echo) as http:
         answer = await http.post("/services/echo", json={"a": 1, "meta": {"session_id": "s"}})
         listed = (await http.get("/services")).json()["services"]
@@ -397,13 +397,13 @@ async def test_a_workflow_that_is_called_echo_is_the_users() -> None:
 
 @pytest.fixture
 async def backend() -> AsyncIterator[KeyedServer]:
-    """A server to which keys were given: `echo` and `scripted`."""
+    """A server with keys that serves `echo` and `scripted`."""
     async with keyed_server(rate_per_minute=0) as made:
         await made.create_key("read")
         yield made
 
 
-async def test_a_key_of_ours_may_stand_in_the_payload(backend: KeyedServer) -> None:
+async def test_a_palaver_key_can_be_sent_in_the_payload(backend: KeyedServer) -> None:
     key, header = await backend.create_key("invoke")
     secret = header["authorization"].removeprefix("Bearer ")
     answer = await backend.http.post("/services/echo", json={"a": 1, "api_key": secret})
@@ -415,44 +415,44 @@ async def test_a_key_of_ours_may_stand_in_the_payload(backend: KeyedServer) -> N
     assert key.id not in answer.text
 
 
-async def test_no_other_key_in_a_payload_opens_anything(backend: KeyedServer) -> None:
+async def test_other_keys_in_a_payload_are_rejected(backend: KeyedServer) -> None:
     _, header = await backend.create_key("invoke")
     _, other = await backend.create_key("invoke")
     _, reads = await backend.create_key("read")
     secret, second, third = (one["authorization"].removeprefix("Bearer ") for one in (header, other, reads))
 
-    async def asked(key: Any, headers: dict[str, str] | None = None) -> tuple[int, str]:
+    async def send_key(key: Any, headers: dict[str, str] | None = None) -> tuple[int, str]:
         answer = await backend.http.post("/services/echo/stream", json={"a": 1, "api_key": key}, headers=headers)
         return answer.status_code, answer.json()["type"]
 
-    assert await asked("sk-ant-provider") == (401, "UNAUTHORIZED")
-    assert await asked(secret[:-1]) == (401, "UNAUTHORIZED")
-    assert await asked(None) == (401, "UNAUTHORIZED")
-    assert await asked(7) == (401, "UNAUTHORIZED")
-    assert await asked(third) == (403, "MISSING_SCOPE")
-    assert await asked(second, header) == (400, "BAD_REQUEST")
-    assert await asked(secret, {"authorization": "Bearer wrong"}) == (401, "UNAUTHORIZED")
+    assert await send_key("sk-ant-provider") == (401, "UNAUTHORIZED")
+    assert await send_key(secret[:-1]) == (401, "UNAUTHORIZED")
+    assert await send_key(None) == (401, "UNAUTHORIZED")
+    assert await send_key(7) == (401, "UNAUTHORIZED")
+    assert await send_key(third) == (403, "MISSING_SCOPE")
+    assert await send_key(second, header) == (400, "BAD_REQUEST")
+    assert await send_key(secret, {"authorization": "Bearer wrong"}) == (401, "UNAUTHORIZED")
     in_url = await backend.http.post(f"/services/echo?api_key={secret}", json={"a": 1})
     assert in_url.status_code == 401
-    elsewhere = await backend.http.post("/echo/invoke", json={"inputs": {}, "api_key": secret})
-    assert elsewhere.status_code == 401
+    other_route = await backend.http.post("/echo/invoke", json={"inputs": {}, "api_key": secret})
+    assert other_route.status_code == 401
 
 
-async def test_a_providers_key_is_the_workflows_and_nobody_elses(
+async def test_a_provider_key_is_revealed_only_to_the_workflow(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = "an-odd-key-of-no-shape"
-    told: list[str] = []
+    texts: list[str] = []
     for how in ("tell", "fail", "raise"):
         for route in ("", "/stream"):
             answer = await http.post(f"/services/keyhole{route}", json={"content": "x", "how": how, "api_key": key})
             run = answer.headers["x-palaver-run-id"]
-            told += [answer.text, str(answer.headers)]
-            told += [(await http.get(f"/api/runs/{run}?include=input,reply")).text]
-            told += [(await http.get(f"/api/runs/{run}/events")).text]
+            texts += [answer.text, str(answer.headers)]
+            texts += [(await http.get(f"/api/runs/{run}?include=input,reply")).text]
+            texts += [(await http.get(f"/api/runs/{run}/events")).text]
 
-    assert "22 characters, {'api_key': ***}" in told[0]
-    assert [text for text in told if key in text] == []
+    assert "22 characters, {'api_key': ***}" in texts[0]
+    assert [text for text in texts if key in text] == []
     assert key not in caplog.text
     assert "Bad key ***" in caplog.text
     failed = await http.post("/services/keyhole", json={"content": "x", "how": "fail", "api_key": key})
@@ -475,7 +475,7 @@ def completed(tab: FakeTab) -> list[Any]:
     return [message["data"] for message in tab.messages if message["event"] == "complete"]
 
 
-async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
+async def test_a_socket_sends_the_events_of_a_stream(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="Why?")
         await wait_until(lambda: completed(tab))
@@ -488,7 +488,7 @@ async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "payload", "code", "word"),
+    ("path", "payload", "code", "error_type"),
     [
         ("/services/nobody", {}, 404, "NOT_FOUND"),
         ("/services/tutor", {}, 400, "BAD_REQUEST"),
@@ -497,15 +497,17 @@ async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
         ("/services/echo", {}, 400, "BAD_REQUEST"),
     ],
 )
-async def test_every_error_arrives_as_complete(server: Server, path: str, payload: Any, code: int, word: str) -> None:
+async def test_every_error_is_sent_as_a_complete_event(
+    server: Server, path: str, payload: Any, code: int, error_type: str
+) -> None:
     async with open_tab(server, path=path) as tab:
         start(tab, **payload)
         await wait_until(lambda: completed(tab))
 
-    assert [(body["code"], body["type"]) for body in completed(tab)] == [(code, word)]
+    assert [(body["code"], body["type"]) for body in completed(tab)] == [(code, error_type)]
 
 
-async def test_a_start_without_a_payload_is_complete_at_once(server: Server) -> None:
+async def test_a_start_without_a_payload_completes_with_an_error(server: Server) -> None:
     async with open_tab(server, path="/services/tutor/") as tab:
         tab.send_text({"event": "start"})
         await wait_until(lambda: completed(tab))
@@ -513,7 +515,7 @@ async def test_a_start_without_a_payload_is_complete_at_once(server: Server) -> 
     assert completed(tab)[0]["message"] == "The body must be a JSON object."
 
 
-async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -> None:
+async def test_invalid_socket_messages_get_errors_and_the_call_continues(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
         tab.send_text("{")
         tab.send_text({"event": "stop"})
@@ -534,7 +536,7 @@ async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -
     assert completed(tab) == [{"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}]
 
 
-async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> None:
+async def test_a_call_without_output_can_be_cancelled(server: Server) -> None:
     async with open_tab(server, path="/services/slow") as tab:
         start(tab)
         await wait_until(lambda: server.engine.active_count)
@@ -545,7 +547,7 @@ async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> 
     assert server.engine.active_count == 0
 
 
-async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:
+async def test_closing_a_socket_cancels_its_call(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="x", wait=True)
         await wait_until(lambda: any(message.get("type") == "content_block_delta" for message in tab.messages))
@@ -554,7 +556,7 @@ async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:
     assert run in ended
 
 
-async def test_nobody_waits_for_a_socket_on_which_nothing_starts(
+async def test_a_socket_without_a_call_is_closed_after_a_timeout(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
@@ -564,7 +566,7 @@ async def test_nobody_waits_for_a_socket_on_which_nothing_starts(
     assert tab.closed == (1008, "nothing was started")
 
 
-async def test_nobody_waits_for_a_socket_on_which_nothing_was_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_socket_with_only_unauthorized_calls_is_closed_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
     async with keyed_server(rate_per_minute=0) as backend:
         await backend.create_key("invoke")
@@ -576,7 +578,7 @@ async def test_nobody_waits_for_a_socket_on_which_nothing_was_let_in(monkeypatch
     assert tab.closed == (1008, "nothing was started")
 
 
-async def test_a_call_that_takes_longer_than_that_is_waited_for(
+async def test_the_first_call_timeout_does_not_end_a_running_call(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
@@ -589,7 +591,7 @@ async def test_a_call_that_takes_longer_than_that_is_waited_for(
     assert [body["response"] for body in completed(tab)] == ["Late.", "Again"]
 
 
-async def test_a_foreign_page_opens_none(server: Server) -> None:
+async def test_a_foreign_origin_cannot_open_a_socket(server: Server) -> None:
     async with open_tab(server, {"origin": "https://evil.example"}, path="/services/tutor") as tab:
         await wait_until(lambda: tab.refused)
 
@@ -598,7 +600,7 @@ async def test_a_foreign_page_opens_none(server: Server) -> None:
     assert tab.refused[1]["type"] == "FOREIGN_ORIGIN"
 
 
-async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) -> None:
+async def test_a_stopping_server_completes_the_call_and_closes_the_socket(server: Server) -> None:
     connection = FakeConnection()
     async with open_tab(server, path="/services/tutor", connection=connection) as tab:
         start(tab, content="x", wait=True)
@@ -623,7 +625,7 @@ async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) ->
     assert tab.closed == (1012, "the server stops")
 
 
-async def test_one_that_takes_nothing_is_left() -> None:
+async def test_a_client_that_does_not_read_is_disconnected() -> None:
     server, connection = Server(Registry([tutor]), Settings(stream_stall=0.2)), FakeConnection()
     async with open_tab(server, path="/services/tutor", connection=connection) as tab:
         tab.can_read.clear()
@@ -632,15 +634,15 @@ async def test_one_that_takes_nothing_is_left() -> None:
     await server.close()
 
 
-async def test_a_key_of_the_socket_counts_for_its_calls() -> None:
+async def test_the_key_of_a_socket_authorizes_its_calls() -> None:
     async with keyed_server(rate_per_minute=0) as backend:
         _, header = await backend.create_key("invoke")
         async with open_tab(backend.server, header, path="/services/echo") as tab:
             start(tab, a=1)
             await wait_until(lambda: completed(tab))
-        async with open_tab(backend.server, path="/services/echo") as stranger:
-            start(stranger, a=1)
-            await wait_until(lambda: completed(stranger))
+        async with open_tab(backend.server, path="/services/echo") as anonymous:
+            start(anonymous, a=1)
+            await wait_until(lambda: completed(anonymous))
 
     assert completed(tab)[0]["a"] == 1
-    assert completed(stranger)[0]["type"] == "UNAUTHORIZED"
+    assert completed(anonymous)[0]["type"] == "UNAUTHORIZED"

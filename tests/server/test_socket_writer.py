@@ -26,7 +26,7 @@ def post(text: bytes, *lines: bytes, path: bytes = b"/scripted/invocations", ver
 
 
 def exchanged(server: ServerProcess, *requests: bytes, answers: int, wait: bool = False) -> list[bytes]:
-    """What comes back on one connection, answer by answer; `wait` sends each request after the answer before it."""
+    """Return the responses of one connection; `wait` sends each request after the previous response."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         received: list[bytes] = []
         buffer = b""
@@ -45,7 +45,7 @@ def exchanged(server: ServerProcess, *requests: bytes, answers: int, wait: bool 
 
 
 def _end(buffer: bytes) -> int | None:
-    """Where the first answer ends."""
+    """Return the end offset of the first response, or None if it is incomplete."""
     head, mark, body = buffer.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head.lower())
     if not mark:
@@ -60,11 +60,11 @@ def _end(buffer: bytes) -> int | None:
 
 
 def said(answer: bytes) -> bytes:
-    found = re.search(rb'"text":"([^"]*)","annotations"', answer)
-    return found[1] if found else b""
+    match = re.search(rb'"text":"([^"]*)","annotations"', answer)
+    return match[1] if match else b""
 
 
-def test_answers_come_in_the_order_of_the_requests(server: ServerProcess) -> None:
+def test_responses_are_sent_in_the_order_of_the_requests(server: ServerProcess) -> None:
     words = [b"one", b"two", b"three", b"four"]
 
     together = exchanged(server, *(post(word) for word in words), answers=4)
@@ -73,9 +73,9 @@ def test_answers_come_in_the_order_of_the_requests(server: ServerProcess) -> Non
     assert [said(answer) for answer in together] == [said(answer) for answer in in_turn] == words
 
 
-def test_whole_answers_and_streams_share_a_connection(server: ServerProcess) -> None:
+def test_complete_and_streamed_responses_share_a_connection(server: ServerProcess) -> None:
     stream = b'{"input":"streamed words","stream":true}'
-    asked = b"\r\n".join(
+    request = b"\r\n".join(
         [
             b"POST /scripted/invocations HTTP/1.1",
             b"Host: localhost",
@@ -86,13 +86,13 @@ def test_whole_answers_and_streams_share_a_connection(server: ServerProcess) -> 
         ]
     )
     for wait in (False, True):
-        first, second, third = exchanged(server, post(b"one"), asked, post(b"three"), answers=3, wait=wait)
+        first, second, third = exchanged(server, post(b"one"), request, post(b"three"), answers=3, wait=wait)
         assert (said(first), said(third)) == (b"one", b"three")
         assert second.count(b"response.output_text.delta") == 2
         assert b"data: [DONE]" in second
 
 
-def test_an_answer_has_its_headers_once(server: ServerProcess) -> None:
+def test_a_response_has_each_header_once(server: ServerProcess) -> None:
     (answer,) = exchanged(server, post(b"hi"), answers=1)
     names = [line.partition(b":")[0].lower() for line in answer.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]]
 
@@ -103,7 +103,9 @@ def test_an_answer_has_its_headers_once(server: ServerProcess) -> None:
 @pytest.mark.parametrize(
     ("lines", "version"), [([b"Connection: close"], b"1.1"), ([], b"1.0"), ([b"Expect: 100-continue"], b"1.1")]
 )
-def test_an_unusual_request_is_answered_as_ever(server: ServerProcess, lines: list[bytes], version: bytes) -> None:
+def test_closing_http_1_0_and_expect_requests_are_answered(
+    server: ServerProcess, lines: list[bytes], version: bytes
+) -> None:
     answers = exchanged(server, post(b"hi", *lines, version=version), answers=2)
 
     assert b"hi" in [said(answer) for answer in answers]
@@ -120,13 +122,13 @@ def test_a_head_request_has_no_body(server: ServerProcess) -> None:
     assert answer.endswith(b"\r\n\r\n")
 
 
-def test_clients_that_leave_at_any_moment_disturb_nobody(server: ServerProcess) -> None:
-    reset = (socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # Gone at once, without a farewell.
+def test_disconnecting_clients_do_not_disturb_others(server: ServerProcess) -> None:
+    reset = (socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # Reset the connection instead of closing it.
     stream = b'{"input":"[{\\"text\\":\\"a\\"},{\\"sleep\\":30}]","stream":true}'
-    asked = post(b"x").replace(SAY % b"x", stream).replace(b"Content-Length: 13", b"Content-Length: %d" % len(stream))
+    request = post(b"x").replace(SAY % b"x", stream).replace(b"Content-Length: 13", b"Content-Length: %d" % len(stream))
     for number in range(200):
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as leaving:
-            leaving.sendall(asked if number % 4 == 0 else post(b"leaving"))
+            leaving.sendall(request if number % 4 == 0 else post(b"leaving"))
             if number % 3 == 0:
                 leaving.recv(100)
             if number % 2:
@@ -134,7 +136,7 @@ def test_clients_that_leave_at_any_moment_disturb_nobody(server: ServerProcess) 
         if number % 20 == 0:
             assert [said(answer) for answer in exchanged(server, post(b"staying"), answers=1)] == [b"staying"]
 
-    (alive,) = exchanged(server, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", answers=1)
-    assert b"palaver_runs_alive " in alive
-    troubled = [line for line in server.lines if "Traceback" in line or '"level":"error"' in line]
-    assert troubled == []
+    (metrics,) = exchanged(server, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", answers=1)
+    assert b"palaver_runs_alive " in metrics
+    errors = [line for line in server.lines if "Traceback" in line or '"level":"error"' in line]
+    assert errors == []

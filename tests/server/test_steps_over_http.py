@@ -32,17 +32,17 @@ async def settled(server: Server) -> None:
 
 
 async def only(http: httpx.AsyncClient, server: Server) -> dict[str, Any]:
-    """The one trace that there is, as the list has it."""
+    """Return the only trace, as listed."""
     await settled(server)
     [row] = (await http.get("/api/traces")).json()["data"]
     return row
 
 
 async def tree(http: httpx.AsyncClient, trace: str, parent: str | None = None) -> list[Any]:
-    """Kind, name and status of the spans, level by level as the page asks for them."""
+    """Return kind, name and status of the spans, level by level as the page requests them."""
     shown: list[Any] = []
-    asked = {} if parent is None else {"parent": parent}
-    for row in (await http.get(f"/api/traces/{trace}/tree", params=asked)).json()["data"]:
+    params = {} if parent is None else {"parent": parent}
+    for row in (await http.get(f"/api/traces/{trace}/tree", params=params)).json()["data"]:
         shown.append(f"{row['kind']} {row['name']}: {row['status']}")
         if row["children"]:
             shown.append(await tree(http, trace, row["span_id"]))
@@ -97,9 +97,9 @@ def pydantic_agent() -> Any:
     return chat(agent)
 
 
-@pytest.mark.parametrize("made", [langchain_agent, openai_agent, pydantic_agent])
-async def test_an_agent_of_any_framework_is_a_tree_in_the_store(made: Any) -> None:
-    async with thread_server(made()) as (http, server):
+@pytest.mark.parametrize("create_workflow", [langchain_agent, openai_agent, pydantic_agent])
+async def test_an_agent_run_of_any_framework_is_stored_as_a_span_tree(create_workflow: Any) -> None:
+    async with thread_server(create_workflow()) as (http, server):
         answer = await http.post("/maths/invoke", json=HELLO)
         row = await only(http, server)
         shown = await tree(http, row["trace_id"])
@@ -110,12 +110,12 @@ async def test_an_agent_of_any_framework_is_a_tree_in_the_store(made: Any) -> No
     assert shown[0] == "workflow invoke_workflow maths: ok"
     assert shown[1][0] == "agent invoke_agent maths: ok"
     assert (view["kinds"]["llm"], view["kinds"]["tool"], view["errors"]) == (2, 1, 0)
-    # The run's own word for what was spent is the same, and is not added to that of its models.
+    # The run reports the same usage; it is not added to that of its model calls.
     assert (view["input_tokens"], view["output_tokens"]) == (row["input_tokens"], row["output_tokens"])
     assert view["input_tokens"] == root["usage"]["input_tokens"]
 
 
-async def test_steps_that_are_exported_come_back_as_equal_records() -> None:
+async def test_exported_steps_are_imported_as_equal_records() -> None:
     async with thread_server(langchain_agent()) as (http, server):
         (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
         await only(http, server)
@@ -127,7 +127,7 @@ async def test_steps_that_are_exported_come_back_as_equal_records() -> None:
             assert (answer.status_code, answer.json()) == (200, {})
         after = await exported(http)
 
-    # From outside, no run is believed.
+    # Run ids in received spans are ignored.
     assert after == [{**one, "run_id": None} for one in before]
     assert len(after) == 8
 
@@ -138,36 +138,36 @@ async def exported(http: httpx.AsyncClient) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("content", ["full", "metadata"])
-async def test_redaction_and_settings_hold_for_steps_too(content: Any) -> None:
+async def test_redaction_and_trace_content_apply_to_steps(content: Any) -> None:
     turns = [tool_call_message(call("double", "c1", x=2)), words(f"The key is {SECRET}.")]
     agent = chat(create_agent(Scripted(turns=turns), [double], name="maths", system_prompt=f"Never say {SECRET}."))
     async with thread_server(agent, trace_content=content) as (http, server):
         (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
         row = await only(http, server)
-        bones = (await http.get(f"/api/traces/{row['trace_id']}/skeleton")).json()["data"]
-        records = [await record(http, {**row, **bone}) for bone in bones]
+        skeleton = (await http.get(f"/api/traces/{row['trace_id']}/skeleton")).json()["data"]
+        records = [await record(http, {**row, **node}) for node in skeleton]
 
     assert len(records) == 8
     assert SECRET not in str(records)
     assert ("The key is ***." in str(records), "Well?" in str(records)) == (content == "full", content == "full")
 
 
-async def test_a_run_that_fails_keeps_what_was_said_and_says_so() -> None:
+async def test_the_span_of_a_failed_run_has_its_error_and_partial_output() -> None:
     async with thread_server() as (http, server):
         answer = await http.post("/broken/invoke", json=HELLO)
         row = await only(http, server)
-        kept = await record(http, row)
+        span = await record(http, row)
 
     assert answer.status_code == 500
-    assert (kept["status"], kept["finish"], kept["exception"]["type"]) == ("error", "error", "workflow_failed")
-    assert kept["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "half"}]}]
-    assert "palaver.disconnected" not in kept["attributes"]
+    assert (span["status"], span["finish"], span["exception"]["type"]) == ("error", "error", "workflow_failed")
+    assert span["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "half"}]}]
+    assert "palaver.disconnected" not in span["attributes"]
 
 
 async def begun(http: httpx.AsyncClient, name: str) -> tuple[httpx.Response, Any]:
-    """A stream of which the first words have come."""
-    asked = http.build_request("POST", f"/{name}/invoke", json=HELLO, headers={"accept": "text/event-stream"})
-    answer = await http.send(asked, stream=True)
+    """Open a stream and read its first text; return the response and the remaining lines."""
+    request = http.build_request("POST", f"/{name}/invoke", json=HELLO, headers={"accept": "text/event-stream"})
+    answer = await http.send(request, stream=True)
     lines = answer.aiter_lines()
     async for line in lines:
         if "begin" in line:
@@ -177,37 +177,37 @@ async def begun(http: httpx.AsyncClient, name: str) -> tuple[httpx.Response, Any
 
 async def ended(server: Server) -> None:
     async with asyncio.timeout(10):
-        while server.engine.active_count:  # noqa: ASYNC110 - nobody tells
+        while server.engine.active_count:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
 
 
-async def test_a_run_that_somebody_cancels_keeps_what_was_said() -> None:
+async def test_the_span_of_a_cancelled_run_has_its_partial_output() -> None:
     async with thread_server() as (http, server):
         answer, lines = await begun(http, "slow")
         (await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")).raise_for_status()
         assert [line async for line in lines]
         await ended(server)
-        kept = await record(http, await only(http, server))
+        span = await record(http, await only(http, server))
 
-    assert (kept["status"], kept["finish"], kept["exception"]) == ("cancelled", "cancelled", None)
-    assert kept["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
-    assert ("palaver.disconnected" in kept["attributes"], kept["events"]) == (False, [])
+    assert (span["status"], span["finish"], span["exception"]) == ("cancelled", "cancelled", None)
+    assert span["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
+    assert ("palaver.disconnected" in span["attributes"], span["events"]) == (False, [])
 
 
-async def test_a_caller_that_goes_away_is_recorded_as_that() -> None:
+async def test_the_disconnect_of_a_caller_is_recorded_in_the_span() -> None:
     async with thread_server() as (http, server):
         answer, _ = await begun(http, "cancel")
         await answer.aclose()
         await ended(server)
-        kept = await record(http, await only(http, server))
+        span = await record(http, await only(http, server))
 
-    assert (kept["status"], kept["finish"]) == ("cancelled", "cancelled")
-    assert kept["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
-    assert kept["attributes"]["palaver.disconnected"] is True
-    assert [event["name"] for event in kept["events"]] == ["palaver.disconnected"]
+    assert (span["status"], span["finish"]) == ("cancelled", "cancelled")
+    assert span["messages_out"] == [{"role": "assistant", "parts": [{"type": "text", "text": "begin "}]}]
+    assert span["attributes"]["palaver.disconnected"] is True
+    assert [event["name"] for event in span["events"]] == ["palaver.disconnected"]
 
 
-async def test_a_run_that_goes_on_without_its_caller_is_whole_and_says_that_nobody_waited() -> None:
+async def test_a_run_that_finishes_after_a_disconnect_records_output_and_disconnect() -> None:
     from tests.server.thread_client import release
 
     async with thread_server() as (http, server):
@@ -216,15 +216,15 @@ async def test_a_run_that_goes_on_without_its_caller_is_whole_and_says_that_nobo
         await asyncio.sleep(0.05)
         release("Well?")
         await ended(server)
-        kept = await record(http, await only(http, server))
+        span = await record(http, await only(http, server))
 
-    assert (kept["status"], kept["finish"]) == ("ok", "stop")
-    assert kept["messages_out"][0]["parts"] == [{"type": "text", "text": "begin end of Well?"}]
-    assert kept["attributes"]["palaver.disconnected"] is True
+    assert (span["status"], span["finish"]) == ("ok", "stop")
+    assert span["messages_out"][0]["parts"] == [{"type": "text", "text": "begin end of Well?"}]
+    assert span["attributes"]["palaver.disconnected"] is True
 
 
-async def test_a_caller_that_goes_away_ends_the_steps_of_a_framework() -> None:
-    speaking = asyncio.Event()
+async def test_a_disconnect_cancels_the_steps_of_a_framework() -> None:
+    tool_started = asyncio.Event()
 
     @chat(on_disconnect="cancel")
     async def slow(messages: list[Message]) -> AsyncIterator[str]:
@@ -233,7 +233,7 @@ async def test_a_caller_that_goes_away_ends_the_steps_of_a_framework() -> None:
         @tool
         async def wait() -> str:
             """Takes for ever."""
-            speaking.set()
+            tool_started.set()
             await asyncio.Event().wait()
             return "never"
 
@@ -243,7 +243,7 @@ async def test_a_caller_that_goes_away_ends_the_steps_of_a_framework() -> None:
     async with thread_server(slow) as (http, server):
         answer, _ = await begun(http, "slow")
         async with asyncio.timeout(10):
-            await speaking.wait()
+            await tool_started.wait()
         await answer.aclose()
         await ended(server)
         row = await only(http, server)

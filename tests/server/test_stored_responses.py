@@ -23,7 +23,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 @asynccontextmanager
 async def waiting(http: httpx.AsyncClient, **more: Any) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
-    """A run of `slow` that has begun: its response's id, and what comes of its stream."""
+    """Start a run of `slow`; yield its response id and the remaining lines of its stream."""
     body = {"input": "gate", "stream": True, **more}
     async with http.stream("POST", "/slow/v1/responses", json=body) as stream:
         lines = stream.aiter_lines()
@@ -44,7 +44,7 @@ async def conversation(http: httpx.AsyncClient, *items: Any) -> str:
 
 
 async def texts(http: httpx.AsyncClient, path: str) -> list[str]:
-    """What stands in a list, oldest first."""
+    """Return the texts of a list's items, oldest first."""
     data = (await http.get(path, params={"order": "asc"})).json()["data"]
     return [item["content"][0]["text"] if item["type"] == "message" else item["type"] for item in data]
 
@@ -56,7 +56,7 @@ def told(answer: httpx.Response) -> tuple[int, str]:
 # Responses
 
 
-async def test_a_response_that_runs_is_shown_followed_and_not_deleted(http: httpx.AsyncClient) -> None:
+async def test_a_running_response_can_be_read_and_followed_but_not_deleted(http: httpx.AsyncClient) -> None:
     async with waiting(http) as (name, lines):
         shown = (await http.get(f"/v1/responses/{name}")).json()
         refused = await http.delete(f"/v1/responses/{name}")
@@ -70,7 +70,7 @@ async def test_a_response_that_runs_is_shown_followed_and_not_deleted(http: http
     assert followed.text.endswith("data: [DONE]\n\n")
 
 
-async def test_a_response_is_cancelled_and_the_same_again(http: httpx.AsyncClient) -> None:
+async def test_a_cancelled_response_stays_the_same_when_cancelled_again(http: httpx.AsyncClient) -> None:
     async with waiting(http) as (name, lines):
         cancelled = await http.post(f"/v1/responses/{name}/cancel")
         rest = [line async for line in lines]
@@ -82,13 +82,13 @@ async def test_a_response_is_cancelled_and_the_same_again(http: httpx.AsyncClien
     assert any('"type":"response.incomplete"' in line for line in rest)
 
 
-async def test_what_has_ended_is_not_cancelled(http: httpx.AsyncClient) -> None:
+async def test_a_finished_response_cannot_be_cancelled(http: httpx.AsyncClient) -> None:
     name = (await made(http, input="Hi"))["id"]
 
     assert told(await http.post(f"/v1/responses/{name}/cancel")) == (400, "not_cancellable")
 
 
-async def test_what_a_response_saw_goes_with_what_it_went_on_from(http: httpx.AsyncClient) -> None:
+async def test_input_items_are_not_found_once_the_previous_response_is_deleted(http: httpx.AsyncClient) -> None:
     first = await made(http, input="One?", instructions="Be brief.")
     second = await made(http, input="Two?", previous_response_id=first["id"])
     path = f"/v1/responses/{second['id']}/input_items"
@@ -110,7 +110,9 @@ async def test_what_a_response_saw_goes_with_what_it_went_on_from(http: httpx.As
         ({"stream": "true", "starting_after": "-1"}, "invalid_value"),
     ],
 )
-async def test_a_response_is_asked_for_in_one_way(http: httpx.AsyncClient, query: dict[str, str], code: str) -> None:
+async def test_invalid_query_parameters_of_a_response_are_rejected(
+    http: httpx.AsyncClient, query: dict[str, str], code: str
+) -> None:
     name = (await made(http, input="Hi"))["id"]
 
     assert told(await http.get(f"/v1/responses/{name}", params=query)) == (400, code)
@@ -144,7 +146,7 @@ async def test_items_are_added_listed_and_read(http: httpx.AsyncClient) -> None:
     assert told(await http.post(path, json=unknown)) == (400, "unknown_call")
 
 
-async def test_nothing_is_added_while_a_turn_runs(http: httpx.AsyncClient) -> None:
+async def test_items_cannot_be_added_while_a_turn_runs(http: httpx.AsyncClient) -> None:
     name = await conversation(http)
     path = f"/v1/conversations/{name}/items"
 
@@ -158,19 +160,19 @@ async def test_nothing_is_added_while_a_turn_runs(http: httpx.AsyncClient) -> No
     assert await texts(http, path) == ["gate", "begin end of gate", "Hello"]
 
 
-async def test_an_item_is_taken_out_and_what_it_stood_with_stays(http: httpx.AsyncClient) -> None:
+async def test_deleting_an_item_keeps_the_other_items_of_its_message(http: httpx.AsyncClient) -> None:
     answer = [{"role": "assistant", "content": "Let me see."}, CALL, CALL | {"call_id": "c2"}]
     name = await conversation(http, HELLO, *answer, RESULT)
     path = f"/v1/conversations/{name}/items"
 
-    taken = await http.delete(f"{path}/fc_c2")
+    deleted = await http.delete(f"{path}/fc_c2")
 
-    assert (taken.status_code, taken.json()["id"]) == (200, name)
+    assert (deleted.status_code, deleted.json()["id"]) == (200, name)
     assert await texts(http, path) == ["Hello", "Let me see.", "function_call", "function_call_output"]
     assert told(await http.delete(f"{path}/fc_c2")) == (404, "item_not_found")
 
 
-async def test_a_call_goes_with_its_own_result(http: httpx.AsyncClient) -> None:
+async def test_deleting_a_call_also_deletes_its_result(http: httpx.AsyncClient) -> None:
     name = await conversation(http, HELLO, CALL, RESULT, CALL, RESULT | {"output": "13:00"})
     path = f"/v1/conversations/{name}/items"
 
@@ -181,7 +183,7 @@ async def test_a_call_goes_with_its_own_result(http: httpx.AsyncClient) -> None:
     assert (await made(http, input="And?", conversation=name))["status"] == "completed"
 
 
-async def test_a_result_that_is_taken_out_leaves_its_call(http: httpx.AsyncClient) -> None:
+async def test_deleting_a_result_keeps_its_call(http: httpx.AsyncClient) -> None:
     path = f"/v1/conversations/{await conversation(http, HELLO, CALL, RESULT)}/items"
 
     (await http.delete(f"{path}/fco_c1")).raise_for_status()

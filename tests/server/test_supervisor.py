@@ -18,7 +18,7 @@ from palaver.server.settings import Settings, read_settings
 from palaver.server.supervisor import InheritedSockets, WorkerSupervisor, check_worker_count
 from tests.server_process import ServerProcess, server_process
 
-# What a worker is to its parent: it has a number, a socket and a line, says that it serves, and ends when it is told.
+# A stand-in for a worker: it gets a number and two sockets, may report that it serves, and ends on SIGTERM.
 WORKER = """
 import os, signal, socket, sys, time
 number, speaks, listening, line = map(int, sys.argv[-1].split(":"))
@@ -37,7 +37,7 @@ def listening() -> Iterator[socket.socket]:
 
 
 def names(folder: Path) -> list[str]:
-    """Of each worker that was ever started: its number and its process."""
+    """Return number and process id of every worker that was ever started."""
     return [path.name for path in folder.iterdir()]
 
 
@@ -47,11 +47,11 @@ def parent(folder: Path, listening: socket.socket, body: str, count: int = 2, se
 
 
 def stopping(folder: Path, count: int, times: int = 1) -> threading.Thread:
-    """Tell this process to stop once so many workers have been started."""
+    """Send SIGTERM to this process once `count` workers have been started."""
 
     def stop() -> None:
-        until = time.monotonic() + 20
-        while len(names(folder)) < count and time.monotonic() < until:
+        deadline = time.monotonic() + 20
+        while len(names(folder)) < count and time.monotonic() < deadline:
             time.sleep(0.02)
         for _ in range(times):
             time.sleep(0.3)
@@ -62,7 +62,7 @@ def stopping(folder: Path, count: int, times: int = 1) -> threading.Thread:
     return thread
 
 
-def test_the_others_start_once_the_first_serves_and_all_end_with_the_parent(
+def test_all_workers_start_when_the_first_serves_and_end_with_the_parent(
     tmp_path: Path, listening: socket.socket
 ) -> None:
     stop = stopping(tmp_path, 3)
@@ -75,12 +75,14 @@ def test_the_others_start_once_the_first_serves_and_all_end_with_the_parent(
     assert not any(_is_alive(int(name.partition("-")[2])) for name in names(tmp_path))
 
 
-def test_if_the_first_cannot_serve_its_exit_code_is_the_parents(tmp_path: Path, listening: socket.socket) -> None:
+def test_the_parent_exits_with_the_code_of_a_first_worker_that_cannot_serve(
+    tmp_path: Path, listening: socket.socket
+) -> None:
     assert parent(tmp_path, listening, "sys.exit(2)").run() == 2
     assert len(names(tmp_path)) == 1
 
 
-def test_one_that_dies_is_replaced_and_less_and_less_at_once_if_it_dies_young(
+def test_a_worker_that_dies_is_replaced(
     tmp_path: Path, listening: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop = stopping(tmp_path, 5)
@@ -94,47 +96,47 @@ def test_one_that_dies_is_replaced_and_less_and_less_at_once_if_it_dies_young(
     assert "ended with exit code 7; another takes its place." in caplog.text
 
 
-def test_one_that_does_not_end_is_killed(
+def test_a_worker_that_ignores_sigterm_does_not_block_the_shutdown(
     tmp_path: Path, listening: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop = stopping(tmp_path, 1, times=2)
-    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVES + "time.sleep(60)"
+    ignores_sigterm = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVES + "time.sleep(60)"
 
-    code = parent(tmp_path, listening, deaf, count=1, seconds=1).run()
+    code = parent(tmp_path, listening, ignores_sigterm, count=1, seconds=1).run()
 
     stop.join()
     assert code == 0
 
 
-def test_a_worker_has_a_number_a_socket_and_a_line(listening: socket.socket) -> None:
+def test_inherited_sockets_are_parsed_and_report_ready_to_the_parent(listening: socket.socket) -> None:
     ours, theirs = socket.socketpair()
     with ours:
         inherited = InheritedSockets.parse(f"2:1:{os.dup(listening.fileno())}:{theirs.detach()}")
         inherited.report_ready()
-        said = ours.recv(1)
+        received = ours.recv(1)
         ours.close()
-        inherited.report_ready()  # Nobody hears it any more, which is no harm.
+        inherited.report_ready()  # Reporting to a closed socket is harmless.
         with inherited.listening, inherited.parent_socket:
-            found = (inherited.number, inherited.is_announcer, inherited.listening.getsockname(), said)
+            parsed = (inherited.number, inherited.is_announcer, inherited.listening.getsockname(), received)
 
-    assert found == (2, True, listening.getsockname(), b"r")
+    assert parsed == (2, True, listening.getsockname(), b"r")
 
 
-def test_more_than_one_needs_postgresql() -> None:
+def test_several_workers_need_postgresql() -> None:
     with pytest.raises(SettingsError, match=r"4 workers need PostgreSQL.*give --db postgresql://…, or serve with one"):
         check_worker_count(Settings(workers=4), "/srv/palaver.db")
     with pytest.raises(SettingsError, match="at least one process"):
         read_settings(env={"PALAVER_WORKERS": "0"}, folder=Path("/nowhere"))
 
 
-def test_serve_says_so_in_one_line(tmp_path: Path) -> None:
+def test_serve_with_several_workers_on_sqlite_prints_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
     command = [sys.executable, "-m", "palaver.cli", "serve", "app.py", "--workers", "2"]
 
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
 
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == (
+    assert (completed.returncode, completed.stdout) == (2, "")
+    assert completed.stderr == (
         "error: 2 workers need PostgreSQL, which many processes can write to at once:"
         " give --db postgresql://…, or serve with one.\n"
     )
@@ -163,12 +165,12 @@ def _asked(server: ServerProcess, name: str) -> int:
 
 
 def _everybody(server: ServerProcess, count: int) -> set[int]:
-    """The processes that answer, once there are so many."""
-    found: set[int] = set()
-    until = time.monotonic() + 30
-    while len(found) < count and time.monotonic() < until:
-        found.add(_asked(server, "who"))
-    return found
+    """Return the ids of the answering processes once there are `count`."""
+    pids: set[int] = set()
+    deadline = time.monotonic() + 30
+    while len(pids) < count and time.monotonic() < deadline:
+        pids.add(_asked(server, "who"))
+    return pids
 
 
 def _is_alive(pid: int) -> bool:
@@ -178,7 +180,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_workflow_that_takes_its_process_down_leaves_the_others(tmp_path: Path, postgres_url: str) -> None:
+def test_a_worker_that_its_workflow_exits_is_replaced_while_others_serve(tmp_path: Path, postgres_url: str) -> None:
     with server_process(tmp_path, APP, "--workers", "2", db=postgres_url, rate_per_minute="0") as server:
         before = _everybody(server, 2)
         with pytest.raises(httpx.RemoteProtocolError):
@@ -202,8 +204,8 @@ def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path, postgre
     with server_process(tmp_path, APP, "--workers", "2", db=postgres_url, rate_per_minute="0") as server:
         workers = _everybody(server, 2)
         server.process.kill()
-        until = time.monotonic() + 20
-        while any(map(_is_alive, workers)) and time.monotonic() < until:
+        deadline = time.monotonic() + 20
+        while any(map(_is_alive, workers)) and time.monotonic() < deadline:
             time.sleep(0.05)
 
         assert not any(map(_is_alive, workers))

@@ -34,7 +34,7 @@ spoken: list[int] = []
 
 @chat(on_disconnect="finish")
 async def torrent(messages: list[Message]) -> AsyncIterator[str]:
-    """Says more than anybody reads."""
+    """Produces more than the client reads."""
     spoken.clear()
     for number in range(400):
         spoken.append(number)
@@ -51,7 +51,7 @@ async def server() -> AsyncIterator[Server]:
     await made.close()
 
 
-async def test_a_request_is_answered_as_if_it_had_come_by_itself(server: Server) -> None:
+async def test_a_socket_request_gets_the_same_answer_as_over_http(server: Server) -> None:
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         plain = await http.get("/api/workflows/echo")
     async with open_tab(server) as tab:
@@ -65,7 +65,7 @@ async def test_a_request_is_answered_as_if_it_had_come_by_itself(server: Server)
     assert (tab.messages[3]["status"], tab.messages[4]) == (304, {"id": 1, "end": True})
 
 
-async def test_many_answers_stream_at_once_and_each_can_be_ended(server: Server) -> None:
+async def test_many_responses_stream_concurrently_and_each_can_be_aborted(server: Server) -> None:
     async with open_tab(server) as tab:
         for number in range(6):
             tab.send(number, "/scripted/invocations", asked(*FOREVER))
@@ -81,7 +81,7 @@ async def test_many_answers_stream_at_once_and_each_can_be_ended(server: Server)
     assert not tab.is_ended(2)
 
 
-async def test_errors_of_the_application_are_its_answers(server: Server) -> None:
+async def test_application_errors_are_sent_as_responses(server: Server) -> None:
     async with open_tab(server) as tab:
         for number, path in enumerate(["/nothing", "/api//workflows", "/api/%77orkflows", "/api/socket"]):
             tab.send(number, path)
@@ -95,7 +95,7 @@ async def test_errors_of_the_application_are_its_answers(server: Server) -> None
     assert statuses == {0: 404, 1: 400, 2: 400, 3: 404, 9: 400, 10: 415}
 
 
-async def test_what_is_no_request_is_told_so(server: Server) -> None:
+async def test_invalid_requests_get_an_error_message(server: Server) -> None:
     async with open_tab(server) as tab:
         tab.send_text("nope")
         tab.send_text({"id": 5, "path": 5})
@@ -110,7 +110,7 @@ async def test_what_is_no_request_is_told_so(server: Server) -> None:
     assert tab.closed is None
 
 
-async def test_a_number_that_is_open_is_not_used_again(server: Server) -> None:
+async def test_reusing_the_id_of_an_open_request_closes_the_socket(server: Server) -> None:
     async with open_tab(server) as tab:
         tab.send(7, "/scripted/invocations", asked(*FOREVER))
         tab.send(7, "/health")
@@ -120,7 +120,7 @@ async def test_a_number_that_is_open_is_not_used_again(server: Server) -> None:
     assert tab.closed == (1002, "request 7 is open")
 
 
-async def test_there_are_sixty_four_at_once(server: Server) -> None:
+async def test_requests_beyond_the_open_request_limit_are_rejected(server: Server) -> None:
     async with open_tab(server) as tab:
         for number in range(MAX_OPEN_REQUESTS):
             tab.send(number, "/scripted/invocations", asked(*FOREVER))
@@ -135,7 +135,7 @@ async def test_there_are_sixty_four_at_once(server: Server) -> None:
     assert answered[0]["status"] == 200
 
 
-async def test_answers_that_nobody_takes_count_until_they_are_taken(server: Server) -> None:
+async def test_unread_responses_count_as_open_requests(server: Server) -> None:
     async with open_tab(server) as tab:
         tab.can_read.clear()
         for number in range(MAX_OPEN_REQUESTS + 40):
@@ -149,7 +149,7 @@ async def test_answers_that_nobody_takes_count_until_they_are_taken(server: Serv
     assert len(refused) >= 35
 
 
-async def test_one_who_sends_and_never_reads_is_not_read_either(server: Server) -> None:
+async def test_the_server_stops_reading_from_a_client_that_does_not_read(server: Server) -> None:
     async with open_tab(server) as tab:
         tab.can_read.clear()
         for _ in range(1_000):
@@ -162,26 +162,26 @@ async def test_one_who_sends_and_never_reads_is_not_read_either(server: Server) 
     assert unread > 800
 
 
-async def test_a_slow_reader_costs_little_and_loses_nothing(server: Server) -> None:
+async def test_a_slow_reader_causes_backpressure_and_loses_no_data(server: Server) -> None:
     async with open_tab(server) as tab:
         tab.can_read.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
         tab.send(2, "/scripted/invocations", asked({"text": "quiet"}))
         await wait_until(lambda: server.engine.active_count >= 1)
         await asyncio.sleep(0.3)
-        said = len(spoken)
+        produced = len(spoken)
         tab.can_read.set()
         await tab.wait_ended(2)
         behind = len(tab.text(1))
         await tab.wait_ended(1, 60)
 
-    assert said < 100  # It waits for its reader.
+    assert produced < 100  # The workflow waits for its reader.
     assert max(tab.sizes) < 4 * MAX_PENDING_BYTES
-    assert behind < len(tab.text(1)) / 4  # The other one did not wait for all of it.
+    assert behind < len(tab.text(1)) / 4  # The other response did not wait for all of it.
     assert tab.text(1).count("x" * 4096) >= 400
 
 
-async def test_a_reader_that_takes_nothing_at_all_is_left() -> None:
+async def test_a_client_that_never_reads_is_abandoned_and_its_run_finishes() -> None:
     server = Server(Registry([torrent]), Settings(stream_stall=0.2))
     await server.rest_api.get()
     async with open_tab(server) as tab:
@@ -194,7 +194,7 @@ async def test_a_reader_that_takes_nothing_at_all_is_left() -> None:
     assert tab.messages == []
 
 
-async def test_a_piece_may_end_in_the_middle_of_a_character(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_chunk_may_end_in_the_middle_of_a_character(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         for byte in "Grüße, 世界 👋".encode():
@@ -210,7 +210,7 @@ async def test_a_piece_may_end_in_the_middle_of_a_character(server: Server, monk
     assert tab.text(1) == "Grüße, 世界 👋"
 
 
-async def test_an_answer_that_breaks_off_is_told_so(
+async def test_an_interrupted_response_ends_with_an_error_message(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def breaks(scope: Any, receive: Any, send: Any) -> None:
@@ -228,7 +228,7 @@ async def test_an_answer_that_breaks_off_is_told_so(
     assert error == {"id": 1, "error": {"code": "interrupted", "message": "The answer broke off."}}
 
 
-async def test_a_page_hears_of_what_others_change(server: Server) -> None:
+async def test_a_tab_is_notified_of_changes_by_other_tabs(server: Server) -> None:
     async with open_tab(server) as tab, open_tab(server) as other:
         tab.send(1, "/api/threads", {"workflow": "scripted", "title": "T"})
         await tab.wait_ended(1)
@@ -250,7 +250,7 @@ async def changes_of(tab: FakeTab, kind: str, ref: str) -> list[Any]:
     return found()
 
 
-async def test_a_page_hears_of_cells_and_of_thumbs(server: Server) -> None:
+async def test_a_tab_is_notified_of_cell_runs_and_feedback(server: Server) -> None:
     grid = {"mode": "single", "columns": [{"id": "c", "workflow": "echo"}], "rows": [{"id": "r", "inputs": {"a": 1}}]}
     async with open_tab(server) as tab:
         tab.send(1, "/api/boards", grid)
@@ -268,7 +268,7 @@ async def test_a_page_hears_of_cells_and_of_thumbs(server: Server) -> None:
     assert tab.messages_of(3)[0]["status"] == 200
 
 
-async def test_other_projects_hear_nothing() -> None:
+async def test_changes_are_not_sent_to_other_projects() -> None:
     async with keyed_server() as backend:
         _, mine = await backend.create_key(project="mine")
         _, theirs = await backend.create_key(project="theirs")
@@ -283,10 +283,10 @@ async def test_other_projects_hear_nothing() -> None:
     assert other.text(1) == '{"data":[],"next":null}'
 
 
-# How it ends
+# Shutdown and disconnects
 
 
-async def test_a_server_that_stops_closes_an_idle_socket(server: Server) -> None:
+async def test_a_stopping_server_closes_an_idle_socket(server: Server) -> None:
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
         tab.send(1, "/health")
@@ -300,7 +300,7 @@ async def test_a_server_that_stops_closes_an_idle_socket(server: Server) -> None
     assert connection.on_shutdown is None
 
 
-async def test_a_server_that_stops_lets_answers_end_and_begins_none(server: Server) -> None:
+async def test_a_stopping_server_finishes_open_requests_and_rejects_new_ones(server: Server) -> None:
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
         tab.send(1, "/scripted/invocations", asked({"text": "begin "}, {"sleep": 0.3}, {"text": "end"}))
@@ -320,7 +320,7 @@ async def test_a_server_that_stops_lets_answers_end_and_begins_none(server: Serv
     assert (still_open, tab.closed) == (None, (1012, "the server stops"))
 
 
-async def test_a_connection_that_takes_nothing_is_broken_off() -> None:
+async def test_the_connection_of_a_client_that_never_reads_is_aborted() -> None:
     server = Server(Registry([torrent]), Settings(stream_stall=0.2))
     await server.rest_api.get()
     connection = FakeConnection()
@@ -332,7 +332,9 @@ async def test_a_connection_that_takes_nothing_is_broken_off() -> None:
     await server.close()
 
 
-async def test_a_close_that_nobody_takes_is_enforced(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_close_that_the_client_does_not_read_aborts_the_connection(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(socket, "_CLOSE_TIMEOUT_S", 0.05)
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
@@ -345,19 +347,19 @@ async def test_a_close_that_nobody_takes_is_enforced(server: Server, monkeypatch
 
 
 @pytest.mark.parametrize("fault", [OSError(), RuntimeError()])
-async def test_one_that_has_left_is_sent_nothing_more(server: Server, fault: Exception) -> None:
+async def test_send_errors_of_a_disconnected_client_end_its_runs(server: Server, fault: Exception) -> None:
     async with open_tab(server) as tab:
         tab.send(7, "/scripted/invocations", asked(*FOREVER))
         await wait_until(lambda: "begin " in tab.text(7))
         tab.fault = fault
         tab.send(8, "/health")
-        tab.send(7, "/health")  # It would be closed for that.
+        tab.send(7, "/health")  # This would close a healthy socket.
         await asyncio.sleep(0.05)
         tab.disconnect()
         await wait_until(lambda: server.engine.active_count == 0, 5)
 
 
-async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None:
+async def test_an_error_while_reading_ends_the_socket_and_its_runs(server: Server) -> None:
     async def break_it() -> None:
         async with open_tab(server) as tab:
             tab.send(1, "/scripted/invocations", asked(*FOREVER))
@@ -369,7 +371,7 @@ async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None
         await break_it()
 
 
-# Who may open one
+# Authorization
 
 
 @pytest.mark.parametrize(
@@ -381,7 +383,9 @@ async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None
         ({"sec-fetch-site": "cross-site"}, 403, "foreign_origin"),
     ],
 )
-async def test_a_foreign_page_opens_none(server: Server, headers: dict[str, str], status: int, code: str) -> None:
+async def test_a_foreign_host_or_origin_cannot_open_a_socket(
+    server: Server, headers: dict[str, str], status: int, code: str
+) -> None:
     async with open_tab(server, headers) as tab:
         await wait_until(lambda: tab.refused)
 
@@ -392,7 +396,7 @@ async def test_a_foreign_page_opens_none(server: Server, headers: dict[str, str]
 @pytest.mark.parametrize(
     "path", ["/", "/api/sockets", "/api/socket/x", "/services/echo/stream", "/api//socket", "/api/socket."]
 )
-async def test_there_is_one_socket(server: Server, path: str) -> None:
+async def test_a_handshake_on_another_path_is_not_found(server: Server, path: str) -> None:
     async with open_tab(server, path=path) as tab:
         await wait_until(lambda: tab.refused)
 
@@ -400,14 +404,14 @@ async def test_there_is_one_socket(server: Server, path: str) -> None:
     assert (tab.refused[0], tab.refused[1]["error"]["code"]) == (404, "not_found")
 
 
-async def test_a_server_that_cannot_answer_an_opening_closes_it(server: Server) -> None:
+async def test_a_server_that_cannot_answer_a_handshake_closes_it(server: Server) -> None:
     async with open_tab(server, path="/nothing", can_refuse=False) as tab:
         await wait_until(lambda: tab.closed)
 
     assert tab.closed == (1008, "")
 
 
-async def test_our_own_page_opens_one(server: Server) -> None:
+async def test_a_page_of_the_same_origin_can_open_a_socket(server: Server) -> None:
     async with open_tab(server, {"origin": "http://localhost"}, path="/api/socket/") as tab:
         tab.send(1, "/echo/invoke", {"inputs": {}})  # Sent with its origin, which is checked for each request, too.
         await tab.wait_ended(1)
@@ -415,7 +419,7 @@ async def test_our_own_page_opens_one(server: Server) -> None:
     assert tab.messages_of(1)[0]["status"] == 200
 
 
-async def test_who_has_no_good_credential_opens_none() -> None:
+async def test_a_socket_and_its_requests_need_a_key_with_the_right_scope() -> None:
     async with keyed_server() as backend:
         _, reads = await backend.create_key("read")
         _, invokes = await backend.create_key("invoke")
@@ -436,7 +440,7 @@ async def test_who_has_no_good_credential_opens_none() -> None:
     assert [tab.messages_of(number)[0]["status"] for number in (1, 2, 3)] == [200, 403, 403]
 
 
-async def test_a_session_opens_one() -> None:
+async def test_a_session_cookie_can_open_a_socket() -> None:
     async with keyed_server() as backend:
         _, header = await backend.create_key("read")
         secret = header["authorization"].removeprefix("Bearer ")
@@ -449,7 +453,7 @@ async def test_a_session_opens_one() -> None:
     assert tab.messages_of(1)[0]["status"] == 200
 
 
-async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_revoking_a_key_closes_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "_WATCH_INTERVAL_S", 0.05)
     async with keyed_server() as backend:
         key, header = await backend.create_key("read", "invoke")
@@ -467,7 +471,7 @@ async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.Monk
     assert tab.closed == (1008, "unauthorized")
 
 
-async def test_requests_on_a_socket_are_counted_like_any_other() -> None:
+async def test_requests_on_a_socket_count_towards_the_rate_limit() -> None:
     async with keyed_server(rate_per_minute=5) as backend:
         _, header = await backend.create_key("read")
         async with open_tab(backend.server, header) as tab:
@@ -479,7 +483,7 @@ async def test_requests_on_a_socket_are_counted_like_any_other() -> None:
     assert statuses == [200, 200, 200, 200, 429, 429]
 
 
-async def test_a_key_has_so_many_sockets() -> None:
+async def test_the_sockets_of_a_key_are_limited() -> None:
     async with keyed_server(max_streams=2) as backend:
         _, header = await backend.create_key("read")
         async with open_tab(backend.server, header) as one, open_tab(backend.server, header) as two:
@@ -496,7 +500,7 @@ async def test_a_key_has_so_many_sockets() -> None:
     assert (third.refused[0], third.refused[1]["error"]["code"]) == (429, "rate_limited")
 
 
-async def test_a_socket_is_logged_and_so_is_what_it_carries(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_socket_and_its_requests_are_logged(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "palaver.access")
     async with open_tab(server) as tab:
         tab.send(1, "/health?secret=1")

@@ -45,21 +45,21 @@ async def traced(http: httpx.AsyncClient, server: Any, trace: str = TRACE) -> li
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_run_stands_in_its_callers_trace_and_says_where(name: str) -> None:
+async def test_a_run_joins_its_callers_trace_and_returns_its_own_context(name: str) -> None:
     path, body, headers = CALLS[name]
     async with thread_server() as (http, server):
         answer = await http.post(path, json=body, headers={**headers, **PARENT})
         spans = await traced(http, server)
 
     assert answer.headers["x-palaver-trace-id"] == TRACE, answer.text
-    found = re.fullmatch(rf"00-{TRACE}-([0-9a-f]{{16}})-01", answer.headers["traceparent"])
-    assert found is not None
-    assert found[1] != SPAN
-    assert [(span["span_id"], span["parent_id"]) for span in spans] == [(found[1], SPAN)]
+    match = re.fullmatch(rf"00-{TRACE}-([0-9a-f]{{16}})-01", answer.headers["traceparent"])
+    assert match is not None
+    assert match[1] != SPAN
+    assert [(span["span_id"], span["parent_id"]) for span in spans] == [(match[1], SPAN)]
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_call_that_names_no_trace_begins_one(name: str) -> None:
+async def test_a_call_without_trace_context_starts_a_new_trace(name: str) -> None:
     path, body, headers = CALLS[name]
     async with thread_server() as (http, server):
         answer = await http.post(path, json=body, headers=headers)
@@ -73,7 +73,7 @@ async def test_a_call_that_names_no_trace_begins_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-async def test_a_turn_in_a_thread_does_too(accept: str) -> None:
+async def test_a_turn_in_a_thread_joins_its_callers_trace(accept: str) -> None:
     async with thread_server() as (http, server):
         thread = await new_thread(http)
         answer = await http.post(
@@ -88,7 +88,7 @@ async def test_a_turn_in_a_thread_does_too(accept: str) -> None:
     assert [span["parent_id"] for span in spans] == [SPAN]
 
 
-async def test_the_calls_of_a_socket_stand_in_the_trace_that_it_was_opened_in() -> None:
+async def test_socket_calls_join_the_trace_of_their_socket_or_request() -> None:
     async with thread_server() as (http, server):
         async with open_tab(server, PARENT, path="/services/echo") as service:
             for number in (1, 2):
@@ -96,19 +96,19 @@ async def test_the_calls_of_a_socket_stand_in_the_trace_that_it_was_opened_in() 
                 await wait_until(partial(_has_completed, service, number))
         async with open_tab(server) as page:
             page.send(1, "/echo/invoke", {"messages": HELLO}, **PARENT)
-            told = (await page.wait_ended(1))[0]["headers"]
+            headers = (await page.wait_ended(1))[0]["headers"]
         spans = await traced(http, server)
 
     assert [span["parent_id"] for span in spans] == [SPAN] * 3
-    assert told["x-palaver-trace-id"] == TRACE
-    assert told["traceparent"].split("-")[2] in [span["span_id"] for span in spans]
+    assert headers["x-palaver-trace-id"] == TRACE
+    assert headers["traceparent"].split("-")[2] in [span["span_id"] for span in spans]
 
 
 def _has_completed(tab: FakeTab, times: int) -> bool:
     return [message["event"] for message in tab.messages].count("complete") == times
 
 
-async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
+async def test_a_remote_call_between_two_servers_is_one_trace() -> None:
     @chat
     async def behind(messages: list[Message]) -> str:
         return f"You said {messages[-1].text}."

@@ -10,7 +10,7 @@ from palaver.server.auth import TTLCache
 
 
 class Source:
-    """Values that can change, questions that are counted, and a clock that is set by hand."""
+    """A source of changeable values that records its queries, with a manual clock."""
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {"a": 1}
@@ -37,25 +37,25 @@ class Source:
         return TTLCache(self.ask, monotonic=lambda: self.seconds, max_entries=most)
 
 
-async def test_an_answer_is_good_for_two_seconds() -> None:
+async def test_values_are_cached_for_two_seconds() -> None:
     source = Source()
-    recent = source.recent()
-    seen = [await recent.get("a"), await recent.get("b")]
+    cache = source.recent()
+    seen = [await cache.get("a"), await cache.get("b")]
     source.values = {"a": 2, "b": 3}
     source.seconds = 1.9
-    seen += [await recent.get("a"), await recent.get("b")]
+    seen += [await cache.get("a"), await cache.get("b")]
     source.seconds = 2.0
-    seen += [await recent.get("a"), await recent.get("b")]
+    seen += [await cache.get("a"), await cache.get("b")]
 
     assert seen == [1, None, 1, None, 2, 3]
     assert source.asked == [["a"], ["b"], ["a"], ["b"]]
 
 
-async def test_those_who_want_the_same_ask_once() -> None:
+async def test_concurrent_readers_of_a_name_share_one_query() -> None:
     source = Source()
     source.go.clear()
-    recent = source.recent()
-    waiting = [asyncio.create_task(recent.get("a")) for _ in range(5)]
+    cache = source.recent()
+    waiting = [asyncio.create_task(cache.get("a")) for _ in range(5)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     source.go.set()
@@ -66,34 +66,34 @@ async def test_those_who_want_the_same_ask_once() -> None:
     assert isinstance(done[0], asyncio.CancelledError)
 
 
-async def test_what_was_dropped_is_asked_again_and_an_answer_of_before_is_not_kept() -> None:
+async def test_an_invalidated_name_is_queried_again_and_an_older_result_is_not_cached() -> None:
     source = Source()
-    recent = source.recent()
-    await recent.get("a")
-    recent.invalidate("a")
+    cache = source.recent()
+    await cache.get("a")
+    cache.invalidate("a")
     source.go.clear()
-    before = asyncio.create_task(recent.get("a"))
+    before = asyncio.create_task(cache.get("a"))
     await source.was_asked(2)
     source.values = {"a": 2}
-    recent.invalidate("a")
-    after = asyncio.create_task(recent.get("a"))
+    cache.invalidate("a")
+    after = asyncio.create_task(cache.get("a"))
     await source.was_asked(3)
     source.go.set()
 
-    assert (await before, await after, await recent.get("a")) == (1, 2, 2)
+    assert (await before, await after, await cache.get("a")) == (1, 2, 2)
     assert source.asked == [["a"], ["a"], ["a"]]
 
 
-async def test_many_are_refreshed_with_one_question() -> None:
+async def test_refresh_loads_all_missing_names_with_one_query() -> None:
     source = Source()
-    recent = source.recent()
-    await recent.get("a")
-    await recent.refresh(["a", "b", "c"])
-    await recent.refresh(["a", "b", "c"])
-    await recent.refresh([])
+    cache = source.recent()
+    await cache.get("a")
+    await cache.refresh(["a", "b", "c"])
+    await cache.refresh(["a", "b", "c"])
+    await cache.refresh([])
 
     assert source.asked == [["a"], ["b", "c"]]
-    assert [(recent.contains(name), recent.peek(name)) for name in "abcd"] == [
+    assert [(cache.contains(name), cache.peek(name)) for name in "abcd"] == [
         (True, 1),
         (True, None),
         (True, None),
@@ -101,33 +101,33 @@ async def test_many_are_refreshed_with_one_question() -> None:
     ]
 
 
-async def test_no_more_is_kept_than_fits_and_the_oldest_goes() -> None:
+async def test_the_oldest_entry_is_evicted_when_the_cache_is_full() -> None:
     source = Source()
-    recent = source.recent(most=2)
+    cache = source.recent(most=2)
     for name in "abac":
         source.seconds += 3
-        await recent.get(name)
+        await cache.get(name)
 
-    assert [recent.contains(name) for name in "abc"] == [True, False, True]
+    assert [cache.contains(name) for name in "abc"] == [True, False, True]
 
 
-async def test_an_error_reaches_all_who_wait_and_is_not_kept() -> None:
+async def test_an_error_is_raised_and_not_cached() -> None:
     source = Source()
-    recent = source.recent()
+    cache = source.recent()
     source.away = True
     with pytest.raises(Overloaded):
-        await recent.get("a")
+        await cache.get("a")
     source.away = False
 
-    assert await recent.get("a") == 1
+    assert await cache.get("a") == 1
 
 
-async def test_an_error_that_nobody_waits_for_is_nobodys() -> None:
+async def test_an_error_without_a_waiting_reader_is_ignored() -> None:
     source = Source()
     source.away = True
     source.go.clear()
-    recent = source.recent()
-    waiting = asyncio.create_task(recent.get("a"))
+    cache = source.recent()
+    waiting = asyncio.create_task(cache.get("a"))
     await source.was_asked(1)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
@@ -136,4 +136,4 @@ async def test_an_error_that_nobody_waits_for_is_nobodys() -> None:
         await asyncio.sleep(0)
 
     source.away = False
-    assert await recent.get("a") == 1
+    assert await cache.get("a") == 1

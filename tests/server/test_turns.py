@@ -25,7 +25,7 @@ from tests.server.thread_client import (
 STREAM = {"accept": "text/event-stream"}
 
 
-async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
+async def test_a_turn_adds_messages_and_starts_the_run_that_answers_them() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
 
@@ -33,15 +33,15 @@ async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
             f"/api/threads/{thread}/turns", json={"messages": [{"role": "user", "content": "three"}]}
         )
 
-        run, (said,) = taken.json()["run"], taken.json()["messages"]
+        run, (message,) = taken.json()["run"], taken.json()["messages"]
         ended = await wait_for_run(http, run["id"])
         assert (taken.status_code, taken.headers["location"]) == (202, f"/api/runs/{run['id']}")
-        assert (said["role"], said["parts"], said["siblings"]) == (
+        assert (message["role"], message["parts"], message["siblings"]) == (
             "user",
             [{"type": "text", "text": "three"}],
-            [said["id"]],
+            [message["id"]],
         )
-        assert (run["thread"], run["answers"], run["session"]) == (thread, said["id"], thread)
+        assert (run["thread"], run["answers"], run["session"]) == (thread, message["id"], thread)
         assert (run["protocol"], run["background"], run["workflow"]) == ("turns", False, "echo")
         assert (ended["status"], ended["finish"], ended["in"]["text"], ended["out"]["text"]) == (
             "finished",
@@ -60,10 +60,10 @@ async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
         assert (after["run"], after["head"]) == (None, last["id"])
         assert (last["run"], last["origin"], last["status"]) == (run["id"], "run", "done")
         took = datetime.fromisoformat(ended["ended_at"]) - datetime.fromisoformat(ended["started_at"])
-        assert (last["seconds"], said["seconds"]) == (took.total_seconds(), None)
+        assert (last["seconds"], message["seconds"]) == (took.total_seconds(), None)
 
 
-async def test_a_turn_can_be_read_as_it_happens() -> None:
+async def test_a_turn_can_be_streamed() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
 
@@ -71,55 +71,55 @@ async def test_a_turn_can_be_read_as_it_happens() -> None:
             f"/api/threads/{thread}/turns", json={"messages": [{"role": "user", "content": "hi"}]}, headers=STREAM
         )
 
-        told = events(answer.text)
+        streamed = events(answer.text)
         run = answer.headers["x-palaver-run-id"]
         assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
-        assert [number for number, _ in told] == list(range(len(told)))
-        assert [event["type"] for _, event in told] == [
+        assert [number for number, _ in streamed] == list(range(len(streamed)))
+        assert [event["type"] for _, event in streamed] == [
             "run-started",
             "text-started",
             "text-delta",
             "text-ended",
             "run-finished",
         ]
-        assert told[0][1]["run_id"] == run
+        assert streamed[0][1]["run_id"] == run
         assert (await http.get(f"/api/runs/{run}/events")).text == answer.text
 
 
-async def test_a_turn_may_answer_what_is_there_or_go_on_elsewhere() -> None:
+async def test_a_turn_answers_the_head_or_continues_from_another_parent() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two", "three")
         first = (await nodes(http, thread))[0]["id"]
 
-        as_it_stands = await take_turn(http, thread)
-        await wait_for_run(http, as_it_stands["run"]["id"])
-        beside = await take_turn(http, thread, "other", parent=first)
-        await wait_for_run(http, beside["run"]["id"])
+        at_head = await take_turn(http, thread)
+        await wait_for_run(http, at_head["run"]["id"])
+        at_first = await take_turn(http, thread, "other", parent=first)
+        await wait_for_run(http, at_first["run"]["id"])
         at_root = await take_turn(http, thread, "anew", parent=None)
         await wait_for_run(http, at_root["run"]["id"])
 
-        assert as_it_stands["messages"] == []
-        assert await branch(http, thread, at=beside["messages"][0]["id"]) == [("user", "one"), ("user", "other")]
+        assert at_head["messages"] == []
+        assert await branch(http, thread, at=at_first["messages"][0]["id"]) == [("user", "one"), ("user", "other")]
         assert await branch(http, thread) == [("user", "anew"), ("assistant", "user: anew")]
 
 
-async def test_an_answer_is_given_again_beside_the_first() -> None:
+async def test_regenerating_an_answer_adds_a_sibling() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
         first = await wait_for_run(http, (await take_turn(http, thread, "hi"))["run"]["id"])
-        asked, answered = await nodes(http, thread)
+        question, answer = await nodes(http, thread)
 
-        second = await take_turn(http, thread, again=answered["id"])
+        second = await take_turn(http, thread, again=answer["id"])
         await wait_for_run(http, second["run"]["id"])
 
         last = (await nodes(http, thread))[-1]
-        assert (second["messages"], second["run"]["answers"]) == ([], asked["id"])
-        assert first["answers"] == asked["id"]
-        assert last["siblings"] == [answered["id"], last["id"]]
+        assert (second["messages"], second["run"]["answers"]) == ([], question["id"])
+        assert first["answers"] == question["id"]
+        assert last["siblings"] == [answer["id"], last["id"]]
         assert last["run"] == second["run"]["id"]
 
 
-async def test_what_was_imported_is_answered_again_too() -> None:
+async def test_an_imported_answer_can_be_regenerated() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
         one, two = await nodes(http, thread)
@@ -147,7 +147,7 @@ async def test_what_was_imported_is_answered_again_too() -> None:
         ({"messages": 5}, (422, "invalid_messages", "/messages")),
     ],
 )
-async def test_a_turn_that_cannot_be_taken_leaves_nothing(body: dict[str, Any], expected: tuple[Any, ...]) -> None:
+async def test_a_rejected_turn_leaves_the_thread_unchanged(body: dict[str, Any], expected: tuple[Any, ...]) -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
         one, two = [node["id"] for node in await nodes(http, thread)]
@@ -156,16 +156,16 @@ async def test_a_turn_that_cannot_be_taken_leaves_nothing(body: dict[str, Any], 
         answer = await http.post(f"/api/threads/{thread}/turns", json=body)
 
         assert problem(answer) == expected
-        found = (await http.get(f"/api/threads/{thread}")).json()
-        assert (found["run"], found["messages"]) == (None, 2)
+        stored = (await http.get(f"/api/threads/{thread}")).json()
+        assert (stored["run"], stored["messages"]) == (None, 2)
 
 
-async def test_a_turn_in_a_thread_that_is_not_there() -> None:
+async def test_a_turn_in_an_unknown_thread_is_not_found() -> None:
     async with thread_server() as (http, _):
         assert problem(await http.post("/api/threads/conv_none/turns", json={})) == (404, "thread_not_found", None)
 
 
-async def test_what_the_thread_has_is_given_to_its_runs() -> None:
+async def test_runs_use_the_variant_and_parameters_of_their_thread_or_turn() -> None:
     async with thread_server() as (http, _):
         loud = {"name": "loud", "parameters": {"style": "LOUD"}}
         assert (await http.post("/api/workflows/echo/variants", json=loud)).status_code == 201
@@ -183,11 +183,11 @@ async def test_what_the_thread_has_is_given_to_its_runs() -> None:
         assert (by_turn["variant"], by_turn["out"]["text"]) == ("loud:1", "own()")
         assert (edited["variant"], edited["out"]["text"]) == ("loud:1", "edited()")
         assert other["variant"] == "default:1"
-        whole = (await http.get(f"/api/runs/{edited['id']}", params={"include": "input"})).json()
-        assert whole["input"] == {"messages": [], "inputs": {}, "parameters": {"style": "edited"}}
+        full = (await http.get(f"/api/runs/{edited['id']}", params={"include": "input"})).json()
+        assert full["input"] == {"messages": [], "inputs": {}, "parameters": {"style": "edited"}}
 
 
-async def test_one_turn_at_a_time_is_taken() -> None:
+async def test_a_turn_during_a_running_turn_is_rejected() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         first = await take_turn(http, thread, "a")
@@ -202,7 +202,7 @@ async def test_one_turn_at_a_time_is_taken() -> None:
         assert await branch(http, thread) == [("user", "a"), ("assistant", "begin end of a")]
 
 
-async def test_a_turn_waits_where_the_author_wants_that() -> None:
+async def test_a_turn_waits_for_the_running_one_if_the_workflow_queues_turns() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "queue")
         first = await take_turn(http, thread, "a")
@@ -224,7 +224,7 @@ async def test_a_turn_waits_where_the_author_wants_that() -> None:
         ]
 
 
-async def test_only_so_many_turns_wait() -> None:
+async def test_waiting_turns_are_limited() -> None:
     async with thread_server(max_queued=1) as (http, _):
         thread = await new_thread(http, "queue")
         first = await take_turn(http, thread, "a")
@@ -241,7 +241,7 @@ async def test_only_so_many_turns_wait() -> None:
         await wait_for_run(http, (await second)["run"]["id"])
 
 
-async def test_a_turn_ends_the_one_before_where_the_author_wants_that() -> None:
+async def test_a_turn_cancels_the_running_one_if_the_workflow_interrupts_turns() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "interrupt")
         first = await take_turn(http, thread, "a")
@@ -260,25 +260,25 @@ async def test_a_turn_ends_the_one_before_where_the_author_wants_that() -> None:
         ]
 
 
-async def test_a_thread_shows_what_is_being_said() -> None:
+async def test_a_thread_shows_the_answer_that_is_being_streamed() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         await take_turn(http, thread, "a")
         run = await wait_for_start(http, thread)
 
         shown = await nodes(http, thread)
-        half = (await http.get(f"/api/runs/{run}", params={"include": "reply,input"})).json()
+        partial = (await http.get(f"/api/runs/{run}", params={"include": "reply,input"})).json()
 
         assert [(node["status"], node["run"]) for node in shown] == [("done", None), ("streaming", run)]
         assert shown[-1]["parts"] == [{"type": "text", "text": "begin "}]
-        assert [message["parts"] for message in half["reply"]["messages"]] == [[{"type": "text", "text": "begin "}]]
-        assert [message["parts"] for message in half["input"]["messages"]] == [[{"type": "text", "text": "a"}]]
+        assert [message["parts"] for message in partial["reply"]["messages"]] == [[{"type": "text", "text": "begin "}]]
+        assert [message["parts"] for message in partial["input"]["messages"]] == [[{"type": "text", "text": "a"}]]
         release("a")
         await wait_for_run(http, run)
         assert (await nodes(http, thread))[-1]["id"] == shown[-1]["id"]
 
 
-async def test_a_failed_turn_is_no_part_of_the_branch_and_can_be_taken_again() -> None:
+async def test_a_failed_turn_is_left_out_of_the_branch_and_can_be_repeated() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "broken")
         taken = await take_turn(http, thread, "a")
@@ -290,14 +290,14 @@ async def test_a_failed_turn_is_no_part_of_the_branch_and_can_be_taken_again() -
         assert (ended["status"], ended["error"]["code"]) == ("failed", "workflow_failed")
         assert [(leaf["role"], leaf["status"]) for leaf in tree] == [("user", "done"), ("assistant", "failed")]
         assert await branch(http, thread) == [("user", "a")]
-        on = await http.post(f"/api/threads/{thread}/turns", json={"parent": failed})
-        assert problem(on) == (422, "invalid_value", "/parent")
+        refused = await http.post(f"/api/threads/{thread}/turns", json={"parent": failed})
+        assert problem(refused) == (422, "invalid_value", "/parent")
         again = await take_turn(http, thread, again=failed)
         assert again["run"]["answers"] == taken["messages"][0]["id"]
         await wait_for_run(http, again["run"]["id"])
 
 
-async def test_a_turn_may_be_left_to_the_background() -> None:
+async def test_a_background_turn_finishes_without_readers() -> None:
     async with thread_server(orphan_seconds=0.05) as (http, _):
         thread = await new_thread(http, "slow")
 
@@ -312,7 +312,7 @@ async def test_a_turn_may_be_left_to_the_background() -> None:
         assert await branch(http, thread) == [("user", "a"), ("assistant", "begin end of a")]
 
 
-async def test_a_turn_that_ends_the_one_before_waits_until_that_has_begun() -> None:
+async def test_an_interrupting_turn_waits_for_a_run_that_has_not_started() -> None:
     async with thread_server() as (http, server):
         thread, other = await new_thread(http, "interrupt"), new_run_id()
         await server.runtime.database.write(threads.claim_thread, "default", thread, other)
@@ -321,17 +321,17 @@ async def test_a_turn_that_ends_the_one_before_waits_until_that_has_begun() -> N
         second = asyncio.ensure_future(take_turn(http, thread, "b"))
         for _ in range(20):
             await asyncio.sleep(0.01)
-        waits = not second.done()
+        was_waiting = not second.done()
         await server.runtime.database.write(threads.release_thread, "default", thread, other)
 
-        assert waits
+        assert was_waiting
         assert (await wait_for_run(http, (await second)["run"]["id"]))["status"] == "finished"
 
 
-# Nobody reads
+# Runs without readers
 
 
-async def test_a_run_that_nobody_reads_is_ended_and_what_it_said_is_kept() -> None:
+async def test_a_run_without_readers_is_cancelled_and_its_partial_answer_is_stored() -> None:
     async with thread_server(orphan_seconds=0.2) as (http, _):
         thread = await new_thread(http, "slow")
 
@@ -342,7 +342,7 @@ async def test_a_run_that_nobody_reads_is_ended_and_what_it_said_is_kept() -> No
         assert await branch(http, thread) == [("user", "a"), ("assistant", "begin ")]
 
 
-async def test_somebody_who_reads_keeps_it_going_and_leaving_it_does_not() -> None:
+async def test_a_run_continues_while_it_is_read_and_is_cancelled_afterwards() -> None:
     async with thread_server(orphan_seconds=0.2) as (http, _):
         thread = await new_thread(http, "slow")
         run = (await take_turn(http, thread, "a"))["run"]["id"]
@@ -358,7 +358,7 @@ async def test_somebody_who_reads_keeps_it_going_and_leaving_it_does_not() -> No
 
 
 @pytest.mark.parametrize(("name", "status"), [("finish", "finished"), ("cancel", "cancelled")])
-async def test_the_author_may_say_what_becomes_of_a_run_that_nobody_reads(name: str, status: str) -> None:
+async def test_a_workflow_decides_whether_runs_without_readers_finish_or_are_cancelled(name: str, status: str) -> None:
     async with thread_server(orphan_seconds=0.1 if name == "finish" else 300) as (http, _):
         thread = await new_thread(http, name)
 
@@ -370,10 +370,10 @@ async def test_the_author_may_say_what_becomes_of_a_run_that_nobody_reads(name: 
         assert (await wait_for_run(http, run))["status"] == status
 
 
-# Once
+# Idempotency keys
 
 
-async def test_a_turn_with_a_key_is_taken_once() -> None:
+async def test_a_repeated_turn_with_an_idempotency_key_runs_once() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http)
         body = {"messages": [{"role": "user", "content": "hi"}]}
@@ -398,7 +398,7 @@ async def test_a_turn_with_a_key_is_taken_once() -> None:
         assert len((await http.get("/api/runs", params={"thread": thread})).json()["data"]) == 1
 
 
-async def test_a_turn_that_was_refused_may_be_taken_under_its_key() -> None:
+async def test_a_rejected_turn_can_be_retried_with_its_idempotency_key() -> None:
     async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         first = await take_turn(http, thread, "a")

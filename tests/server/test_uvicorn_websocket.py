@@ -15,12 +15,12 @@ from palaver.server.uvicorn_protocols import websocket_protocol
 from tests.tab_client import handshake_request
 
 NO_FRAME = b"\xff" * 20
-_SECONDS = 8  # Less than uvicorn waits for the farewell of a client.
+_SECONDS = 8  # Less than uvicorn waits for a client's close frame.
 
 
 @asynccontextmanager
 async def connected(app: Any) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Both ends of a connection to a server of sockets with that application."""
+    """Serve `app` over WebSocket and yield the reader and the writer of a client connection."""
     protocol = websocket_protocol(Settings())
     config = uvicorn.Config(app, ws=protocol, log_config=None)
     config.load()
@@ -34,22 +34,24 @@ async def connected(app: Any) -> AsyncGenerator[tuple[asyncio.StreamReader, asyn
     await listening.wait_closed()
 
 
-async def test_one_that_does_not_wait_for_the_opening_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_that_sends_data_before_the_handshake_answer_gets_a_400(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     seen: list[str] = []
-    asked, ended = asyncio.Event(), asyncio.Event()
+    connect_received, ended = asyncio.Event(), asyncio.Event()
 
     async def slow(scope: Any, receive: Any, send: Any) -> None:
         seen.append((await receive())["type"])
-        asked.set()
+        connect_received.set()
         seen.append((await receive())["type"])
-        with pytest.raises(OSError):  # noqa: PT011  # uvicorn's has no words of its own.
+        with pytest.raises(OSError):  # noqa: PT011  # uvicorn's error has no message.
             await send({"type": "websocket.accept"})
         ended.set()
 
     with caplog.at_level(logging.ERROR):
         async with connected(slow) as (reader, writer):
             writer.write(handshake_request())
-            await asyncio.wait_for(asked.wait(), _SECONDS)
+            await asyncio.wait_for(connect_received.wait(), _SECONDS)
             writer.write(NO_FRAME)
             answer = await asyncio.wait_for(reader.read(), _SECONDS)
             await asyncio.wait_for(ended.wait(), _SECONDS)
@@ -59,7 +61,7 @@ async def test_one_that_does_not_wait_for_the_opening_is_refused(caplog: pytest.
     assert not caplog.records
 
 
-async def test_one_that_says_nonsense_after_the_farewell_is_not_waited_for() -> None:
+async def test_invalid_data_after_the_close_frame_ends_the_connection() -> None:
     async def brief(scope: Any, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "websocket.accept"})
@@ -68,10 +70,10 @@ async def test_one_that_says_nonsense_after_the_farewell_is_not_waited_for() -> 
     async with connected(brief) as (reader, writer):
         writer.write(handshake_request())
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _SECONDS)
-        farewell = await asyncio.wait_for(reader.readexactly(4), _SECONDS)
+        close_frame = await asyncio.wait_for(reader.readexactly(4), _SECONDS)
         writer.write(NO_FRAME)
         rest = await asyncio.wait_for(reader.read(), _SECONDS)
 
     assert head.startswith(b"HTTP/1.1 101 ")
-    assert farewell == b"\x88\x02" + (1000).to_bytes(2, "big")
+    assert close_frame == b"\x88\x02" + (1000).to_bytes(2, "big")
     assert rest == b""

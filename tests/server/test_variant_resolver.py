@@ -30,11 +30,11 @@ async def database() -> AsyncIterator[Database]:
 
 
 async def made(database: Database, parameters: dict[str, Any]) -> None:
-    wanted = VariantDraft(workflow="tutor", name="short", parameters=parameters)
-    await database.write(variants.create_variant, "default", wanted, id="var_1", at=utc_now())
+    draft = VariantDraft(workflow="tutor", name="short", parameters=parameters)
+    await database.write(variants.create_variant, "default", draft, id="var_1", at=utc_now())
 
 
-async def test_a_reference_is_what_its_version_sets(database: Database) -> None:
+async def test_a_reference_resolves_to_the_parameters_of_its_version(database: Database) -> None:
     await made(database, {"style": "short"})
 
     resolved = await resolve_variant(database, "default", tutor, "short")
@@ -44,7 +44,7 @@ async def test_a_reference_is_what_its_version_sets(database: Database) -> None:
     assert merge_parameters(resolved, {"style": "mine"}) == {"style": "mine"}
 
 
-async def test_default_is_what_the_code_says_now(database: Database) -> None:
+async def test_the_default_variant_follows_the_code(database: Database) -> None:
     first = await resolve_variant(database, "default", tutor, "default")
 
     @workflow(name="tutor")
@@ -59,7 +59,7 @@ async def test_default_is_what_the_code_says_now(database: Database) -> None:
 
 
 @pytest.mark.parametrize("reference", ["none", "short:2", "other@short", "a b", "default:9"])
-async def test_what_refers_to_nothing_is_an_invalid_parameter(database: Database, reference: str) -> None:
+async def test_an_unknown_reference_is_an_invalid_parameter(database: Database, reference: str) -> None:
     await made(database, {})
 
     with pytest.raises(InvalidParameter):
@@ -68,7 +68,7 @@ async def test_what_refers_to_nothing_is_an_invalid_parameter(database: Database
         await resolve_variant(database, "other", tutor, "short")
 
 
-async def test_a_variant_that_no_longer_fits_is_not_run_with_less(database: Database) -> None:
+async def test_a_variant_that_no_longer_fits_the_workflow_is_rejected(database: Database) -> None:
     await made(database, {"colour": "red", "style": 5})
 
     with pytest.raises(InvalidParameter) as caught:
@@ -99,7 +99,7 @@ def remote(parameters: dict[str, Any] | None) -> Workflow:
     return RemoteWorkflow(known, placeholder=described(), url="http://far", discover=look, headers={}, timeout=1)
 
 
-async def test_what_a_remote_service_said_last_stays_while_it_is_away(database: Database) -> None:
+async def test_the_last_known_default_of_a_remote_service_is_used_while_it_is_down(database: Database) -> None:
     await store_default_variant(database, "default", remote({"style": "far"}))
     await store_default_variant(database, "default", remote(None))
 
@@ -108,13 +108,15 @@ async def test_what_a_remote_service_said_last_stays_while_it_is_away(database: 
     )
 
 
-async def test_a_quicker_process_is_not_in_the_way(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_storing_the_default_variant_twice_at_once_creates_one_version(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none_yet(*_: object) -> None:
         return None
 
     await store_default_variant(database, "default", tutor)
     with monkeypatch.context() as patch:
-        patch.setattr(variants, "find_variant", none_yet)  # As it was when the two began.
+        patch.setattr(variants, "find_variant", none_yet)  # As both processes saw it at first.
         patch.setattr(variants, "is_default_current", none_yet)
         await store_default_variant(database, "default", tutor)
 

@@ -63,70 +63,70 @@ def problem(answer: httpx.Response) -> tuple[int, Any]:
     return answer.status_code, answer.json()["error"]
 
 
-async def test_a_variant_is_made_with_its_first_version(http: httpx.AsyncClient) -> None:
+async def test_a_variant_is_created_with_its_first_version(http: httpx.AsyncClient) -> None:
     body = {"name": "short", "parameters": {"style": "short"}, "description": "Fewer words.", "message": "first"}
     answer = await http.post("/api/workflows/tutor/variants", json=body)
-    shown = answer.json()
+    created = answer.json()
     again = await http.get(answer.headers["location"])
-    history = await http.get(f"/api/variants/{shown['id']}/versions")
+    history = await http.get(f"/api/variants/{created['id']}/versions")
 
     assert answer.status_code == 201
-    assert shown == {
-        "id": shown["id"],
+    assert created == {
+        "id": created["id"],
         "workflow": "tutor",
         "name": "short",
         "description": "Fewer words.",
         "head": 1,
         "archived": False,
-        "created_at": shown["created_at"],
-        "updated_at": shown["created_at"],
+        "created_at": created["created_at"],
+        "updated_at": created["created_at"],
         "parameters": {"style": "short"},
         "fits": True,
         "faults": [],
     }
-    assert (again.json(), again.headers["etag"]) == (shown, answer.headers["etag"])
+    assert (again.json(), again.headers["etag"]) == (created, answer.headers["etag"])
     assert history.json() == {
         "data": [
             {
-                "variant": shown["id"],
+                "variant": created["id"],
                 "version": 1,
                 "message": "first",
                 "key": "key_ab12cd34",
-                "created_at": shown["created_at"],
+                "created_at": created["created_at"],
             }
         ],
         "next": None,
     }
 
 
-async def test_a_workflow_has_the_variant_that_its_code_makes(http: httpx.AsyncClient) -> None:
+async def test_a_workflow_has_a_default_variant_with_the_parameters_of_its_code(http: httpx.AsyncClient) -> None:
     (default,) = (await http.get("/api/workflows/tutor/variants")).json()["data"]
-    whole = (await http.get(f"/api/variants/{default['id']}")).json()
+    full = (await http.get(f"/api/variants/{default['id']}")).json()
     again = (await http.get("/api/workflows/tutor/variants")).json()["data"]
 
     assert (default["name"], default["head"]) == ("default", 1)
-    assert (whole["parameters"], whole["fits"]) == ({"style": "long", "temperature": 0.2}, True)
+    assert (full["parameters"], full["fits"]) == ({"style": "long", "temperature": 0.2}, True)
     assert again == [default]
 
 
-async def test_what_the_code_makes_cannot_be_edited(http: httpx.AsyncClient) -> None:
+async def test_the_default_variant_cannot_be_edited(http: httpx.AsyncClient) -> None:
     (default,) = (await http.get("/api/workflows/tutor/variants")).json()["data"]
-    place = f"/api/variants/{default['id']}"
+    url = f"/api/variants/{default['id']}"
     answers = [
-        await http.patch(place, json={"description": "mine"}),
-        await http.delete(place),
-        await http.post(f"{place}/versions", json={"base": 1, "parameters": {}}),
+        await http.patch(url, json={"description": "mine"}),
+        await http.delete(url),
+        await http.post(f"{url}/versions", json={"base": 1, "parameters": {}}),
     ]
     taken = await http.post("/api/workflows/tutor/variants", json={"name": "default", "parameters": {}})
 
     assert [(answer.status_code, answer.headers["allow"]) for answer in answers] == [(405, "GET")] * 3
     assert answers[0].json()["error"]["message"] == (
-        f"PATCH is not allowed on {place}. This variant is what the code says: change the code, or make another."
+        f"PATCH is not allowed on {url}. This variant is what the code says: change the code, or make another."
     )
     assert problem(taken)[1]["code"] == "name_taken"
 
 
-async def test_the_list_has_the_newest_first_in_pages_and_without_what_is_archived(http: httpx.AsyncClient) -> None:
+async def test_variants_are_listed_in_pages_without_archived_ones(http: httpx.AsyncClient) -> None:
     await http.get("/api/workflows/tutor/variants")
     one, two = await made(http, "one"), await made(http, "two")
     (await http.delete(f"/api/variants/{one['id']}")).raise_for_status()
@@ -151,7 +151,7 @@ async def test_the_list_has_the_newest_first_in_pages_and_without_what_is_archiv
 
 
 @pytest.mark.parametrize("limit", ["0", "201", "x", ""])
-async def test_a_limit_is_1_to_200(http: httpx.AsyncClient, limit: str) -> None:
+async def test_a_limit_outside_1_to_200_is_rejected(http: httpx.AsyncClient, limit: str) -> None:
     status, error = problem(await http.get(f"/api/workflows/tutor/variants?limit={limit}"))
 
     assert (status, error["code"], error["path"]) == (400, "invalid_value", "?limit")
@@ -199,38 +199,38 @@ async def test_parameters_are_checked_when_they_are_committed(http: httpx.AsyncC
         ),
     ],
 )
-async def test_a_body_that_does_not_fit(http: httpx.AsyncClient, body: Any, status: int, error: Any) -> None:
+async def test_an_invalid_body_is_rejected(http: httpx.AsyncClient, body: Any, status: int, error: Any) -> None:
     assert problem(await http.post("/api/workflows/tutor/variants", json=body)) == (status, error)
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a/b", "..", "x" * 65, "x\n", "ä"])
-async def test_a_name_that_no_variant_can_have(http: httpx.AsyncClient, name: str) -> None:
+async def test_an_invalid_variant_name_is_rejected(http: httpx.AsyncClient, name: str) -> None:
     status, error = problem(await http.post("/api/workflows/tutor/variants", json={"name": name, "parameters": {}}))
 
     assert (status, error["code"], error["path"]) == (422, "invalid_value", "/name")
 
 
-async def test_a_name_is_taken_once_in_a_workflow(http: httpx.AsyncClient) -> None:
+async def test_variant_names_are_unique_in_a_workflow(http: httpx.AsyncClient) -> None:
     variant, other = await made(http), await made(http, "other")
     again = await http.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
     renamed = await http.patch(f"/api/variants/{other['id']}", json={"name": "short"})
     (await http.delete(f"/api/variants/{variant['id']}")).raise_for_status()
     archived = await http.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
 
-    there = {"code": "name_taken", "message": "A variant 'short' is there already: take another name."}
-    assert problem(again) == problem(renamed) == (409, there | {"path": "/name"})
+    error = {"code": "name_taken", "message": "A variant 'short' is there already: take another name."}
+    assert problem(again) == problem(renamed) == (409, error | {"path": "/name"})
     assert problem(archived)[1]["message"] == ("A variant 'short' is archived: bring it back, or take another name.")
 
 
-async def test_a_new_version_is_made_from_the_newest(http: httpx.AsyncClient) -> None:
-    place = f"/api/variants/{(await made(http))['id']}/versions"
+async def test_a_new_version_must_be_based_on_the_newest(http: httpx.AsyncClient) -> None:
+    url = f"/api/variants/{(await made(http))['id']}/versions"
     newer = {"base": 1, "parameters": {"style": "terse", "temperature": 1.0}, "message": "terser"}
-    second = await http.post(place, json=newer)
-    same = await http.post(place, json=newer)
-    stale = await http.post(place, json={"base": 1, "parameters": {"style": "other"}})
-    kept = await http.get(f"{place}/1")
+    second = await http.post(url, json=newer)
+    same = await http.post(url, json=newer)
+    stale = await http.post(url, json={"base": 1, "parameters": {"style": "other"}})
+    first = await http.get(f"{url}/1")
 
-    assert (second.status_code, second.headers["location"]) == (201, f"{place}/2")
+    assert (second.status_code, second.headers["location"]) == (201, f"{url}/2")
     assert second.json() == {
         "variant": second.json()["variant"],
         "version": 2,
@@ -248,20 +248,20 @@ async def test_a_new_version_is_made_from_the_newest(http: httpx.AsyncClient) ->
             "details": {"head": 2},
         },
     )
-    assert kept.json()["parameters"] == {"style": "short"}
+    assert first.json()["parameters"] == {"style": "short"}
 
 
-async def test_the_differences_of_two_versions(http: httpx.AsyncClient) -> None:
+async def test_the_diff_of_two_versions_lists_changed_parameters(http: httpx.AsyncClient) -> None:
     variant = await made(http)
     await made(http, "other", temperature=0.7)
-    place = f"/api/variants/{variant['id']}"
+    url = f"/api/variants/{variant['id']}"
     (
-        await http.post(f"{place}/versions", json={"base": 1, "parameters": {"style": "terse", "temperature": 0.7}})
+        await http.post(f"{url}/versions", json={"base": 1, "parameters": {"style": "terse", "temperature": 0.7}})
     ).raise_for_status()
-    own = await http.get(f"{place}/diff?from=1&to=2")
-    others = [await http.get(f"{place}/diff?from=2&to={to}") for to in ("other:1", "other", "tutor@other:1")]
-    unknown = [await http.get(f"{place}/diff?from={pair}") for pair in ("1&to=9", "1&to=none", "0&to=1", "1&to=n:2")]
-    nothing = await http.get(f"{place}/diff?from=1")
+    own = await http.get(f"{url}/diff?from=1&to=2")
+    others = [await http.get(f"{url}/diff?from=2&to={to}") for to in ("other:1", "other", "tutor@other:1")]
+    unknown = [await http.get(f"{url}/diff?from={pair}") for pair in ("1&to=9", "1&to=none", "0&to=1", "1&to=n:2")]
+    nothing = await http.get(f"{url}/diff?from=1")
 
     assert own.json() == {
         "changes": [{"path": "/style", "from": "short", "to": "terse"}, {"path": "/temperature", "to": 0.7}]
@@ -271,50 +271,50 @@ async def test_the_differences_of_two_versions(http: httpx.AsyncClient) -> None:
     assert problem(nothing)[0] == 400
 
 
-async def test_a_variant_is_renamed_described_archived_and_brought_back(http: httpx.AsyncClient) -> None:
-    place = f"/api/variants/{(await made(http))['id']}"
-    changed = await http.patch(place, json={"name": "brief", "description": "x", "archived": True, "more": 1})
-    back = await http.patch(place, json={"description": None, "archived": None})
-    nothing = await http.patch(place, json={})
-    wrong = await http.patch(place, json={"name": None})
+async def test_a_variant_is_renamed_described_archived_and_restored(http: httpx.AsyncClient) -> None:
+    url = f"/api/variants/{(await made(http))['id']}"
+    changed = await http.patch(url, json={"name": "brief", "description": "x", "archived": True, "more": 1})
+    restored = await http.patch(url, json={"description": None, "archived": None})
+    nothing = await http.patch(url, json={})
+    wrong = await http.patch(url, json={"name": None})
 
     assert {key: changed.json()[key] for key in ("name", "description", "archived")} == {
         "name": "brief",
         "description": "x",
         "archived": True,
     }
-    assert (back.json()["description"], back.json()["archived"]) == ("", False)
-    assert (nothing.status_code, nothing.json()) == (200, back.json())
+    assert (restored.json()["description"], restored.json()["archived"]) == ("", False)
+    assert (nothing.status_code, nothing.json()) == (200, restored.json())
     assert problem(wrong)[0] == 400
 
 
 async def test_an_archived_variant_and_its_versions_stay_readable(http: httpx.AsyncClient) -> None:
-    place = f"/api/variants/{(await made(http))['id']}"
-    gone = await http.delete(place)
+    url = f"/api/variants/{(await made(http))['id']}"
+    archived = await http.delete(url)
 
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert (await http.get(place)).json()["archived"] is True
-    assert (await http.get(f"{place}/versions/1")).json()["parameters"] == {"style": "short"}
+    assert (archived.status_code, archived.content) == (204, b"")
+    assert (await http.get(url)).json()["archived"] is True
+    assert (await http.get(f"{url}/versions/1")).json()["parameters"] == {"style": "short"}
 
 
-async def test_whoever_has_it_already_is_told_so(http: httpx.AsyncClient) -> None:
-    place = f"/api/variants/{(await made(http))['id']}"
-    tag = (await http.get(place)).headers["etag"]
-    same = await http.get(place, headers={"if-none-match": f'"x", W/{tag}'})
-    other = await http.get(place, headers={"if-none-match": '"x"'})
+async def test_a_variant_with_a_matching_etag_is_304(http: httpx.AsyncClient) -> None:
+    url = f"/api/variants/{(await made(http))['id']}"
+    tag = (await http.get(url)).headers["etag"]
+    same = await http.get(url, headers={"if-none-match": f'"x", W/{tag}'})
+    other = await http.get(url, headers={"if-none-match": '"x"'})
 
     assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
     assert other.status_code == 200
 
 
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-async def test_what_has_changed_since_it_was_read_is_not_changed_again(http: httpx.AsyncClient, method: str) -> None:
-    place = f"/api/variants/{(await made(http))['id']}"
-    old = (await http.get(place)).headers["etag"]
-    newer = (await http.patch(place, json={"description": "newer"})).headers["etag"]
+async def test_a_change_with_a_stale_etag_is_rejected(http: httpx.AsyncClient, method: str) -> None:
+    url = f"/api/variants/{(await made(http))['id']}"
+    old = (await http.get(url)).headers["etag"]
+    newer = (await http.patch(url, json={"description": "newer"})).headers["etag"]
     body: dict[str, Any] = {"json": {"description": "mine"}} if method == "PATCH" else {}
-    stale = await http.request(method, place, headers={"if-match": old}, **body)
-    fresh = await http.request(method, place, headers={"if-match": newer}, **body)
+    stale = await http.request(method, url, headers={"if-match": old}, **body)
+    fresh = await http.request(method, url, headers={"if-match": newer}, **body)
 
     assert problem(stale) == (
         412,
@@ -323,10 +323,12 @@ async def test_what_has_changed_since_it_was_read_is_not_changed_again(http: htt
     assert fresh.status_code in (200, 204)
 
 
-async def test_another_project_s_variant_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:
-    place = f"/api/variants/{(await made(http))['id']}"
+async def test_a_variant_of_another_project_gets_the_same_404_as_an_unknown_one(
+    app: Litestar, http: httpx.AsyncClient
+) -> None:
+    url = f"/api/variants/{(await made(http))['id']}"
     unknown = "/api/variants/var_00000000000000000000000000"
-    async with rest_client(app, FakeCaller("other")) as stranger:
+    async with rest_client(app, FakeCaller("other")) as other_project:
         for method, tail, body in [
             ("GET", "", None),
             ("PATCH", "", {"name": "mine"}),
@@ -337,13 +339,13 @@ async def test_another_project_s_variant_is_as_unknown_as_any(app: Litestar, htt
             ("GET", "/diff?from=1&to=1", None),
         ]:
             sent: dict[str, Any] = {} if body is None else {"json": body}
-            theirs = await stranger.request(method, place + tail, **sent)
-            nobodys = await stranger.request(method, unknown + tail, **sent)
+            theirs = await other_project.request(method, url + tail, **sent)
+            missing = await other_project.request(method, unknown + tail, **sent)
             assert problem(theirs)[0] == 404
-            assert theirs.text.replace(place[14:], "") == nobodys.text.replace(unknown[14:], "")
-        mine = await stranger.get("/api/workflows/tutor/variants")
-        lines = await stranger.get("/api/variants/export")
-        same = await stranger.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
+            assert theirs.text.replace(url[14:], "") == missing.text.replace(unknown[14:], "")
+        mine = await other_project.get("/api/workflows/tutor/variants")
+        lines = await other_project.get("/api/variants/export")
+        same = await other_project.post("/api/workflows/tutor/variants", json={"name": "short", "parameters": {}})
 
     assert [row["name"] for row in mine.json()["data"]] == ["default"]
     assert lines.content == b""
@@ -360,16 +362,16 @@ async def test_a_workflow_that_is_not_served_has_no_variants(http: httpx.AsyncCl
     assert problem(answers[0])[1]["code"] == "workflow_not_found"
 
 
-async def test_a_variant_says_when_the_code_has_moved_on(database: Database, http: httpx.AsyncClient) -> None:
+async def test_a_variant_reports_when_it_no_longer_fits_the_code(database: Database, http: httpx.AsyncClient) -> None:
     variant = await made(http)
 
     @workflow(name="tutor")
     def changed(text: str, tone: Annotated[str, Parameter()] = "kind") -> str:
         return text + tone
 
-    moved = variant_app(database, Registry([changed]))
-    gone = variant_app(database, Registry())
-    async with rest_client(moved) as later, rest_client(gone) as latest:
+    with_new_code = variant_app(database, Registry([changed]))
+    without_workflow = variant_app(database, Registry())
+    async with rest_client(with_new_code) as later, rest_client(without_workflow) as latest:
         now = (await later.get(f"/api/variants/{variant['id']}")).json()
         listed = (await later.get("/api/workflows/tutor/variants")).json()
         nothing = (await latest.get(f"/api/variants/{variant['id']}")).json()
@@ -395,22 +397,22 @@ LINE = b'{"description":"","name":"short","palaver":"variant/1","parameters":{"s
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
-async def test_variants_go_out_and_come_back_as_lines(app: Litestar, http: httpx.AsyncClient) -> None:
+async def test_variants_are_exported_and_imported_as_ndjson(app: Litestar, http: httpx.AsyncClient) -> None:
     await http.get("/api/workflows/tutor/variants")
     await made(http)
-    gone = await made(http, "gone")
-    (await http.delete(f"/api/variants/{gone['id']}")).raise_for_status()
-    out = await http.get("/api/variants/export?workflow=tutor")
+    archived = await made(http, "gone")
+    (await http.delete(f"/api/variants/{archived['id']}")).raise_for_status()
+    exported = await http.get("/api/variants/export?workflow=tutor")
     none = await http.get("/api/variants/export?workflow=other")
     async with rest_client(app, FakeCaller("other")) as other:
-        looked = await other.post("/api/variants/import?dry_run=true", content=out.content, headers=NDJSON)
-        taken = await other.post("/api/variants/import", content=out.content, headers=NDJSON)
-        again = await other.post("/api/variants/import", content=out.content, headers=NDJSON)
+        previewed = await other.post("/api/variants/import?dry_run=true", content=exported.content, headers=NDJSON)
+        imported = await other.post("/api/variants/import", content=exported.content, headers=NDJSON)
+        again = await other.post("/api/variants/import", content=exported.content, headers=NDJSON)
         back = await other.get("/api/variants/export")
 
-    assert (out.headers["content-type"], out.content) == ("application/x-ndjson", LINE)
+    assert (exported.headers["content-type"], exported.content) == ("application/x-ndjson", LINE)
     assert none.content == b""
-    assert [answer.json() for answer in (looked, taken, again)] == [
+    assert [answer.json() for answer in (previewed, imported, again)] == [
         {"created": 1, "updated": 0, "unchanged": 0, "faults": []},
         {"created": 1, "updated": 0, "unchanged": 0, "faults": []},
         {"created": 0, "updated": 0, "unchanged": 1, "faults": []},
@@ -418,7 +420,7 @@ async def test_variants_go_out_and_come_back_as_lines(app: Litestar, http: httpx
     assert back.content == LINE
 
 
-async def test_more_variants_than_a_page_go_out(http: httpx.AsyncClient) -> None:
+async def test_more_variants_than_a_page_are_exported(http: httpx.AsyncClient) -> None:
     names = {f"v{number}" for number in range(53)}
     for name in names:
         await made(http, name)
@@ -428,7 +430,7 @@ async def test_more_variants_than_a_page_go_out(http: httpx.AsyncClient) -> None
     assert {line.split('"name":"')[1].split('"')[0] for line in lines} == names
 
 
-async def test_an_import_commits_what_differs(http: httpx.AsyncClient) -> None:
+async def test_an_import_commits_a_new_version_of_a_changed_variant(http: httpx.AsyncClient) -> None:
     variant = await made(http)
     (await http.delete(f"/api/variants/{variant['id']}")).raise_for_status()
     line = LINE.replace(b'"short"}', b'"terse"}').replace(b'""', b'"New."')
@@ -469,7 +471,7 @@ async def test_an_import_with_faults_writes_nothing_and_lists_them(http: httpx.A
     assert [row["name"] for row in listed] == ["default"]
 
 
-async def test_an_import_takes_lines_only(http: httpx.AsyncClient) -> None:
+async def test_an_import_accepts_only_ndjson(http: httpx.AsyncClient) -> None:
     answer = await http.post("/api/variants/import", json={})
 
     assert problem(answer) == (
@@ -478,7 +480,7 @@ async def test_an_import_takes_lines_only(http: httpx.AsyncClient) -> None:
     )
 
 
-async def test_openapi_shows_what_a_variant_is(app: Litestar) -> None:
+async def test_openapi_describes_variants(app: Litestar) -> None:
     document = app.openapi_schema.to_schema()
     schemas = document["components"]["schemas"]
     body = document["paths"]["/api/variants/{variant}/versions"]["post"]["requestBody"]["content"]["application/json"]

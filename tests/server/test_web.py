@@ -33,7 +33,7 @@ SCRIPT = b"export const answer = 42;\n"
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """A web that somebody built."""
+    """The folder of a built web app."""
     assets = tmp_path / "web" / "assets"
     assets.mkdir(parents=True)
     (assets.parent / "index.html").write_text(INDEX, encoding="utf-8")
@@ -54,8 +54,8 @@ async def showing(web: Path | None, **settings: object) -> AsyncIterator[httpx.A
     await server.close()
 
 
-async def test_every_path_of_the_page_gives_the_one_document(built: Path) -> None:
-    wanted = INDEX.replace("/__ROOT__", "")
+async def test_every_page_path_returns_the_same_document(built: Path) -> None:
+    expected = INDEX.replace("/__ROOT__", "")
     async with showing(built) as http:
         answers = [
             await http.get(path) for path in ("/", "/play/brd_1?cell=r1.c1", *(f"/{page}" for page in PAGE_SEGMENTS))
@@ -63,13 +63,13 @@ async def test_every_path_of_the_page_gives_the_one_document(built: Path) -> Non
         head = await http.head("/play")
         posted = await http.post("/play", json={})
 
-    assert {(answer.status_code, answer.text) for answer in answers} == {(200, wanted)}
+    assert {(answer.status_code, answer.text) for answer in answers} == {(200, expected)}
     assert {answer.headers["cache-control"] for answer in answers} == {"no-cache"}
-    assert (head.status_code, head.headers["content-length"], head.content) == (200, str(len(wanted)), b"")
+    assert (head.status_code, head.headers["content-length"], head.content) == (200, str(len(expected)), b"")
     assert (posted.status_code, posted.headers["allow"]) == (405, "GET, HEAD")
 
 
-async def test_everything_of_the_web_has_its_policy(built: Path) -> None:
+async def test_pages_and_assets_have_the_security_headers(built: Path) -> None:
     async with showing(built) as http:
         answers = [await http.get(path) for path in ("/", "/login", "/assets/a-1.js", "/assets/plain-2.css")]
 
@@ -80,27 +80,27 @@ async def test_everything_of_the_web_has_its_policy(built: Path) -> None:
         assert answer.headers["cross-origin-opener-policy"] == "same-origin"
 
 
-async def test_a_nonce_is_new_in_every_answer_and_the_same_in_header_and_document(built: Path) -> None:
+async def test_every_response_has_a_new_nonce_in_both_header_and_document(built: Path) -> None:
     (built / "index.html").write_text('<meta property="csp-nonce" nonce="__NONCE__">', encoding="utf-8")
     async with showing(built) as http:
         answers = [await http.get("/"), await http.get("/")]
 
-    shown = [re.findall(r'nonce="([\w-]{20,})"', answer.text) for answer in answers]
-    told = [
+    in_document = [re.findall(r'nonce="([\w-]{20,})"', answer.text) for answer in answers]
+    in_header = [
         re.findall(r"style-src 'self' 'nonce-([\w-]+)';", answer.headers["content-security-policy"])
         for answer in answers
     ]
-    assert shown == told
-    assert shown[0] != shown[1]
+    assert in_document == in_header
+    assert in_document[0] != in_document[1]
     assert not any("etag" in answer.headers for answer in answers)
 
 
-async def test_a_prefix_of_a_proxy_stands_before_every_address_of_the_document(built: Path) -> None:
+async def test_the_root_path_is_the_prefix_of_every_url_in_the_document(built: Path) -> None:
     async with showing(built, root_path="/base") as http:
-        kept, removed = await http.get("/base/play/x"), await http.get("/play/x")
+        with_prefix, without_prefix = await http.get("/base/play/x"), await http.get("/play/x")
         file = await http.get("/base/assets/plain-2.css")
 
-    assert kept.text == removed.text == INDEX.replace("/__ROOT__", "/base")
+    assert with_prefix.text == without_prefix.text == INDEX.replace("/__ROOT__", "/base")
     assert file.text == "body{}"
 
 
@@ -115,7 +115,7 @@ async def test_a_prefix_of_a_proxy_stands_before_every_address_of_the_document(b
         ("", None, SCRIPT),
     ],
 )
-async def test_a_file_is_sent_as_the_browser_takes_it(
+async def test_an_asset_is_sent_in_an_encoding_that_the_browser_accepts(
     built: Path, accepted: str, encoding: str | None, body: bytes
 ) -> None:
     async with (
@@ -131,7 +131,7 @@ async def test_a_file_is_sent_as_the_browser_takes_it(
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
-async def test_a_browser_that_has_a_file_is_not_sent_it_again(built: Path) -> None:
+async def test_an_asset_with_a_matching_etag_is_304(built: Path) -> None:
     async with showing(built) as http:
         first = await http.get("/assets/plain-2.css")
         again = await http.get("/assets/plain-2.css", headers={"if-none-match": f'"x", W/{first.headers["etag"]}'})
@@ -164,7 +164,7 @@ async def test_a_browser_that_has_a_file_is_not_sent_it_again(built: Path) -> No
         "/play/../secret.txt",
     ],
 )
-async def test_no_spelling_of_a_path_gives_another_file(built: Path, path: str) -> None:
+async def test_no_spelling_of_a_path_returns_another_file(built: Path, path: str) -> None:
     server = Server(Registry([echo]), web=built)
     answers: list[dict[str, object]] = []
 
@@ -180,20 +180,20 @@ async def test_no_spelling_of_a_path_gives_another_file(built: Path, path: str) 
     await server(scope, receive, send)  # type: ignore[arg-type]
     await server.close()
 
-    wanted = (200,) if path == "/assets/a-1.js/" else (400, 404)
-    assert answers[0]["status"] in wanted
+    expected = (200,) if path == "/assets/a-1.js/" else (400, 404)
+    assert answers[0]["status"] in expected
     assert b"swordfish" not in bytes(answers[-1].get("body", b""))  # type: ignore[call-overload]
 
 
-async def test_a_file_that_has_gone_since_is_not_found(built: Path) -> None:
+async def test_a_deleted_asset_is_not_found(built: Path) -> None:
     async with showing(built) as http:
         (built / "assets" / "plain-2.css").unlink()
-        gone = await http.get("/assets/plain-2.css")
+        answer = await http.get("/assets/plain-2.css")
 
-    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "not_found")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
-async def test_a_page_that_is_built_anew_is_shown_without_a_restart(built: Path) -> None:
+async def test_a_rebuilt_page_is_served_without_a_restart(built: Path) -> None:
     async with showing(built) as http:
         (built / "assets" / "b-3.js").write_bytes(b"new")
         index = built / "index.html"
@@ -204,8 +204,8 @@ async def test_a_page_that_is_built_anew_is_shown_without_a_restart(built: Path)
     assert (shown.text, file.text) == ("new", "new")
 
 
-async def test_a_page_that_has_gone_is_shown_as_it_was(built: Path) -> None:
-    """The plain page lists what is served: it may not take the place of one that everybody may see."""
+async def test_a_deleted_page_is_still_served(built: Path) -> None:
+    """The plain page lists the served workflows, so it must not replace a public page."""
     async with showing(built) as http:
         (built / "index.html").unlink()
         shown = await http.get("/")
@@ -213,7 +213,7 @@ async def test_a_page_that_has_gone_is_shown_as_it_was(built: Path) -> None:
     assert shown.text == INDEX.replace("/__ROOT__", "")
 
 
-async def test_without_a_built_web_there_is_the_plain_page_alone() -> None:
+async def test_without_a_built_web_app_only_the_plain_page_is_served() -> None:
     async with client(echo) as http:
         plain, page, file = await http.get("/"), await http.get("/play"), await http.get("/assets/a.js")
 
@@ -221,7 +221,7 @@ async def test_without_a_built_web_there_is_the_plain_page_alone() -> None:
     assert (page.status_code, file.status_code) == (404, 404)
 
 
-async def test_where_there_are_keys_the_page_is_for_all_and_the_data_for_none(built: Path) -> None:
+async def test_with_keys_the_page_is_public_and_the_data_is_not(built: Path) -> None:
     async with keyed_server() as backend:
         await backend.create_key("read")
         plain = await backend.http.get("/")
@@ -235,7 +235,7 @@ async def test_where_there_are_keys_the_page_is_for_all_and_the_data_for_none(bu
 
 
 @pytest.mark.parametrize("name", sorted(PAGE_SEGMENTS | {"assets"}))
-def test_no_workflow_may_have_the_name_of_a_page(name: str) -> None:
+def test_a_workflow_cannot_have_the_name_of_a_page(name: str) -> None:
     assert name in RESERVED_NAMES
     with pytest.raises(ReservedName):
 

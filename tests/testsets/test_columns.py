@@ -14,7 +14,7 @@ MESSAGE = {"role": "assistant", "content": None, "tool_calls": [{"function": {"n
 SCRIPT = {"turns": [{"user": "hi"}]}
 
 
-def test_columns_come_in_the_order_of_their_first_row() -> None:
+def test_columns_are_in_order_of_first_appearance() -> None:
     rows: list[dict[str, Any]] = [{"b": 1}, {"a.b": "x", "b": None}, {"": True}]
 
     assert count_columns(rows) == [
@@ -44,11 +44,11 @@ def test_columns_come_in_the_order_of_their_first_row() -> None:
         ([[{"role": "admin", "content": "nobody we know"}]], "json"),
     ],
 )
-def test_a_column_is_of_the_kind_that_all_its_values_have(values: list[Any], kind: str) -> None:
+def test_the_kind_of_a_column_fits_all_its_values(values: list[Any], kind: str) -> None:
     assert [column.kind for column in count_columns([{"x": value} for value in values])] == [kind]
 
 
-def test_a_conversation_kept_as_text_is_offered_for_conversion() -> None:
+def test_a_column_of_conversations_as_text_looks_like_chat() -> None:
     text = ' [{"role": "user", "content": "hi"}]'
 
     [column] = count_columns([{"x": text}, {"x": text}, {}, {"x": None}])
@@ -69,7 +69,7 @@ def test_too_many_columns_are_refused() -> None:
 
 @settings(max_examples=40)
 @given(ROWS, ROWS)
-def test_what_was_added_can_be_taken_back_merged_and_gone_on_from(first: list[Any], second: list[Any]) -> None:
+def test_column_counts_can_be_restored_reduced_and_merged(first: list[Any], second: list[Any]) -> None:
     columns, other = ColumnCounter(), ColumnCounter()
     for data in first:
         columns.add(data)
@@ -87,7 +87,7 @@ def test_what_was_added_can_be_taken_back_merged_and_gone_on_from(first: list[An
     assert restored.columns() == counted == count_columns([*first, *second])
 
 
-def test_null_is_no_kind() -> None:
+def test_the_kind_of_each_json_value() -> None:
     assert [value_kind(value) for value in (None, True, 0, "", [], {})] == [
         "null",
         "boolean",

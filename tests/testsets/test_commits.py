@@ -28,7 +28,7 @@ INFO = CommitInfo(at=NOW)
 
 
 def id_counter(seed: int = 1) -> Callable[[], bytes]:
-    """Ids that are the same in every test."""
+    """A generator of row ids that are the same in every test."""
     chance = random.Random(seed)
     return lambda: new_packed_id(1, chance.getrandbits(80))
 
@@ -67,7 +67,7 @@ def rows(number: int) -> list[RowData]:
     return [{"q": f"question {index}", "n": index} for index in range(number)]
 
 
-async def test_a_delta_costs_what_it_changes(database: Database) -> None:
+async def test_a_delta_stores_only_the_changed_piece_and_content(database: Database) -> None:
     first = await create(database, rows(6_000))
     before = await count(database, testset_pieces), await count(database, testset_contents)
     names = await ids(database, first)
@@ -83,7 +83,7 @@ async def test_a_delta_costs_what_it_changes(database: Database) -> None:
     ]
 
 
-async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database: Database) -> None:
+async def test_deltas_yield_the_same_revision_as_committing_all_rows(database: Database) -> None:
     chance = random.Random(3)
     before = [{"q": str(index), **({"odd": None} if index % 2 else {})} for index in range(2_500)]
     revision = await create(database, before)
@@ -108,7 +108,7 @@ async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database:
     ]
 
 
-async def test_columns_change_in_all_rows(database: Database) -> None:
+async def test_column_changes_apply_to_all_rows(database: Database) -> None:
     await create(database, [*rows(1_500), {"q": "no number"}])
     columns = {"rename": {"n": "number"}, "remove": ["q"], "fill": {"number": -1, "lang": "en"}}
     second = await delta(database, 1, columns=columns)
@@ -141,7 +141,7 @@ async def _head(database: Database) -> Revision:
     return await database.read(testset_revisions.get_revision, P, TS, "head", head)
 
 
-async def test_a_row_that_comes_and_goes_leaves_the_same_revision(database: Database) -> None:
+async def test_adding_and_removing_a_row_restores_digest_and_columns(database: Database) -> None:
     first = await create(database, rows(1_200))
     second = await delta(database, 1, add=[{"data": {"n": -1}}])
     third = await delta(database, 2, remove=[(await ids(database, second))[-1]])
@@ -149,7 +149,7 @@ async def test_a_row_that_comes_and_goes_leaves_the_same_revision(database: Data
     assert (third.number, third.digest, third.columns) == (3, first.digest, first.columns)
 
 
-async def test_a_search_that_takes_long_goes_on_at_the_next_page(database: Database) -> None:
+async def test_a_slow_search_continues_on_the_next_page(database: Database) -> None:
     revision = await create(database, rows(500))
     clock = iter(range(0, 1_000, 3))
     result: list[int] = []
@@ -166,7 +166,7 @@ async def test_a_search_that_takes_long_goes_on_at_the_next_page(database: Datab
     assert pages >= 5
 
 
-async def test_a_page_of_large_rows_is_short(database: Database) -> None:
+async def test_a_page_of_large_rows_holds_fewer_rows(database: Database) -> None:
     revision = await create(database, [{"text": str(index) * 700_000} for index in range(9)] * 4)
     first = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100))
     second = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100, first.next))
@@ -175,7 +175,7 @@ async def test_a_page_of_large_rows_is_short(database: Database) -> None:
     assert [row.position for row in (*first.data, *second.data)] == list(range(36))
 
 
-async def test_revisions_are_compared_a_page_at_a_time(database: Database) -> None:
+async def test_revision_diffs_are_paginated(database: Database) -> None:
     first = await create(database, rows(10))
     names = await ids(database, first)
     second = await delta(database, 1, remove=names[:7])

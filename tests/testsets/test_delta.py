@@ -24,7 +24,7 @@ BASE: dict[str, dict[str, Any]] = {
 
 
 def _applied(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> list[tuple[str, dict[str, Any]]]:
-    """What a store does with a delta: the new rows, in order."""
+    """Apply a delta as the store does and return the new rows in order."""
     pairs: list[RowEntry] = [(pack_row_id(row), row_hash(data)) for row, data in base.items()]
     contents = {row_hash(data): data for data in base.values()}
     changes = msgspec.convert(delta, Delta)
@@ -46,7 +46,7 @@ def _applied(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> l
     return [(format_row_id(row), known[content]) for row, content in result.rows]
 
 
-def test_nothing_changes_nothing() -> None:
+def test_an_empty_delta_changes_nothing() -> None:
     assert _applied({}) == list(BASE.items())
 
 
@@ -63,7 +63,7 @@ def test_columns_are_renamed_removed_and_filled_for_every_row() -> None:
     assert list(rows[0][1]) == ["q", "expected", "lang"]
 
 
-def test_two_columns_may_change_names() -> None:
+def test_two_columns_may_swap_names() -> None:
     rows = _applied({"columns": {"rename": {"q": "answer", "answer": "q"}}})
 
     assert rows[0] == (_id(1), {"answer": "one", "q": 1})
@@ -101,14 +101,14 @@ def test_a_cell_that_is_unset_is_absent_and_null_is_a_value() -> None:
     assert row == (_id(2), {"q": None})
 
 
-def test_only_what_is_touched_is_loaded() -> None:
+def test_touched_hashes_are_those_of_removed_and_patched_rows() -> None:
     pairs: list[RowEntry] = [(pack_row_id(_id(n)), row_hash({"n": n % 10})) for n in range(100)]
     delta = msgspec.convert({"remove": [_id(1), _id(11)], "patch": [{"id": _id(5)}], "add": [{"data": {}}]}, Delta)
 
     assert touched_hashes(pairs, delta) == [row_hash({"n": 1}), row_hash({"n": 5})]
 
 
-def test_what_goes_and_what_comes_is_told_row_by_row() -> None:
+def test_removed_and_added_hashes_are_listed_per_row() -> None:
     pairs: list[RowEntry] = [(pack_row_id(_id(n)), row_hash({"n": 0})) for n in range(4)]
     delta = msgspec.convert(
         {
@@ -148,7 +148,7 @@ def test_what_goes_and_what_comes_is_told_row_by_row() -> None:
         ({"columns": {"rename": {"q": "x"}, "remove": ["q"]}}, "/delta/columns/remove/0", "q"),
     ],
 )
-def test_what_cannot_be_applied_is_named(delta: dict[str, Any], pointer: str, names: str) -> None:
+def test_an_invalid_delta_is_rejected_with_its_pointer(delta: dict[str, Any], pointer: str, names: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         _applied(delta)
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_applied_is_named(delta: dict[str, Any], pointer: str, na
     assert names in caught.value.message
 
 
-def test_a_hundred_thousand_rows_are_changed_in_no_time() -> None:
+def test_a_thousand_of_a_hundred_thousand_rows_are_removed() -> None:
     pairs: list[RowEntry] = [(pack_row_id(_id(n)), n.to_bytes(16)) for n in range(100_000)]
     changed = range(0, 100_000, 100)
     delta = Delta(remove=[_id(n) for n in changed])
@@ -168,7 +168,7 @@ def test_a_hundred_thousand_rows_are_changed_in_no_time() -> None:
     assert len(result.removed_hashes) == 1_000
 
 
-def test_rows_that_come_again_keep_their_ids_in_order() -> None:
+def test_rows_with_known_content_reuse_their_ids_in_order() -> None:
     same, other = row_hash({"q": 1}), row_hash({"q": 2})
     one, two, three = (pack_row_id(_id(n)) for n in (1, 2, 3))
     new = pack_row_id(_id(100))

@@ -29,7 +29,7 @@ def test_rows_are_paired_by_id() -> None:
     ]
 
 
-def test_one_row_that_goes_to_the_top_is_all_that_moved() -> None:
+def test_a_row_moved_to_the_top_is_the_only_moved_row() -> None:
     result = diff_rows(_pairs("a1 b1 c1 d1"), _pairs("d2 a1 b1 c1"))
 
     assert result.counts == Counts(changed=1, moved=1)
@@ -42,7 +42,7 @@ def test_equal_revisions_do_not_differ() -> None:
 
 
 @given(st.permutations(range(7)))
-def test_as_few_rows_as_possible_are_moved(order: list[int]) -> None:
+def test_as_few_rows_as_possible_count_as_moved(order: list[int]) -> None:
     before = [(bytes([row]), b"") for row in range(7)]
 
     result = diff_rows(before, [before[row] for row in order])
@@ -56,7 +56,7 @@ def test_as_few_rows_as_possible_are_moved(order: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True), st.sets(st.integers(0, 9)))
-def test_every_row_that_differs_is_told_once(before: list[int], after: list[int], edited: set[int]) -> None:
+def test_every_differing_row_is_listed_once(before: list[int], after: list[int], edited: set[int]) -> None:
     old = [(bytes([row]), b"old") for row in before]
     new = [(bytes([row]), b"new" if row in edited else b"old") for row in after]
 
@@ -75,7 +75,7 @@ def test_every_row_that_differs_is_told_once(before: list[int], after: list[int]
     )
 
 
-def test_columns_come_and_go() -> None:
+def test_added_and_removed_columns_are_listed() -> None:
     assert diff_columns(["a", "b"], ["c", "b", "d"]) == ColumnNames(added=["c", "d"], removed=["a"])
 
 
@@ -101,7 +101,7 @@ def test_the_order_of_keys_is_no_difference() -> None:
     assert _cells({"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}) == []
 
 
-def test_conversations_tell_which_messages_differ() -> None:
+def test_chat_cells_list_the_messages_that_differ() -> None:
     assert _cells({"chat": [HI, HELLO]}, {"chat": [HI, BYE, HELLO]}) == [
         {"column": "chat", "from": [HI, HELLO], "to": [HI, BYE, HELLO], "messages": [{"index": 1, "op": "added"}]}
     ]
@@ -113,14 +113,14 @@ def _ops(before: list[Any], after: list[Any]) -> list[tuple[int, str]]:
     return [(change.index, change.op) for change in diff_messages(before, after)]
 
 
-def test_messages_are_changed_in_place_removed_from_the_old_list_and_added_to_the_new() -> None:
+def test_changed_removed_and_added_messages_have_their_index() -> None:
     assert _ops([HI, HELLO, BYE], [HI, BYE]) == [(1, "removed")]
     assert _ops([HI, HELLO], [HI, BYE]) == [(1, "changed")]
     assert _ops([HI], [BYE, HELLO, HI]) == [(0, "added"), (1, "added")]
     assert _ops([HI, HELLO], [BYE]) == [(0, "changed"), (1, "removed")]
 
 
-def test_very_long_conversations_are_compared_in_no_time() -> None:
+def test_conversations_of_a_thousand_messages_are_compared() -> None:
     old = [{"role": "user", "content": str(number)} for number in range(1_000)]
     new = [{"role": "user", "content": str(number)} for number in range(1, 1_002)]
 

@@ -55,7 +55,7 @@ REPLY = [
 ]
 
 
-def test_a_conversation_is_cut_after_the_last_that_the_user_said() -> None:
+def test_a_conversation_is_split_after_the_last_user_message() -> None:
     row = make_row(call_from_conversation(TALK, inputs={"lang": "en", "page": {"n": 1}}))
 
     assert row == {
@@ -68,29 +68,29 @@ def test_a_conversation_is_cut_after_the_last_that_the_user_said() -> None:
 
 
 @pytest.mark.parametrize("upto", ["m2", "m3", "m4", "m5"])
-def test_a_conversation_may_be_cut_earlier_and_a_reply_of_several_messages_is_a_list(upto: str) -> None:
+def test_upto_splits_earlier_and_a_reply_of_several_messages_is_a_list(upto: str) -> None:
     assert make_row(call_from_conversation(TALK, upto=upto)) == {"messages": REQUEST, "expected": REPLY}
 
 
-def test_a_call_alone_keeps_its_arguments_letter_by_letter_and_no_content() -> None:
+def test_a_lone_tool_call_has_its_exact_arguments_and_null_content() -> None:
     assert make_row(call_from_conversation(TALK[:4])) == {"messages": REQUEST, "expected": TOOL_CALL}
 
 
-def test_without_a_reply_nothing_is_expected() -> None:
+def test_a_row_without_a_reply_has_no_expected_column() -> None:
     assert make_row(call_from_conversation(TALK[:3])) == {"messages": REQUEST}
 
 
 @pytest.mark.parametrize(("upto", "message"), [("m9", "has no message 'm9'"), ("m1", "The user says nothing")])
-def test_a_place_that_is_not_there_is_named(upto: str, message: str) -> None:
+def test_an_invalid_upto_is_rejected(upto: str, message: str) -> None:
     with pytest.raises(InvalidValue, match=message) as caught:
         call_from_conversation(TALK, upto=upto)
     assert caught.value.pointer == "/source/upto"
 
 
-def test_columns_may_have_other_names() -> None:
-    happened = RecordedCall([Message.user("hi")], {"lang": "en"}, [Message.assistant("ho")])
+def test_columns_can_be_renamed() -> None:
+    call = RecordedCall([Message.user("hi")], {"lang": "en"}, [Message.assistant("ho")])
 
-    row = make_row(happened, {"messages": "chat", "expected": "answer"})
+    row = make_row(call, {"messages": "chat", "expected": "answer"})
 
     assert row == {
         "chat": [{"role": "user", "content": "hi"}],
@@ -99,20 +99,20 @@ def test_columns_may_have_other_names() -> None:
     }
     for columns, message in (({"lang": "expected"}, "Two columns"), ({"x": "y"}, "no column 'x' to rename")):
         with pytest.raises(InvalidValue, match=message):
-            make_row(happened, columns)
+            make_row(call, columns)
 
 
-def test_an_input_that_has_the_name_of_what_is_expected_is_not_lost() -> None:
+def test_an_input_named_expected_is_rejected() -> None:
     with pytest.raises(InvalidValue, match="Two columns would be called 'expected'"):
         make_row(RecordedCall([], {"expected": 1}, [Message.assistant("ho")]))
 
 
-def test_the_value_of_a_workflow_is_expected_as_it_is() -> None:
+def test_the_value_of_a_workflow_is_expected_unchanged() -> None:
     assert make_row(RecordedCall(inputs={"a": 1}, value=None)) == {"a": 1, "expected": None}
     assert make_row(RecordedCall(inputs={"a": 1}, value=[{"role": "user"}])) == {"a": 1, "expected": [{"role": "user"}]}
 
 
-def test_a_script_has_a_turn_for_each_message_of_the_user_and_proposes_the_tools() -> None:
+def test_a_script_has_a_turn_per_user_message_and_expects_the_called_tools() -> None:
     row = make_script_row(call_from_conversation(TALK, inputs={"lang": "en"}))
 
     assert row == {
@@ -128,7 +128,7 @@ def test_a_script_has_a_turn_for_each_message_of_the_user_and_proposes_the_tools
     read_script(row["script"])
 
 
-def test_a_script_keeps_what_is_more_than_text() -> None:
+def test_a_script_preserves_user_messages_with_files() -> None:
     image = File("image/png", url="https://example.org/a.png")
 
     script = make_script([Message.user("Look:", image), Message.assistant(Data("chart", 1), CALL, CALL)])
@@ -163,7 +163,7 @@ HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant"
 @pytest.mark.parametrize(
     ("fields", "row"),
     [
-        # A call of a model: its messages, whatever else the request held.
+        # A model call: only its messages, not the other fields of the request.
         (
             {
                 "kind": "llm",
@@ -174,12 +174,12 @@ HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant"
             },
             {"messages": [HI_WRITTEN], "expected": HO_WRITTEN},
         ),
-        # A chat of ours, with inputs beside the messages.
+        # A Palaver chat, with inputs in addition to the messages.
         (
             {"conventions": ("palaver",), "messages_in": (HI,), "messages_out": (HO,), "inputs": {"lang": "en"}},
             {"messages": [HI_WRITTEN], "lang": "en", "expected": HO_WRITTEN},
         ),
-        # A workflow of ours: what it takes and gives is what it is, even where that holds a conversation.
+        # A Palaver workflow: inputs and outputs are used unchanged, even if they contain a conversation.
         (
             {
                 "conventions": ("palaver",),
@@ -190,7 +190,7 @@ HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant"
             },
             {"data": {"messages": [HI_WRITTEN]}, "expected": {"messages": [HO_WRITTEN]}},
         ),
-        # Somebody's application: a list of messages among the inputs stays where it is.
+        # Another application: a list of messages among the inputs stays in its column.
         (
             {
                 "kind": "workflow",
@@ -207,9 +207,9 @@ HI_WRITTEN, HO_WRITTEN = {"role": "user", "content": "hi"}, {"role": "assistant"
         ({"inputs": {"a": 1, "b": None}, "outputs": {"c": []}}, {"a": 1, "b": None, "expected": {"c": []}}),
         ({"inputs": "a question", "outputs": 5}, {"input": "a question", "expected": 5}),
         ({"outputs": False}, {"expected": False}),
-        # An answer that repeats what was sent is only what came after it.
+        # If the answer repeats the request, only the messages after it are expected.
         ({"messages_in": (HI,), "messages_out": (HI, HO)}, {"messages": [HI_WRITTEN], "expected": HO_WRITTEN}),
-        # What stands under a name of the other side is not taken for this one.
+        # Messages under a key of the other side are not used for this side.
         (
             {"messages_in": (HO,), "inputs": {"output_messages": [HO_WRITTEN]}},
             {"output_messages": [HO_WRITTEN]},
@@ -224,12 +224,12 @@ def test_a_span_becomes_a_row(fields: dict[str, Any], row: dict[str, Any]) -> No
     assert make_row(from_traces.call_from_span(_span(**fields))) == row
 
 
-def test_a_span_of_which_nothing_was_kept_is_refused() -> None:
+def test_a_span_without_recorded_data_is_rejected() -> None:
     with pytest.raises(InvalidValue, match="Nothing is kept"):
         from_traces.call_from_span(_span())
 
 
-def test_an_answer_is_accepted() -> None:
+def test_accepting_an_answer_sets_the_expected_column() -> None:
     row = {"q": 1, "expected": "old", "note": "x"}
 
     assert accept_answer(row, RecordedCall(reply=[HO])) == {"q": 1, "expected": HO_WRITTEN, "note": "x"}

@@ -68,19 +68,19 @@ async def data(database: Database, revision: Revision) -> list[Any]:
     return [row.data async for rows in row_pages.iterate_rows(database, P, revision) for row in rows]
 
 
-async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) -> None:
+async def test_importing_two_files_yields_the_same_revision_as_all_rows_at_once(database: Database) -> None:
     new = id_counter()
     await create(database, lines(0, 1_700), new)
     revision = await more(database, lines(1_700, 4_000), new)
-    every = [SubmittedRow(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
-    prepared = await database.read(commits.prepare_rows, P, None, every, new_id=id_counter())
+    all_rows = [SubmittedRow(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
+    prepared = await database.read(commits.prepare_rows, P, None, all_rows, new_id=id_counter())
 
     assert (revision.digest, revision.columns) == (prepared.revision.digest, prepared.revision.columns)
     assert await database.read(testset_revisions.list_chunks, P, TS, 2) == prepared.revision.chunk_refs
     assert [row["q"] for row in await data(database, revision)] == [f"question {n}" for n in range(4_000)]
 
 
-async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(database: Database) -> None:
+async def test_a_commit_during_an_import_is_not_lost_and_the_import_is_refused(database: Database) -> None:
     await create(database, lines(0, 3))
     prepared = await database.read(
         commits.prepare_delta, P, TS, Delta(add=[Added({"q": "question 9", "odd": None})]), base=1
@@ -96,7 +96,7 @@ async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(data
     assert await database.read(lambda db: db.scalar(select(func.count()).select_from(under_way))) == 0
 
 
-async def test_an_import_that_was_given_up_cannot_be_committed(database: Database) -> None:
+async def test_a_swept_import_cannot_be_committed(database: Database) -> None:
     await create(database, lines(0, 3))
     async with importing(database, lines(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
         await sweep_dead_imports(database, NOW + 2 * testset_imports.IMPORT_TIMEOUT)
@@ -106,7 +106,7 @@ async def test_an_import_that_was_given_up_cannot_be_committed(database: Databas
     assert (await database.read(testsets.get_testset, P, TS)).head == 1
 
 
-async def test_ids_go_to_whoever_has_the_same_data(database: Database) -> None:
+async def test_imported_rows_reuse_the_ids_of_rows_with_the_same_data(database: Database) -> None:
     first = await create(database, b'{"n":1}\n{"n":1}\n{"n":2}\n')
     before = [row.id async for rows in row_pages.iterate_rows(database, P, first) for row in rows]
     body = f'{{"n":1}}\n{{"__id__":"{before[0]}","n":7}}\n{{"n":1}}\n{{"n":1}}\n'.encode()
@@ -141,7 +141,7 @@ asyncio.run(main())
 """
 
 
-async def test_what_a_killed_process_brought_is_swept_later(tmp_path: Path) -> None:
+async def test_rows_of_a_killed_import_are_swept_after_the_timeout(tmp_path: Path) -> None:
     path = str(tmp_path / "palaver.db")
     command = [sys.executable, "-c", KILLED, path]
     await asyncio.to_thread(subprocess.run, command, check=False, timeout=60)

@@ -10,7 +10,7 @@ from palaver.testsets.limits import TestsetLimits
 LIMITS = TestsetLimits(rows=3, columns=2, row_bytes=10, file_bytes=100)
 
 
-def test_what_is_as_large_as_allowed_passes() -> None:
+def test_sizes_at_the_limits_are_accepted() -> None:
     LIMITS.check_rows(3)
     LIMITS.check_columns(2)
     LIMITS.check_row(10, "line 1")
@@ -26,7 +26,7 @@ def test_what_is_as_large_as_allowed_passes() -> None:
         (lambda: LIMITS.check_file(101), "The file has more than 100 bytes."),
     ],
 )
-def test_what_is_larger_is_refused_and_told(check: Callable[[], None], message: str) -> None:
+def test_sizes_above_a_limit_are_rejected(check: Callable[[], None], message: str) -> None:
     with pytest.raises(TooLarge) as caught:
         check()
 

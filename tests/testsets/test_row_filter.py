@@ -21,7 +21,7 @@ from palaver.testsets.row_pages import RowFilter, parse_row_filter
         ('{"topic": "maths", "n": [1, null]}', {"topic": "maths", "n": [1, None]}),
     ],
 )
-def test_a_filter_is_a_column_and_a_value_or_several_as_json(text: str | None, cells: dict[str, object]) -> None:
+def test_a_filter_is_column_equals_value_or_a_json_object(text: str | None, cells: dict[str, object]) -> None:
     assert parse_row_filter(text) == cells
 
 
@@ -33,7 +33,7 @@ def test_a_filter_is_a_column_and_a_value_or_several_as_json(text: str | None, c
         ("{maths", "A filter that begins with { is a JSON object of columns and values."),
     ],
 )
-def test_what_is_no_filter_is_refused(text: str, message: str) -> None:
+def test_malformed_filters_are_rejected(text: str, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         parse_row_filter(text)
 
@@ -69,7 +69,7 @@ def matching_rows(**expected: object) -> list[str]:
         ('":', []),
     ],
 )
-def test_a_search_looks_at_all_that_is_in_cells_in_upper_or_lower_case(search: str | None, names: list[str]) -> None:
+def test_search_matches_all_cell_values_ignoring_case(search: str | None, names: list[str]) -> None:
     assert matching_rows(search=search) == names
 
 
@@ -92,7 +92,7 @@ def test_a_filter_finds_rows_whose_cells_are_equal(cells: dict[str, object], nam
     assert matching_rows(cells=cells) == names
 
 
-def test_what_is_looked_for_by_both_has_both() -> None:
+def test_search_and_filter_must_both_match() -> None:
     assert matching_rows(search="oslo", cells={"n": 1}) == ["plain"]
     assert matching_rows(search="bergen", cells={"n": 1}) == []
 

@@ -20,7 +20,7 @@ def test_a_new_id_is_the_same_packed_or_not(milliseconds: int, randomness: int) 
     assert pack_row_id(new_row_id(milliseconds, randomness)) == new_packed_id(milliseconds, randomness)
 
 
-def test_an_id_is_told_from_what_is_none() -> None:
+def test_malformed_row_ids_are_rejected() -> None:
     good = "row_00000000050000000000000007"
     assert format_row_id(pack_row_id(good)) == good
 
@@ -46,7 +46,7 @@ def test_equal_content_has_one_hash_and_other_content_another() -> None:
     assert len({row_hash(data) for data in different}) == len(different)
 
 
-def test_a_lone_surrogate_has_a_hash_of_its_own() -> None:
+def test_different_lone_surrogates_have_different_hashes() -> None:
     data = {"z": ["x\ud800\n", 1], "\udfff": "\ud801"}
 
     assert canonical_json(data) == b'{"\\udfff":"\\ud801","z":["x\\ud800\\n",1]}'
@@ -54,7 +54,7 @@ def test_a_lone_surrogate_has_a_hash_of_its_own() -> None:
 
 
 @given(JSON)
-def test_any_json_value_has_a_canonical_text(value: object) -> None:
+def test_canonical_json_is_stable_after_decoding(value: object) -> None:
     import msgspec
 
     assert canonical_json(msgspec.json.decode(canonical_json(value))) == canonical_json(value)

@@ -42,7 +42,7 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
-def test_the_example_of_the_contract_is_a_script() -> None:
+def test_the_example_script_is_detected_and_parsed() -> None:
     assert is_script(EXAMPLE)
 
     turns = EXAMPLE["turns"]
@@ -82,19 +82,19 @@ def test_the_example_of_the_contract_is_a_script() -> None:
         {"turns": [{"simulate": {"workflow": "w", "goal": "g"}}, {"user": "after it"}]},
     ],
 )
-def test_what_has_another_shape_is_no_script(value: object) -> None:
+def test_values_of_another_shape_are_not_scripts(value: object) -> None:
     assert not is_script(value)
     with pytest.raises(InvalidValue, match="A script has `turns`"):
         read_script(value)
 
 
-def test_a_user_says_a_text_parts_or_a_message_in_any_dialect() -> None:
+def test_a_user_turn_is_text_parts_or_a_message_in_any_dialect() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    ours = {"type": "file", "media_type": "image/png", "url": "https://example.org/a.png"}
+    palaver_file = {"type": "file", "media_type": "image/png", "url": "https://example.org/a.png"}
     texts = [
         "hi",
         [{"type": "text", "text": "hi"}, image],
-        [ours],
+        [palaver_file],
         {"role": "user", "content": "hi"},
         {"content": "hi"},
     ]
@@ -118,7 +118,7 @@ def test_a_fixed_answer_may_call_tools() -> None:
     assert script.turns[0].assistant == Message.assistant(ToolCall("c1", "f", '{"a": 1}'))
 
 
-def test_another_workflow_may_play_the_user_at_the_end() -> None:
+def test_the_last_turn_may_simulate_the_user_with_another_workflow() -> None:
     simulate = {"workflow": "patient", "goal": "Book a visit.", "persona": "in a hurry"}
 
     script = read_script({"turns": [{"user": "hi"}, {"simulate": simulate}]})
@@ -156,7 +156,7 @@ def test_another_workflow_may_play_the_user_at_the_end() -> None:
         ({"user": [1]}, "/turns/0/user/0", "says nothing that we can read"),
     ],
 )
-def test_what_is_wrong_in_a_turn_is_named_with_its_place(changes: dict[str, Any], pointer: str, message: str) -> None:
+def test_errors_in_a_turn_are_reported_with_a_pointer(changes: dict[str, Any], pointer: str, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         read_script({"turns": [{"user": "hi", **changes}]})
 
@@ -175,14 +175,14 @@ def test_what_is_wrong_in_a_turn_is_named_with_its_place(changes: dict[str, Any]
         ({"turns": [{"assistant": "x", "expect": {"text": "x"}}]}, "/turns/0/expect"),
     ],
 )
-def test_what_is_wrong_in_a_script_is_named_with_its_place(changes: dict[str, Any], pointer: str) -> None:
+def test_errors_in_a_script_are_reported_with_a_pointer(changes: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         read_script({"turns": [{"user": "hi"}], **changes}, "/rows/3/data/script")
 
     assert caught.value.pointer == f"/rows/3/data/script{pointer}"
 
 
-def test_every_cell_of_a_row_that_is_a_script_is_checked() -> None:
+def test_every_script_cell_of_a_row_is_checked() -> None:
     check_scripts({"a": 1, "b": {"turns": "of a wheel"}, "script": EXAMPLE}, "/data")
 
     with pytest.raises(InvalidValue) as caught:
@@ -190,7 +190,7 @@ def test_every_cell_of_a_row_that_is_a_script_is_checked() -> None:
     assert caught.value.pointer == "/data/x~1y/turns/0/expect/x"
 
 
-def test_a_canned_result_is_found_by_name_and_arguments_first_in_the_turn_then_in_the_script() -> None:
+def test_canned_results_match_name_and_arguments_in_the_turn_then_the_script() -> None:
     script = read_script(
         {
             "turns": [

@@ -15,7 +15,7 @@ CALLS = ("unknown", ("llm",), ("llm",))
 GRAPH = ("task", ("task", ("llm",)), ("task", ("llm",)), ("task", ("tool",)))
 
 
-def test_the_opentelemetry_sdk_in_both_forms(emitted: RunEmitter) -> None:
+def test_opentelemetry_sdk_spans_are_recognized_in_protobuf_and_json(emitted: RunEmitter) -> None:
     table = emitted("opentelemetry_sdk.py")
 
     assert actual_view(table, "protobuf") == expected_view("protobuf", AGENT, workflow="forecaster")
@@ -23,7 +23,7 @@ def test_the_opentelemetry_sdk_in_both_forms(emitted: RunEmitter) -> None:
     assert table.count() == 4
 
 
-def test_a_langchain_agent_by_openinference(emitted: RunEmitter) -> None:
+def test_langchain_agent_spans_of_openinference_are_recognized(emitted: RunEmitter) -> None:
     table = emitted("langchain_agent.py")
 
     # LangChain passes a single argument bare, and its graph doesn't contain the model's instructions.
@@ -32,7 +32,7 @@ def test_a_langchain_agent_by_openinference(emitted: RunEmitter) -> None:
     assert table.count() == 3
 
 
-def test_the_openai_sdk_by_openllmetry(emitted: RunEmitter) -> None:
+def test_openai_sdk_spans_of_openllmetry_are_recognized(emitted: RunEmitter) -> None:
     table = emitted("openai_sdk.py")
 
     for session in ("chat", "chat-streamed", "responses", "responses-streamed"):
@@ -40,7 +40,7 @@ def test_the_openai_sdk_by_openllmetry(emitted: RunEmitter) -> None:
     assert table.count() == 9
 
 
-def test_a_pydantic_ai_agent_in_every_version_of_its_spans(emitted: RunEmitter) -> None:
+def test_pydantic_ai_spans_of_every_version_are_recognized(emitted: RunEmitter) -> None:
     table = emitted("pydantic_agent.py")
 
     for version in (2, 3, 4, 5, 6):
@@ -50,7 +50,7 @@ def test_a_pydantic_ai_agent_in_every_version_of_its_spans(emitted: RunEmitter) 
     assert table.count() == 10
 
 
-def test_an_agent_under_mlflow(emitted: RunEmitter) -> None:
+def test_mlflow_agent_spans_are_recognized(emitted: RunEmitter) -> None:
     table = emitted("mlflow_agent.py")
 
     def weather(city: str, output: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ TREES = {
 }
 
 
-def test_the_ai_sdk_in_three_versions_whole_and_streamed(emitted: RunEmitter) -> None:
+def test_ai_sdk_spans_of_three_versions_are_recognized_complete_and_streamed(emitted: RunEmitter) -> None:
     table = emitted("ai_sdk.mjs")
 
     for session, tree in TREES.items():

@@ -30,7 +30,7 @@ def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: RunEmitter) -> None:
     assert pick(root, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
 
 
-def test_what_a_retriever_of_langchain_found(emitted: RunEmitter) -> None:
+def test_a_langchain_retriever_span_has_its_query_and_documents(emitted: RunEmitter) -> None:
     table = emitted("langchain_agent.py")
     (row,) = table.rows("retrieval")
     (span,) = table.spans(row["trace_id"])
@@ -42,10 +42,10 @@ def test_what_a_retriever_of_langchain_found(emitted: RunEmitter) -> None:
     }
 
 
-def test_a_call_that_failed_shows_what_was_asked_and_why_there_is_no_answer(emitted: RunEmitter) -> None:
+def test_a_failed_model_call_shows_its_input_and_its_exception(emitted: RunEmitter) -> None:
     table = emitted("openai_sdk.py")
     (row,) = table.rows("failed")
-    why = "Error code: 404 - No workflow 'gpt-of-nobody'. Known: gpt-4o-mini."
+    message = "Error code: 404 - No workflow 'gpt-of-nobody'. Known: gpt-4o-mini."
 
     assert pick(row, "status", "model", "errors", "input_tokens") == {
         "status": "error",
@@ -53,9 +53,12 @@ def test_a_call_that_failed_shows_what_was_asked_and_why_there_is_no_answer(emit
         "errors": 2,
         "input_tokens": None,
     }
-    assert [(row[side]["renderer"], row[side]["text"]) for side in ("in", "out")] == [("chat", "Hello?"), ("text", why)]
+    assert [(row[side]["renderer"], row[side]["text"]) for side in ("in", "out")] == [
+        ("chat", "Hello?"),
+        ("text", message),
+    ]
     (_, call) = table.spans(row["trace_id"])
     assert pick(call, "kind", "exception") == {
         "kind": "llm",
-        "exception": {"type": "openai.NotFoundError", "message": why},
+        "exception": {"type": "openai.NotFoundError", "message": message},
     }

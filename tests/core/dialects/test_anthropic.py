@@ -300,9 +300,9 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("elements", "read"), READ.values(), ids=READ)
-def test_messages_are_read(elements: list[Any], read: list[Message]) -> None:
-    assert anthropic.read(elements) == read
+@pytest.mark.parametrize(("elements", "expected"), READ.values(), ids=READ)
+def test_messages_are_read(elements: list[Any], expected: list[Message]) -> None:
+    assert anthropic.read(elements) == expected
 
 
 WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
@@ -463,30 +463,30 @@ WRITTEN: dict[str, tuple[list[Message], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("spoken", "written"), WRITTEN.values(), ids=WRITTEN)
-def test_messages_are_written(spoken: list[Message], written: list[dict[str, Any]]) -> None:
-    assert anthropic.write(spoken) == written
+@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
+    assert anthropic.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(spoken: list[Message]) -> None:
+def test_messages_round_trip_up_to_the_listed_losses(spoken: list[Message]) -> None:
     encoded = anthropic.write(spoken)
 
-    read = anthropic.read(encoded)
+    decoded = anthropic.read(encoded)
 
-    assert read == normal(spoken)
-    assert anthropic.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
+    assert decoded == normal(spoken)
+    assert anthropic.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_what_came_back_once_comes_back_whole(spoken: list[Message]) -> None:
-    once = anthropic.read(anthropic.write(spoken))
+def test_a_second_round_trip_loses_nothing(spoken: list[Message]) -> None:
+    decoded = anthropic.read(anthropic.write(spoken))
 
-    assert anthropic.read(anthropic.write(once)) == once
+    assert anthropic.read(anthropic.write(decoded)) == decoded
 
 
 @given(messages)
-def test_what_we_write_is_recognised_or_reads_alike(spoken: Message) -> None:
+def test_written_messages_are_detected_as_anthropic_or_read_alike(spoken: Message) -> None:
     for element in anthropic.write([spoken]):
         dialect = dialect_of(element)
 
@@ -523,14 +523,14 @@ _elements = st.builds(
 
 
 @given(st.lists(_elements | _odd, max_size=3))
-def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
+def test_malformed_messages_never_raise(elements: list[Any]) -> None:
     read = anthropic.read(elements)
 
     for other in (anthropic, *dialects.DIALECT_MODULES.values()):
         other.write(read)
 
 
-def test_length_costs_nothing() -> None:
+def test_very_long_texts_are_read() -> None:
     long = "x" * 10_000_000
 
     assert anthropic.read([said("assistant", CALL, text(long)), said("user", answer(long))]) == [
@@ -540,7 +540,7 @@ def test_length_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("block", [{"type": "x", "value": 5}, answer(5), {**CALL, "input": 5}])
-def test_what_could_never_be_written_is_not_read(block: dict[str, Any]) -> None:
+def test_too_deeply_nested_content_raises_not_json(block: dict[str, Any]) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"type": "x", "content": deep}]
@@ -552,7 +552,7 @@ def test_what_could_never_be_written_is_not_read(block: dict[str, Any]) -> None:
         anthropic.read([element])
 
 
-# The normal form: messages as LOSSES leave them
+# The normal form: messages after the losses listed in LOSSES
 
 
 def normal(spoken: Sequence[Message]) -> list[Message]:

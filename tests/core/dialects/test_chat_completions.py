@@ -208,7 +208,7 @@ def test_a_message_is_read(element: dict[str, Any], message: Message) -> None:
     assert chat_completions.read([element]) == [message]
 
 
-def test_a_legacy_answer_finds_its_call_by_name() -> None:
+def test_a_legacy_function_result_is_matched_to_its_call_by_name() -> None:
     elements = [
         {"role": "user", "content": "When?"},
         assistant(content=None, function_call=function("now", "{}")),
@@ -314,29 +314,29 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("message", "written"), WRITTEN.values(), ids=WRITTEN)
-def test_a_message_is_written(message: Message, written: list[dict[str, Any]]) -> None:
-    assert chat_completions.write([message]) == written
+@pytest.mark.parametrize(("message", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_a_message_is_written(message: Message, expected: list[dict[str, Any]]) -> None:
+    assert chat_completions.write([message]) == expected
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
+def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = chat_completions.write(said)
 
-    read = chat_completions.read(encoded)
+    decoded = chat_completions.read(encoded)
 
-    assert read == normal(said)
-    assert chat_completions.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
+    assert decoded == normal(said)
+    assert chat_completions.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
-    once = chat_completions.read(chat_completions.write(said))
+def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
+    decoded = chat_completions.read(chat_completions.write(said))
 
-    assert chat_completions.read(chat_completions.write(once)) == once
+    assert chat_completions.read(chat_completions.write(decoded)) == decoded
 
 
-# The normal form: a message as LOSSES leave it
+# The normal form: a message after the losses listed in LOSSES
 
 
 def normal(said: Sequence[Message]) -> list[Message]:
@@ -345,7 +345,7 @@ def normal(said: Sequence[Message]) -> list[Message]:
 
 
 def _split(message: Message) -> Iterator[Message]:
-    """Results are messages of their own; a tool's message holds nothing else."""
+    """Split results into separate messages; a tool message holds nothing else."""
     if not message.parts and message.role != "tool":
         yield Message(role=message.role, parts=(), name=message.name)
     for are_results, group in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
@@ -406,7 +406,7 @@ def _file(file: File) -> File:
 
 
 def _named_calls(message: Message, index: int) -> Message:
-    """A call without an id has one from its place; a second call of one id is left out."""
+    """Give calls without an id one from their position; leave out a second call with the same id."""
     parts: dict[Any, Part] = {}
     number = 0
     for position, part in enumerate(message.parts):

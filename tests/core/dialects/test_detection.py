@@ -23,7 +23,7 @@ A = {"role": "assistant", "content": "hello"}
 
 
 class Odd:
-    """Comparing it, or asking whether it is true, is an error."""
+    """An object that raises when it is compared or tested for truth."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -35,7 +35,7 @@ class Odd:
 
 
 def said(**fields: Any) -> list[Any]:
-    """One message of the user's, with these fields."""
+    """A list of one user message with these fields."""
     return [{"role": "user", **fields}]
 
 
@@ -64,12 +64,12 @@ MESSAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("value", MESSAGES.values(), ids=MESSAGES)
-def test_these_are_messages(value: Any) -> None:
+def test_chat_messages_are_detected(value: Any) -> None:
     assert is_chat_messages(value)
 
 
 @pytest.mark.parametrize("role", sorted(KNOWN_ROLES))
-def test_a_known_role_is_known_in_any_case(role: str) -> None:
+def test_known_roles_are_detected_in_any_case(role: str) -> None:
     assert is_chat_messages([{"role": role.upper(), "content": "hi"}])
     assert is_chat_messages([{"author": role.title(), "content": "hi"}])
 
@@ -106,7 +106,7 @@ NOT_MESSAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("value", NOT_MESSAGES.values(), ids=NOT_MESSAGES)
-def test_these_are_no_messages(value: Any) -> None:
+def test_other_values_are_not_detected_as_chat_messages(value: Any) -> None:
     assert not is_chat_messages(value)
 
 
@@ -251,22 +251,22 @@ DIALECTS: dict[str, tuple[Any, str | None]] = {
 
 
 @pytest.mark.parametrize(("value", "dialect"), DIALECTS.values(), ids=DIALECTS)
-def test_the_dialect_is_told(value: Any, dialect: str | None) -> None:
+def test_the_dialect_of_a_value_is_detected(value: Any, dialect: str | None) -> None:
     assert dialect_of(value) == dialect
 
 
-def test_a_list_is_cut_where_the_dialect_changes() -> None:
-    stranger = {"role": "x", "content": "hi"}
+def test_a_list_is_split_where_the_dialect_changes() -> None:
+    unknown_role = {"role": "x", "content": "hi"}
 
-    assert split_by_dialect([U, stranger, REASONED, CALL, A]) == [
-        Segment("chat-completions", [U, stranger]),
+    assert split_by_dialect([U, unknown_role, REASONED, CALL, A]) == [
+        Segment("chat-completions", [U, unknown_role]),
         Segment("responses", [REASONED, CALL], 2),
         Segment("chat-completions", [A], 4),
     ]
-    assert split_by_dialect([stranger, REASONED]) is None
+    assert split_by_dialect([unknown_role, REASONED]) is None
 
 
-def test_a_message_is_taken_out_of_its_wrapper() -> None:
+def test_wrapped_messages_are_unwrapped_without_changing_the_input() -> None:
     value = [{"message": U}, A]
 
     assert split_by_dialect(value) == [Segment("chat-completions", [U, A])]
@@ -274,7 +274,7 @@ def test_a_message_is_taken_out_of_its_wrapper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("element", "who"),
+    ("element", "expected"),
     [
         ({"role": "user", "author": "assistant"}, "user"),
         ({"role": "admin"}, "admin"),
@@ -284,12 +284,12 @@ def test_a_message_is_taken_out_of_its_wrapper() -> None:
         ({"role": ""}, None),
     ],
 )
-def test_the_actor_is_any_role_or_a_known_sender_or_author(element: dict[str, Any], who: str | None) -> None:
-    assert speaker_role(element) == who
+def test_the_speaker_is_any_role_or_a_known_sender_or_author(element: dict[str, Any], expected: str | None) -> None:
+    assert speaker_role(element) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("value", "reason"),
     [
         (5, (None, "is not a list of messages")),
         ({"role": "user"}, (None, "is not a list of messages")),
@@ -299,9 +299,9 @@ def test_the_actor_is_any_role_or_a_known_sender_or_author(element: dict[str, An
         ([{"role": "admin", "content": "all"}], (None, "has no message with a known role")),
     ],
 )
-def test_why_it_is_no_messages_is_told(value: Any, why: tuple[int | None, str]) -> None:
+def test_the_reason_for_rejecting_a_value_is_explained(value: Any, reason: tuple[int | None, str]) -> None:
     assert dialect_of(value) is None
-    assert explain_rejection(value) == why
+    assert explain_rejection(value) == reason
 
 
 # Properties, for values made of the words in the tables above
@@ -330,12 +330,12 @@ _anything = st.recursive(
 
 
 @given(_values | st.lists(_shaped, max_size=3))
-def test_what_is_messages_has_a_dialect(value: Any) -> None:
+def test_chat_messages_always_have_a_dialect(value: Any) -> None:
     assert dialect_of(value) is not None or not is_chat_messages(value)
 
 
 @given(_anything | st.lists(_shaped | _anything, max_size=3))
-def test_nothing_raises_whatever_the_value(value: Any) -> None:
+def test_detection_never_raises(value: Any) -> None:
     is_chat_messages(value)
     dialect_of(value)
     split_by_dialect(value)
@@ -343,13 +343,13 @@ def test_nothing_raises_whatever_the_value(value: Any) -> None:
 
 
 @given(st.lists(_shaped | _values, max_size=3))
-def test_the_order_of_keys_does_not_matter_and_other_keys_change_nothing(value: list[Any]) -> None:
-    turned = [dict(reversed(one.items())) | {"zzz": 1} if isinstance(one, dict) else one for one in value]
+def test_key_order_and_unknown_keys_do_not_affect_detection(value: list[Any]) -> None:
+    reordered = [dict(reversed(one.items())) | {"zzz": 1} if isinstance(one, dict) else one for one in value]
 
-    assert (is_chat_messages(turned), dialect_of(turned)) == (is_chat_messages(value), dialect_of(value))
+    assert (is_chat_messages(reordered), dialect_of(reordered)) == (is_chat_messages(value), dialect_of(value))
 
 
-def test_depth_and_width_cost_nothing() -> None:
+def test_deeply_nested_values_do_not_overflow_the_stack() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"message": deep, "content": deep}]
@@ -360,10 +360,10 @@ def test_depth_and_width_cost_nothing() -> None:
 
 
 @given(st.lists(_shaped | _values, min_size=1, max_size=2).map(lambda made: made[0]))
-def test_a_quick_look_says_nothing_that_judging_does_not(element: Any) -> None:
-    looked = detect_plain_element(element)
+def test_plain_detection_agrees_with_full_detection(element: Any) -> None:
+    verdict = detect_plain_element(element)
 
-    assert looked is None or looked == detect_element(element)
+    assert verdict is None or verdict == detect_element(element)
 
 
 @pytest.mark.parametrize(
@@ -393,6 +393,6 @@ def test_a_quick_look_says_nothing_that_judging_does_not(element: Any) -> None:
         (5, None),
     ],
 )
-def test_a_quick_look_knows_the_plainest_elements(element: Any, verdict: Any) -> None:
+def test_plain_detection_handles_the_simplest_elements(element: Any, verdict: Any) -> None:
     assert detect_plain_element(element) == verdict
     assert verdict is None or detect_element(element) == verdict

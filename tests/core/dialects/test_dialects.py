@@ -18,7 +18,7 @@ OURS = {"role": "assistant", "id": "m", "parts": [{"type": "data", "name": "n", 
 
 
 @pytest.mark.parametrize(
-    ("value", "read"),
+    ("value", "expected"),
     [
         ([], []),
         ([U], [Message.user("hi")]),
@@ -60,8 +60,8 @@ OURS = {"role": "assistant", "id": "m", "parts": [{"type": "data", "name": "n", 
     ],
     ids=["nothing", "a list", "one message", "mixed and wrapped", "of all dialects", "half a character"],
 )
-def test_messages_are_read_element_by_element(value: Any, read: list[Message]) -> None:
-    assert dialects.read(value) == read
+def test_messages_are_read_element_by_element(value: Any, expected: list[Message]) -> None:
+    assert dialects.read(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -84,34 +84,36 @@ def test_messages_are_read_element_by_element(value: Any, read: list[Message]) -
         ),
     ],
 )
-def test_what_cannot_be_read_says_where_and_why(value: Any, message: str, pointer: str) -> None:
+def test_unreadable_messages_raise_with_pointer_and_reason(value: Any, message: str, pointer: str) -> None:
     with pytest.raises(InvalidMessages) as caught:
         dialects.read(value)
 
     assert (caught.value.message, caught.value.pointer) == (message, pointer)
 
 
-def test_the_place_in_the_body_is_the_callers() -> None:
+def test_the_error_pointer_starts_with_the_callers_pointer() -> None:
     with pytest.raises(InvalidMessages) as caught:
         dialects.read([5], pointer="/data/inputs/messages")
 
     assert caught.value.pointer == "/data/inputs/messages/0"
 
 
-def test_messages_are_written_in_the_dialect_that_is_asked() -> None:
-    output = [Message(role="user", parts=(Text(text="hi"),), id="m")]
+def test_messages_are_written_in_the_requested_dialect() -> None:
+    conversation = [Message(role="user", parts=(Text(text="hi"),), id="m")]
 
-    assert dialects.write(output, "chat-completions") == [{"role": "user", "content": "hi"}]
-    assert dialects.write(output, "palaver") == [{"role": "user", "parts": [{"type": "text", "text": "hi"}], "id": "m"}]
+    assert dialects.write(conversation, "chat-completions") == [{"role": "user", "content": "hi"}]
+    assert dialects.write(conversation, "palaver") == [
+        {"role": "user", "parts": [{"type": "text", "text": "hi"}], "id": "m"}
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(dialects.DIALECT_MODULES))
-@given(said=st.lists(messages, max_size=4))
-def test_what_we_write_we_recognise_and_read(name: Any, said: list[Message]) -> None:
-    # Reasoning alone is no conversation to anybody; somebody asked for it.
-    encoded = dialects.write([Message.user("hi"), *said], name)
+@given(conversation=st.lists(messages, max_size=4))
+def test_written_messages_are_detected_and_read_in_their_dialect(name: Any, conversation: list[Message]) -> None:
+    # Reasoning alone is not detected as a conversation, so a user message precedes it.
+    encoded = dialects.write([Message.user("hi"), *conversation], name)
 
-    # Text and reasoning alone are the same in ours and in UI messages, plain texts in Anthropic's and the usual ones.
+    # Text and reasoning look the same in Palaver and UI messages, plain text in Anthropic and Chat Completions.
     alike = {"palaver": "ui-message", "anthropic": "chat-completions"}
     assert dialect_of(encoded) in (name, alike.get(name))
     assert dialects.read([*encoded]) == dialects.DIALECT_MODULES[name].read(encoded)
@@ -135,13 +137,13 @@ _text_elements = st.fixed_dictionaries(
 
 @pytest.mark.parametrize("name", ["chat-completions", "gen-ai", "ui-message"])
 @given(element=_text_elements)
-def test_a_plain_text_is_read_as_if_it_had_an_unknown_field(name: Any, element: dict[str, Any]) -> None:
+def test_the_shortcut_for_plain_text_reads_the_same_as_the_full_reader(name: Any, element: dict[str, Any]) -> None:
     read = dialects.DIALECT_MODULES[name].read  # These have a shortcut for an element that is only a text.
 
     assert read([element], 3) == read([{**element, "unknown": 1}], 3)
 
 
-# What strangers send: whatever is in an element that we take for a message, it is read
+# Malformed messages: an element that is detected as a message is read whatever it contains
 
 
 _words = st.sampled_from(
@@ -187,11 +189,11 @@ _elements = st.lists(
 
 @pytest.mark.parametrize("name", ["langchain", "responses", "ui-message"])
 @given(elements=_elements)
-def test_nothing_raises_whatever_a_message_holds(name: Any, elements: list[Any]) -> None:
-    output = dialects.DIALECT_MODULES[name].read(elements)
+def test_malformed_messages_never_raise(name: Any, elements: list[Any]) -> None:
+    decoded = dialects.DIALECT_MODULES[name].read(elements)
 
     for other in dialects.DIALECT_MODULES.values():
-        other.write(output)
+        other.write(decoded)
     if dialect_of(elements) in dialects.DIALECT_MODULES and all(
         dialect_of(one) in dialects.DIALECT_MODULES for one in elements
     ):
@@ -199,7 +201,7 @@ def test_nothing_raises_whatever_a_message_holds(name: Any, elements: list[Any])
 
 
 @pytest.mark.parametrize("name", ["langchain", "responses", "ui-message"])
-def test_a_part_of_any_depth_is_refused_and_shown_empty(name: Any) -> None:
+def test_a_too_deep_part_is_rejected_by_read_and_empty_in_a_conversation(name: Any) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"type": "x", "content": deep}]

@@ -178,9 +178,9 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("parts", "said"), READ.values(), ids=READ)
-def test_a_message_is_read(parts: list[Any], said: list[Message]) -> None:
-    assert gemini.read([content("model", *parts)]) == said
+@pytest.mark.parametrize(("parts", "expected"), READ.values(), ids=READ)
+def test_a_message_is_read(parts: list[Any], expected: list[Message]) -> None:
+    assert gemini.read([content("model", *parts)]) == expected
 
 
 @pytest.mark.parametrize(
@@ -197,11 +197,11 @@ def test_a_message_is_read(parts: list[Any], said: list[Message]) -> None:
         (5, Message.user()),
     ],
 )
-def test_whoever_speaks_is_one_of_ours(element: Any, message: Message) -> None:
+def test_roles_are_mapped_to_palaver_roles(element: Any, message: Message) -> None:
     assert gemini.read([element]) == [message]
 
 
-def test_a_result_without_an_id_answers_the_call_that_waits_for_it() -> None:
+def test_a_result_without_an_id_is_matched_to_a_pending_call_of_its_name() -> None:
     output = gemini.read(
         [
             content("model", call(args={"old": 1})),
@@ -324,16 +324,16 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "written"), WRITTEN.values(), ids=WRITTEN)
-def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]) -> None:
-    assert gemini.write(said) == written
+@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
+    assert gemini.write(conversation) == expected
 
 
-# The way there and back
+# Round trips
 
 
 def _named(message: Message) -> Message:
-    """With an id for every call; which one a result without it answers is told above."""
+    """Give every call and result an id; results without one are tested above."""
     parts = [
         msgspec.structs.replace(part, call_id=part.call_id or "c") if isinstance(part, ToolCall | ToolResult) else part
         for part in message.parts
@@ -342,24 +342,24 @@ def _named(message: Message) -> Message:
 
 
 @given(st.lists(messages.map(_named), max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
+def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = gemini.write(said)
 
-    read = gemini.read(encoded)
+    decoded = gemini.read(encoded)
 
-    assert read == normal(said)
-    assert gemini.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
+    assert decoded == normal(said)
+    assert gemini.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
-    once = gemini.read(gemini.write(said))
+def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
+    decoded = gemini.read(gemini.write(said))
 
-    assert gemini.read(gemini.write(once)) == once
+    assert gemini.read(gemini.write(decoded)) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_what_we_write_we_recognise(said: list[Message]) -> None:
+def test_written_messages_are_detected_as_gemini(said: list[Message]) -> None:
     encoded = gemini.write([Message.user("hi"), *said])
 
     assert dialect_of(encoded) == "gemini"
@@ -383,11 +383,11 @@ _element = st.fixed_dictionaries({"parts": st.lists(_odd, max_size=4)}, optional
 
 
 @given(st.lists(_element | _odd, max_size=3))
-def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
+def test_malformed_messages_never_raise(elements: list[Any]) -> None:
     gemini.write(gemini.read(elements))
 
 
-def test_length_and_number_cost_nothing() -> None:
+def test_very_long_texts_and_many_calls_are_read() -> None:
     long, many = "x" * 10_000_000, [call() for _ in range(20_000)]
 
     answered = gemini.read([content("model", *many), content("user", *[response() for _ in many])])
@@ -399,7 +399,7 @@ def test_length_and_number_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("field", ["executableCode", "functionCall", "functionResponse"])
-def test_what_could_never_be_written_is_not_read(field: str) -> None:
+def test_too_deeply_nested_content_raises_not_json(field: str) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [{"parts": deep}]
@@ -411,12 +411,12 @@ def test_what_could_never_be_written_is_not_read(field: str) -> None:
         gemini.read([element])
 
 
-def test_arguments_that_are_not_json_say_so() -> None:
+def test_arguments_that_are_not_json_raise_not_json() -> None:
     with pytest.raises(json.NotJson):
         gemini.read([content("model", call(args={"a": Unwritable()}))])
 
 
-# The normal form: messages as LOSSES leave them
+# The normal form: messages after the losses listed in LOSSES
 
 
 def normal(said: Sequence[Message]) -> list[Message]:

@@ -188,13 +188,13 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("parts", "said"), READ.values(), ids=READ)
-def test_a_message_is_read(parts: list[Any], said: list[Message]) -> None:
-    assert gen_ai.read([{"role": "assistant", "parts": parts, "finish_reason": "stop"}]) == said
+@pytest.mark.parametrize(("parts", "expected"), READ.values(), ids=READ)
+def test_a_message_is_read(parts: list[Any], expected: list[Message]) -> None:
+    assert gen_ai.read([{"role": "assistant", "parts": parts, "finish_reason": "stop"}]) == expected
 
 
 @pytest.mark.parametrize(
-    ("element", "read"),
+    ("element", "expected"),
     [
         ({"role": "developer", "parts": [text("a")]}, [Message(role="developer", parts=A)]),
         ({"role": "model", "name": "m", "parts": [text("a")]}, [Message(role="assistant", name="m", parts=A)]),
@@ -222,8 +222,8 @@ def test_a_message_is_read(parts: list[Any], said: list[Message]) -> None:
     ],
     ids=["a role of ours", "a synonym", "a role that is a name", "no parts", "a tool", "results of a user"],
 )
-def test_who_says_it_is_read(element: Any, read: list[Message]) -> None:
-    assert gen_ai.read([element]) == read
+def test_roles_names_and_tool_results_are_read(element: Any, expected: list[Message]) -> None:
+    assert gen_ai.read([element]) == expected
 
 
 WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
@@ -352,26 +352,26 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "written"), WRITTEN.values(), ids=WRITTEN)
-def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]) -> None:
-    assert gen_ai.write(said) == written
+@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
+    assert gen_ai.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
+def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = gen_ai.write(said)
 
-    read = gen_ai.read(encoded)
+    decoded = gen_ai.read(encoded)
 
-    assert read == normal(said)
-    assert gen_ai.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
+    assert decoded == normal(said)
+    assert gen_ai.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
-    once = gen_ai.read(gen_ai.write(said))
+def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
+    decoded = gen_ai.read(gen_ai.write(said))
 
-    assert gen_ai.read(gen_ai.write(once)) == once
+    assert gen_ai.read(gen_ai.write(decoded)) == decoded
 
 
 # Malformed messages
@@ -399,10 +399,10 @@ _elements = st.builds(
 
 
 @given(st.lists(_elements | _odd, max_size=3))
-def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
+def test_malformed_messages_never_raise_and_are_written_in_a_known_dialect(elements: list[Any]) -> None:
     encoded = gen_ai.write(gen_ai.read(elements))
 
-    # Until the test for dialects tells their files from ours, a stored file alone is taken for one of ours.
+    # A stored file alone is detected as Palaver's: detection can't tell gen_ai files from Palaver files yet.
     assert {dialect_of(one) for one in encoded} <= {"gen-ai", "palaver"}
 
 
@@ -425,12 +425,12 @@ def _deep() -> Any:
     ],
     ids=["arguments", "a result", "a deep result", "our own data", "a deep part", "an object"],
 )
-def test_only_what_could_never_be_written_is_refused(part: Any) -> None:
+def test_content_that_is_not_json_or_too_deep_raises_not_json(part: Any) -> None:
     with pytest.raises(json.NotJson):
         gen_ai.read([{"role": "assistant", "parts": [part]}])
 
 
-def test_what_is_kept_is_not_copied() -> None:
+def test_raw_values_are_not_copied() -> None:
     long = "x" * 10_000_000
     element = {"role": "assistant", "parts": [{"type": "x", "value": [long]}, text(long), response([long])]}
 
@@ -443,7 +443,7 @@ def test_what_is_kept_is_not_copied() -> None:
     assert gen_ai.write([message])[0]["parts"][0] is stored.value
 
 
-# The normal form: messages as LOSSES leave them
+# The normal form: messages after the losses listed in LOSSES
 
 
 def normal(said: Sequence[Message]) -> list[Message]:

@@ -262,7 +262,7 @@ def test_a_message_is_read(element: dict[str, Any], message: Message) -> None:
     assert langchain.read([element]) == [message]
 
 
-def test_a_function_answers_the_call_of_its_name_and_a_removal_is_no_message() -> None:
+def test_function_results_match_calls_by_name_and_removals_are_skipped() -> None:
     elements = [
         ai(additional_kwargs={"function_call": {"name": "now", "arguments": "{}"}}),
         {"type": "function", "name": "now", "content": "12:00"},
@@ -287,7 +287,7 @@ def test_a_function_answers_the_call_of_its_name_and_a_removal_is_no_message() -
     ],
     ids=["a block", "an object", "a file that is none", "arguments", "a result"],
 )
-def test_only_what_could_never_be_written_is_refused(element: Any) -> None:
+def test_content_that_is_not_json_raises_not_json(element: Any) -> None:
     with pytest.raises(json.NotJson):
         langchain.read([element])
 
@@ -373,32 +373,32 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "written"), WRITTEN.values(), ids=WRITTEN)
-def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]) -> None:
-    assert langchain.write(said) == written
+@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
+    assert langchain.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
+def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = langchain.write(said)
 
-    read = langchain.read(encoded)
+    decoded = langchain.read(encoded)
 
-    assert read == normal(said)
-    assert langchain.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
+    assert decoded == normal(said)
+    assert langchain.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
-    once = langchain.read(langchain.write(said))
+def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
+    decoded = langchain.read(langchain.write(said))
 
-    assert langchain.read(langchain.write(once)) == once
+    assert langchain.read(langchain.write(decoded)) == decoded
 
 
-def test_langchain_takes_what_is_written_and_what_it_gives_in_any_form_is_read() -> None:
+def test_langchain_loads_written_messages_and_its_serialized_forms_are_read() -> None:
     core = pytest.importorskip("langchain_core.messages")
     load = pytest.importorskip("langchain_core.load")
-    output = [
+    conversation = [
         Message.system("Be brief."),
         Message.user("When?", File(media_type="image/png", data="AAAA")),
         Message(role="assistant", id="m", parts=(Text(text="Let me see."), NOW)),
@@ -406,21 +406,21 @@ def test_langchain_takes_what_is_written_and_what_it_gives_in_any_form_is_read()
         Message.assistant("Noon."),
     ]
 
-    taken = core.convert_to_messages(langchain.write(output))
+    loaded = core.convert_to_messages(langchain.write(conversation))
 
-    assert [type(message).__name__ for message in taken] == [
+    assert [type(message).__name__ for message in loaded] == [
         "SystemMessage",
         "HumanMessage",
         "AIMessage",
         "ToolMessage",
         "AIMessage",
     ]
-    assert langchain.read([message.model_dump() for message in taken]) == output
-    assert langchain.read(core.messages_to_dict(taken)) == output
-    assert langchain.read([load.dumpd(message) for message in taken]) == output
+    assert langchain.read([message.model_dump() for message in loaded]) == conversation
+    assert langchain.read(core.messages_to_dict(loaded)) == conversation
+    assert langchain.read([load.dumpd(message) for message in loaded]) == conversation
 
 
-# The normal form: a message as LOSSES leave it
+# The normal form: a message after the losses listed in LOSSES
 
 
 def normal(said: Sequence[Message]) -> list[Message]:
@@ -486,7 +486,7 @@ def _file(file: File) -> File:
 
 
 def _named_calls(message: Message, index: int) -> Message:
-    """A call without an id has one from its place; a second call of one id is left out."""
+    """Give calls without an id one from their position; leave out a second call with the same id."""
     parts: dict[Any, Part] = {}
     number = 0
     for position, part in enumerate(message.parts):

@@ -13,7 +13,7 @@ from tests.core.strategies import messages
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_come_back_as_they_were_written(said: list[Message]) -> None:
+def test_messages_round_trip_without_losses(said: list[Message]) -> None:
     encoded = palaver.write(said)
 
     assert palaver.read(encoded) == said
@@ -22,7 +22,7 @@ def test_messages_come_back_as_they_were_written(said: list[Message]) -> None:
 
 
 def test_messages_are_written_as_plain_json_without_defaults() -> None:
-    output = Message(
+    message = Message(
         role="assistant",
         parts=(
             Text(text="a", annotations=(Annotation(kind="url", url="https://host/"),)),
@@ -31,7 +31,7 @@ def test_messages_are_written_as_plain_json_without_defaults() -> None:
         metadata={"origin": "client"},
     )
 
-    assert palaver.write([output]) == [
+    assert palaver.write([message]) == [
         {
             "role": "assistant",
             "parts": [
@@ -87,5 +87,5 @@ def test_messages_are_written_as_plain_json_without_defaults() -> None:
         "odd fields",
     ],
 )
-def test_what_others_write_in_our_dialect_is_read_as_far_as_it_goes(element: dict[str, Any], message: Message) -> None:
+def test_palaver_messages_by_other_writers_are_read_leniently(element: dict[str, Any], message: Message) -> None:
     assert palaver.read([element]) == [message]

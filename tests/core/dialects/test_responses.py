@@ -321,9 +321,9 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("items", "said"), READ.values(), ids=READ)
-def test_items_are_read(items: list[Any], said: list[Message]) -> None:
-    assert responses.read(items) == said
+@pytest.mark.parametrize(("items", "expected"), READ.values(), ids=READ)
+def test_items_are_read(items: list[Any], expected: list[Message]) -> None:
+    assert responses.read(items) == expected
 
 
 @pytest.mark.parametrize(
@@ -337,12 +337,12 @@ def test_items_are_read(items: list[Any], said: list[Message]) -> None:
         {"type": "mcp_approval_response", "approval_request_id": "c", "approve": Unwritable()},
     ],
 )
-def test_what_is_no_json_is_not_kept(item: Any) -> None:
+def test_items_that_are_not_json_raise_not_json(item: Any) -> None:
     with pytest.raises(NotJson):
         responses.read([item])
 
 
-def test_data_that_is_no_json_is_written_as_ours() -> None:
+def test_data_that_is_not_json_is_not_written_as_a_foreign_item() -> None:
     video, search = {"type": "input_video", "of": Unwritable()}, {"type": "web_search_call", "of": Unwritable()}
 
     assert responses.write(
@@ -353,7 +353,7 @@ def test_data_that_is_no_json_is_written_as_ours() -> None:
     ) == [asked(), {"type": "palaver:data", "name": "responses:web_search_call", "value": search}]
 
 
-def test_what_can_be_written_though_it_is_no_plain_json_is_kept_plain() -> None:
+def test_lone_surrogates_in_a_tool_output_are_replaced() -> None:
     assert responses.read([output("c", output={"a": "\ud800"})]) == [Message.tool("c", {"a": "\ufffd"})]
 
 
@@ -411,12 +411,12 @@ GROUPS: dict[str, tuple[list[Any], list[tuple[Message, int]]]] = {
 }
 
 
-@pytest.mark.parametrize(("items", "said"), GROUPS.values(), ids=GROUPS)
-def test_items_of_one_turn_are_one_message_that_knows_where_it_begins(
-    items: list[Any], said: list[tuple[Message, int]]
+@pytest.mark.parametrize(("items", "expected"), GROUPS.values(), ids=GROUPS)
+def test_items_of_one_turn_are_one_message_with_the_index_of_the_first(
+    items: list[Any], expected: list[tuple[Message, int]]
 ) -> None:
-    assert responses.read_indexed(items) == said
-    assert responses.read_indexed(items, 3) == [(message, index + 3) for message, index in said]
+    assert responses.read_indexed(items) == expected
+    assert responses.read_indexed(items, 3) == [(message, index + 3) for message, index in expected]
 
 
 WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
@@ -599,33 +599,33 @@ WRITTEN: dict[str, tuple[Message, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("message", "written"), WRITTEN.values(), ids=WRITTEN)
-def test_a_message_is_written(message: Message, written: list[dict[str, Any]]) -> None:
-    assert responses.write([message]) == written
+@pytest.mark.parametrize(("message", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_a_message_is_written(message: Message, expected: list[dict[str, Any]]) -> None:
+    assert responses.write([message]) == expected
 
 
 @given(st.lists(messages, max_size=4))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
+def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = responses.write(said)
 
-    read = responses.read(encoded)
+    decoded = responses.read(encoded)
 
-    assert read == normal(said)
-    assert responses.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
+    assert decoded == normal(said)
+    assert responses.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=4))
-def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
-    once = responses.read(responses.write(said))
+def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
+    decoded = responses.read(responses.write(said))
 
-    assert responses.read(responses.write(once)) == once
+    assert responses.read(responses.write(decoded)) == decoded
 
 
-# The normal form: a message as LOSSES leave it
+# The normal form: a message after the losses listed in LOSSES
 
 
 def normal(said: Sequence[Message]) -> list[Message]:
-    """Pieces that can stand alone, put together again."""
+    """Split the messages into pieces, and join those of one turn again."""
     complete: list[Message] = []
     for piece in (piece for message in said for piece in _pieces(message)):
         last = complete[-1] if complete else None

@@ -7,7 +7,7 @@ from palaver.core.messages import Role, parse_role
 
 
 @pytest.mark.parametrize(
-    ("written", "role"),
+    ("name", "role"),
     [
         ("system", "system"),
         ("developer", "developer"),
@@ -23,9 +23,9 @@ from palaver.core.messages import Role, parse_role
         ("function", "tool"),
     ],
 )
-def test_a_known_role_is_one_of_five_in_any_case(written: str, role: Role) -> None:
-    assert parse_role(written) == parse_role(written.upper()) == (role, None)
-    assert written in KNOWN_ROLES
+def test_known_roles_map_to_one_of_five_ignoring_case(name: str, role: Role) -> None:
+    assert parse_role(name) == parse_role(name.upper()) == (role, None)
+    assert name in KNOWN_ROLES
 
 
 def test_an_unknown_role_becomes_a_name() -> None:

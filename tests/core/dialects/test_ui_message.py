@@ -229,12 +229,12 @@ READ: dict[str, tuple[list[Any], list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize(("parts", "said"), READ.values(), ids=READ)
-def test_a_message_is_read(parts: list[Any], said: list[Message]) -> None:
-    assert ui_message.read([{"role": "assistant", "parts": parts}]) == said
+@pytest.mark.parametrize(("parts", "expected"), READ.values(), ids=READ)
+def test_a_message_is_read(parts: list[Any], expected: list[Message]) -> None:
+    assert ui_message.read([{"role": "assistant", "parts": parts}]) == expected
 
 
-def test_only_the_first_of_the_pieces_has_the_id_and_the_metadata() -> None:
+def test_only_the_first_message_of_a_split_has_the_id_and_metadata() -> None:
     parts = [tool("output-available", output=1), text("a")]
     element = {"id": "m", "role": "assistant", "metadata": {"runId": "r"}, "parts": parts}
 
@@ -261,7 +261,7 @@ def test_only_the_first_of_the_pieces_has_the_id_and_the_metadata() -> None:
     ],
     ids=["an empty text", "a tool's text", "an unknown role", "a name", "annotations", "no annotations"],
 )
-def test_text_in_our_own_dialect_is_read_as_there(element: dict[str, Any], message: Message) -> None:
+def test_text_in_the_palaver_dialect_is_read_alike(element: dict[str, Any], message: Message) -> None:
     assert ui_message.read([element]) == [message]
 
 
@@ -269,7 +269,7 @@ CHAT_CALL = {"id": "c", "function": {"name": "now", "arguments": '{"tz":1}'}}
 
 
 @pytest.mark.parametrize(
-    ("element", "said"),
+    ("element", "expected"),
     [
         ({"parts": [text("a")], "tool_calls": [CHAT_CALL]}, [Message.assistant("a", NOW)]),
         (
@@ -288,8 +288,8 @@ CHAT_CALL = {"id": "c", "function": {"name": "now", "arguments": '{"tz":1}'}}
     ],
     ids=["calls", "a known call", "only calls", "only text", "text", "a result", "a tool's name", "no result"],
 )
-def test_what_chat_completions_have_beside_the_parts_is_read(element: dict[str, Any], said: list[Message]) -> None:
-    assert ui_message.read([{"role": "assistant", **element}]) == said
+def test_chat_completions_fields_next_to_the_parts_are_read(element: dict[str, Any], expected: list[Message]) -> None:
+    assert ui_message.read([{"role": "assistant", **element}]) == expected
 
 
 def ui(role: str, *parts: Any, number: int = 0, **fields: Any) -> dict[str, Any]:
@@ -432,33 +432,33 @@ WRITTEN: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "written"), WRITTEN.values(), ids=WRITTEN)
-def test_messages_are_written(said: list[Message], written: list[dict[str, Any]]) -> None:
-    assert ui_message.write(said) == written
+@pytest.mark.parametrize(("conversation", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_messages_are_written(conversation: list[Message], expected: list[dict[str, Any]]) -> None:
+    assert ui_message.write(conversation) == expected
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_come_back_up_to_the_listed_losses(said: list[Message]) -> None:
+def test_messages_round_trip_up_to_the_listed_losses(said: list[Message]) -> None:
     encoded = ui_message.write(said)
 
-    read = ui_message.read(encoded)
+    decoded = ui_message.read(encoded)
 
-    assert read == normal(said)
-    assert ui_message.read(msgspec.json.decode(msgspec.json.encode(encoded))) == read
+    assert decoded == normal(said)
+    assert ui_message.read(msgspec.json.decode(msgspec.json.encode(encoded))) == decoded
 
 
 @given(st.lists(messages, max_size=5))
-def test_what_came_back_once_comes_back_whole(said: list[Message]) -> None:
-    once = ui_message.read(ui_message.write(said))
+def test_a_second_round_trip_loses_nothing(said: list[Message]) -> None:
+    decoded = ui_message.read(ui_message.write(said))
 
-    assert ui_message.read(ui_message.write(once)) == once
+    assert ui_message.read(ui_message.write(decoded)) == decoded
 
 
-# The normal form: messages as LOSSES leave them
+# The normal form: messages after the losses listed in LOSSES
 
 
 class Said:
-    """A part, and the result of a call."""
+    """A part, with its result if it is a call."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -468,14 +468,14 @@ class Said:
 def normal(said: Sequence[Message]) -> list[Message]:
     turns: list[tuple[Message, list[list[Said]]]] = []
     waiting: dict[str, Said] = {}
-    goes_on = False
+    in_assistant_turn = False
     for message in said:
         if message.role == "tool":
             _answer(message.tool_results, waiting)
             continue
-        if not (goes_on and message.role == "assistant"):
+        if not (in_assistant_turn and message.role == "assistant"):
             turns.append((message, []))
-        goes_on = message.role == "assistant"
+        in_assistant_turn = message.role == "assistant"
         step: list[Said] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
@@ -506,7 +506,7 @@ def _turn(first: Message, steps: Sequence[Sequence[Said]], number: int) -> list[
 
 
 def _place(steps: Sequence[Sequence[Said]], index: int) -> int:
-    """Where the parts of a step begin: each part, its sources, and what separates the steps."""
+    """The index of a step's first part, counting parts, their sources and step separators."""
     before = [step for step in steps[:index] if step]
     return sum(_width(output.part) for step in before for output in step) + len(before) - (0 if steps[index] else 1)
 

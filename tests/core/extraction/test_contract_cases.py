@@ -90,7 +90,7 @@ def table(*rows: tuple[Any, ...]) -> pytest.MarkDecorator:
     ("delta.content is not null", [{"role": "assistant", "delta": {"content": None}}], False),
     ("one good field among bad ones is enough", [{"role": "user", "content": 5, "text": "hi"}], True),
 )
-def test_the_strict_test(value: Any, expected: bool) -> None:
+def test_strict_detection_of_chat_messages(value: Any, expected: bool) -> None:
     assert is_chat_messages(value) is expected
 
 
@@ -153,18 +153,18 @@ def test_the_strict_test(value: Any, expected: bool) -> None:
     ("choices at depth six", under("data/data/data/data/data/data", {"choices": [{"message": A}]}), None, [A]),
     ("a message at depth six", under("data/data/data/data/data/data", A), "output", [A]),
 )
-def test_the_strict_search(value: Any, prefer: Any, expected: Any) -> None:
+def test_the_strict_search_finds_the_expected_messages(value: Any, prefer: Any, expected: Any) -> None:
     assert extract_chat_messages(value, prefer) == expected
 
 
-def test_an_object_met_again_nearer_to_the_root_is_visited_again() -> None:
+def test_a_shared_object_is_searched_again_at_a_smaller_depth() -> None:
     deep = under("data/data/data/data", {"messages": [U]})
     value = {"data": {"data": {"data": {"inputs": deep}}}, "response": deep}
 
     assert extract_chat_messages(value) == [U]
 
 
-def test_a_circle_is_walked_once() -> None:
+def test_messages_are_found_in_a_cyclic_value() -> None:
     value: dict[str, Any] = {"response": {"messages": [A]}}
     value["data"] = value["inputs"] = value
 
@@ -172,7 +172,7 @@ def test_a_circle_is_walked_once() -> None:
 
 
 @pytest.mark.parametrize("prefer", ["", "neutral", "Input", 5])
-def test_any_other_preference_is_a_programming_mistake(prefer: Any) -> None:
+def test_an_invalid_preference_raises_value_error(prefer: Any) -> None:
     with pytest.raises(ValueError, match="prefer"):
         extract_chat_messages([U], prefer)
     with pytest.raises(ValueError, match="prefer"):
@@ -310,11 +310,11 @@ SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     ("a box of text", [{"message": "hi"}], None),
     ("a box by somebody", [{"author": "Jane", "message": {"role": "admin", "content": "x"}}], None),
 )
-def test_the_dialect_of_a_value(value: Any, expected: Any) -> None:
+def test_the_dialect_of_a_value_is_detected(value: Any, expected: Any) -> None:
     assert dialect_of(value) == expected
 
 
-# The wide search, and what was said
+# The wide search, and the parsed messages
 
 
 def said(message: Message) -> tuple[Any, ...]:
@@ -470,7 +470,7 @@ NESTED = text({"data": text({"data": text({"messages": [U]})})})
      chat("/data/data/logs", HELLO)),
     ("siblings are not read", {"system": "be kind", "messages": [U], "tools": []}, None, chat("/messages", HI)),
 )  # fmt: skip
-def test_the_wide_search(value: Any, prefer: Any, expected: Any) -> None:
+def test_the_wide_search_finds_the_expected_conversation(value: Any, prefer: Any, expected: Any) -> None:
     assert found(value, prefer) == expected
 
 
@@ -494,7 +494,7 @@ IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
      [U, {"role": "weather", "tool_call_id": "c1", "parts": [{"type": "text", "text": "12"}]}], [HI, tool("12")]),
     ("any other unknown role is an assistant", [U, {"role": "weather", "content": "12"}], [HI, ("assistant", "12")]),
     ("the author speaks", [{"author": "user", "text": "hi"}], [HI]),
-    # What was said
+    # Content fields
     ("text", [{"role": "user", "text": "hi"}], [HI]),
     ("message", [{"role": "user", "message": "hi"}], [HI]),
     ("delta.content", [{"role": "user", "delta": {"content": "hi"}}], [HI]),
@@ -581,7 +581,7 @@ IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     ("AI SDK's type and value become the value",
      [{"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c1", "toolName": "f",
                                     "output": {"type": "json", "value": {"t": 12}}}]}], [tool({"t": 12})]),
-    # Where results go
+    # Placement of results
     ("Anthropic's user message becomes tool, then user",
      [content({"type": "tool_result", "tool_use_id": "c1", "content": "12"}, {"type": "text", "text": "hi"})],
      [tool("12"), HI]),
@@ -606,11 +606,11 @@ IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
      [("user", "", ("data", "ui-message:hologram", {"type": "hologram", "x": 1}))]),
     ("one element, one message", [U, U, A, A], [HI, HI, HELLO, HELLO]),
 )  # fmt: skip
-def test_what_was_said(value: Any, expected: Any) -> None:
+def test_messages_of_every_form_are_parsed(value: Any, expected: Any) -> None:
     assert found(value, None)[3] == expected
 
 
-def test_an_unknown_role_is_kept_as_the_name() -> None:
+def test_an_unknown_role_becomes_the_name() -> None:
     read = read_conversation([U, {"role": "Weather-Tool", "content": "12"}])
 
     assert read is not None
@@ -629,7 +629,7 @@ def test_text_arguments_stay_exact_and_objects_become_compact_json() -> None:
     assert [call.arguments for call in read.messages[0].tool_calls] == ['{ "a" :1', '{"a":[1,2]}']
 
 
-def test_the_result_of_a_function_is_a_tool_s() -> None:
+def test_a_legacy_function_result_becomes_a_tool_message() -> None:
     called = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}}
     read = read_conversation([called, {"role": "function", "name": "f", "content": "12"}])
 

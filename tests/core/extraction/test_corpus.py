@@ -35,20 +35,20 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_what_comes_of_a_value_is_what_its_file_says(path: Path) -> None:
+def test_each_corpus_file_yields_its_expected_outcome(path: Path) -> None:
     case = msgspec.json.decode(path.read_bytes(), type=Case)
 
     assert outcomes(case) == expected(case)
 
 
-def test_every_file_says_what_it_is_about_and_what_to_expect() -> None:
+def test_every_corpus_file_has_a_description_and_valid_expectations() -> None:
     for path in FILES:
         case = msgspec.json.decode(path.read_bytes(), type=Case)
         assert case.about.endswith("."), name(path)
         assert case.expect.keys() <= {"any", *PREFERENCES}, name(path)
 
 
-def test_the_corpus_is_large_and_of_every_origin() -> None:
+def test_the_corpus_has_enough_files_of_every_origin() -> None:
     counts = {folder.name: len(list(folder.glob("*.json"))) for folder in sorted(CORPUS.iterdir()) if folder.is_dir()}
 
     assert list(counts) == ORIGINS
@@ -63,14 +63,14 @@ def test_the_readme_names_every_folder() -> None:
     assert [origin for origin in ORIGINS if f"`{origin}/`" not in readme] == []
 
 
-def test_the_readme_shows_a_true_example() -> None:
+def test_the_readme_example_yields_its_expected_outcome() -> None:
     _, _, remaining = (CORPUS / "README.md").read_text("utf-8").partition("```json\n")
     case = msgspec.json.decode(remaining.partition("```")[0], type=Case)
 
     assert outcomes(case) == expected(case)
 
 
-# What came of a value, in the words of the files
+# The outcome for a value, in the format of the corpus files
 
 
 def expected(case: Case) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def outcomes(case: Case) -> dict[str, Any]:
 
 
 def outcome(value: Any, prefer: Any) -> dict[str, Any]:
-    """The conversation, where the two searches found it, and in short what it says; or how else it is shown."""
+    """The conversation, where both searches found it and a summary of its messages; or else its preview."""
     result, read, rendered = (
         extract_chat_messages(value, prefer),
         read_conversation(value, prefer),
@@ -105,7 +105,7 @@ def outcome(value: Any, prefer: Any) -> dict[str, Any]:
 
 
 def place(value: Any, found: list[Any]) -> str:
-    """Where the strict search found this: the list itself, the choices whose messages it holds, or the one message."""
+    """The pointer to the strict result: the list, the choices that hold its messages, or the single message."""
     for pointer, content in walk(value):
         if content is found or (len(found) == 1 and content is found[0]):
             return pointer
@@ -122,7 +122,7 @@ def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def joined(messages: Iterable[Message]) -> list[Message]:
-    """Items of one assistant's turn may be one message or several: here they are one."""
+    """Join consecutive assistant messages: items of one turn may be read as one message or several."""
     turns: list[Message] = []
     for message in messages:
         if turns and turns[-1].role == message.role == "assistant":
@@ -132,7 +132,7 @@ def joined(messages: Iterable[Message]) -> list[Message]:
 
 
 def in_short(messages: Sequence[Message], payload: str) -> Iterator[dict[str, Any]]:
-    """What a file says of each message; an id that does not stand in the payload is #1, #2 and so on."""
+    """Summarize messages as the corpus files do; ids that are not in the payload become #1, #2 and so on."""
     created: dict[str, str] = {}
 
     def known(call_id: str) -> str:
@@ -168,7 +168,7 @@ def of(kind: type[P], parts: Iterable[Part]) -> list[P]:
     return [part for part in parts if isinstance(part, kind)]
 
 
-def test_what_is_json_is_never_read_as_if_it_were_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_values_never_take_the_fallback_for_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
     detours: list[str] = []
     monkeypatch.setattr(search, "_read_element", lambda *_: detours.append("read part by part") or [])
     monkeypatch.setattr(search, "plain_copy", lambda value: detours.append("copied") or value)

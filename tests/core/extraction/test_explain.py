@@ -81,7 +81,7 @@ def told(value: Any, search: Search = "wide") -> list[str]:
             text({"data": text({"data": text({"messages": text([U])})})}),
             ["/data/data/messages: is text in a text in a text: no more than 3 are opened"],
         ),
-        # What APIs answer
+        # Responses of model APIs
         ({"choices": [{"message": {"content": "x"}}]}, ["/choices: element 0 has no role (it has content)"]),
         (
             {"choices": [{"delta": {"index": 0}}]},
@@ -95,7 +95,7 @@ def told(value: Any, search: Search = "wide") -> list[str]:
         ),
         ({"generations": [[{"text": "x"}]]}, ["/generations: no element of it holds a message"]),
         ({"generations": [[{"message": {"x": 1}}]]}, ["/generations: element 0 has no role (it has x)"]),
-        # Nowhere to look
+        # No known keys
         ({"id": 7, "title": "x"}, ["the value: has no list under any of the known keys (it has id, title)"]),
         (
             dict.fromkeys(map(str, range(50))),
@@ -120,7 +120,7 @@ def told(value: Any, search: Search = "wide") -> list[str]:
         (b"x", ["the value: is not a JSON value"]),
     ],
 )
-def test_every_place_says_what_is_wrong_with_it(value: Any, expected: list[str]) -> None:
+def test_every_searched_location_has_a_reason(value: Any, expected: list[str]) -> None:
     assert told(value) == expected
 
 
@@ -141,11 +141,11 @@ def test_every_place_says_what_is_wrong_with_it(value: Any, expected: list[str])
         ),
     ],
 )
-def test_the_strict_search_has_reasons_of_its_own(value: Any, expected: list[str]) -> None:
+def test_the_strict_search_gives_different_reasons(value: Any, expected: list[str]) -> None:
     assert told(value, "strict") == expected
 
 
-def test_a_preference_decides_which_place_is_named_first() -> None:
+def test_a_preference_decides_which_location_is_listed_first() -> None:
     value = {"prompt": [1], "completion": [2]}
 
     assert [[reason.path for reason in explain_absence(value, prefer)] for prefer in PREFERENCES] == [
@@ -155,7 +155,7 @@ def test_a_preference_decides_which_place_is_named_first() -> None:
     ]
 
 
-def test_only_so_many_places_are_named() -> None:
+def test_the_number_of_reasons_is_limited() -> None:
     lists = {key: [1] for key in KEYS_OF_LISTS}
 
     result = explain_absence({"data": lists, "inputs": dict(lists), "outputs": dict(lists)})
@@ -166,14 +166,14 @@ def test_only_so_many_places_are_named() -> None:
     assert result[MAX_REASONS:] == (Reason("", "there are more than 20 such places"),)
 
 
-def test_an_object_inside_itself_is_looked_at_once() -> None:
+def test_a_cyclic_object_is_explained_once() -> None:
     value: dict[str, Any] = {"messages": [1]}
     value["data"] = value
 
     assert told(value) == ["/messages: element 0 is not an object"]
 
 
-def test_texts_that_are_opened_one_after_the_other_are_all_looked_at() -> None:
+def test_all_sibling_json_texts_are_explained() -> None:
     value = {"inputs": text({"messages": [1]}), "outputs": text({"messages": [2]}), "response": text({"messages": []})}
 
     assert told(value) == [
@@ -183,7 +183,7 @@ def test_texts_that_are_opened_one_after_the_other_are_all_looked_at() -> None:
     ]
 
 
-def test_subclasses_with_ways_of_their_own_raise_nothing() -> None:
+def test_dict_and_list_subclasses_whose_methods_raise_are_explained() -> None:
     class Odd(dict[str, Any]):
         def refuse(self, *_given: Any) -> Any:
             raise RuntimeError
@@ -208,20 +208,20 @@ def test_there_are_reasons_exactly_where_nothing_is_found(value: Any, prefer: An
 
 
 @given(values)
-def test_a_preference_changes_the_order_of_the_reasons_and_not_which(value: Any) -> None:
+def test_a_preference_changes_only_the_order_of_the_reasons(value: Any) -> None:
     result = [explain_absence(value, prefer) for prefer in PREFERENCES]
 
     assert len(result[0]) > MAX_REASONS or len({frozenset(some) for some in result}) == 1
 
 
-def test_the_wide_search_knows_every_name_of_the_strict_one() -> None:
+def test_the_wide_search_includes_all_keys_of_the_strict_search() -> None:
     for prefer in PREFERENCES:
         strict, wide = STRICT[prefer], WIDE[prefer]
         assert [key for key in wide.keys if key in strict.keys] == list(strict.keys)
         assert {*strict.wrappers} <= {*wide.wrappers}
 
 
-def test_names_have_at_most_one_side() -> None:
+def test_the_sides_of_known_keys() -> None:
     assert {name: SIDES.get(name) for name in ("prompt", "data", "input.value", "choices", "result", "messages")} == {
         "prompt": "input",
         "data": None,

@@ -18,7 +18,7 @@ def text(value: Any) -> str:
 
 
 def found(value: Any, prefer: Any = None) -> tuple[list[tuple[str, str]], str, str, str | None] | None:
-    """Who said what, in which dialect, where, and on which side."""
+    """Role and text of each message, the dialect, the path and the side."""
     read = read_conversation(value, prefer)
     if read is None:
         return None
@@ -57,7 +57,7 @@ MODEL = {"role": "model", "parts": [{"text": "hello"}]}
             (HI, "chat-completions", "/attributes/llm.input_messages", "input"),
         ),
         ({"a/b": 1, "kwargs": {"messages": [U]}}, (HI, "chat-completions", "/kwargs/messages", None)),
-        # What APIs answer
+        # Responses of model APIs
         ({"choices": [{"message": A}]}, (HELLO, "chat-completions", "/choices", "output")),
         ({"choices": [{"delta": {"content": "hello"}}]}, (HELLO, "chat-completions", "/choices", "output")),
         ({"candidates": [{"content": MODEL}, {"content": {}}]}, (HELLO, "gemini", "/candidates", "output")),
@@ -76,7 +76,7 @@ MODEL = {"role": "model", "parts": [{"text": "hello"}]}
         ([], None),
     ],
 )
-def test_what_is_found_and_where(value: Any, expected: Any) -> None:
+def test_conversations_are_found_with_dialect_path_and_side(value: Any, expected: Any) -> None:
     assert found(value) == expected
 
 
@@ -100,7 +100,7 @@ def test_the_outermost_key_with_a_side_decides(value: Any, prefer: Any, path: st
     assert read.path == path
 
 
-def test_a_conversation_is_ours() -> None:
+def test_a_conversation_holds_palaver_messages() -> None:
     assert read_conversation({"messages": [U]}) == Conversation(ASKED, "chat-completions", "/messages")
     assert read_conversation({"output": A}) == Conversation(ANSWERED, "chat-completions", "/output", "output")
 
@@ -115,20 +115,20 @@ def test_a_conversation_is_ours() -> None:
         ({"content": "hm", "palaver": {"data": [{"name": "n", "value": object()}]}}, [Text("hm"), _EMPTY]),
     ],
 )
-def test_a_part_that_is_no_json_is_an_empty_one(element: Any, parts: list[Part]) -> None:
+def test_a_part_that_is_not_json_becomes_an_empty_data_part(element: Any, parts: list[Part]) -> None:
     read = read_conversation([U, {"role": "assistant", **element}])
 
     assert read is not None
     assert read.messages == (*ASKED, Message.assistant(*parts))
 
 
-def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
+def test_an_invalid_preference_raises_value_error() -> None:
     with pytest.raises(ValueError, match="prefer must be None"):
         read_conversation([U], "both")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("prefer", PREFERENCES)
-def test_depth_and_cycles_end(prefer: Any) -> None:
+def test_the_search_ends_for_deep_and_cyclic_values(prefer: Any) -> None:
     cycle: dict[str, Any] = {"inputs": {}}
     cycle["data"] = cycle["inputs"]["body"] = cycle
     deep: Any = [U]
@@ -149,12 +149,12 @@ def test_a_preference_never_changes_whether_something_is_found(value: Any) -> No
 
 
 @given(values)
-def test_what_the_strict_search_finds_the_wide_one_finds_something_in(value: Any) -> None:
+def test_the_wide_search_finds_something_wherever_the_strict_search_does(value: Any) -> None:
     if extract_chat_messages(value) is not None:
         assert read_conversation(value) is not None
 
 
-# What docs/decisions/0015 tells: value, preference, what strict finds, what the wide search finds
+# The differences listed in docs/decisions/0015: value, preference, strict result, path of the wide result
 
 DIFFERENCES: list[tuple[Any, Any, Any, Any]] = [
     ({"prompt": [U], "outputs": {"completion": [A]}}, "output", [U], "/outputs/completion"),
@@ -177,10 +177,10 @@ DIFFERENCES: list[tuple[Any, Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "prefer", "strictly", "path"), DIFFERENCES)
-def test_where_columns_read_wider_than_the_written_algorithm(value: Any, prefer: Any, strictly: Any, path: str) -> None:
+@pytest.mark.parametrize(("value", "prefer", "strict", "path"), DIFFERENCES)
+def test_documented_differences_between_strict_and_wide_search(value: Any, prefer: Any, strict: Any, path: str) -> None:
     read = read_conversation(value, prefer)
 
-    assert extract_chat_messages(value, prefer) == strictly
+    assert extract_chat_messages(value, prefer) == strict
     assert read is not None
     assert read.path == path

@@ -76,13 +76,13 @@ DEEP_VALUES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", DEEP_VALUES)
-def test_a_hundred_thousand_levels_return_at_once(name: str) -> None:
+def test_values_nested_100000_levels_deep_return_in_time(name: str) -> None:
     value = DEEP_VALUES[name]()
-    for named, function in FUNCTIONS.items():
+    for function_name, function in FUNCTIONS.items():
         started = time.thread_time()
         function(value)
 
-        assert time.thread_time() - started < 20, named  # A watchdog: the square of so many levels takes hours.
+        assert time.thread_time() - started < 20, function_name  # A watchdog: a quadratic algorithm takes hours.
 
 
 DEEP_MESSAGES: dict[str, Callable[[Any], Any]] = {
@@ -121,7 +121,7 @@ DEEP_MESSAGES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", DEEP_MESSAGES)
-def test_what_a_message_holds_may_be_as_deep_and_the_message_is_still_found(name: str) -> None:
+def test_messages_with_deeply_nested_content_are_found(name: str) -> None:
     for deep in (nested("x"), nested_lists()):
         value = {"messages": [U, DEEP_MESSAGES[name](deep)]}
         started = time.thread_time()
@@ -138,16 +138,16 @@ def test_what_a_message_holds_may_be_as_deep_and_the_message_is_still_found(name
 # Size
 
 
-def test_a_million_unrelated_keys_cost_nothing() -> None:
+def test_a_million_unrelated_keys_do_not_slow_the_search() -> None:
     message: dict[str, Any] = {**dict.fromkeys(map(str, range(1_000_000)), 0), "role": "user", "text": "hi"}
     value = {**message, "role": None, "messages": [message, U]}
-    for named, function in FUNCTIONS.items():
-        if "preview" not in named:  # It shows the value.
+    for function_name, function in FUNCTIONS.items():
+        if "preview" not in function_name:  # A preview renders the value.
             started = time.thread_time()
             for _ in range(10):
                 function(value)
 
-            assert time.thread_time() - started < 1, named
+            assert time.thread_time() - started < 1, function_name
 
 
 MANY: dict[str, Callable[[int], Any]] = {
@@ -186,21 +186,19 @@ MANY: dict[str, Callable[[int], Any]] = {
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_time_grows_with_the_number_of_elements(name: str) -> None:
+def test_time_grows_linearly_with_the_number_of_elements(name: str) -> None:
     for function in (is_chat_messages, dialect_of, extract_chat_messages, read_conversation):
         assert_linear(function, MANY[name], 16_000)
 
 
-# Sharing and circles
+# Shared and cyclic values
 
 
 @pytest.mark.parametrize("names", [("data", "inputs", "outputs", "request", "response"), tuple(near_misses.WRAPPERS)])
 @every_function
-def test_what_many_wrappers_share_is_not_visited_once_for_each_path(
-    function: Callable[[Any], Any], names: tuple[str, ...]
-) -> None:
+def test_shared_objects_are_not_searched_once_per_path(function: Callable[[Any], Any], names: tuple[str, ...]) -> None:
     if "preview" in str(function):
-        return  # It writes the value out.
+        return  # A preview writes the value out.
     value: dict[str, Any] = {}
     for _ in range(8):
         value = dict.fromkeys(names, value)
@@ -210,7 +208,7 @@ def test_what_many_wrappers_share_is_not_visited_once_for_each_path(
     assert time.thread_time() - started < 2
 
 
-def test_what_is_found_at_the_end_of_many_shared_ways_is_the_first() -> None:
+def test_the_first_of_many_paths_to_a_shared_match_is_returned() -> None:
     value: dict[str, Any] = {"messages": [U]}
     for _ in range(6):
         value = dict.fromkeys(near_misses.WRAPPERS, value)
@@ -220,7 +218,7 @@ def test_what_is_found_at_the_end_of_many_shared_ways_is_the_first() -> None:
 
 
 @every_function
-def test_circles_end(function: Callable[[Any], Any]) -> None:
+def test_every_function_returns_for_cyclic_values(function: Callable[[Any], Any]) -> None:
     few = ["data", "input", "messages", "message", "contents", "choices", "content", "candidates", "generations"]
     for name in few if "preview" in str(function) else [*few, *near_misses.WRAPPERS, *near_misses.KEYS]:
         alone: dict[str, Any] = {}
@@ -237,7 +235,7 @@ def test_circles_end(function: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("name", [*near_misses.WRAPPERS, "unrelated"])
-def test_a_circle_hides_nothing(name: str) -> None:
+def test_messages_are_found_in_cyclic_values(name: str) -> None:
     value: dict[str, Any] = {"response": {"messages": [A]}}
     value["response"][name] = value
 
@@ -250,7 +248,7 @@ def test_a_circle_hides_nothing(name: str) -> None:
 # Texts
 
 
-def test_texts_of_fifty_megabytes_pass() -> None:
+def test_texts_of_fifty_megabytes_return_in_time() -> None:
     long = "x" * 50_000_000
     values = [
         long,
@@ -262,15 +260,15 @@ def test_texts_of_fifty_megabytes_pass() -> None:
         {"role": "user", "content": [{"type": "text", "text": long}]},
         {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": long}}]},
     ]
-    for named, function in FUNCTIONS.items():
+    for function_name, function in FUNCTIONS.items():
         started = time.thread_time()
         for value in values:
             function(value)
 
-        assert time.thread_time() - started < 30, named  # A watchdog: they take some tenths of a second.
+        assert time.thread_time() - started < 30, function_name  # A watchdog: they take some tenths of a second.
 
 
-def test_a_valid_text_of_fifty_megabytes_is_opened() -> None:
+def test_a_valid_json_text_of_fifty_megabytes_is_parsed() -> None:
     long = "x" * 50_000_000
     value = f'{{"messages": [{{"role": "user", "content": "{long}"}}]}}'
 
@@ -287,7 +285,7 @@ def test_odd_characters_pass_through(odd: str) -> None:
             function(value)
 
 
-# Objects of anybody's
+# Subclasses and arbitrary objects
 
 
 class Refused(Exception):
@@ -325,7 +323,7 @@ def hostile(value: Any, *, texts: bool) -> Any:
 
 
 @pytest.mark.parametrize("number", range(len(near_misses.EXACT)))
-def test_subclasses_of_dict_and_list_are_read_as_what_they_hold(number: int) -> None:
+def test_dict_and_list_subclasses_are_read_like_plain_values(number: int) -> None:
     plain = {"data": {"messages": [U, near_misses.EXACT[number]]}}
     value = hostile(plain, texts=False)
 
@@ -335,7 +333,7 @@ def test_subclasses_of_dict_and_list_are_read_as_what_they_hold(number: int) -> 
 
 
 @pytest.mark.parametrize("number", range(len(near_misses.EXACT)))
-def test_subclasses_of_str_harm_nothing(number: int) -> None:
+def test_str_subclasses_do_not_change_the_match(number: int) -> None:
     plain = {"data": {"messages": [U, near_misses.EXACT[number]]}}
     value = hostile(plain, texts=True)
 
@@ -345,7 +343,7 @@ def test_subclasses_of_str_harm_nothing(number: int) -> None:
 
 
 @every_function
-def test_the_answers_of_models_may_be_hostile(function: Callable[[Any], Any]) -> None:
+def test_hostile_model_responses_never_raise(function: Callable[[Any], Any]) -> None:
     for plain in (
         {"choices": [{"message": A}, {"delta": {"content": "x"}}]},
         {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}}]},
@@ -360,7 +358,7 @@ def test_the_answers_of_models_may_be_hostile(function: Callable[[Any], Any]) ->
 
 
 @every_function
-def test_keys_may_be_anything(function: Callable[[Any], Any]) -> None:
+def test_keys_of_any_type_never_raise(function: Callable[[Any], Any]) -> None:
     for key in (1, None, True, 1.5, float("nan"), (1, 2), b"messages", frozenset(), "\ud800"):
         function({key: [U], "data": {key: [U]}})
         function([{**U, key: 1}])
@@ -368,7 +366,7 @@ def test_keys_may_be_anything(function: Callable[[Any], Any]) -> None:
 
 
 @every_function
-def test_keys_may_refuse_to_be_compared(function: Callable[[Any], Any]) -> None:
+def test_keys_that_cannot_be_compared_never_raise(function: Callable[[Any], Any]) -> None:
     function({HostileKey("messages"): [U], "data": {HostileKey("messages"): [U]}})
     function([{HostileKey("role"): "user", HostileKey("content"): "hi"}])
     function([{"role": "user", "content": [{HostileKey("type"): "x"}]}])
@@ -386,7 +384,7 @@ class Lying:
 
 
 class Faceless:
-    """Does not say what it is."""
+    """An object whose __class__ raises."""
 
     @property
     def __class__(self) -> Any:  # type: ignore[override]  # as above
@@ -419,7 +417,7 @@ LIARS: list[Any] = [Mock(spec=dict), Mock(spec=list), Mock(spec=str), Lying(dict
 
 @every_function
 @pytest.mark.parametrize("leaves", [LEAVES, LIARS], ids=["honest", "lying about their class"])
-def test_what_is_no_json_is_a_leaf(function: Callable[[Any], Any], leaves: list[Any]) -> None:
+def test_values_that_are_not_json_never_raise(function: Callable[[Any], Any], leaves: list[Any]) -> None:
     for leaf in [*leaves, generator()]:
         function(leaf)
         function([leaf])
@@ -430,13 +428,13 @@ def test_what_is_no_json_is_a_leaf(function: Callable[[Any], Any], leaves: list[
 
 
 @pytest.mark.parametrize("leaves", [LEAVES, LIARS], ids=["honest", "lying about their class"])
-def test_leaves_never_match(leaves: list[Any]) -> None:
+def test_values_that_are_not_json_are_never_messages(leaves: list[Any]) -> None:
     for leaf in leaves:
         assert is_chat_messages(leaf) is False
         assert (dialect_of(leaf), extract_chat_messages(leaf), read_conversation(leaf)) == (None, None, None)
 
 
-# What the dialects' readers see
+# Bad values inside messages of every dialect
 
 WHOLE: dict[str, dict[str, Any]] = {
     "langchain": {
@@ -548,7 +546,7 @@ WHOLE: dict[str, dict[str, Any]] = {
 
 
 def with_each_place_spoilt(value: Any, bad: Any) -> Iterator[Any]:
-    """The same value with something bad in its place; then in each place that it has."""
+    """Yield `bad` instead of the value, then copies of the value with `bad` at every nested position."""
     yield bad
     if isinstance(value, dict):
         for key, content in value.items():
@@ -601,7 +599,7 @@ BAD: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("name", WHOLE)
-def test_whatever_stands_in_any_field_what_was_recognised_is_read(name: str, bad: str) -> None:
+def test_detected_messages_are_read_with_a_bad_value_in_any_field(name: str, bad: str) -> None:
     for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
         value = {"messages": [U, spoilt]}
         result = extract_chat_messages(value)
@@ -614,12 +612,12 @@ def test_whatever_stands_in_any_field_what_was_recognised_is_read(name: str, bad
 
 
 WRITABLE = [name for name in BAD if name not in ("a lone surrogate", "a hostile text", "lying: a mock of a text")]
-"""Those pass through as they are: nothing that was read from JSON is one of them."""
+"""Without the values that pass through unchanged; none of those can come from decoded JSON."""
 
 
 @pytest.mark.parametrize("bad", WRITABLE)
 @pytest.mark.parametrize("name", WHOLE)
-def test_whatever_stands_in_any_field_what_was_read_can_be_written(name: str, bad: str) -> None:
+def test_messages_read_with_a_bad_value_in_any_field_can_be_encoded(name: str, bad: str) -> None:
     for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
         read = read_conversation({"messages": [U, spoilt]})
 
@@ -627,13 +625,13 @@ def test_whatever_stands_in_any_field_what_was_read_can_be_written(name: str, ba
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_cell_shows_it_too(bad: str) -> None:
-    for complete in WHOLE.values():
-        for spoilt in with_each_place_spoilt(complete, BAD[bad]()):
+def test_previews_of_messages_with_bad_values_never_raise(bad: str) -> None:
+    for element in WHOLE.values():
+        for spoilt in with_each_place_spoilt(element, BAD[bad]()):
             preview({"messages": [U, spoilt]})
 
 
-def test_a_part_that_cannot_be_written_is_an_empty_data_part() -> None:
+def test_a_part_that_cannot_be_encoded_becomes_an_empty_data_part() -> None:
     read = read_conversation([{"role": "user", "content": ["hi", {"type": "chart", "value": object()}]}])
 
     assert read is not None

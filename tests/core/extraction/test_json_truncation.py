@@ -13,7 +13,7 @@ from tests.core.strategies import jsons
 
 
 class Odd(dict[str, Any]):
-    """An object that answers no question about itself."""
+    """A dict whose iteration methods raise."""
 
     def items(self) -> Any:
         raise RuntimeError
@@ -26,7 +26,7 @@ class Odd(dict[str, Any]):
 
 
 class Model:
-    """It has a JSON form, in theory."""
+    """An object whose model_dump raises."""
 
     def model_dump(self, **_: Any) -> Any:
         raise KeyError
@@ -48,12 +48,12 @@ class Model:
         ({"\ud800": "\udc00"}, '{"\ufffd":"\ufffd"}'),
     ],
 )
-def test_what_is_written(value: Any, text: str) -> None:
+def test_excerpts_of_values_are_compact_json(value: Any, text: str) -> None:
     assert json_excerpt(value, 500) == PartialText(text, len(text))
 
 
 @given(jsons)
-def test_plain_values_are_written_the_same_piece_by_piece(value: Any) -> None:
+def test_the_pieces_of_plain_values_join_to_the_same_json(value: Any) -> None:
     text = msgspec.json.encode(value).decode()
     pieces = list(truncation._json_pieces(value, 4096))
 
@@ -62,31 +62,31 @@ def test_plain_values_are_written_the_same_piece_by_piece(value: Any) -> None:
 
 
 @pytest.mark.parametrize("items", [20_000, 150_000])
-def test_a_long_list_is_counted_as_far_as_it_is_looked_at(items: int) -> None:
+def test_the_length_of_a_long_list_counts_only_the_items_read(items: int) -> None:
     result = json_excerpt([7] * items, 10)
 
     assert result.text.startswith("[7,7,7,7,7")
     assert result.length == (len("[]") + 2 * items - 1 if items <= 100_000 else len("[") + 2 * 4_999 - 1)
 
 
-def test_a_long_text_inside_is_counted_and_not_read() -> None:
+def test_a_long_nested_text_is_counted_but_only_its_start_is_written() -> None:
     result = json_excerpt({"a": "x" * 50_000_000, "b": [1]}, 500)
 
     assert result.text == '{"a":"' + "x" * 4096
     assert result.length == len('{"a":"","b":[1]}') + 50_000_000
 
 
-def test_more_is_written_where_more_is_asked_for() -> None:
+def test_a_larger_limit_writes_more_text() -> None:
     assert json_excerpt(["x" * 2_000_000], 10_000).text == '["' + "x" * 10_000
 
 
-def test_keys_may_be_long_too() -> None:
+def test_long_keys_are_counted_in_full() -> None:
     result = json_excerpt({"k" * 2_000_000: 1}, 10)
 
     assert (result.text[:10], result.length) == ('{"kkkkkkkk', 2_000_000 + len('{"":1}'))
 
 
-def test_depth_and_cycles_end() -> None:
+def test_excerpts_end_for_deep_and_cyclic_values() -> None:
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]

@@ -10,7 +10,7 @@ from palaver.core.extraction.previews import ChatPreview
 from tests.core.extraction import near_misses, reference_search
 
 hard = settings(max_examples=150)
-"""Harder than elsewhere: a mistake here is a mistake in every table."""
+"""More examples than elsewhere: every table in the interface depends on extraction."""
 
 
 def place(value: Any, prefer: Any) -> tuple[str, str, str | None, int] | None:
@@ -37,7 +37,7 @@ def test_2_where_the_strict_search_finds_something_the_wide_one_does(value: Any)
 
 @hard
 @given(near_misses.strategy_for(near_misses.value))
-def test_3_what_was_extracted_is_extracted_from_itself(value: Any) -> None:
+def test_3_extraction_is_idempotent(value: Any) -> None:
     for prefer in near_misses.PREFERENCES:
         result = extract_chat_messages(value, prefer)
 
@@ -47,13 +47,13 @@ def test_3_what_was_extracted_is_extracted_from_itself(value: Any) -> None:
 
 
 def one_place(rng: Random) -> Any:
-    """Without objects in two places, so that a match has one path."""
+    """A value without shared objects, so that a match has one path."""
     return rng.choice([near_misses.chain, near_misses.tree])(rng)
 
 
 @hard
 @given(near_misses.strategy_for(one_place))
-def test_4_the_only_match_is_given_under_every_preference_with_the_same_path(value: Any) -> None:
+def test_4_a_single_match_has_the_same_path_for_every_preference(value: Any) -> None:
     search = reference_search.Search(None)
     root, hops = search.open_text(None, "", value, 0)
     matches = list(search.visit(root, [], 0, hops, False))
@@ -65,7 +65,7 @@ def test_4_the_only_match_is_given_under_every_preference_with_the_same_path(val
 
 
 def with_more(value: Any) -> Any:
-    """The same value, with a key outside all tables in every object that is not empty."""
+    """The same value with an unknown key added to every non-empty object."""
     if isinstance(value, dict) and value:
         return {
             **{key: with_more(content) for key, content in value.items()},
@@ -76,7 +76,7 @@ def with_more(value: Any) -> Any:
 
 @hard
 @given(near_misses.strategy_for(one_place))
-def test_5_keys_outside_all_tables_change_nothing(value: Any) -> None:
+def test_5_unknown_keys_change_nothing(value: Any) -> None:
     more = with_more(value)
 
     for prefer in near_misses.PREFERENCES:
@@ -88,7 +88,7 @@ def test_5_keys_outside_all_tables_change_nothing(value: Any) -> None:
 
 @hard
 @given(near_misses.strategy_for(near_misses.value))
-def test_6_one_wrapper_more_keeps_what_was_not_too_deep(value: Any) -> None:
+def test_6_an_additional_wrapper_preserves_matches_within_the_depth_limit(value: Any) -> None:
     read = read_conversation(value)
     if read is not None and read.path.count("/") <= 5:
         assert read_conversation({"data": value}) is not None
@@ -98,7 +98,7 @@ def test_6_one_wrapper_more_keeps_what_was_not_too_deep(value: Any) -> None:
 
 
 def keys_to(found: list[Any], value: Any) -> int:
-    """How many keys lead to what was found: the list itself, or else its first element."""
+    """The number of keys on the path to the result: to the list itself, or else to its first element."""
     depth, level, seen = 0, [value], set[int]()
     while level:
         if any(content is found or content is found[0] for content in level):
@@ -112,13 +112,13 @@ def keys_to(found: list[Any], value: Any) -> int:
 
 @hard
 @given(near_misses.strategy_for(near_misses.messages))
-def test_7_what_passes_the_strict_test_has_a_dialect(value: Any) -> None:
+def test_7_chat_messages_always_have_a_dialect(value: Any) -> None:
     assert not is_chat_messages(value) or dialect_of(value) is not None
 
 
 @hard
 @given(near_misses.strategy_for(near_misses.value))
-def test_8_a_cell_shows_a_chat_exactly_when_a_conversation_is_read(value: Any) -> None:
+def test_8_a_preview_is_a_chat_exactly_when_a_conversation_is_found(value: Any) -> None:
     for prefer in near_misses.PREFERENCES:
         is_chat = isinstance(preview(value, prefer), ChatPreview)
 

@@ -52,7 +52,7 @@ def message(index: int, role: str, text: str, *, cut: int = 0, calls: Any = (), 
 # The shapes
 
 
-def test_an_input_column_shows_the_last_that_the_user_said() -> None:
+def test_an_input_column_shows_the_last_user_message() -> None:
     assert shown({"inputs": {"prompt": TURNS}}, "input") == {
         "renderer": "chat",
         "text": "Thanks.",
@@ -84,7 +84,7 @@ def test_an_output_column_shows_the_last_answer_and_the_messages_from_the_start(
     }
 
 
-def test_texts_json_and_nothing() -> None:
+def test_previews_of_text_json_and_null() -> None:
     assert [shown(value) for value in ("first\n line", [1, "x"], None)] == [
         {"renderer": "text", "text": "first line", "body": "first\n line", "cut": 0},
         {"renderer": "json", "text": '[1,"x"]', "body": '[1,"x"]', "cut": 0},
@@ -93,14 +93,14 @@ def test_texts_json_and_nothing() -> None:
 
 
 @pytest.mark.parametrize("value", [TURNS, "x", [1], None])
-def test_a_preview_can_be_read_again(value: Any) -> None:
+def test_a_preview_round_trips_through_json(value: Any) -> None:
     created = preview(value)
 
     assert msgspec.json.decode(msgspec.json.encode(created), type=Preview) == created
     assert created.renderer == shown(value)["renderer"]
 
 
-# Which of them
+# The choice of renderer
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_a_preview_can_be_read_again(value: Any) -> None:
         ([], "json: []", "json: []", "json: []"),
         ({}, "json: {}", "json: {}", "json: {}"),
         (["hi"], 'json: ["hi"]', 'json: ["hi"]', 'json: ["hi"]'),
-        # A text that is a JSON container counts as what it holds.
+        # Text that is a JSON object or array is treated as its parsed value.
         (' {"a": 1} ', 'json: {"a":1}', 'json: {"a":1}', 'json: {"a":1}'),
         ("{not json}", "text: {not json}", "text: {not json}", "text: {not json}"),
         ("[" * 100 + "]" * 100, "text: " + "[" * 100 + "]" * 100, *["text: " + "[" * 100 + "]" * 100] * 2),
         ('{"input": "hi", "b": 1}', "text: hi", "text: hi", 'json: {"input":"hi","b":1}'),
         ('[{"role": "user", "content": "hi"}]', "chat: hi", "chat: hi", "chat: hi"),
-        # Where texts stand, by side.
+        # Keys that hold texts, by side.
         ({"input": "i", "output": "o"}, "text: i", "text: i", "text: o"),
         ({"output": "o", "b": 1}, "text: o", 'json: {"output":"o","b":1}', "text: o"),
         (
@@ -135,7 +135,7 @@ def test_a_preview_can_be_read_again(value: Any) -> None:
         ({"input": 5, "output": None, "returnValues": [], "generations": {}}, "json", "json", "json"),
         ({"input": '{"a":1}', "output": "o"}, "text: o", "json", "text: o"),
         ({"input": "", "b": 1}, "empty", "empty", "json"),
-        # One key: once more on what stands under it.
+        # An object with one key: the rules apply again to its value.
         ({"question": "why?"}, "text: why?", "text: why?", "text: why?"),
         ({"input": "i"}, "text: i", "text: i", "text: i"),
         ({"x": {"output": "o", "b": 1}}, "text: o", "json", "text: o"),
@@ -146,19 +146,19 @@ def test_a_preview_can_be_read_again(value: Any) -> None:
         ({"a": "x", "b": "y"}, 'json: {"a":"x","b":"y"}', "json", "json"),
     ],
 )
-def test_which_of_them(value: Any, neutral: str, of_input: str, of_output: str) -> None:
+def test_the_renderer_depends_on_value_and_preference(value: Any, neutral: str, of_input: str, of_output: str) -> None:
     for prefer, expected in zip(PREFERENCES, (neutral, of_input, of_output), strict=True):
         created = preview(value, prefer)
         assert expected in (created.renderer, f"{created.renderer}: {created.text}")
 
 
-def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
+def test_an_invalid_preference_raises_value_error() -> None:
     for function in (preview, full):
         with pytest.raises(ValueError, match="prefer must be None, 'input' or 'output'"):
             function("x", "both")  # type: ignore[operator]
 
 
-# The one line
+# The line of a preview
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
         ([SYSTEM, RESULT], ("tool", "rain"), ("tool", "rain"), ("tool", "rain")),
     ],
 )
-def test_the_line_is_what_that_side_said_last(messages: Any, neutral: Any, of_input: Any, of_output: Any) -> None:
+def test_the_line_is_the_last_message_of_that_side(messages: Any, neutral: Any, of_input: Any, of_output: Any) -> None:
     created: list[Any] = [preview(messages, prefer) for prefer in PREFERENCES]
 
     assert [(one.role, one.text) for one in created] == [neutral, of_input, of_output]
@@ -216,10 +216,10 @@ def test_the_line_of_a_message(said: Any, line: str) -> None:
     assert preview([said]).text == line
 
 
-# The block
+# The messages of a preview
 
 
-def test_at_most_four_lines_and_320_characters_of_a_message() -> None:
+def test_a_message_is_cut_to_four_lines_and_320_characters() -> None:
     long = [{"role": "user", "content": "a\nb\nc\nd\ne"}, {"role": "user", "content": "x" * 318 + " " + FAMILY + "y"}]
 
     assert shown(long)["messages"] == [message(0, "user", "a\nb\nc\nd", cut=2), message(1, "user", "x" * 318, cut=7)]
@@ -228,7 +228,7 @@ def test_at_most_four_lines_and_320_characters_of_a_message() -> None:
 @pytest.mark.parametrize(
     ("lines", "count"), [([1] * 9, 5), ([4] * 9, 2), ([3, 3, 1, 1], 3), ([3, 3, 3], 2), ([0] * 9, 5), ([9, 9, 9], 2)]
 )
-def test_messages_are_shown_while_ten_lines_last(lines: list[int], count: int) -> None:
+def test_messages_are_shown_up_to_ten_lines_and_five_messages(lines: list[int], count: int) -> None:
     created = shown([{"role": "user", "content": "\n".join("x" * number)} for number in lines])
 
     assert (len(created["messages"]), created["more"]) == (count, len(lines) - count)
@@ -240,11 +240,11 @@ def test_at_least_one_message_is_shown() -> None:
     assert (created["messages"], created["more"]) == ([message(0, "user", "Weather in Oslo?")], 1)
 
 
-def test_an_input_without_user_shows_its_last_message() -> None:
+def test_an_input_without_a_user_message_shows_its_last_message() -> None:
     assert shown([SYSTEM, ANSWERED], "input")["messages"] == [message(1, "assistant", "It rains.")]
 
 
-def test_calls_and_attachments_are_told_apart_from_words() -> None:
+def test_calls_and_attachments_are_listed_separately_from_the_text() -> None:
     functions = [{"name": f"f{n}", "arguments": '{\n "x": "' + "y" * 100} for n in range(5)]
     calls = [{"id": f"c{n}", "type": "function", "function": f} for n, f in enumerate(functions)]
     said = [
@@ -258,7 +258,7 @@ def test_calls_and_attachments_are_told_apart_from_words() -> None:
     ]
 
 
-def test_results_stand_on_lines_of_their_own_and_count_in_full() -> None:
+def test_tool_results_are_on_separate_lines_and_counted_in_full() -> None:
     results = [{"type": "tool-result", "call_id": f"c{n}", "output": out} for n, out in enumerate((["x" * 500], "z"))]
 
     assert shown([{"role": "tool", "parts": results}])["messages"] == [
@@ -266,14 +266,14 @@ def test_results_stand_on_lines_of_their_own_and_count_in_full() -> None:
     ]
 
 
-def test_a_text_has_ten_lines_and_500_characters() -> None:
+def test_text_and_json_are_cut_to_ten_lines_and_500_characters() -> None:
     lines, wide = preview("a\n" * 12), preview({"k": ["x" * 600]})
 
     assert lines == TextPreview(" ".join("a" * 12), "a\n" * 9 + "a", 5)
     assert wide == JsonPreview('{"k":["' + "x" * 233, '{"k":["' + "x" * 493, 600 + len('{"k":[""]}') - 500)
 
 
-def test_a_conversation_without_messages_is_still_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversation_without_messages_has_a_chat_preview(monkeypatch: pytest.MonkeyPatch) -> None:
     from palaver.core.extraction import previews
     from palaver.core.extraction.search import Conversation
 
@@ -283,10 +283,10 @@ def test_a_conversation_without_messages_is_still_one(monkeypatch: pytest.Monkey
     assert [preview({}, prefer) for prefer in PREFERENCES] == [empty] * 3
 
 
-# All of it
+# Full values
 
 
-def test_full_is_the_whole_conversation_page_by_page() -> None:
+def test_full_returns_the_conversation_in_pages() -> None:
     value = {"messages": [{"role": "user", "content": str(number)} for number in range(450)]}
     pages: list[Any] = [full(value)]
     while pages[-1].next is not None:
@@ -299,7 +299,7 @@ def test_full_is_the_whole_conversation_page_by_page() -> None:
     assert full([ASKED], first=5) == WholeChat((), 1, "", "chat-completions", None)
 
 
-def test_full_is_the_whole_value_where_there_is_no_conversation() -> None:
+def test_full_returns_the_complete_value_if_there_is_no_conversation() -> None:
     assert [full(value) for value in ("x" * 1000, '{"a": [1]}', {"input": "hi", "b": 1}, None)] == [
         WholeText("x" * 1000),
         WholeJson({"a": [1]}),
@@ -359,7 +359,7 @@ def test_a_preference_never_decides_whether_it_is_a_chat(value: Any) -> None:
 
 
 @given(wrapped, st.sampled_from(PREFERENCES), st.integers(0, 5_000), st.integers(0, 5_000))
-def test_a_larger_budget_has_the_same_bound(value: Any, prefer: Any, lines: int, characters: int) -> None:
+def test_a_larger_budget_has_the_same_size_limit(value: Any, prefer: Any, lines: int, characters: int) -> None:
     budget = Budget(
         lines=lines,
         characters=characters,
@@ -376,7 +376,7 @@ def test_a_larger_budget_has_the_same_bound(value: Any, prefer: Any, lines: int,
 @pytest.mark.parametrize(
     "text", ["中", "\x01", FAMILY, '"', "\ud800"], ids=["wide", "control", "family", "quote", "half"]
 )
-def test_what_is_too_large_as_json_keeps_its_messages_and_loses_characters(text: str) -> None:
+def test_an_oversized_preview_loses_characters_but_no_messages(text: str) -> None:
     calling = {**CALLING, "tool_calls": [{"id": "c", "function": {"name": text * 900, "arguments": text * 900}}] * 3}
     created = shown([{"role": "user", "content": text * 900}, calling] * 9)
 
@@ -385,23 +385,23 @@ def test_what_is_too_large_as_json_keeps_its_messages_and_loses_characters(text:
     assert created["messages"][0]["cut"] == 900 * len(text) - len(created["messages"][0]["text"])
 
 
-def test_cycles_depth_and_length_cost_nothing() -> None:
+def test_cyclic_deep_and_long_values_are_previewed_in_time() -> None:
     deep: Any = "x"
     for _ in range(100_000):
         deep = {"data": [deep]}
     cycle: dict[str, Any] = {"a": 1}
     cycle["data"] = cycle["list"] = [cycle]
     long = "some words \n" * 4_000_000
-    since = time.thread_time()
+    started = time.thread_time()
     created = [
         preview(value).renderer for value in (deep, cycle, long, {"x": long, "y": 1}, [{**ASKED, "content": long}])
     ]
 
     assert created == ["json", "json", "text", "json", "chat"]
-    assert time.thread_time() - since < 10  # A watchdog: some hundredths of a second as a rule.
+    assert time.thread_time() - started < 10  # A watchdog: some hundredths of a second as a rule.
 
 
-def test_a_message_is_a_value_like_any_other() -> None:
+def test_previews_compare_by_value() -> None:
     assert preview([ASKED]) == ChatPreview(
         text="Weather in Oslo?",
         role="user",

@@ -13,7 +13,7 @@ Judge = Callable[[Any], Any]
 
 
 def identities(found: list[Any] | None) -> list[int] | None:
-    """The very objects, not their equals."""
+    """The ids of the elements, to compare identity instead of equality."""
     return None if found is None else [id(element) for element in found]
 
 
@@ -49,7 +49,7 @@ JUDGES: dict[str, tuple[Callable[[Any], Any], Judge, Judge]] = {
 
 
 @pytest.mark.parametrize("name", JUDGES)
-def test_many_values_are_judged_as_the_contract_judges_them(name: str) -> None:
+def test_generated_values_give_the_same_results_as_the_reference(name: str) -> None:
     created, ours, theirs = JUDGES[name]
 
     different = [value for value in near_misses.samples(created, 3000) if ours(value) != theirs(value)]
@@ -58,19 +58,19 @@ def test_many_values_are_judged_as_the_contract_judges_them(name: str) -> None:
 
 
 @given(near_misses.strategy_for(near_misses.messages))
-def test_the_strict_test_is_that_of_the_contract(value: Any) -> None:
+def test_strict_detection_agrees_with_the_reference(value: Any) -> None:
     assert is_chat_messages(value) == reference_search.is_chat_messages(value)
 
 
 @given(near_misses.strategy_for(near_misses.messages))
-def test_a_list_is_in_the_first_dialect_of_the_table_that_occurs_in_it(value: Any) -> None:
+def test_the_dialect_of_a_list_agrees_with_the_reference(value: Any) -> None:
     assert dialect_of(value) == reference_search.dialect_of(value)
 
 
 @pytest.mark.parametrize("prefer", near_misses.PREFERENCES)
 @given(value=near_misses.strategy_for(near_misses.value))
-def test_both_searches_find_what_the_steps_find(prefer: Any, value: Any) -> None:
-    strict, strict_by_contract = strictly(prefer)
-    wide, wide_by_contract = widely(prefer)
+def test_both_searches_agree_with_the_reference(prefer: Any, value: Any) -> None:
+    strict, strict_reference = strictly(prefer)
+    wide, wide_reference = widely(prefer)
 
-    assert (strict(value), wide(value)) == (strict_by_contract(value), wide_by_contract(value))
+    assert (strict(value), wide(value)) == (strict_reference(value), wide_reference(value))

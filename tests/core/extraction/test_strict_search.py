@@ -57,11 +57,11 @@ PREFERENCES: list[Any] = [None, "input", "output"]
         ({"role": "admin", "content": "x"}, None, None, None),
     ],
 )
-def test_what_is_found(value: Any, neutral: Any, of_input: Any, of_output: Any) -> None:
+def test_messages_are_found_for_each_preference(value: Any, neutral: Any, of_input: Any, of_output: Any) -> None:
     assert [extract_chat_messages(value, prefer) for prefer in PREFERENCES] == [neutral, of_input, of_output]
 
 
-def test_the_very_list_is_given_back() -> None:
+def test_the_original_list_is_returned() -> None:
     messages = [U]
 
     assert extract_chat_messages({"data": {"messages": messages}}) is messages
@@ -70,7 +70,7 @@ def test_the_very_list_is_given_back() -> None:
     assert result[0] is A
 
 
-def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
+def test_an_invalid_preference_raises_value_error() -> None:
     with pytest.raises(ValueError, match="prefer must be None, 'input' or 'output'"):
         extract_chat_messages([U], "both")  # type: ignore[arg-type]
 
@@ -83,7 +83,7 @@ def nested(path: str, inner: Any) -> Any:
 
 @pytest.mark.parametrize("prefer", PREFERENCES)
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "is_found"),
     [
         ("data.inputs.data.inputs.data.inputs", True),
         ("data.data.data.data.data.data", True),
@@ -92,17 +92,17 @@ def nested(path: str, inner: Any) -> Any:
         ("somewhere", False),
     ],
 )
-def test_depth_is_counted_in_keys_whatever_the_order(path: str, found: bool, prefer: Any) -> None:
-    assert (extract_chat_messages(nested(path, {"prompt": [U]}), prefer) is not None) is found
-    assert (extract_chat_messages(nested(path, [U]), prefer) is not None) is found
+def test_depth_is_counted_in_keys_for_each_preference(path: str, is_found: bool, prefer: Any) -> None:
+    assert (extract_chat_messages(nested(path, {"prompt": [U]}), prefer) is not None) is is_found
+    assert (extract_chat_messages(nested(path, [U]), prefer) is not None) is is_found
 
 
-def test_six_keys_is_the_deepest() -> None:
+def test_the_maximum_search_depth_is_six() -> None:
     assert MAX_SEARCH_DEPTH == 6
 
 
 @pytest.mark.parametrize("prefer", PREFERENCES)
-def test_cycles_end(prefer: Any) -> None:
+def test_the_search_ends_for_cyclic_values(prefer: Any) -> None:
     value: dict[str, Any] = {"inputs": {}}
     value["data"] = value
     value["inputs"]["data"] = value
@@ -112,14 +112,14 @@ def test_cycles_end(prefer: Any) -> None:
 
 
 @pytest.mark.parametrize("prefer", PREFERENCES)
-def test_what_is_met_again_nearer_to_the_root_is_visited_again(prefer: Any) -> None:
+def test_a_shared_object_is_searched_again_at_a_smaller_depth(prefer: Any) -> None:
     shared = nested("data.data.data.data.data", {"prompt": [U]})
     value = {"data": {"inputs": shared}, "request": {"inputs": {}}, "response": shared}
 
     assert extract_chat_messages(value, prefer) == [U]
 
 
-def test_a_subclass_with_ways_of_its_own_raises_nothing() -> None:
+def test_a_dict_subclass_whose_get_raises_is_searched() -> None:
     class Odd(dict[str, Any]):
         def get(self, *given: Any) -> Any:
             raise RuntimeError
@@ -127,7 +127,7 @@ def test_a_subclass_with_ways_of_its_own_raises_nothing() -> None:
     assert extract_chat_messages(Odd(messages=[U])) == [U]
 
 
-def test_a_million_keys_and_a_hundred_thousand_levels_cost_nothing() -> None:
+def test_a_million_keys_and_100000_levels_are_searched() -> None:
     wide: dict[str, Any] = {f"key {number}": number for number in range(1_000_000)}
     deep: Any = [U]
     for _ in range(100_000):
@@ -160,7 +160,7 @@ def test_a_preference_changes_the_order_and_never_whether_something_is_found(val
 
 
 @given(values, st.dictionaries(st.text(max_size=3).map("x-{}".format), values, max_size=3))
-def test_other_keys_change_nothing(value: Any, more: dict[str, Any]) -> None:
+def test_unknown_keys_change_nothing(value: Any, more: dict[str, Any]) -> None:
     if isinstance(value, dict):
         for prefer in PREFERENCES:
             result = extract_chat_messages(value, prefer)
@@ -169,7 +169,7 @@ def test_other_keys_change_nothing(value: Any, more: dict[str, Any]) -> None:
 
 
 @given(values)
-def test_a_wrapper_around_a_value_keeps_what_was_found_near_enough(value: Any) -> None:
+def test_a_wrapper_preserves_matches_within_the_depth_limit(value: Any) -> None:
     for prefer in PREFERENCES:
         result = extract_chat_messages({"data": value}, prefer)
         assert (

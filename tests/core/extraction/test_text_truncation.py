@@ -29,28 +29,28 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("whole", WHOLE.values(), ids=WHOLE)
-def test_nothing_that_looks_like_one_character_is_cut(whole: str) -> None:
-    text = f"ab{whole}{whole}c"
-    places = {grapheme_boundary(text, at) for at in range(len(text) + 1)}
+@pytest.mark.parametrize("cluster", WHOLE.values(), ids=WHOLE)
+def test_grapheme_clusters_are_never_cut(cluster: str) -> None:
+    text = f"ab{cluster}{cluster}c"
+    boundaries = {grapheme_boundary(text, at) for at in range(len(text) + 1)}
 
-    assert places == {0, 1, 2, 2 + len(whole), 2 + 2 * len(whole), len(text)}
+    assert boundaries == {0, 1, 2, 2 + len(cluster), 2 + 2 * len(cluster), len(text)}
 
 
-def test_flags_are_counted_from_the_first() -> None:
+def test_flags_are_paired_from_the_first_regional_indicator() -> None:
     text = "x" + NORWAY + CHAD + "\U0001f1e6"
 
     assert [grapheme_boundary(text, at) for at in range(len(text))] == [0, 1, 1, 3, 3, 5]
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("", Excerpt("", 0)),
         ("ten chars.", Excerpt("ten chars.", 0)),
         ("ten chars. ", Excerpt("ten chars.", 1)),
         ("nine      and more", Excerpt("nine", 14)),
-        (" a\n\n", Excerpt(" a\n\n", 0)),  # What fits stays as it is.
+        (" a\n\n", Excerpt(" a\n\n", 0)),  # Text that fits is unchanged.
         ("a\nb\nc", Excerpt("a\nb\nc", 0)),
         ("a\nb\nc\n", Excerpt("a\nb\nc\n", 0)),
         ("a\nb\nc\nd", Excerpt("a\nb\nc", 2)),
@@ -66,21 +66,21 @@ def test_flags_are_counted_from_the_first() -> None:
         ("\ud83d\ude00" * 12, Excerpt("\U0001f600" * 10, 2)),
     ],
 )
-def test_what_is_shown_of_a_text(text: str, shown: Excerpt) -> None:
-    assert cut_text(text, characters=10, lines=3) == shown
+def test_texts_are_cut_to_lines_and_characters(text: str, expected: Excerpt) -> None:
+    assert cut_text(text, characters=10, lines=3) == expected
 
 
-def test_the_lines_that_are_shown() -> None:
+def test_an_excerpt_counts_its_lines() -> None:
     assert [Excerpt(text, 0).lines for text in ("", "a", "a\n", "a\n\nb")] == [0, 1, 1, 3]
 
 
-def test_no_room_shows_nothing() -> None:
+def test_a_limit_of_zero_gives_an_empty_excerpt() -> None:
     assert cut_text("words", characters=0, lines=3) == Excerpt("", 5)
     assert cut_text("words", characters=10, lines=0) == Excerpt("", 5)
     assert one_line("words", 0) == ""
 
 
-def test_a_beginning_counts_what_follows_it() -> None:
+def test_left_out_characters_are_counted_from_the_total_length() -> None:
     assert cut_text("0123456789abc", characters=10, lines=3, length=1_000) == Excerpt("0123456789", 990)
     assert cut_text("0123", characters=10, lines=3, length=1_000) == Excerpt("0123", 996)
 
@@ -99,7 +99,7 @@ def test_a_beginning_counts_what_follows_it() -> None:
         ("a" + " " * 5_000 + "b", "a"),
     ],
 )
-def test_one_line(text: str, line: str) -> None:
+def test_one_line_collapses_whitespace_and_cuts_the_text(text: str, line: str) -> None:
     assert one_line(text, 13) == line
 
 
@@ -125,7 +125,7 @@ texts = st.lists(characters, max_size=40).map("".join)
 
 
 @given(texts, st.integers(0, 50), st.integers(0, 5))
-def test_a_cut_is_a_beginning_within_its_limits(text: str, most: int, lines: int) -> None:
+def test_a_cut_text_is_within_its_limits(text: str, most: int, lines: int) -> None:
     rendered = cut_text(text, characters=most, lines=lines)
 
     assert rendered.left_out >= 0
@@ -138,7 +138,7 @@ def test_a_cut_is_a_beginning_within_its_limits(text: str, most: int, lines: int
 
 
 @given(texts, st.integers(0, 50))
-def test_a_place_to_cut_is_never_before_a_mark(text: str, at: int) -> None:
+def test_a_grapheme_boundary_is_never_before_a_combining_mark(text: str, at: int) -> None:
     index = grapheme_boundary(text, at)
 
     assert 0 <= index <= at

@@ -22,7 +22,7 @@ async def board(http: httpx.AsyncClient, *columns: dict[str, Any], rows: list[di
     body = {
         "mode": "single",
         "columns": columns,
-        "rows": [{"id": f"r{place}", "inputs": inputs} for place, inputs in enumerate(rows, 1)],
+        "rows": [{"id": f"r{number}", "inputs": inputs} for number, inputs in enumerate(rows, 1)],
         **more,
     }
     answer = await http.post("/api/boards", json=body)
@@ -31,7 +31,7 @@ async def board(http: httpx.AsyncClient, *columns: dict[str, Any], rows: list[di
 
 
 async def run(http: httpx.AsyncClient, name: str, **body: Any) -> dict[str, str]:
-    """The runs that were begun, by their cells."""
+    """Start runs of the board and return their ids by cell."""
     answer = await http.post(f"/api/boards/{name}/run", json=body)
     assert answer.status_code == 202, answer.text
     return {f"{one['row']}.{one['column']}": one["run"] for one in answer.json()["runs"]}
@@ -53,29 +53,29 @@ async def come_to(http: httpx.AsyncClient, name: str, *wanted: str) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_every_cell_is_run_with_its_rows_inputs_and_its_columns_parameters() -> None:
+async def test_each_cell_runs_with_the_inputs_of_its_row_and_the_parameters_of_its_column() -> None:
     async with thread_server() as (http, _):
         name = await board(http, SHOUT, ECHO, rows=[{"text": "hi"}, asking("hello")])
 
-        begun = await run(http, name)
-        ended = {cell: await wait_for_run(http, one) for cell, one in begun.items()}
+        run_ids = await run(http, name)
+        finished_runs = {cell: await wait_for_run(http, one) for cell, one in run_ids.items()}
 
-        told = {cell: (one["status"], (one["error"] or {}).get("code")) for cell, one in ended.items()}
-        assert list(begun) == ["r1.c1", "r1.c2", "r2.c1", "r2.c2"]
-        assert begun == await cells(http, name)
-        assert told == {
+        outcomes = {cell: (one["status"], (one["error"] or {}).get("code")) for cell, one in finished_runs.items()}
+        assert list(run_ids) == ["r1.c1", "r1.c2", "r2.c1", "r2.c2"]
+        assert run_ids == await cells(http, name)
+        assert outcomes == {
             "r1.c1": ("finished", None),
             "r1.c2": ("failed", "unknown_input"),
             "r2.c1": ("failed", "missing_input"),
             "r2.c2": ("finished", None),
         }
-        assert ended["r1.c1"]["out"]["text"] == "HI"
-        assert ended["r2.c2"]["out"]["text"] == "loud(user: hello)"
-        one = ended["r2.c2"]
+        assert finished_runs["r1.c1"]["out"]["text"] == "HI"
+        assert finished_runs["r2.c2"]["out"]["text"] == "loud(user: hello)"
+        one = finished_runs["r2.c2"]
         assert (one["board"], one["background"], one["variant"], one["protocol"]) == (name, True, "default:1", "board")
 
 
-async def test_cells_are_chosen_by_how_they_stand_or_by_name() -> None:
+async def test_cells_to_run_are_selected_by_status_or_by_row_and_column() -> None:
     async with thread_server() as (http, _):
         name = await board(http, SHOUT, rows=[{"text": "a"}, {}])
         first = await run(http, name, cells=[["r1", "c1"], ["r1", "c1"]])
@@ -87,7 +87,7 @@ async def test_cells_are_chosen_by_how_they_stand_or_by_name() -> None:
         none = await run(http, name, cells="empty")
         every = await run(http, name)
 
-        assert [list(begun) for begun in (first, empty, failed, none, every)] == [
+        assert [list(started) for started in (first, empty, failed, none, every)] == [
             ["r1.c1"],
             ["r2.c1"],
             ["r2.c1"],
@@ -99,56 +99,56 @@ async def test_cells_are_chosen_by_how_they_stand_or_by_name() -> None:
             await wait_for_run(http, one)
 
 
-async def test_a_cell_that_goes_on_is_left_alone_and_no_more_go_on_at_once_than_may() -> None:
+async def test_running_cells_are_not_restarted_and_concurrency_is_limited() -> None:
     async with thread_server() as (http, _):
         name = await board(http, SLOW, rows=[asking("a"), asking("b"), asking("c")])
-        begun = await run(http, name, concurrency=2)
+        run_ids = await run(http, name, concurrency=2)
         await come_to(http, name, "running", "running", "queued")
-        assert list(begun.values()) == sorted(begun.values())  # Who waits longest is begun first: as they stand there.
+        assert list(run_ids.values()) == sorted(run_ids.values())  # The longest waiting run starts first: in row order.
 
         again = await run(http, name)
         release("a")
-        await wait_for_run(http, begun["r1.c1"])
+        await wait_for_run(http, run_ids["r1.c1"])
         await come_to(http, name, "finished", "running", "running")
 
         assert again == {}
-        for said in "bc":
-            release(said)
+        for text in "bc":
+            release(text)
         await come_to(http, name, "finished", "finished", "finished")
 
 
-async def test_a_board_does_not_keep_others_waiting() -> None:
+async def test_a_crowded_board_does_not_delay_other_boards() -> None:
     async with thread_server() as (http, _):
         crowded = await board(http, SLOW, rows=[asking(f"{n}") for n in range(40)])
         small = await board(http, SHOUT, rows=[{"text": "hi"}])
-        begun = await run(http, crowded, concurrency=1)
+        run_ids = await run(http, crowded, concurrency=1)
         quick = await run(http, small)
 
         assert (await wait_for_run(http, quick["r1.c1"]))["status"] == "finished"
-        ended = (await http.post(f"/api/boards/{crowded}/cancel")).json()["runs"]
-        assert sorted(ended) == sorted(begun.values())
+        cancelled = (await http.post(f"/api/boards/{crowded}/cancel")).json()["runs"]
+        assert sorted(cancelled) == sorted(run_ids.values())
 
 
-async def test_cancelling_ends_what_waits_and_what_goes_on() -> None:
+async def test_cancelling_ends_queued_and_running_cells() -> None:
     async with thread_server() as (http, _):
         name = await board(http, SLOW, rows=[asking("a"), asking("b"), asking("c")])
-        begun = await run(http, name, concurrency=1)
+        run_ids = await run(http, name, concurrency=1)
         await come_to(http, name, "running", "queued", "queued")
 
         answer = await http.post(f"/api/boards/{name}/cancel")
         again = await http.post(f"/api/boards/{name}/cancel")
 
-        assert (answer.status_code, sorted(answer.json()["runs"])) == (200, sorted(begun.values()))
+        assert (answer.status_code, sorted(answer.json()["runs"])) == (200, sorted(run_ids.values()))
         assert again.json() == {"runs": []}
         assert await statuses(http, name) == ["cancelled"] * 3
-        for said in "abc":
-            release(said)
+        for text in "abc":
+            release(text)
         resumed = await run(http, name, cells="failed")
         assert list(resumed) == ["r1.c1", "r2.c1", "r3.c1"]
         await come_to(http, name, *["cancelled"] * 3, *["finished"] * 3)
 
 
-async def test_what_is_asked_twice_under_one_key_is_run_once() -> None:
+async def test_a_repeated_request_with_the_same_idempotency_key_runs_once() -> None:
     async with thread_server() as (http, _):
         name = await board(http, SHOUT, rows=[{"text": "a"}])
         once = {"idempotency-key": "k"}
@@ -162,7 +162,7 @@ async def test_what_is_asked_twice_under_one_key_is_run_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "wrong"),
+    ("body", "expected_error"),
     [
         ({"cells": "some"}, (422, "invalid_value", "/cells")),
         ({"cells": [["r1", "c9"]]}, (422, "invalid_value", "/cells/0")),
@@ -170,15 +170,17 @@ async def test_what_is_asked_twice_under_one_key_is_run_once() -> None:
         ({"concurrency": 17}, (422, "invalid_value", "/concurrency")),
     ],
 )
-async def test_what_is_no_cell_or_no_number_is_refused(body: dict[str, Any], wrong: tuple[int, str, str]) -> None:
+async def test_unknown_cells_and_invalid_concurrency_are_rejected(
+    body: dict[str, Any], expected_error: tuple[int, str, str]
+) -> None:
     async with thread_server() as (http, _):
         name = await board(http, SHOUT, rows=[{"text": "a"}])
 
-        assert problem(await http.post(f"/api/boards/{name}/run", json=body)) == wrong
+        assert problem(await http.post(f"/api/boards/{name}/run", json=body)) == expected_error
         assert await cells(http, name) == {}
 
 
-async def test_a_board_that_cannot_be_run_says_why() -> None:
+async def test_a_board_that_cannot_be_run_reports_why() -> None:
     missing = {"id": "c1", "workflow": "nobody"}
     varied = SHOUT | {"variant": "loud"}
     async with thread_server() as (http, _):
@@ -190,20 +192,20 @@ async def test_a_board_that_cannot_be_run_says_why() -> None:
             await board(http, ECHO, rows=[{"messages": "nonsense"}]),
         ]
         answers = [await http.post(f"/api/boards/{name}/run", json={}) for name in names]
-        unread = answers.pop()
+        accepted = answers.pop()
 
         assert [problem(answer)[:2] for answer in answers] == [
             (400, "invalid_value"),
             (404, "workflow_not_found"),
             (422, "invalid_parameter"),
         ]
-        assert (await wait_for_run(http, unread.json()["runs"][0]["run"]))["status"] == "failed"
+        assert (await wait_for_run(http, accepted.json()["runs"][0]["run"]))["status"] == "failed"
     async with thread_server(record="metadata") as (http, _):
         name = await board(http, SHOUT, rows=rows)
         assert problem(await http.post(f"/api/boards/{name}/run", json={}))[:2] == (400, "invalid_value")
 
 
-async def test_a_file_of_nobodys_is_not_sent() -> None:
+async def test_an_unknown_file_is_rejected_and_no_cell_runs() -> None:
     file = {"type": "file", "file": {"file_id": "file_01k00000000000000000000000"}}
     async with thread_server() as (http, _):
         name = await board(http, ECHO, rows=[{"messages": [{"role": "user", "content": [file]}]}])
@@ -214,19 +216,19 @@ async def test_a_file_of_nobodys_is_not_sent() -> None:
         assert await cells(http, name) == {}
 
 
-async def test_another_projects_board_is_not_there() -> None:
-    async with keyed_server() as house:
-        _, mine = await house.create_key()
-        _, theirs = await house.create_key(project="team-a")
-        made = await house.http.post("/api/boards", json={"mode": "single"}, headers=mine)
-        place = made.headers["location"]
+async def test_another_projects_board_is_not_found() -> None:
+    async with keyed_server() as server:
+        _, mine = await server.create_key()
+        _, theirs = await server.create_key(project="team-a")
+        made = await server.http.post("/api/boards", json={"mode": "single"}, headers=mine)
+        location = made.headers["location"]
 
         answers = [
-            await house.http.post(f"{where}/{what}", json={}, headers=theirs)
-            for where in (place, "/api/boards/brd_unknown")
-            for what in ("run", "cancel")
+            await server.http.post(f"{url}/{action}", json={}, headers=theirs)
+            for url in (location, "/api/boards/brd_unknown")
+            for action in ("run", "cancel")
         ]
-        own = await house.http.post(f"{place}/run", json={}, headers=mine)
+        own = await server.http.post(f"{location}/run", json={}, headers=mine)
 
         assert {problem(answer)[:2] for answer in answers} == {(404, "not_found")}
         assert (own.status_code, own.json()) == (202, {"runs": []})

@@ -32,7 +32,7 @@ CHAT = full_response({"flags": {"is_chat": True}, "revision": {"name": "far-away
 
 @pytest.fixture(scope="module")
 def far() -> Iterator[str]:
-    """A server elsewhere, of `scripted` and `echo`."""
+    """The URL of another server, which serves `scripted` and `echo`."""
     with serve_workflows(scripted, echo) as url:
         yield url
 
@@ -54,13 +54,13 @@ async def until(look: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
-# Adding
+# Creating
 
 
 async def test_a_service_is_connected_and_served_from_then_on(house: KeyedServer, far: str) -> None:
     made = await house.http.post("/api/connections", json={"url": f"{far}/scripted/invoke?key=x", "name": "far"})
     shown = await house.http.get("/api/workflows/far")
-    said = await house.http.post("/v1/responses", json={"model": "far", "input": "Hello there"})
+    response = await house.http.post("/v1/responses", json={"model": "far", "input": "Hello there"})
     listed = (await house.http.get("/api/connections")).json()
 
     assert (made.status_code, made.headers["location"]) == (201, "/api/workflows/far")
@@ -71,7 +71,7 @@ async def test_a_service_is_connected_and_served_from_then_on(house: KeyedServer
     assert [(one["name"], one["head"]) for one in body["variants"]] == [("default", 1)]
     assert (body["evidence"]["evidence"], body["evidence"]["url"]) == ("inspect.flags", f"{far}/scripted")
     assert body["routes"]["responses"] == "http://localhost/far/v1/responses"
-    assert said.json()["output"][0]["content"][0]["text"] == "Hello there"
+    assert response.json()["output"][0]["content"][0]["text"] == "Hello there"
     assert listed == {
         "data": [
             {
@@ -90,7 +90,7 @@ async def test_a_service_is_connected_and_served_from_then_on(house: KeyedServer
     }
 
 
-async def test_a_dry_run_keeps_nothing(house: KeyedServer, far: str) -> None:
+async def test_a_dry_run_stores_nothing(house: KeyedServer, far: str) -> None:
     tried = await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far", "dry_run": True})
     listed = (await house.http.get("/api/connections")).json()["data"]
 
@@ -105,8 +105,8 @@ async def test_a_dry_run_keeps_nothing(house: KeyedServer, far: str) -> None:
     ("path", "name"), [("/apps/tutor/invoke", "tutor"), ("/", "far-away"), ("/v1", "far-away"), ("/a%20b", None)]
 )
 async def test_a_name_comes_from_the_url_or_from_the_service(house: KeyedServer, path: str, name: str | None) -> None:
-    with fake_server(table(inspect=CHAT)) as there:
-        made = await house.http.post("/api/connections", json={"url": f"{there.url}{path}"})
+    with fake_server(table(inspect=CHAT)) as service:
+        made = await house.http.post("/api/connections", json={"url": f"{service.url}{path}"})
 
     if name is None:
         assert problem(made) == (422, "invalid_value", "/name")
@@ -114,20 +114,20 @@ async def test_a_name_comes_from_the_url_or_from_the_service(house: KeyedServer,
         assert (made.status_code, made.json()["name"]) == (201, name)
 
 
-async def test_what_the_caller_says_goes_over_what_was_found(house: KeyedServer) -> None:
-    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
-        body = {"url": there.url, "name": "far", "model": "b", "is_chat": True, "dialect": "responses"}
+async def test_options_in_the_request_override_what_was_discovered(house: KeyedServer) -> None:
+    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as service:
+        body = {"url": service.url, "name": "far", "model": "b", "is_chat": True, "dialect": "responses"}
         made = await house.http.post("/api/connections", json={**body, "timeout_seconds": 3})
-        listed = await house.database.read(kept.get_connection, "default", "far")
+        stored = await house.database.read(kept.get_connection, "default", "far")
 
     assert made.status_code == 201
     assert (made.json()["evidence"]["dialect"], made.json()["is_chat_source"]) == ("responses", "declared")
-    assert listed is not None
-    assert listed.options == kept.ConnectionOptions(is_chat=True, dialect="responses", model="b", timeout_seconds=3)
+    assert stored is not None
+    assert stored.options == kept.ConnectionOptions(is_chat=True, dialect="responses", model="b", timeout_seconds=3)
 
 
 @pytest.mark.parametrize(
-    ("more", "wanted"),
+    ("more", "expected_error"),
     [
         ({"url": 3}, (400, "invalid_type", "/url")),
         ({"url": ""}, (422, "invalid_value", "/url")),
@@ -144,33 +144,33 @@ async def test_what_the_caller_says_goes_over_what_was_found(house: KeyedServer)
         ({"dry_run": "yes"}, (400, "invalid_type", "/dry_run")),
     ],
 )
-async def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
-    house: KeyedServer, more: dict[str, Any], wanted: tuple[int, str, str]
+async def test_an_invalid_request_is_rejected_before_the_service_is_probed(
+    house: KeyedServer, more: dict[str, Any], expected_error: tuple[int, str, str]
 ) -> None:
-    with fake_server(table(inspect=CHAT)) as there:
-        answer = await house.http.post("/api/connections", json={"url": f"{there.url}/far", **more})
+    with fake_server(table(inspect=CHAT)) as service:
+        answer = await house.http.post("/api/connections", json={"url": f"{service.url}/far", **more})
 
-    assert problem(answer) == wanted
-    assert there.requests == []
+    assert problem(answer) == expected_error
+    assert service.requests == []
 
 
-async def test_a_body_without_a_url_is_none(house: KeyedServer) -> None:
+async def test_a_body_without_a_url_is_rejected(house: KeyedServer) -> None:
     assert problem(await house.http.post("/api/connections", json={})) == (400, "invalid_body", "/url")
 
 
-async def test_headers_are_no_field_and_no_secret_is_sent_or_kept(house: KeyedServer, far: str) -> None:
-    with fake_server(table(inspect=CHAT)) as there:
-        body = {"url": f"{there.url}/far", "headers": {"authorization": "hunter2"}, "key": "hunter2"}
+async def test_headers_and_keys_in_the_body_are_neither_sent_nor_stored(house: KeyedServer, far: str) -> None:
+    with fake_server(table(inspect=CHAT)) as service:
+        body = {"url": f"{service.url}/far", "headers": {"authorization": "hunter2"}, "key": "hunter2"}
         made = await house.http.post("/api/connections", json=body)
         row = await house.database.read(kept.get_connection, "default", "far")
 
     assert made.status_code == 201
-    assert "hunter2" not in f"{there.requests} {made.text} {row}"
+    assert "hunter2" not in f"{service.requests} {made.text} {row}"
 
 
-async def test_what_does_not_say_what_it_is_is_refused_with_what_was_tried(house: KeyedServer) -> None:
-    with fake_server(table()) as there:
-        answer = await house.http.post("/api/connections", json={"url": f"{there.url}/far"})
+async def test_an_unrecognised_service_is_rejected_with_the_requests_that_were_tried(house: KeyedServer) -> None:
+    with fake_server(table()) as service:
+        answer = await house.http.post("/api/connections", json={"url": f"{service.url}/far"})
 
     assert problem(answer) == (422, "not_discovered", None)
     tried = answer.json()["error"]["details"]["tried"]
@@ -183,38 +183,38 @@ async def test_what_does_not_say_what_it_is_is_refused_with_what_was_tried(house
     ]
 
 
-async def test_who_is_away_is_not_connected_unless_the_caller_knows_what_it_is(house: KeyedServer) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/far"
-    away = await house.http.post("/api/connections", json={"url": url})
-    known = await house.http.post("/api/connections", json={"url": url, "dialect": "invoke", "is_chat": True})
+async def test_an_unreachable_service_is_rejected_unless_its_dialect_is_declared(house: KeyedServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/far"
+    undeclared = await house.http.post("/api/connections", json={"url": url})
+    declared = await house.http.post("/api/connections", json={"url": url, "dialect": "invoke", "is_chat": True})
 
-    assert problem(away) == (422, "not_discovered", None)
-    assert (known.status_code, known.json()["is_chat"]) == (201, True)
+    assert problem(undeclared) == (422, "not_discovered", None)
+    assert (declared.status_code, declared.json()["is_chat"]) == (201, True)
 
 
-async def test_several_models_are_listed(house: KeyedServer) -> None:
-    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
-        answer = await house.http.post("/api/connections", json={"url": there.url, "name": "far"})
+async def test_a_service_with_several_models_is_rejected_with_their_names(house: KeyedServer) -> None:
+    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as service:
+        answer = await house.http.post("/api/connections", json={"url": service.url, "name": "far"})
 
     assert problem(answer) == (422, "not_discovered", None)
     assert answer.json()["error"]["details"]["models"] == ["a", "b"]
     assert answer.json()["error"]["details"]["tried"][-1]["step"] == "openai.models"
 
 
-async def test_who_wants_credentials_is_declared_by_lines_that_are_shown(house: KeyedServer) -> None:
-    with fake_server(table(inspect=full_response({}, status="401 Who"))) as there:
-        answer = await house.http.post("/api/connections", json={"url": f"{there.url}/tutor/?key=x"})
+async def test_a_service_that_needs_credentials_is_rejected_with_the_settings_to_add(house: KeyedServer) -> None:
+    with fake_server(table(inspect=full_response({}, status="401 Who"))) as service:
+        answer = await house.http.post("/api/connections", json={"url": f"{service.url}/tutor/?key=x"})
 
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (422, "discovery_refused")
     assert error["details"]["tried"][0]["found"] == "wants credentials"
     assert tomllib.loads(error["details"]["settings"]) == {
-        "connections": {"tutor": {"url": f"{there.url}/tutor/", "headers": {"authorization": "env:TUTOR_KEY"}}}
+        "connections": {"tutor": {"url": f"{service.url}/tutor/", "headers": {"authorization": "env:TUTOR_KEY"}}}
     }
 
 
-async def test_a_name_is_taken_once(house: KeyedServer, far: str) -> None:
+async def test_a_name_that_is_taken_is_rejected_with_409(house: KeyedServer, far: str) -> None:
     body = {"url": f"{far}/scripted", "name": "far"}
     answers = [await house.http.post("/api/connections", json=body) for _ in range(2)]
     both = await asyncio.gather(
@@ -226,7 +226,9 @@ async def test_a_name_is_taken_once(house: KeyedServer, far: str) -> None:
     assert sorted(answer.status_code for answer in both) == [201, 409, 409]
 
 
-async def test_there_is_room_for_so_many(house: KeyedServer, far: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_connections_is_limited(
+    house: KeyedServer, far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kept, "MAX_CONNECTIONS", 1)
     names = ("one", "two")
     answers = [await house.http.post("/api/connections", json={"url": f"{far}/echo", "name": one}) for one in names]
@@ -234,11 +236,11 @@ async def test_there_is_room_for_so_many(house: KeyedServer, far: str, monkeypat
     assert [answer.status_code for answer in answers] == [201, 413]
 
 
-async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: KeyedServer) -> None:
-    with fake_server(table(inspect=CHAT)) as there:
-        url, headers = f"{there.url}/far", {"idempotency-key": "k-1"}
+async def test_a_repeated_idempotent_request_is_replayed_without_probing_again(house: KeyedServer) -> None:
+    with fake_server(table(inspect=CHAT)) as service:
+        url, headers = f"{service.url}/far", {"idempotency-key": "k-1"}
         first = await house.http.post("/api/connections", json={"url": url}, headers=headers)
-        asked = len(there.requests)
+        request_count = len(service.requests)
         again = await house.http.post("/api/connections", json={"url": url}, headers=headers)
         other = await house.http.post("/api/connections", json={"url": url, "name": "x"}, headers=headers)
         bad = await house.http.post("/api/connections", json={"url": url}, headers={"idempotency-key": "a b"})
@@ -247,13 +249,13 @@ async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: Keyed
     assert (again.headers["idempotency-replayed"], again.headers["location"]) == ("true", "/api/workflows/far")
     assert problem(other)[:2] == (409, "idempotency_mismatch")
     assert bad.status_code == 400
-    assert len(there.requests) == asked
+    assert len(service.requests) == request_count
 
 
-# Letting go
+# Removing
 
 
-async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(house: KeyedServer, far: str) -> None:
+async def test_a_removed_connection_is_no_longer_served_but_its_threads_remain(house: KeyedServer, far: str) -> None:
     (await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
     thread = (await house.http.post("/api/threads", json={"workflow": "far"})).json()["id"]
     turn = {"messages": [{"role": "user", "parts": [{"type": "text", "text": "Hello"}]}]}
@@ -264,15 +266,15 @@ async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(h
         return (await house.http.get(f"/api/runs/{run}")).json()["status"] == "finished"
 
     await until(is_over)
-    gone = await house.http.delete("/api/connections/far")
-    kept_thread = await house.http.get(f"/api/threads/{thread}")
+    deleted = await house.http.delete("/api/connections/far")
+    stored_thread = await house.http.get(f"/api/threads/{thread}")
     messages = (await house.http.get(f"/api/threads/{thread}/messages")).json()["data"]
     refused = await house.http.post(f"/api/threads/{thread}/turns", json=turn)
     call = await house.http.post("/far/invoke", json={"messages": []})
     again = await house.http.delete("/api/connections/far")
 
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert (kept_thread.status_code, kept_thread.json()["workflow"]) == (200, "far")
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert (stored_thread.status_code, stored_thread.json()["workflow"]) == (200, "far")
     assert [node["role"] for node in messages] == ["user", "assistant"]
     assert problem(refused)[:2] == (404, "workflow_not_found")
     assert call.status_code == 404
@@ -280,28 +282,28 @@ async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(h
     assert (await house.http.get("/api/connections")).json()["data"] == []
 
 
-async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: KeyedServer, far: str) -> None:
+async def test_after_removal_the_running_run_completes_and_the_queued_one_fails(house: KeyedServer, far: str) -> None:
     (await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
     body = {"model": "far", "input": '[{"text": "begin "}, {"sleep": 0.5}, {"text": "end"}]', "stream": True}
-    async with house.http.stream("POST", "/v1/responses", json=body) as going:
-        lines = going.aiter_lines()
+    async with house.http.stream("POST", "/v1/responses", json=body) as stream:
+        lines = stream.aiter_lines()
         async for line in lines:
             if "begin" in line:
                 break
         house.server.runtime.run_queue._max_runs = 0
-        later = await house.http.post("/v1/responses", json={"model": "far", "input": "x", "background": True})
-        gone = await house.http.delete("/api/connections/far")
-        said = "\n".join([line async for line in lines])
+        queued = await house.http.post("/v1/responses", json={"model": "far", "input": "x", "background": True})
+        deleted = await house.http.delete("/api/connections/far")
+        output = "\n".join([line async for line in lines])
 
-    row = await house.database.read(runs.get_run, "default", "run_" + later.json()["id"].removeprefix("resp_"))
-    assert gone.status_code == 204
-    assert "response.completed" in said
-    assert "begin end" in said
+    row = await house.database.read(runs.get_run, "default", "run_" + queued.json()["id"].removeprefix("resp_"))
+    assert deleted.status_code == 204
+    assert "response.completed" in output
+    assert "begin end" in output
     assert row is not None
     assert (row.status, (row.error or {})["code"]) == ("failed", "workflow_not_found")
 
 
-async def test_a_name_is_free_again(house: KeyedServer, far: str) -> None:
+async def test_the_name_of_a_removed_connection_can_be_reused(house: KeyedServer, far: str) -> None:
     body = {"name": "far", "url": f"{far}/scripted"}
     (await house.http.post("/api/connections", json=body)).raise_for_status()
     (await house.http.delete("/api/connections/far")).raise_for_status()
@@ -310,10 +312,10 @@ async def test_a_name_is_free_again(house: KeyedServer, far: str) -> None:
     assert (again.status_code, again.json()["is_chat"]) == (201, False)
 
 
-# Declared elsewhere
+# Declared in code or settings
 
 
-async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> None:
+async def test_connections_from_code_and_settings_are_listed_and_cannot_be_removed(far: str) -> None:
     with_settings = Settings(connections={"tutor": ConnectionSettings(url=f"{far}/scripted")})
     by_code = connect(f"{far}/echo", name="coded")
     registry = Registry([echo, by_code], connections=declared_workflows(with_settings.connections, {}))
@@ -329,7 +331,7 @@ async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> N
         pages = [(await http.get("/api/connections", params={"limit": 1})).json()]
         pages.append((await http.get("/api/connections", params={"limit": 1, "after": pages[0]["next"]})).json())
         answers = [await http.delete(f"/api/connections/{name}") for name in ("coded", "tutor", "echo")]
-        said = await http.post("/tutor/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
+        response = await http.post("/tutor/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
     await server.close()
 
     assert [(row["name"], row["fixed"], row["declared_in"], row["created_at"]) for row in rows] == [
@@ -344,13 +346,15 @@ async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> N
     ]
     assert "declared in the code that is served here: remove it there." in answers[0].json()["error"]["message"]
     assert "declared in [connections.tutor] of palaver.toml: remove it" in answers[1].json()["error"]["message"]
-    assert said.json() == {"role": "assistant", "content": "Hi"}
+    assert response.json() == {"role": "assistant", "content": "Hi"}
 
 
-# Who may
+# Authorization
 
 
-async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(house: KeyedServer, far: str) -> None:
+async def test_only_default_project_admins_change_connections_and_every_project_lists_them(
+    house: KeyedServer, far: str
+) -> None:
     _, admin = await house.create_key()
     _, reader = await house.create_key("read", "invoke")
     _, elsewhere = await house.create_key(project="team-a")
@@ -361,9 +365,9 @@ async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(hous
     ]
     made = await house.http.post("/api/connections", json=body, headers=admin)
     refused += [await house.http.delete("/api/connections/far", headers=headers) for headers in (reader, elsewhere)]
-    seen = [(await house.http.get("/api/connections", headers=one)).json()["data"] for one in (reader, elsewhere)]
+    listed = [(await house.http.get("/api/connections", headers=one)).json()["data"] for one in (reader, elsewhere)]
     called = await house.http.post("/v1/responses", json={"model": "far", "input": "Hello"}, headers=elsewhere)
-    gone = await house.http.delete("/api/connections/far", headers=admin)
+    deleted = await house.http.delete("/api/connections/far", headers=admin)
 
     assert [problem(answer)[:2] for answer in refused] == [
         (401, "unauthorized"),
@@ -373,12 +377,12 @@ async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(hous
         (403, "missing_scope"),
     ]
     assert refused[2].json()["error"]["message"] == "This needs an admin of the project default."
-    assert (made.status_code, gone.status_code) == (201, 204)
-    assert [[row["name"] for row in rows] for rows in seen] == [["far"], ["far"]]
+    assert (made.status_code, deleted.status_code) == (201, 204)
+    assert [[row["name"] for row in rows] for rows in listed] == [["far"], ["far"]]
     assert called.json()["status"] == "completed"
 
 
-# Kept, and seen by others
+# Stored, and synchronised between processes
 
 
 async def served(url: str, *workflows: Workflow, **settings: Any) -> Server:
@@ -393,39 +397,39 @@ def client(server: Server) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost", timeout=30)
 
 
-async def test_after_a_restart_it_is_served_as_it_was_known_and_asked_again(tmp_path: Path) -> None:
+async def test_after_a_restart_a_connection_is_restored_and_probed_again(tmp_path: Path) -> None:
     url = str(tmp_path / "palaver.db")
     answers = {"inspect": CHAT}
-    with fake_server(table(**answers)) as there:
+    with fake_server(table(**answers)) as service:
         server = await served(url)
         async with client(server) as http:
-            made = (await http.post("/api/connections", json={"url": f"{there.url}/far"})).json()
+            made = (await http.post("/api/connections", json={"url": f"{service.url}/far"})).json()
         await server.close()
-        there.requests.clear()
+        service.requests.clear()
         server = await served(url)
         async with client(server) as http:
-            found = (await http.get("/api/workflows/far")).json()
+            restored = (await http.get("/api/workflows/far")).json()
             default = server.registry.default
 
-            async def is_asked() -> bool:
-                return bool(there.requests)
+            async def is_probed() -> bool:
+                return bool(service.requests)
 
-            await until(is_asked)
+            await until(is_probed)
         await server.close()
 
-    assert default == "echo"  # It answered at the root before, and does so still.
+    assert default == "echo"  # It was the default workflow before, and still is.
     changing = ("checked_at", "state")
-    assert {name: found[name] for name in found if name not in changing} == {
+    assert {name: restored[name] for name in restored if name not in changing} == {
         name: made[name] for name in made if name not in changing
     }
 
 
-async def test_one_that_is_away_at_the_start_is_known_all_the_same(tmp_path: Path) -> None:
+async def test_a_service_that_is_unreachable_at_startup_is_described_from_the_database(tmp_path: Path) -> None:
     url = str(tmp_path / "palaver.db")
-    with fake_server(table(inspect=CHAT)) as there:
+    with fake_server(table(inspect=CHAT)) as service:
         server = await served(url)
         async with client(server) as http:
-            (await http.post("/api/connections", json={"url": f"{there.url}/far"})).raise_for_status()
+            (await http.post("/api/connections", json={"url": f"{service.url}/far"})).raise_for_status()
         await server.close()
     server = await served(url)
     async with client(server) as http:
@@ -434,13 +438,13 @@ async def test_one_that_is_away_at_the_start_is_known_all_the_same(tmp_path: Pat
             return (await http.get("/api/connections")).json()["data"][0]["state"] == "unreachable"
 
         await until(is_noticed)
-        found = (await http.get("/api/workflows/far")).json()
+        workflow = (await http.get("/api/workflows/far")).json()
     await server.close()
 
-    assert (found["is_chat"], found["state"], found["parameters"]) == (True, "unreachable", {"t": 1})
+    assert (workflow["is_chat"], workflow["state"], workflow["parameters"]) == (True, "unreachable", {"t": 1})
 
 
-async def test_code_that_takes_the_name_later_wins_and_the_list_says_so(tmp_path: Path, far: str) -> None:
+async def test_connections_whose_name_code_or_a_route_took_later_are_listed_as_failed(tmp_path: Path, far: str) -> None:
     url = str(tmp_path / "palaver.db")
     server = await served(url)
     async with client(server) as http:
@@ -459,18 +463,18 @@ async def test_code_that_takes_the_name_later_wins_and_the_list_says_so(tmp_path
     server = await served(url, echo, scripted)
     async with client(server) as http:
         listed = (await http.get("/api/connections")).json()["data"]
-        whose = (await http.get("/api/workflows/scripted")).json()["origin"]
-        gone = await http.delete("/api/connections/scripted")
-        left = (await http.get("/api/workflows/scripted")).status_code
+        origin = (await http.get("/api/workflows/scripted")).json()["origin"]
+        deleted = await http.delete("/api/connections/scripted")
+        status_after = (await http.get("/api/workflows/scripted")).status_code
     await server.close()
 
     assert [(row["name"], row["state"]) for row in listed] == [("scripted", "failed"), ("status", "failed")]
     assert listed[0]["message"].startswith("A workflow of this name comes from code or settings")
     assert "one of Palaver's own routes" in listed[1]["message"]
-    assert (whose, gone.status_code, left) == ("served", 204, 200)
+    assert (origin, deleted.status_code, status_after) == ("served", 204, 200)
 
 
-async def test_what_was_kept_and_cannot_be_read_is_asked_again(tmp_path: Path, far: str) -> None:
+async def test_a_connection_with_unreadable_stored_evidence_is_probed_again(tmp_path: Path, far: str) -> None:
     url = str(tmp_path / "palaver.db")
     database = open_database(url)
     now = kept.datetime.fromisoformat("2026-11-15T12:00:00+00:00")
@@ -481,30 +485,30 @@ async def test_what_was_kept_and_cannot_be_read_is_asked_again(tmp_path: Path, f
 
     server = await served(url)
     async with client(server) as http:
-        said = await http.post("/one/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
+        response = await http.post("/one/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
 
-        async def is_kept() -> bool:
+        async def is_stored() -> bool:
             rows = await server.runtime.database.read(kept.list_connections, "default")
             return all((row.evidence or {}).get("dialect") == "invoke" for row in rows)
 
-        await until(is_kept)
+        await until(is_stored)
     await server.close()
 
-    assert said.status_code == 200
+    assert response.status_code == 200
 
 
-async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_refresh_discovers_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
     url = str(tmp_path / "palaver.db")
     answers = {"inspect": CHAT}
 
     def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
-        table(**answers)(connection, asked)  # As they are now.
+        table(**answers)(connection, asked)  # With the current answers.
 
-    with fake_server(answer) as there:
+    with fake_server(answer) as service:
         server = await served(url)
         async with client(server) as http:
-            (await http.post("/api/connections", json={"url": f"{there.url}/far"})).raise_for_status()
+            (await http.post("/api/connections", json={"url": f"{service.url}/far"})).raise_for_status()
             answers["inspect"] = full_response({"flags": {"is_chat": False}})
             refreshed = (await http.post("/api/workflows/far/refresh")).json()
             answers.clear()
@@ -519,61 +523,61 @@ async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("kind", ["told", "looking"])
-async def test_every_process_serves_it_and_lets_it_go(
+async def test_every_process_adds_updates_and_removes_a_connection(
     postgres_url: str, far: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_sync, "SLOW_POLL_INTERVAL_S", 600 if kind == "told" else 0.1)
     monkeypatch.setattr(connection_sync, "POLL_INTERVAL_S", 600 if kind == "told" else 0.1)
     monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
-    here, there = await served(postgres_url), await served(postgres_url)
+    first_server, second_server = await served(postgres_url), await served(postgres_url)
     if kind == "looking":
-        monkeypatch.setattr(there.runtime.connection_sync, "wake", lambda: None)
-    async with client(here) as http:
+        monkeypatch.setattr(second_server.runtime.connection_sync, "wake", lambda: None)
+    async with client(first_server) as http:
         (await http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
 
         async def is_there() -> bool:
-            return "far" in there.registry
+            return "far" in second_server.registry
 
         await until(is_there)
-        first = there.registry.workflow("far")
+        first = second_server.registry.workflow("far")
         refreshed = (await http.post("/api/workflows/far/refresh")).json()["checked_at"]
 
-        async def is_told() -> bool:
-            (one,) = there.runtime.connection_sync.list_synced()
+        async def is_updated() -> bool:
+            (one,) = second_server.runtime.connection_sync.list_synced()
             return connection_sync.msgspec.to_builtins(one.version.checked_at)[:23] == refreshed[:23]
 
-        await until(is_told)
-        same = there.registry.workflow("far") is first
+        await until(is_updated)
+        same = second_server.registry.workflow("far") is first
         (await http.delete("/api/connections/far")).raise_for_status()
         (await http.post("/api/connections", json={"url": f"{far}/echo", "name": "far"})).raise_for_status()
 
-        async def is_another() -> bool:
-            return "far" in there.registry and not there.registry.find("far").is_chat
+        async def is_replaced() -> bool:
+            return "far" in second_server.registry and not second_server.registry.find("far").is_chat
 
-        await until(is_another)
+        await until(is_replaced)
         (await http.delete("/api/connections/far")).raise_for_status()
 
-        async def is_gone() -> bool:
-            return "far" not in there.registry
+        async def is_removed() -> bool:
+            return "far" not in second_server.registry
 
-        await until(is_gone)
-    for server in (here, there):
+        await until(is_removed)
+    for server in (first_server, second_server):
         await server.close()
 
     assert same
 
 
-async def test_a_table_that_cannot_be_read_is_looked_at_again(
+async def test_a_failed_read_of_the_connections_table_is_retried(
     far: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connection_sync, "POLL_INTERVAL_S", 0.05)
     raised: list[Exception] = [Overloaded("away"), ZeroDivisionError("a mistake of ours")]
-    marks = kept.list_connection_versions
+    list_versions = kept.list_connection_versions
 
     def failing(*args: Any) -> Any:
         if raised:
             raise raised.pop(0)
-        return marks(*args)
+        return list_versions(*args)
 
     server = await served(MEMORY_URL)
     monkeypatch.setattr(kept, "list_connection_versions", failing)

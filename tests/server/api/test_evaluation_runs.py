@@ -31,15 +31,15 @@ async def begun(http: httpx.AsyncClient, **more: Any) -> str:
 
 
 async def heard(http: httpx.AsyncClient, at: str, **headers: str) -> list[tuple[str, dict[str, Any]]]:
-    found: list[tuple[str, dict[str, Any]]] = []
+    events: list[tuple[str, dict[str, Any]]] = []
     async with http.stream("GET", f"{at}/events", headers=headers) as stream:
         assert stream.headers["content-type"] == "text/event-stream"
         text = "".join([piece async for piece in stream.aiter_text()])
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines())
         if "data" in fields:
-            found.append((fields["event"], msgspec.json.decode(fields["data"])))
-    return found
+            events.append((fields["event"], msgspec.json.decode(fields["data"])))
+    return events
 
 
 async def test_all_cells_are_answered_and_scored(http: httpx.AsyncClient) -> None:
@@ -59,7 +59,7 @@ async def test_all_cells_are_answered_and_scored(http: httpx.AsyncClient) -> Non
     ]
 
 
-async def test_one_cell_shows_what_was_asked_expected_and_answered(http: httpx.AsyncClient) -> None:
+async def test_a_cell_shows_its_question_expected_value_and_answer(http: httpx.AsyncClient) -> None:
     at = await begun(http)
     await heard(http, at)
     shown = (await http.get(f"{at}/results/cell_1")).json()
@@ -71,7 +71,7 @@ async def test_one_cell_shows_what_was_asked_expected_and_answered(http: httpx.A
     assert (await http.get(f"/api/runs/{shown['run']}")).json()["protocol"] == "evaluation"
 
 
-async def test_repeats_of_several_workflows_and_a_column_are_all_run(http: httpx.AsyncClient) -> None:
+async def test_all_repeats_of_workflow_and_column_variants_are_run(http: httpx.AsyncClient) -> None:
     variants = [{"workflow": "tutor"}, {"workflow": "shout"}, {"name": "recorded", "column": "topic"}]
     at = await begun(http, variants=variants, repeats=2)
     await heard(http, at)

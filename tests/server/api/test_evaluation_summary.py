@@ -29,7 +29,7 @@ BODY: dict[str, Any] = {
     ],
     "evaluators": [{"key": "exact_match"}],
 }
-"""Row 0 passes, row 1 does not, row 2 passes with `base` alone."""
+"""Row 0 passes, row 1 fails, row 2 passes only with `base`."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def run(http: httpx.AsyncClient, database: Database, **more: Any) -> str:
-    """The id of one that has ended."""
+    """Run an evaluation to its end and return its id."""
     made = await http.post("/api/evaluations", json=BODY | more)
     assert made.status_code == 202, made.text
     await answer_all(database, made.json()["id"])
@@ -104,7 +104,7 @@ async def test_a_summary_has_the_figures_of_each_variant_and_evaluator(
 
 
 @on_both
-async def test_a_column_of_the_test_set_slices_it(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_summary_is_sliced_by_a_test_set_column(http: httpx.AsyncClient, database: Database) -> None:
     evaluation = await run(http, database)
 
     shown = (await http.get(f"/api/evaluations/{evaluation}/summary", params={"slice": "topic"})).json()
@@ -118,7 +118,7 @@ async def test_a_column_of_the_test_set_slices_it(http: httpx.AsyncClient, datab
     )
 
 
-async def test_an_evaluation_that_has_not_begun_has_a_summary_without_figures(http: httpx.AsyncClient) -> None:
+async def test_the_summary_of_a_queued_evaluation_has_no_figures(http: httpx.AsyncClient) -> None:
     evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]
 
     (first, _) = (await http.get(f"/api/evaluations/{evaluation}/summary")).json()["variants"]
@@ -132,18 +132,18 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The evaluations whose scores were read."""
     from palaver.evaluation.results import load
 
-    found: list[str] = []
-    before = load.read_results
+    evaluations: list[str] = []
+    original = load.read_results
 
     def read_results(db: Any, project: str, evaluation: str) -> Any:
-        found.append(evaluation)
-        return before(db, project, evaluation)
+        evaluations.append(evaluation)
+        return original(db, project, evaluation)
 
     monkeypatch.setattr(load, "read_results", read_results)
-    return found
+    return evaluations
 
 
-async def test_a_summary_is_kept_once_it_has_ended_and_made_anew_when_it_ran_again(
+async def test_the_summary_of_an_ended_evaluation_is_cached_until_it_is_rerun(
     http: httpx.AsyncClient, database: Database, looked: list[str]
 ) -> None:
     evaluation = await run(http, database)
@@ -160,26 +160,26 @@ async def test_a_summary_is_kept_once_it_has_ended_and_made_anew_when_it_ran_aga
     assert [one["cells"] for one in empty["variants"]] == [0, 0]
 
 
-async def test_scores_of_what_has_ended_are_read_once_for_all_who_ask(
+async def test_scores_of_an_ended_evaluation_are_read_once_for_concurrent_requests(
     http: httpx.AsyncClient, database: Database, looked: list[str]
 ) -> None:
     first, second = await run(http, database), await run(http, database)
-    beside = {"base": f"{first}:base", "candidate": f"{second}:new"}
-    asked: list[tuple[str, dict[str, str]]] = [
+    sides = {"base": f"{first}:base", "candidate": f"{second}:new"}
+    requests: list[tuple[str, dict[str, str]]] = [
         (f"/api/evaluations/{first}/summary", {}),
         (f"/api/evaluations/{first}/summary", {"slice": "topic"}),
-        ("/api/evaluations/compare", beside),
-        ("/api/evaluations/compare", beside | {"margin": "0.05"}),
+        ("/api/evaluations/compare", sides),
+        ("/api/evaluations/compare", sides | {"margin": "0.05"}),
         (f"/api/evaluations/{second}/export", {"format": "csv"}),
         (f"/api/evaluations/{second}/results", {"regression": f"{first}:base"}),
     ]
 
-    answers = await asyncio.gather(*(http.get(path, params=params) for path, params in asked))
+    answers = await asyncio.gather(*(http.get(path, params=params) for path, params in requests))
 
     assert ([answer.status_code for answer in answers], sorted(looked)) == ([200] * 6, sorted([first, second]))
 
 
-async def test_scores_of_what_still_runs_are_read_each_time(
+async def test_scores_of_a_running_evaluation_are_read_on_every_request(
     http: httpx.AsyncClient, database: Database, looked: list[str]
 ) -> None:
     evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]
@@ -190,10 +190,10 @@ async def test_scores_of_what_still_runs_are_read_each_time(
     assert (shown[0] == shown[1], looked) == (True, [evaluation] * 2)
 
 
-async def test_of_scores_no_more_are_kept_than_there_is_room_for(
+async def test_the_score_cache_evicts_evaluations_over_its_byte_limit(
     database: Database, looked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation_results, "_MAX_CACHED_BYTES", 500)  # One has 258.
+    monkeypatch.setattr(evaluation_results, "_MAX_CACHED_BYTES", 500)  # The results of one evaluation take 258 bytes.
     async with rest_client(app(database)) as http:
         first, second = await run(http, database), await run(http, database)
 
@@ -205,7 +205,7 @@ async def test_of_scores_no_more_are_kept_than_there_is_room_for(
     assert looked == [first, second, first]
 
 
-async def test_what_computes_is_loaded_beside_the_loop_once_somebody_looks(
+async def test_statistics_are_imported_once_off_the_event_loop_when_first_needed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, loaded, threads = asyncio.get_running_loop(), asyncio.Event(), list[bool]()
@@ -235,7 +235,7 @@ async def test_two_variants_are_compared_row_by_row(http: httpx.AsyncClient, dat
     )
 
     shown = answer.json()
-    (told,) = shown["evaluators"]
+    (figures,) = shown["evaluators"]
     assert {name: shown[name] for name in shown if name != "evaluators"} == {
         "base": f"{first}:base",
         "candidate": f"{second}:new",
@@ -245,7 +245,7 @@ async def test_two_variants_are_compared_row_by_row(http: httpx.AsyncClient, dat
         "only_in_base": [],
         "only_in_candidate": [],
     }
-    assert {name: told[name] for name in told if name not in ("ci", "worst")} == {
+    assert {name: figures[name] for name in figures if name not in ("ci", "worst")} == {
         "name": "exact_match",
         "measure": "pass_rate",
         "paired": 3,
@@ -262,16 +262,16 @@ async def test_two_variants_are_compared_row_by_row(http: httpx.AsyncClient, dat
         "cases_needed": 8,
         "score": None,
     }
-    assert [(one["base"], one["candidate"]) for one in told["worst"]] == [(1.0, 0.0)]
+    assert [(one["base"], one["candidate"]) for one in figures["worst"]] == [(1.0, 0.0)]
 
 
 async def test_variants_of_one_evaluation_can_be_compared(http: httpx.AsyncClient, database: Database) -> None:
     evaluation = await run(http, database)
     sides = {"base": f"{evaluation}:new", "candidate": f"{evaluation}:base"}
 
-    (told,) = (await http.get("/api/evaluations/compare", params=sides)).json()["evaluators"]
+    (figures,) = (await http.get("/api/evaluations/compare", params=sides)).json()["evaluators"]
 
-    assert (told["regressions"], told["fixes"]) == (0, 1)
+    assert (figures["regressions"], figures["fixes"]) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_variants_of_one_evaluation_can_be_compared(http: httpx.AsyncClien
         ("ev_none:base", 404, "There is no evaluation 'ev_none'."),
     ],
 )
-async def test_what_is_not_there_cannot_be_compared(
+async def test_comparing_a_missing_or_unknown_variant_or_evaluation_is_rejected(
     http: httpx.AsyncClient, database: Database, base: str, status: int, message: str
 ) -> None:
     evaluation = await run(http, database)
@@ -294,7 +294,9 @@ async def test_what_is_not_there_cannot_be_compared(
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMATS)
-async def test_every_format_is_a_file_to_keep(http: httpx.AsyncClient, database: Database, form: str) -> None:
+async def test_every_export_format_is_served_as_an_attachment(
+    http: httpx.AsyncClient, database: Database, form: str
+) -> None:
     evaluation = await run(http, database)
     kind = EXPORT_FORMATS[form]  # pyright: ignore[reportArgumentType]
 
@@ -308,7 +310,7 @@ async def test_every_format_is_a_file_to_keep(http: httpx.AsyncClient, database:
 
 
 @on_both
-async def test_an_export_has_every_cell_however_many_pages_they_are(
+async def test_an_export_of_several_pages_has_every_cell(
     http: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation_export, "_PAGE_SIZE", 2)
@@ -328,19 +330,19 @@ async def test_an_export_has_every_cell_however_many_pages_they_are(
     assert len(table) == 13
 
 
-async def test_an_export_can_stand_beside_another_evaluation(http: httpx.AsyncClient, database: Database) -> None:
+async def test_an_export_can_be_compared_with_another_evaluation(http: httpx.AsyncClient, database: Database) -> None:
     first, second = await run(http, database), await run(http, database)
-    asked = {"format": "markdown", "base": f"{first}:base"}
+    params = {"format": "markdown", "base": f"{first}:base"}
 
-    told = (await http.get(f"/api/evaluations/{second}/export", params=asked)).text
+    markdown = (await http.get(f"/api/evaluations/{second}/export", params=params)).text
 
-    assert [line for line in told.splitlines() if line.startswith("###")] == [
+    assert [line for line in markdown.splitlines() if line.startswith("###")] == [
         f"### {second}:{name} beside {first}:base".replace("_", "\\_") for name in ("base", "new")
     ]
 
 
 @pytest.mark.parametrize(("query", "status"), [({}, 400), ({"format": "pdf"}, 400)])
-async def test_a_format_that_we_do_not_have_is_refused(
+async def test_a_missing_or_unknown_export_format_is_rejected(
     http: httpx.AsyncClient, database: Database, query: dict[str, str], status: int
 ) -> None:
     evaluation = await run(http, database)
@@ -348,17 +350,17 @@ async def test_a_format_that_we_do_not_have_is_refused(
     assert (await http.get(f"/api/evaluations/{evaluation}/export", params=query)).status_code == status
 
 
-async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_export_ends_when_its_reader_is_cancelled(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rest_client(app(database)) as http:
         evaluation = await run(http, database)
-    loop, begun, ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    loop, started, ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
     def write(cells: Any) -> Any:
         try:
             yield b"x" * evaluation_export.CHUNK_BYTES
-            while True:  # It reads and reads, and has nothing to say.
+            while True:  # Keeps reading cells without producing output.
                 assert len(list(cells())) == 6
-                loop.call_soon_threadsafe(begun.set)
+                loop.call_soon_threadsafe(started.set)
         finally:
             loop.call_soon_threadsafe(ended.set)
 
@@ -367,7 +369,7 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
     lines = evaluation_export.export_chunks(database, "default", evaluation, "csv", make)
     await anext(lines)
     reading = asyncio.ensure_future(anext(lines))
-    await begun.wait()
+    await started.wait()
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
@@ -375,21 +377,21 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
     await ended.wait()
 
 
-async def test_nobody_sees_what_is_another_projects(http: httpx.AsyncClient, database: Database) -> None:
+async def test_another_projects_evaluation_is_not_found(http: httpx.AsyncClient, database: Database) -> None:
     evaluation = await run(http, database)
-    async with rest_client(app(database), FakeCaller(project="other")) as stranger:
+    async with rest_client(app(database), FakeCaller(project="other")) as other_client:
         answers = [
-            await stranger.get(f"/api/evaluations/{evaluation}/summary"),
-            await stranger.get(f"/api/evaluations/{evaluation}/export?format=csv"),
-            await stranger.get(f"/api/evaluations/compare?base={evaluation}:base&candidate={evaluation}:new"),
+            await other_client.get(f"/api/evaluations/{evaluation}/summary"),
+            await other_client.get(f"/api/evaluations/{evaluation}/export?format=csv"),
+            await other_client.get(f"/api/evaluations/compare?base={evaluation}:base&candidate={evaluation}:new"),
         ]
 
     assert [answer.status_code for answer in answers] == [404, 404, 404]
 
 
-def test_a_server_on_which_nobody_reads_evaluations_never_loads_numpy() -> None:
+def test_importing_the_api_app_does_not_load_numpy() -> None:
     program = "import sys; import palaver.server.api.app; print('numpy' in sys.modules)"
 
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert told.stdout.strip() == "False"
+    assert completed.stdout.strip() == "False"

@@ -26,7 +26,7 @@ BODY: dict[str, Any] = {
     "repeats": 2,
 }
 NOWHERE = dict.fromkeys(["history", "script", "spoken"])
-"""What no column is for."""
+"""Targets that no column is mapped to."""
 
 
 @pytest.fixture(params=["memory", "postgresql"])
@@ -61,7 +61,7 @@ async def begun(http: httpx.AsyncClient, **more: Any) -> dict[str, Any]:
     return answer.json()
 
 
-async def test_a_new_one_is_queued_with_all_its_cells(http: httpx.AsyncClient, woken: list[str]) -> None:
+async def test_a_new_evaluation_is_queued_with_all_its_cells(http: httpx.AsyncClient, woken: list[str]) -> None:
     made = await begun(http)
 
     assert made == {"id": made["id"], "state": "queued", "total": 12}
@@ -69,7 +69,7 @@ async def test_a_new_one_is_queued_with_all_its_cells(http: httpx.AsyncClient, w
     assert woken == ["wake"]
 
 
-async def test_one_shows_what_it_was_made_of(http: httpx.AsyncClient) -> None:
+async def test_an_evaluation_shows_its_variants_evaluators_and_test_set(http: httpx.AsyncClient) -> None:
     made = await begun(http)
     answer = await http.get(f"/api/evaluations/{made['id']}")
     shown = answer.json()
@@ -100,7 +100,9 @@ async def test_one_shows_what_it_was_made_of(http: httpx.AsyncClient) -> None:
     assert same.status_code == 304
 
 
-async def test_a_column_of_questions_is_what_a_chat_is_asked(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_question_column_is_mapped_to_the_messages_of_a_chat(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     await create_test_set(database, [{"id": 1, "question": "2+2?", "expected": "4"}], id="ts_2")
     made = await begun(http, testset={"id": "ts_2"})
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()
@@ -109,7 +111,7 @@ async def test_a_column_of_questions_is_what_a_chat_is_asked(http: httpx.AsyncCl
     assert [one["map"] for one in shown["variants"]] == [columns, columns]
 
 
-async def test_a_column_of_questions_is_asked_where_a_row_has_no_messages(
+async def test_a_question_column_is_also_mapped_when_some_rows_have_no_messages(
     http: httpx.AsyncClient, database: Database
 ) -> None:
     imported = {"question": "2+2?", "expected": "4"}
@@ -199,7 +201,7 @@ FAULTS: list[tuple[dict[str, Any], int, str, str]] = [
 
 
 @pytest.mark.parametrize(("more", "status", "code", "path"), FAULTS)
-async def test_what_is_wrong_is_told_before_anything_begins(
+async def test_an_invalid_request_is_rejected_and_nothing_starts(
     http: httpx.AsyncClient, woken: list[str], more: dict[str, Any], status: int, code: str, path: str
 ) -> None:
     refused = await http.post("/api/evaluations", json=BODY | more)
@@ -210,11 +212,13 @@ async def test_what_is_wrong_is_told_before_anything_begins(
     assert woken == []
 
 
-async def test_another_projects_set_and_evaluation_are_not_there(http: httpx.AsyncClient, database: Database) -> None:
+async def test_another_projects_test_set_and_evaluation_are_not_found(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     made = await begun(http)
-    async with rest_client(app(database, []), FakeCaller(project="other")) as stranger:
-        refused = await stranger.post("/api/evaluations", json=BODY)
-        unknown = await stranger.post("/api/evaluations", json=BODY | {"testset": {"id": "ts_0"}})
+    async with rest_client(app(database, []), FakeCaller(project="other")) as other_client:
+        refused = await other_client.post("/api/evaluations", json=BODY)
+        unknown = await other_client.post("/api/evaluations", json=BODY | {"testset": {"id": "ts_0"}})
         assert (refused.status_code, unknown.status_code) == (404, 404)
         assert refused.text.replace("ts_1", "ts_0") == unknown.text
         for method, path in (
@@ -223,13 +227,13 @@ async def test_another_projects_set_and_evaluation_are_not_there(http: httpx.Asy
             ("POST", "/cancel"),
             ("POST", "/rerun"),
         ):
-            asked = await stranger.request(method, f"/api/evaluations/{made['id']}{path}", json={})
-            gone = await stranger.request(method, f"/api/evaluations/ev_0{path}", json={})
-            assert (asked.status_code, asked.text.replace(made["id"], "ev_0")) == (404, gone.text)
-        assert (await stranger.get("/api/evaluations")).json()["data"] == []
+            response = await other_client.request(method, f"/api/evaluations/{made['id']}{path}", json={})
+            missing = await other_client.request(method, f"/api/evaluations/ev_0{path}", json={})
+            assert (response.status_code, response.text.replace(made["id"], "ev_0")) == (404, missing.text)
+        assert (await other_client.get("/api/evaluations")).json()["data"] == []
 
 
-async def test_the_same_post_again_begins_nothing(http: httpx.AsyncClient) -> None:
+async def test_a_repeated_request_with_the_same_idempotency_key_is_replayed(http: httpx.AsyncClient) -> None:
     headers = {"idempotency-key": "once"}
     first = await http.post("/api/evaluations", json=BODY, headers=headers)
     again = await http.post("/api/evaluations", json=BODY, headers=headers)
@@ -240,7 +244,7 @@ async def test_the_same_post_again_begins_nothing(http: httpx.AsyncClient) -> No
     assert len((await http.get("/api/evaluations")).json()["data"]) == 1
 
 
-async def test_one_that_waits_is_cancelled_at_once_and_stays_so(http: httpx.AsyncClient) -> None:
+async def test_cancelling_a_queued_evaluation_is_immediate_and_idempotent(http: httpx.AsyncClient) -> None:
     made = await begun(http)
     first = await http.post(f"/api/evaluations/{made['id']}/cancel", json={})
     again = await http.post(f"/api/evaluations/{made['id']}/cancel", json={})
@@ -249,7 +253,7 @@ async def test_one_that_waits_is_cancelled_at_once_and_stays_so(http: httpx.Asyn
     assert again.json() == first.json()
 
 
-async def test_what_failed_is_run_again_in_the_same_evaluation(http: httpx.AsyncClient, database: Database) -> None:
+async def test_failed_cells_are_rerun_in_the_same_evaluation(http: httpx.AsyncClient, database: Database) -> None:
     made = await begun(http)
     at = f"/api/evaluations/{made['id']}"
     early = await http.post(f"{at}/rerun", json={"which": "failed"})
@@ -265,7 +269,7 @@ async def test_what_failed_is_run_again_in_the_same_evaluation(http: httpx.Async
     assert (wrong.status_code, wrong.json()["error"]["path"]) == (422, "/which")
 
 
-async def test_a_deleted_one_is_gone(http: httpx.AsyncClient) -> None:
+async def test_a_deleted_evaluation_is_not_found(http: httpx.AsyncClient) -> None:
     made = await begun(http)
 
     assert (await http.delete(f"/api/evaluations/{made['id']}")).status_code == 204
@@ -273,7 +277,7 @@ async def test_a_deleted_one_is_gone(http: httpx.AsyncClient) -> None:
     assert (await http.delete(f"/api/evaluations/{made['id']}")).status_code == 404
 
 
-async def test_answers_of_a_column_are_scored_without_a_workflow(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_column_variant_needs_no_workflow(http: httpx.AsyncClient, database: Database) -> None:
     await create_test_set(database, [row | {"old": "Paris"} for row in ROWS], id="ts_2")
     made = await begun(http, testset={"id": "ts_2"}, variants=[{"name": "recorded", "column": "old"}], repeats=1)
     shown = (await http.get(f"/api/evaluations/{made['id']}")).json()

@@ -55,25 +55,27 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 def read(pieces: bytes) -> list[Frame]:
-    found: list[Frame] = []
+    frames: list[Frame] = []
     for block in pieces.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines())
         if "data" in fields:
-            found.append(Frame(int(fields["id"]), fields["event"], msgspec.json.decode(fields["data"])))
-    return found
+            frames.append(Frame(int(fields["id"]), fields["event"], msgspec.json.decode(fields["data"])))
+    return frames
 
 
 async def followed(database: Database, evaluation: str, seen: int = 0) -> AsyncIterator[Frame]:
-    found, plan = await database.read(kept.get_plan, "default", evaluation)
+    stored, plan = await database.read(kept.get_plan, "default", evaluation)
     stream = evaluations.evaluation_frames(
-        database, "default", found, evaluation_views.decode_plan(plan), seen, lambda: moment(9)
+        database, "default", stored, evaluation_views.decode_plan(plan), seen, lambda: moment(9)
     )
     async for piece in stream:
         for frame in read(piece):
             yield frame
 
 
-async def test_one_that_has_ended_is_told_as_a_whole(http: httpx.AsyncClient, database: Database) -> None:
+async def test_the_stream_of_an_ended_evaluation_has_every_cell_progress_and_state(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     evaluation = await begun(http)
     await answer_all(database, evaluation)
 
@@ -102,7 +104,9 @@ async def test_one_that_has_ended_is_told_as_a_whole(http: httpx.AsyncClient, da
     assert frames[4].data == {"type": "state", "state": "succeeded", "reason": None}
 
 
-async def test_who_comes_back_hears_the_rest(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_resumed_stream_continues_after_the_last_seen_event(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     evaluation = await begun(http)
     await answer_all(database, evaluation)
 
@@ -111,7 +115,7 @@ async def test_who_comes_back_hears_the_rest(http: httpx.AsyncClient, database: 
     assert [(frame.id, frame.event) for frame in frames] == [(3, "cell"), (3, "progress"), (3, "state")]
 
 
-async def test_one_that_goes_on_is_followed_to_its_end(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_running_evaluation_is_streamed_to_its_end(http: httpx.AsyncClient, database: Database) -> None:
     evaluation = await begun(http)
     stream = followed(database, evaluation)
     first = [await anext(stream), await anext(stream)]
@@ -126,7 +130,7 @@ async def test_one_that_goes_on_is_followed_to_its_end(http: httpx.AsyncClient, 
     assert (rest[-1].event, rest[-1].data["state"]) == ("state", "succeeded")
 
 
-async def test_the_stream_of_a_deleted_one_ends(http: httpx.AsyncClient, database: Database) -> None:
+async def test_the_stream_of_a_deleted_evaluation_ends(http: httpx.AsyncClient, database: Database) -> None:
     evaluation = await begun(http)
     stream = followed(database, evaluation)
     await anext(stream)
@@ -135,7 +139,9 @@ async def test_the_stream_of_a_deleted_one_ends(http: httpx.AsyncClient, databas
     assert [frame.event async for frame in stream] == ["progress"]
 
 
-async def test_an_event_source_that_has_all_is_told_to_stop(http: httpx.AsyncClient, database: Database) -> None:
+async def test_an_event_source_that_has_seen_every_event_is_answered_with_204(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     evaluation = await begun(http)
     await answer_all(database, evaluation)
     at = f"/api/evaluations/{evaluation}/events"
@@ -144,16 +150,18 @@ async def test_an_event_source_that_has_all_is_told_to_stop(http: httpx.AsyncCli
     assert (await http.get(at, headers={"last-event-id": "x"})).status_code == 400
 
 
-async def test_a_stranger_hears_nothing(http: httpx.AsyncClient, database: Database) -> None:
+async def test_the_events_of_another_projects_evaluation_are_not_found(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     evaluation = await begun(http)
-    async with rest_client(app(database), FakeCaller(project="other")) as stranger:
-        asked = await stranger.get(f"/api/evaluations/{evaluation}/events")
-        gone = await stranger.get("/api/evaluations/ev_0/events")
+    async with rest_client(app(database), FakeCaller(project="other")) as other_client:
+        response = await other_client.get(f"/api/evaluations/{evaluation}/events")
+        missing = await other_client.get("/api/evaluations/ev_0/events")
 
-    assert (asked.status_code, asked.text.replace(evaluation, "ev_0")) == (404, gone.text)
+    assert (response.status_code, response.text.replace(evaluation, "ev_0")) == (404, missing.text)
 
 
-# How fast it goes
+# Progress rate and estimated time left
 
 
 def going(**more: Any) -> Evaluation:
@@ -165,14 +173,14 @@ def ending(count: int, first: float, last: float) -> tuple[int, datetime, dateti
     return count, moment(first), moment(last)
 
 
-def test_the_rate_is_that_of_the_last_cells_until_now() -> None:
+def test_the_rate_is_measured_from_the_last_cells_until_now() -> None:
     assert estimate_progress(going(), ending(40, 0, 10), moment(20)) == EvaluationProgress(2.0, 30.0)
 
 
 @pytest.mark.parametrize("last", [None, ending(1, 0, 0), ending(2, 5, 5)])
-def test_of_too_few_cells_nothing_is_told(last: Any) -> None:
+def test_too_few_cells_give_no_progress_estimate(last: Any) -> None:
     assert estimate_progress(going(), last, moment(5)) == EvaluationProgress()
 
 
-def test_of_one_that_has_ended_nothing_is_told() -> None:
+def test_an_ended_evaluation_has_no_progress_estimate() -> None:
     assert estimate_progress(going(ended_at=NOON), ending(40, 0, 10), moment(20)) == EvaluationProgress()

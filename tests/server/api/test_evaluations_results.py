@@ -21,7 +21,7 @@ BODY: dict[str, Any] = {
     "evaluators": [{"key": "exact_match"}],
     "repeats": 2,
 }
-"""Row 0 passes, row 1 fails and has no answer the second time, row 2 passes with `base` alone."""
+"""Row 0 passes, row 1 fails and has no answer in the second repeat, row 2 passes only with `base`."""
 
 
 @pytest.fixture(params=["memory", "postgresql"])
@@ -46,7 +46,7 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def done(http: httpx.AsyncClient, database: Database) -> str:
-    """The path of one that has ended."""
+    """The path of an evaluation that has ended."""
     made = (await http.post("/api/evaluations", json=BODY)).json()
     await answer_all(database, made["id"])
     return f"/api/evaluations/{made['id']}"
@@ -98,7 +98,7 @@ async def test_a_row_of_the_table_has_previews_and_scores_without_details(http: 
     }
 
 
-async def test_pages_go_on_in_the_order_of_cells(http: httpx.AsyncClient, done: str) -> None:
+async def test_pages_continue_in_the_order_of_cells(http: httpx.AsyncClient, done: str) -> None:
     first = (await http.get(f"{done}/results", params={"limit": 5})).json()
 
     assert [row["id"] for row in first["data"]] == [f"cell_{number}" for number in range(5)]
@@ -121,12 +121,14 @@ FILTERS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "found"), FILTERS)
-async def test_filters_meet(http: httpx.AsyncClient, done: str, asked: dict[str, Any], found: list[str]) -> None:
-    assert await cells(http, done, **asked) == found
+@pytest.mark.parametrize(("query", "expected"), FILTERS)
+async def test_filters_can_be_combined(
+    http: httpx.AsyncClient, done: str, query: dict[str, Any], expected: list[str]
+) -> None:
+    assert await cells(http, done, **query) == expected
 
 
-async def test_regressions_are_rows_that_passed_elsewhere(http: httpx.AsyncClient, done: str) -> None:
+async def test_regressions_are_cells_that_passed_in_the_base_variant(http: httpx.AsyncClient, done: str) -> None:
     base = f"{done.rpartition('/')[2]}:base"
 
     assert await cells(http, done, regression=base) == ["10", "11"]
@@ -143,16 +145,16 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "status", "path"), WRONG)
-async def test_what_cannot_be_asked_is_refused(
-    http: httpx.AsyncClient, done: str, asked: dict[str, Any], status: int, path: str | None
+@pytest.mark.parametrize(("query", "status", "path"), WRONG)
+async def test_an_invalid_filter_is_rejected(
+    http: httpx.AsyncClient, done: str, query: dict[str, Any], status: int, path: str | None
 ) -> None:
-    refused = await http.get(f"{done}/results", params=asked)
+    refused = await http.get(f"{done}/results", params=query)
 
     assert (refused.status_code, refused.json()["error"].get("path")) == (status, path)
 
 
-async def test_a_variant_that_the_base_has_not_is_named(http: httpx.AsyncClient, done: str) -> None:
+async def test_an_unknown_base_variant_is_rejected_with_the_available_ones(http: httpx.AsyncClient, done: str) -> None:
     evaluation = done.rpartition("/")[2]
     refused = await http.get(f"{done}/results", params={"regression": f"{evaluation}:gone"})
 
@@ -163,17 +165,17 @@ async def test_a_variant_that_the_base_has_not_is_named(http: httpx.AsyncClient,
     )
 
 
-async def test_one_cell_is_shown_side_by_side(http: httpx.AsyncClient, done: str) -> None:
+async def test_a_cell_shows_its_question_answer_scores_and_neighbours(http: httpx.AsyncClient, done: str) -> None:
     answer = await http.get(f"{done}/results/cell_10")
     shown = answer.json()
-    said = {"role": "assistant", "parts": [{"type": "text", "text": "I think Paris"}]}
-    asked = {"role": "user", "parts": [{"type": "text", "text": "Capital of France?"}]}
+    assistant_message = {"role": "assistant", "parts": [{"type": "text", "text": "I think Paris"}]}
+    user_message = {"role": "user", "parts": [{"type": "text", "text": "Capital of France?"}]}
 
-    whole = {
+    expected = {
         "inputs": {"topic": "cities"},
         "expected": "Paris",
-        "history": [asked],
-        "messages": [said],
+        "history": [user_message],
+        "messages": [assistant_message],
         "text": "I think Paris",
         "notes": [],
         "tool_calls": [],
@@ -184,12 +186,12 @@ async def test_one_cell_is_shown_side_by_side(http: httpx.AsyncClient, done: str
         "previous": "cell_6",
         "next": None,
     }
-    assert {name: shown[name] for name in whole} == whole
+    assert {name: shown[name] for name in expected} == expected
     assert "value" not in shown
     assert shown["turns"] == [
         {
-            "user": asked,
-            "messages": [said],
+            "user": user_message,
+            "messages": [assistant_message],
             "text": "I think Paris",
             "notes": [],
             "tool_calls": [],
@@ -206,7 +208,7 @@ async def test_one_cell_is_shown_side_by_side(http: httpx.AsyncClient, done: str
     assert same.status_code == 304
 
 
-async def test_a_cell_that_failed_says_why(http: httpx.AsyncClient, done: str) -> None:
+async def test_a_failed_cell_shows_its_error(http: httpx.AsyncClient, done: str) -> None:
     shown = (await http.get(f"{done}/results/cell_5")).json()
 
     assert (shown["status"], shown["error"]) == ("failed", {"code": "timeout", "message": "It took too long."})
@@ -214,13 +216,13 @@ async def test_a_cell_that_failed_says_why(http: httpx.AsyncClient, done: str) -
 
 
 @pytest.mark.parametrize("cell", ["cell_12", "cell_x", "cell_-1", "cell_99999999999", "x"])
-async def test_what_is_no_cell_of_it_is_not_there(http: httpx.AsyncClient, done: str, cell: str) -> None:
+async def test_an_unknown_cell_is_not_found(http: httpx.AsyncClient, done: str, cell: str) -> None:
     assert (await http.get(f"{done}/results/{cell}")).status_code == 404
 
 
-async def test_a_stranger_finds_no_result(done: str, database: Database) -> None:
-    async with rest_client(app(database), FakeCaller(project="other")) as stranger:
+async def test_another_projects_results_are_not_found(done: str, database: Database) -> None:
+    async with rest_client(app(database), FakeCaller(project="other")) as other_client:
         for path in ("/results", "/results/cell_0"):
-            asked = await stranger.get(done + path)
-            gone = await stranger.get(f"/api/evaluations/ev_0{path}")
-            assert (asked.status_code, asked.text.replace(done.rpartition("/")[2], "ev_0")) == (404, gone.text)
+            response = await other_client.get(done + path)
+            missing = await other_client.get(f"/api/evaluations/ev_0{path}")
+            assert (response.status_code, response.text.replace(done.rpartition("/")[2], "ev_0")) == (404, missing.text)

@@ -58,7 +58,7 @@ async def test_an_authors_evaluator_is_listed_with_its_schema(http: httpx.AsyncC
     assert own[2]["schema"]["properties"]["words"]["type"] == "array"
 
 
-async def test_built_in_ones_come_first_and_say_what_they_need(http: httpx.AsyncClient) -> None:
+async def test_built_in_evaluators_are_listed_with_what_they_need(http: httpx.AsyncClient) -> None:
     answer = await http.get("/api/evaluators")
     by_key = {one["key"]: one for one in answer.json()["data"]}
 
@@ -69,11 +69,11 @@ async def test_built_in_ones_come_first_and_say_what_they_need(http: httpx.Async
     assert again.status_code == 304
 
 
-async def test_one_is_tried_on_a_case_and_answers_as_its_score_is_stored(http: httpx.AsyncClient) -> None:
-    said = await tried(http, "team.polite", parameters={"words": ["please", "thanks"]}, case={"output": "thanks"})
+async def test_trying_an_evaluator_on_a_case_returns_its_score(http: httpx.AsyncClient) -> None:
+    result = await tried(http, "team.polite", parameters={"words": ["please", "thanks"]}, case={"output": "thanks"})
 
-    assert isinstance(said.pop("seconds"), float)
-    assert said == {
+    assert isinstance(result.pop("seconds"), float)
+    assert result == {
         "evaluator": "team.polite",
         "status": "scored",
         "passed": True,
@@ -87,29 +87,29 @@ async def test_one_is_tried_on_a_case_and_answers_as_its_score_is_stored(http: h
     }
 
 
-async def test_a_built_in_one_is_tried_the_same_way(http: httpx.AsyncClient) -> None:
-    said = await tried(http, "exact_match", case={"output": "Paris", "expected": "Paris"})
+async def test_a_built_in_evaluator_can_be_tried(http: httpx.AsyncClient) -> None:
+    result = await tried(http, "exact_match", case={"output": "Paris", "expected": "Paris"})
 
-    assert (said["status"], said["passed"], said["score"]) == ("scored", True, 1.0)
-
-
-async def test_without_what_is_expected_it_is_skipped(http: httpx.AsyncClient) -> None:
-    said = await tried(http, "exact_match", case={"output": "Paris"})
-
-    assert (said["status"], said["passed"], said["reason"].partition(":")[0]) == ("skipped", None, "no_expected")
+    assert (result["status"], result["passed"], result["score"]) == ("scored", True, 1.0)
 
 
-async def test_several_scores_follow_the_first(http: httpx.AsyncClient) -> None:
-    said = await tried(http, "parts", case={"output": {"role": "assistant", "content": "Hello"}})
+async def test_a_case_without_an_expected_value_is_skipped(http: httpx.AsyncClient) -> None:
+    result = await tried(http, "exact_match", case={"output": "Paris"})
 
-    assert (said["evaluator"], said["score"]) == ("parts.length", 5.0)
-    assert [(one["evaluator"], one["passed"]) for one in said["more"]] == [("parts.said", True)]
+    assert (result["status"], result["passed"], result["reason"].partition(":")[0]) == ("skipped", None, "no_expected")
 
 
-async def test_an_error_of_its_own_is_told_as_one(http: httpx.AsyncClient) -> None:
-    said = await tried(http, "broken", case={"output": "x"})
+async def test_further_scores_of_an_evaluator_are_returned_in_more(http: httpx.AsyncClient) -> None:
+    result = await tried(http, "parts", case={"output": {"role": "assistant", "content": "Hello"}})
 
-    assert (said["status"], said["reason"]) == ("error", "evaluator_failed: ValueError: no idea of x")
+    assert (result["evaluator"], result["score"]) == ("parts.length", 5.0)
+    assert [(one["evaluator"], one["passed"]) for one in result["more"]] == [("parts.said", True)]
+
+
+async def test_an_exception_of_the_evaluator_is_returned_as_an_error(http: httpx.AsyncClient) -> None:
+    result = await tried(http, "broken", case={"output": "x"})
+
+    assert (result["status"], result["reason"]) == ("error", "evaluator_failed: ValueError: no idea of x")
 
 
 FAULTS = [
@@ -124,7 +124,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("key", "body", "status", "path"), FAULTS)
-async def test_what_does_not_fit_is_pointed_at(
+async def test_invalid_parameters_and_cases_are_rejected_with_their_path(
     http: httpx.AsyncClient, key: str, body: dict[str, Any], status: int, path: str
 ) -> None:
     refused = await http.post(f"/api/evaluators/{key}/try", json=body)
@@ -133,7 +133,7 @@ async def test_what_does_not_fit_is_pointed_at(
 
 
 @pytest.mark.parametrize("key", ["os:system", "gone", "palaver.evaluation.evaluators.text"])
-async def test_a_name_that_is_not_known_is_not_there(http: httpx.AsyncClient, key: str) -> None:
+async def test_an_unknown_evaluator_is_not_found(http: httpx.AsyncClient, key: str) -> None:
     refused = await http.post(f"/api/evaluators/{key}/try", json={"case": {}})
 
     assert refused.status_code == 404
@@ -141,14 +141,14 @@ async def test_a_name_that_is_not_known_is_not_there(http: httpx.AsyncClient, ke
     assert (await http.get(f"/api/evaluators/{key}")).status_code == 404
 
 
-async def test_evaluators_of_agenta_s_become_ours_and_what_cannot_is_told(http: httpx.AsyncClient) -> None:
-    there = [
+async def test_agenta_evaluators_are_converted_and_unsupported_ones_reported(http: httpx.AsyncClient) -> None:
+    agenta_evaluators = [
         {"name": "Starts with A", "evaluator_key": "auto_regex_test", "settings_values": {"regex_pattern": "^A"}},
         {"name": "Own", "evaluator_key": "auto_custom_code_run", "settings_values": {"code": "import os"}},
         {"name": "New", "evaluator_key": "auto_of_tomorrow"},
     ]
 
-    answer = await http.post("/api/evaluators/import", json=there)
+    answer = await http.post("/api/evaluators/import", json=agenta_evaluators)
 
     regex, code, unknown = answer.json()["data"]
     assert regex["evaluator"] == {"key": "regex", "name": "Starts with A", "parameters": {"pattern": "^A"}}

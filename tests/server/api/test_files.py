@@ -48,11 +48,11 @@ async def http(made: Callable[..., Litestar]) -> AsyncIterator[httpx.AsyncClient
 
 
 def error(answer: httpx.Response) -> tuple[int, str, str | None]:
-    found = answer.json()["error"]
-    return answer.status_code, found["code"], found.get("path")
+    body = answer.json()["error"]
+    return answer.status_code, body["code"], body.get("path")
 
 
-async def test_a_file_is_kept_and_given_back(http: httpx.AsyncClient) -> None:
+async def test_an_uploaded_file_is_stored_listed_and_downloaded(http: httpx.AsyncClient) -> None:
     made = await http.post("/api/files", content=PNG, headers=HEAD)
 
     name = made.json()["id"]
@@ -70,9 +70,9 @@ async def test_a_file_is_kept_and_given_back(http: httpx.AsyncClient) -> None:
     assert name.startswith("file_")
     assert len(name) == 31
 
-    back = await http.get(f"/api/files/{name}")
-    assert (back.status_code, back.content) == (200, PNG)
-    assert {key: value for key, value in back.headers.items() if key != "vary"} == {
+    download = await http.get(f"/api/files/{name}")
+    assert (download.status_code, download.content) == (200, PNG)
+    assert {key: value for key, value in download.headers.items() if key != "vary"} == {
         "content-type": "image/png",
         "content-length": str(len(PNG)),
         "content-disposition": "attachment; filename=\"sky.png\"; filename*=UTF-8''sky.png",
@@ -82,26 +82,26 @@ async def test_a_file_is_kept_and_given_back(http: httpx.AsyncClient) -> None:
         "cache-control": "private, max-age=3600",
         "etag": f'"{SHA}"',
     }
-    again = await http.get(f"/api/files/{name}", headers={"if-none-match": back.headers["etag"]})
+    again = await http.get(f"/api/files/{name}", headers={"if-none-match": download.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
-    told = await http.get(f"/api/files/{name}", params={"meta": "true"})
-    assert (told.status_code, told.json(), told.headers["etag"]) == (200, shown, made.headers["etag"])
+    metadata = await http.get(f"/api/files/{name}", params={"meta": "true"})
+    assert (metadata.status_code, metadata.json(), metadata.headers["etag"]) == (200, shown, made.headers["etag"])
     listed = await http.get("/api/files")
     assert (listed.status_code, listed.json()) == (200, {"data": [shown], "next": None})
 
 
-async def test_a_file_of_several_pieces_comes_back_in_pieces(made: Callable[..., Litestar]) -> None:
+async def test_a_file_of_several_chunks_is_downloaded_completely(made: Callable[..., Litestar]) -> None:
     large = bytes(range(256)) * 10_000
     async with rest_client(made()) as http:
         name = (await http.post("/api/files", content=large, headers=HEAD)).json()["id"]
-        back = await http.get(f"/api/files/{name}")
+        download = await http.get(f"/api/files/{name}")
 
-    assert (back.content == large, back.headers["content-length"]) == (True, "2560000")
+    assert (download.content == large, download.headers["content-length"]) == (True, "2560000")
 
 
 @pytest.mark.parametrize(
-    ("declared", "told"),
+    ("declared", "served"),
     [
         ("image/png", "image/png"),
         ("IMAGE/PNG; x=1", "image/png"),
@@ -116,15 +116,17 @@ async def test_a_file_of_several_pieces_comes_back_in_pieces(made: Callable[...,
         ("application/x-anything", "application/octet-stream"),
     ],
 )
-async def test_a_type_that_a_browser_might_run_is_not_told(http: httpx.AsyncClient, declared: str, told: str) -> None:
+async def test_a_media_type_that_a_browser_might_run_is_served_as_octet_stream(
+    http: httpx.AsyncClient, declared: str, served: str
+) -> None:
     head = {**HEAD, "content-type": declared}
     made = (await http.post("/api/files", content=b"<script>", headers=head)).json()
 
-    back = await http.get(made["url"])
+    download = await http.get(made["url"])
 
     assert made["media_type"] == declared.partition(";")[0].lower()
-    assert back.headers["content-type"] == told
-    assert back.headers["content-disposition"].startswith("attachment; ")
+    assert download.headers["content-type"] == served
+    assert download.headers["content-disposition"].startswith("attachment; ")
 
 
 @pytest.mark.parametrize(
@@ -137,15 +139,17 @@ async def test_a_type_that_a_browser_might_run_is_not_told(http: httpx.AsyncClie
         ("%22", '"', "filename=\"file\"; filename*=UTF-8''file"),
     ],
 )  # fmt: skip
-async def test_a_name_is_kept_and_told_safely(http: httpx.AsyncClient, given: str, name: str, header: str) -> None:
+async def test_a_filename_is_stored_as_sent_and_made_safe_in_the_header(
+    http: httpx.AsyncClient, given: str, name: str, header: str
+) -> None:
     made = (await http.post("/api/files", content=b"x", headers={**HEAD, "x-palaver-filename": given})).json()
-    back = await http.get(made["url"])
+    download = await http.get(made["url"])
 
-    assert (made["filename"], back.headers["content-disposition"]) == (name, f"attachment; {header}")
+    assert (made["filename"], download.headers["content-disposition"]) == (name, f"attachment; {header}")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_any_name_makes_a_header_of_one_line_in_ascii(name: str) -> None:
+def test_any_filename_makes_a_header_of_one_line_in_ascii(name: str) -> None:
     header = files.content_disposition(name)
 
     assert header.isascii()
@@ -157,7 +161,7 @@ def test_any_name_makes_a_header_of_one_line_in_ascii(name: str) -> None:
     "name",
     [*".. . %20 ../etc/passwd %2Fetc%2Fpasswd C:%5Cx %5C%5Chost%5Cx a%00.png a%0D%0Ab %FF".split(), "", "x" * 256],
 )
-async def test_a_name_that_is_a_path_or_a_trick_is_refused(http: httpx.AsyncClient, name: str) -> None:
+async def test_a_filename_that_is_a_path_or_unsafe_is_rejected(http: httpx.AsyncClient, name: str) -> None:
     answer = await http.post("/api/files", content=b"x", headers={**HEAD, "x-palaver-filename": name})
 
     assert error(answer) == (422, "invalid_value", "/filename")
@@ -175,20 +179,20 @@ async def test_a_name_that_is_a_path_or_a_trick_is_refused(http: httpx.AsyncClie
         ({**HEAD, "content-encoding": "gzip"}, b"x", (415, "unsupported_media_type", None)),
     ],
 )
-async def test_what_is_no_upload_is_refused(
+async def test_an_invalid_upload_is_rejected_and_nothing_stored(
     http: httpx.AsyncClient, head: dict[str, str], content: bytes, refusal: tuple[int, str, str | None]
 ) -> None:
     assert error(await http.post("/api/files", content=content, headers=head)) == refusal
     assert (await http.get("/api/files")).json() == {"data": [], "next": None}
 
 
-async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable[..., Litestar]) -> None:
-    taken = 0
+async def test_a_file_that_is_too_large_is_rejected_during_the_upload(made: Callable[..., Litestar]) -> None:
+    chunks_sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
-        nonlocal taken
+        nonlocal chunks_sent
         while True:
-            taken += 1
+            chunks_sent += 1
             yield b"x" * 600
 
     async with rest_client(made(max_file=1_000)) as http:
@@ -196,7 +200,7 @@ async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable
         declared = await http.post("/api/files", content=b"x" * 1_001, headers=HEAD)
         counted = await http.post("/api/files", content=endless(), headers=HEAD)
 
-    assert (fits.status_code, error(declared), error(counted), taken) == (
+    assert (fits.status_code, error(declared), error(counted), chunks_sent) == (
         201,
         (413, "too_large", None),
         (413, "too_large", None),
@@ -204,7 +208,7 @@ async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable
     )
 
 
-async def test_a_project_that_is_full_is_told_so(made: Callable[..., Litestar]) -> None:
+async def test_an_upload_over_the_storage_limit_of_the_project_is_rejected(made: Callable[..., Litestar]) -> None:
     async with rest_client(made(files_max=10)) as http:
         first = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
         same = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
@@ -213,7 +217,7 @@ async def test_a_project_that_is_full_is_told_so(made: Callable[..., Litestar]) 
     assert (first.status_code, same.status_code, error(over)) == (201, 201, (507, "disk_full", None))
 
 
-async def test_a_body_that_stops_coming_is_given_up(made: Callable[..., Litestar]) -> None:
+async def test_a_stalled_upload_times_out(made: Callable[..., Litestar]) -> None:
     async def stuck() -> AsyncIterator[bytes]:
         yield b"x"
         await asyncio.sleep(60)
@@ -222,7 +226,7 @@ async def test_a_body_that_stops_coming_is_given_up(made: Callable[..., Litestar
         assert error(await http.post("/api/files", content=stuck(), headers=HEAD)) == (408, "request_timeout", None)
 
 
-async def test_a_client_that_leaves_while_sending_leaves_nothing(
+async def test_an_upload_that_the_client_aborts_stores_nothing(
     made: Callable[..., Litestar], database: Database
 ) -> None:
     received = [{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}]
@@ -235,15 +239,15 @@ async def test_a_client_that_leaves_while_sending_leaves_nothing(
         sent.append(message)
 
     headers = [(name.encode(), value.encode()) for name, value in HEAD.items()]
-    place = {"path": "/api/files", "raw_path": b"/api/files", "query_string": b"", "server": ("localhost", 80)}
+    target = {"path": "/api/files", "raw_path": b"/api/files", "query_string": b"", "server": ("localhost", 80)}
     scope = {"type": "http", "method": "POST", "scheme": "http", "headers": headers, "palaver.caller": FakeCaller()}
-    await made()({**scope, **place}, receive, send)  # type: ignore[arg-type]
+    await made()({**scope, **target}, receive, send)  # type: ignore[arg-type]
 
     assert sent[0]["status"] == 499
     assert (await database.read(kept.list_files, "default")).data == []
 
 
-async def test_another_projects_file_is_the_same_as_an_unknown_one(made: Callable[..., Litestar]) -> None:
+async def test_another_projects_file_is_answered_like_an_unknown_one(made: Callable[..., Litestar]) -> None:
     app = made()
     async with rest_client(app) as ours, rest_client(app, FakeCaller("team-b")) as theirs:
         name = (await ours.post("/api/files", content=PNG, headers=HEAD)).json()["id"]
@@ -262,20 +266,20 @@ async def test_another_projects_file_is_the_same_as_an_unknown_one(made: Callabl
     assert (listed.json()["data"], still.content) == ([], PNG)
 
 
-async def test_a_deleted_file_is_gone_unless_it_has_changed_meanwhile(http: httpx.AsyncClient) -> None:
+async def test_a_file_is_deleted_unless_if_match_is_stale(http: httpx.AsyncClient) -> None:
     made = await http.post("/api/files", content=PNG, headers=HEAD)
     url = made.json()["url"]
 
     stale = await http.delete(url, headers={"if-match": '"another"'})
-    gone = await http.delete(url, headers={"if-match": made.headers["etag"]})
+    deleted = await http.delete(url, headers={"if-match": made.headers["etag"]})
 
     assert error(stale) == (412, "stale_base", None)
-    assert (gone.status_code, gone.content) == (204, b"")
+    assert (deleted.status_code, deleted.content) == (204, b"")
     assert error(await http.get(url)) == (404, "not_found", None)
     assert error(await http.delete(url)) == (404, "not_found", None)
 
 
-async def test_an_upload_that_is_sent_again_is_kept_once(http: httpx.AsyncClient) -> None:
+async def test_a_repeated_upload_with_the_same_idempotency_key_is_stored_once(http: httpx.AsyncClient) -> None:
     head = {**HEAD, "idempotency-key": "k1"}
     first = await http.post("/api/files", content=PNG, headers=head)
     again = await http.post("/api/files", content=PNG, headers=head)
@@ -286,7 +290,7 @@ async def test_an_upload_that_is_sent_again_is_kept_once(http: httpx.AsyncClient
     assert len((await http.get("/api/files")).json()["data"]) == 1
 
 
-async def test_the_list_comes_by_pages(http: httpx.AsyncClient) -> None:
+async def test_the_file_list_is_paginated(http: httpx.AsyncClient) -> None:
     ids = [(await http.post("/api/files", content=b"%d" % n, headers=HEAD)).json()["id"] for n in range(3)]
 
     first = (await http.get("/api/files?limit=2")).json()
@@ -297,7 +301,7 @@ async def test_the_list_comes_by_pages(http: httpx.AsyncClient) -> None:
     assert error(await http.get("/api/files?after=broken")) == (400, "invalid_value", "?after")
 
 
-async def test_a_file_that_is_deleted_while_it_is_read_ends_short(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_download_fails_when_the_file_is_deleted_meanwhile(http: httpx.AsyncClient, database: Database) -> None:
     made = (await http.post("/api/files", content=b"x" * (kept.CHUNK_BYTES + 1), headers=HEAD)).json()
     file = await database.read(kept.get_file, "default", made["id"])
     assert file is not None
@@ -309,7 +313,7 @@ async def test_a_file_that_is_deleted_while_it_is_read_ends_short(http: httpx.As
         await anext(reading)
 
 
-async def test_openapi_says_that_the_body_is_the_file(made: Callable[..., Litestar]) -> None:
+async def test_openapi_describes_the_upload_body_as_binary(made: Callable[..., Litestar]) -> None:
     document = made().openapi_schema.to_schema()
 
     assert document["paths"]["/api/files"]["post"]["requestBody"] == {

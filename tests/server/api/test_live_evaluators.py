@@ -40,13 +40,13 @@ async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def said(http: httpx.AsyncClient, text: str) -> str:
-    """A run; its trace."""
+    """Run the workflow and return the id of its trace."""
     answer = await http.post("/back/invoke", json={"messages": [{"role": "user", "content": text}]})
     return answer.headers["x-palaver-trace-id"]
 
 
 async def scores(http: httpx.AsyncClient, trace: str) -> list[dict[str, Any]]:
-    """Those of a trace, once it is scored."""
+    """Wait until a trace is scored and return its scores."""
     async with asyncio.timeout(10):
         while True:
             answer = await http.get(f"/api/traces/{trace}/scores")
@@ -83,7 +83,7 @@ async def test_live_runs_are_scored_and_counted(server: Server, http: httpx.Asyn
     assert (stats["done"], stats["waiting"]) == (2, 0)
 
 
-async def test_what_evaluations_call_is_not_scored(server: Server, http: httpx.AsyncClient) -> None:
+async def test_runs_of_evaluations_are_not_scored(server: Server, http: httpx.AsyncClient) -> None:
     (await http.post("/api/online", json=RULE)).raise_for_status()
     rows = [{"data": {"messages": "Hi", "expected": "Hi"}}]
     testset = (await http.post("/api/testsets", json={"name": "some", "rows": rows})).json()["id"]
@@ -97,9 +97,9 @@ async def test_what_evaluations_call_is_not_scored(server: Server, http: httpx.A
     assert (await http.get(f"/api/traces/{trace}/scores")).json() == {"data": []}
 
 
-async def test_a_rule_is_made_listed_changed_and_deleted(http: httpx.AsyncClient) -> None:
-    asked = {"field": "workflow", "op": "eq", "value": "echo"}
-    made = await http.post("/api/online", json={"name": "Echo", "filter": asked, "evaluators": [HAS]})
+async def test_a_live_evaluator_is_created_listed_changed_and_deleted(http: httpx.AsyncClient) -> None:
+    condition = {"field": "workflow", "op": "eq", "value": "echo"}
+    made = await http.post("/api/online", json={"name": "Echo", "filter": condition, "evaluators": [HAS]})
     at, shown = made.headers["location"], made.json()
     changed = await http.patch(at, json={"name": "Other", "enabled": False, "filter": None, "sample": 0.5})
     listed = (await http.get("/api/online")).json()["data"]
@@ -109,7 +109,7 @@ async def test_a_rule_is_made_listed_changed_and_deleted(http: httpx.AsyncClient
         "per_minute": 60,
         "session": False,
         "enabled": True,
-        "filter": asked,
+        "filter": condition,
         "key": None,
     }
     assert shown["evaluators"] == [HAS]
@@ -118,8 +118,13 @@ async def test_a_rule_is_made_listed_changed_and_deleted(http: httpx.AsyncClient
     assert [one["id"] for one in listed] == [shown["id"]]
     assert (await http.get(at)).json() == changed.json()
     assert (await http.delete(at)).status_code == 204
-    gone = [await http.get(at), await http.patch(at, json={}), await http.delete(at), await http.get(f"{at}/stats")]
-    assert {answer.status_code for answer in gone} == {404}
+    responses = [
+        await http.get(at),
+        await http.patch(at, json={}),
+        await http.delete(at),
+        await http.get(f"{at}/stats"),
+    ]
+    assert {answer.status_code for answer in responses} == {404}
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -135,7 +140,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_a_rule_that_cannot_be_is_refused(http: httpx.AsyncClient) -> None:
+async def test_an_invalid_live_evaluator_is_rejected(http: httpx.AsyncClient) -> None:
     at = (await http.post("/api/online", json=RULE | {"enabled": False})).headers["location"]
     for body, path in REFUSED:
         for answer in (await http.post("/api/online", json=RULE | body), await http.patch(at, json=body)):

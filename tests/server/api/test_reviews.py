@@ -34,7 +34,7 @@ CORRECT = {"key": "correct", "type": "boolean"}
 
 
 class People:
-    """Several who look at the same reviews, and an evaluation with an answer to each of three questions."""
+    """The clients of several reviewers, and an evaluation with an answer to each of three questions."""
 
     def __init__(self, database: Database, clients: dict[str, httpx.AsyncClient], run: str) -> None:
         self.database = database
@@ -76,9 +76,9 @@ async def people(database: Database) -> AsyncIterator[People]:
         run_query=TraceQueryRunner(database, SETTINGS),
     )
     async with AsyncExitStack() as stack:
-        whos = {name: FakeCaller(key=(name * 3)[:8]) for name in ("ann", "bob", "cyd")}
-        whos |= {"eve": FakeCaller(key="eveeveev", project="elsewhere"), "local": FakeCaller(kind="loopback")}
-        clients = {name: await stack.enter_async_context(rest_client(app, who)) for name, who in whos.items()}
+        callers = {name: FakeCaller(key=(name * 3)[:8]) for name in ("ann", "bob", "cyd")}
+        callers |= {"eve": FakeCaller(key="eveeveev", project="elsewhere"), "local": FakeCaller(kind="loopback")}
+        clients = {name: await stack.enter_async_context(rest_client(app, caller)) for name, caller in callers.items()}
         body = {
             "testset": {"id": testset},
             "variants": [{"name": "base", "workflow": "tutor"}],
@@ -89,7 +89,7 @@ async def people(database: Database) -> AsyncIterator[People]:
         yield People(database, clients, run)
 
 
-async def test_a_review_is_made_listed_changed_and_deleted(people: People) -> None:
+async def test_a_review_is_created_listed_changed_and_deleted(people: People) -> None:
     at = await people.review(name="Round 1")
     ann = people["ann"]
     shown = (await ann.get(at)).json()
@@ -107,7 +107,7 @@ async def test_a_review_is_made_listed_changed_and_deleted(people: People) -> No
     assert (await ann.get(at)).status_code == 404
 
 
-async def test_nobody_is_given_what_another_holds_nor_the_same_twice(people: People) -> None:
+async def test_next_skips_items_that_others_hold_and_items_already_answered(people: People) -> None:
     at = await people.review()
 
     assert [await people.next(name, at) for name in ("ann", "bob", "cyd")] == ["item_0", "item_1", "item_2"]
@@ -124,16 +124,16 @@ async def test_nobody_is_given_what_another_holds_nor_the_same_twice(people: Peo
     assert (progress["done"], progress["answers"], progress["wanted"]) == (2, 5, 6)
 
 
-async def test_of_many_who_ask_at_once_no_two_are_given_the_same(people: People) -> None:
-    await said_live(people.database, *(f"t{place}" for place in range(8)))
+async def test_concurrent_reviewers_are_assigned_different_items(people: People) -> None:
+    await said_live(people.database, *(f"t{number}" for number in range(8)))
     at, local = await people.review(items={"traces": {}}, reviewers=1), people["local"]
-    asked = [local.get(f"{at}/next", params={"reviewer": f"r{place}"}) for place in range(8)]
-    given = [answer.json()["item"]["id"] for answer in await asyncio.gather(*asked)]
+    requests = [local.get(f"{at}/next", params={"reviewer": f"r{number}"}) for number in range(8)]
+    items = [answer.json()["item"]["id"] for answer in await asyncio.gather(*requests)]
 
-    assert sorted(given) == [f"item_{place}" for place in range(8)]
+    assert sorted(items) == [f"item_{number}" for number in range(8)]
 
 
-async def test_an_item_is_free_again_when_it_is_released_or_its_time_is_over(people: People) -> None:
+async def test_an_item_is_available_again_after_release_or_expiry(people: People) -> None:
     at = await people.review(reviewers=1)
     assert await people.next("ann", at) == "item_0"
     taken = await people.say("bob", at, "item_0", correct=True)
@@ -143,12 +143,12 @@ async def test_an_item_is_free_again_when_it_is_released_or_its_time_is_over(peo
     await people.database.write(lambda db: db.execute(update(review_holds).values(until=past)))
     assert await people.next("cyd", at) == "item_0"
     late = await people.say("bob", at, "item_0", correct=True)
-    said = await people.say("cyd", at, "item_0", correct=False)
+    accepted = await people.say("cyd", at, "item_0", correct=False)
 
-    assert [answer.status_code for answer in (taken, late, said)] == [409, 409, 201]
+    assert [answer.status_code for answer in (taken, late, accepted)] == [409, 409, 201]
 
 
-async def test_what_is_skipped_is_not_asked_again_and_others_are(people: People) -> None:
+async def test_a_skipped_item_is_offered_to_other_reviewers_only(people: People) -> None:
     at = await people.review(reviewers=1)
     first = await people.next("ann", at)
     skipped = await people["ann"].post(f"{at}/items/{first}/skip", json={})
@@ -157,7 +157,7 @@ async def test_what_is_skipped_is_not_asked_again_and_others_are(people: People)
     assert [await people.next(name, at) for name in ("ann", "bob")] == ["item_1", "item_0"]
 
 
-async def test_a_correction_is_said_anew_and_the_last_counts(people: People) -> None:
+async def test_a_corrected_answer_is_added_and_the_last_one_counts(people: People) -> None:
     at = await people.review()
     item = await people.next("ann", at)
     for correct in (True, False):
@@ -165,76 +165,76 @@ async def test_a_correction_is_said_anew_and_the_last_counts(people: People) -> 
     shown = (await people["bob"].get(f"{at}/items/{item}")).json()
     rows = (await people["bob"].get(f"{at}/items", params={"limit": 1})).json()
 
-    told = [(one["number"], one["answers"], one["counts"], one["reviewer"]) for one in shown["annotations"]]
-    assert told == [(1, {"correct": True}, False, "key_annannan"), (2, {"correct": False}, True, "key_annannan")]
+    annotations = [(one["number"], one["answers"], one["counts"], one["reviewer"]) for one in shown["annotations"]]
+    assert annotations == [(1, {"correct": True}, False, "key_annannan"), (2, {"correct": False}, True, "key_annannan")]
     assert (shown["answered"], shown["state"]) == (1, "open")
     assert rows["data"][0]["annotations"] == shown["annotations"]
     assert rows["next"] is not None
 
 
-async def test_what_is_shown_is_blind_unless_asked_otherwise(people: People) -> None:
-    blind, open_eyed = await people.review(), await people.review(blind=False)
-    seen = (await people["ann"].get(f"{blind}/next")).json()["item"]
-    more = (await people["ann"].get(f"{open_eyed}/next")).json()["item"]
+async def test_variant_scores_and_ids_are_hidden_unless_the_review_is_not_blind(people: People) -> None:
+    blind, unblinded = await people.review(), await people.review(blind=False)
+    blind_item = (await people["ann"].get(f"{blind}/next")).json()["item"]
+    open_item = (await people["ann"].get(f"{unblinded}/next")).json()["item"]
 
-    content = seen["content"]
+    content = blind_item["content"]
     assert (content["history"][0]["parts"], content["text"]) == ([{"type": "text", "text": "2 + 2?"}], "4")
-    assert (content["variant"], content["scores"], seen["annotations"]) == (None, [], [])
-    assert (seen["result"], seen["trace_id"]) == (None, None)
-    assert more["result"] == "cell_0"
-    content = more["content"]
+    assert (content["variant"], content["scores"], blind_item["annotations"]) == (None, [], [])
+    assert (blind_item["result"], blind_item["trace_id"]) == (None, None)
+    assert open_item["result"] == "cell_0"
+    content = open_item["content"]
     assert (content["variant"], [score["evaluator"] for score in content["scores"]]) == ("base", ["exact_match"])
 
 
-async def test_what_was_expected_is_sent_in_a_blind_review_to_who_asks_for_it_alone(people: People) -> None:
-    ann, blind, open_eyed = people["ann"], await people.review(), await people.review(blind=False)
-    asked = [
-        f"{at}/{which}" for at in (blind, open_eyed) for which in ("next", "items/item_0", "items/item_0/expected")
+async def test_a_blind_review_returns_the_expected_value_only_at_its_own_route(people: People) -> None:
+    ann, blind, unblinded = people["ann"], await people.review(), await people.review(blind=False)
+    paths = [
+        f"{at}/{which}" for at in (blind, unblinded) for which in ("next", "items/item_0", "items/item_0/expected")
     ]
-    next_, item, alone, next_open, item_open, alone_open = [(await ann.get(path)).json() for path in asked]
+    next_, item, expected, next_open, item_open, expected_open = [(await ann.get(path)).json() for path in paths]
 
     contents = [next_["item"]["content"], item["content"], next_open["item"]["content"], item_open["content"]]
     assert [content["has_expected"] for content in contents] == [True] * 4
     assert [content.get("expected") for content in contents] == [None, None, "4", "4"]
     assert ["expected" in content for content in contents] == [False, False, True, True]
-    assert (alone, alone_open) == ({"expected": "4"}, {"expected": "4"})
+    assert (expected, expected_open) == ({"expected": "4"}, {"expected": "4"})
 
 
-async def test_in_a_blind_review_turns_of_a_script_do_not_tell_what_it_expects(people: People) -> None:
+async def test_a_blind_review_hides_the_expectations_of_script_turns(people: People) -> None:
     body = {"turns": [{"text": "4", "expect": {"text": "4"}}], "text": "4"}
     await people.database.write(
         lambda db: db.execute(update(evaluation_results_table).values(body=compress_result(body)))
     )
-    blind, open_eyed = await people.review(), await people.review(blind=False)
-    seen = [(await people["ann"].get(f"{at}/next")).json()["item"]["content"]["turns"] for at in (blind, open_eyed)]
+    blind, unblinded = await people.review(), await people.review(blind=False)
+    turns = [(await people["ann"].get(f"{at}/next")).json()["item"]["content"]["turns"] for at in (blind, unblinded)]
 
-    assert [(turn["text"], turn["expect"]) for (turn,) in seen] == [("4", None), ("4", {"text": "4"})]
+    assert [(turn["text"], turn["expect"]) for (turn,) in turns] == [("4", None), ("4", {"text": "4"})]
 
 
-async def test_of_a_trace_nobody_said_what_to_expect_and_of_what_is_gone_it_is_not_known(people: People) -> None:
+async def test_the_expected_value_of_a_trace_is_empty_and_of_a_deleted_result_not_found(people: People) -> None:
     await said_live(people.database, "one")
     ann, live, run = people["ann"], await people.review(items={"traces": {}}), await people.review()
-    seen = (await ann.get(f"{live}/next")).json()["item"]
+    item = (await ann.get(f"{live}/next")).json()["item"]
     (await ann.delete(f"/api/evaluations/{people.run}")).raise_for_status()
     answers = [await ann.get(f"{at}/items/item_0/expected") for at in (live, run)]
     elsewhere = await people["eve"].get(f"{live}/items/item_0/expected")
 
-    assert (seen["content"]["has_expected"], seen["trace_id"]) == (False, None)
+    assert (item["content"]["has_expected"], item["trace_id"]) == (False, None)
     assert [answer.status_code for answer in (*answers, elsewhere)] == [200, 404, 404]
     assert answers[0].json() == {}
 
 
-async def test_only_some_results_are_reviewed(people: People) -> None:
-    asked: list[tuple[dict[str, Any], list[str]]] = [
+async def test_results_to_review_are_selected_by_filter_variant_and_sample(people: People) -> None:
+    selections: list[tuple[dict[str, Any], list[str]]] = [
         ({"filter": {"evaluator": "exact_match", "passed": False}}, ["cell_1", "cell_2"]),
         ({"filter": {"search": "capital"}}, ["cell_2"]),
         ({"variant": "base", "sample": 2, "seed": 1}, ["cell_0", "cell_1"]),
         ({"variant": "base", "sample": 9, "seed": 1}, ["cell_0", "cell_1", "cell_2"]),
     ]
-    for items, found in asked:
+    for items, expected in selections:
         at = await people.review(items={"run": people.run, **items})
         rows = (await people["ann"].get(f"{at}/items")).json()["data"]
-        assert [item["result"] for item in rows] == found, items
+        assert [item["result"] for item in rows] == expected, items
 
 
 REFUSED: list[tuple[dict[str, Any], int, str | None]] = [
@@ -251,14 +251,14 @@ REFUSED: list[tuple[dict[str, Any], int, str | None]] = [
 ]
 
 
-async def test_what_cannot_be_reviewed_is_told(people: People) -> None:
+async def test_an_invalid_review_is_rejected(people: People) -> None:
     for body, status, path in REFUSED:
-        given = {"items": {"run": people.run}, "questions": [CORRECT]} | body
-        answer = await people["ann"].post("/api/reviews", json=given)
+        request_body = {"items": {"run": people.run}, "questions": [CORRECT]} | body
+        answer = await people["ann"].post("/api/reviews", json=request_body)
         assert (answer.status_code, answer.json()["error"].get("path")) == (status, path), body
 
 
-async def test_answers_that_are_none_are_refused(people: People) -> None:
+async def test_invalid_answers_and_unknown_items_are_rejected(people: People) -> None:
     at = await people.review()
     for answers in ({}, {"correct": "yes"}, {"correct": True, "more": 1}):
         answer = await people["ann"].post(f"{at}/items/item_0/answers", json={"answers": answers})
@@ -267,7 +267,7 @@ async def test_answers_that_are_none_are_refused(people: People) -> None:
     assert (await people.say("ann", at, "item_x", correct=True)).status_code == 404
 
 
-async def test_another_project_sees_nothing_of_it(people: People) -> None:
+async def test_another_projects_review_is_not_found(people: People) -> None:
     at = await people.review()
     eve = people["eve"]
     answers = [await eve.get(at), await eve.get(f"{at}/next"), await eve.get(f"{at}/items"), await eve.delete(at)]
@@ -279,49 +279,54 @@ async def test_another_project_sees_nothing_of_it(people: People) -> None:
     assert (await eve.get("/api/reviews")).json()["data"] == []
 
 
-async def test_without_keys_people_say_who_they_are(people: People) -> None:
+async def test_reviewers_without_an_api_key_give_their_name(people: People) -> None:
     at, local = await people.review(), people["local"]
     first = (await local.get(f"{at}/next", params={"reviewer": "Ann"})).json()
     second = (await local.get(f"{at}/next")).json()
-    given = {"answers": {"correct": True}, "reviewer": "Ann"}
-    said = (await local.post(f"{at}/items/item_0/answers", json=given)).json()
+    body = {"answers": {"correct": True}, "reviewer": "Ann"}
+    annotation = (await local.post(f"{at}/items/item_0/answers", json=body)).json()
 
     assert (first["reviewer"], first["item"]["id"]) == ("Ann", "item_0")
     assert (second["reviewer"], second["item"]["id"]) == ("somebody", "item_1")
-    assert (said["reviewer"], said["item"]) == ("Ann", "item_0")
+    assert (annotation["reviewer"], annotation["item"]) == ("Ann", "item_0")
     with_key = (await people["bob"].get(f"{at}/next", params={"reviewer": "Ann"})).json()
     assert with_key["reviewer"] == "key_bobbobbo"
 
 
-async def test_what_people_say_is_the_score_that_the_run_waits_for(people: People) -> None:
+async def test_answers_of_reviewers_become_the_human_score_of_the_result(people: People) -> None:
     at = await people.review(questions=None)
     assert (await people["ann"].get(at)).json()["questions"][0]["key"] == "correct"
     for name, correct in (("ann", True), ("bob", False)):
         await people.say(name, at, "item_0", correct=correct)
-    half = (await people["ann"].get(f"/api/evaluations/{people.run}/results/cell_0")).json()["scores"][1]
+    disputed = (await people["ann"].get(f"/api/evaluations/{people.run}/results/cell_0")).json()["scores"][1]
     await people.say("bob", at, "item_0", correct=True)
-    whole = (await people["ann"].get(f"/api/evaluations/{people.run}/results/cell_0")).json()["scores"][1]
+    agreed = (await people["ann"].get(f"/api/evaluations/{people.run}/results/cell_0")).json()["scores"][1]
 
-    assert (half["evaluator"], half["status"], half["passed"], half["score"]) == ("human", "scored", False, 0.5)
-    assert (whole["passed"], whole["score"], whole["reason"]) == (True, 1.0, "by 2 people")
-    assert whole["details"] == {"answers": [True, True]}
+    assert (disputed["evaluator"], disputed["status"], disputed["passed"], disputed["score"]) == (
+        "human",
+        "scored",
+        False,
+        0.5,
+    )
+    assert (agreed["passed"], agreed["score"], agreed["reason"]) == (True, 1.0, "by 2 people")
+    assert agreed["details"] == {"answers": [True, True]}
 
 
-async def test_what_is_gone_is_told_and_nobody_is_asked_about_it(people: People) -> None:
+async def test_items_of_a_deleted_evaluation_are_marked_and_no_longer_offered(people: People) -> None:
     at = await people.review()
     await people.next("ann", at)
     await people.say("ann", at, "item_0", correct=True)
     await people.database.write(kept_evaluations.delete_evaluation, "default", people.run)
-    asked = (await people["bob"].get(f"{at}/next")).json()
+    response = (await people["bob"].get(f"{at}/next")).json()
     shown = (await people["ann"].get(f"{at}/items/item_0")).json()
 
-    assert asked["item"] is None
-    assert (asked["progress"]["gone"], asked["progress"]["wanted"]) == (3, 0)
+    assert response["item"] is None
+    assert (response["progress"]["gone"], response["progress"]["wanted"]) == (3, 0)
     assert (shown["state"], shown["content"], len(shown["annotations"])) == ("gone", None, 1)
     assert (await people.say("ann", at, "item_0", correct=False)).status_code == 201
 
 
-async def test_a_result_that_was_run_again_is_another_one(people: People) -> None:
+async def test_an_item_is_not_offered_after_its_result_was_rerun(people: People) -> None:
     at = await people.review()
     run = f"/api/evaluations/{people.run}"
     assert (await people["ann"].post(f"{run}/rerun", json={"which": "all"})).status_code == 202
@@ -330,14 +335,14 @@ async def test_a_result_that_was_run_again_is_another_one(people: People) -> Non
     assert await people.next("ann", at) is None
 
 
-async def test_agreement_is_that_of_reviewers_and_with_the_judge_of_the_run(people: People) -> None:
+async def test_agreement_is_computed_between_reviewers(people: People) -> None:
     at = await people.review()
     for item, ann, bob in (("item_0", True, True), ("item_1", False, True), ("item_2", False, False)):
         await people.say("ann", at, item, correct=ann)
         await people.say("bob", at, item, correct=bob)
-    found = (await people["ann"].get(f"{at}/agreement")).json()["data"]
+    agreement = (await people["ann"].get(f"{at}/agreement")).json()["data"]
 
-    assert found == [
+    assert agreement == [
         {
             "question": "correct",
             "type": "boolean",
@@ -354,8 +359,8 @@ async def test_agreement_is_that_of_reviewers_and_with_the_judge_of_the_run(peop
 
 
 async def said_live(database: Database, *names: str) -> None:
-    said = [live(name, at) for at, name in enumerate(names)]
-    await insert_rows(database, *(build_row(span) for span in said))
+    spans = [live(name, at) for at, name in enumerate(names)]
+    await insert_rows(database, *(build_row(span) for span in spans))
 
 
 def live(name: str, at: float = 0, **more: Any) -> Span:
@@ -372,13 +377,13 @@ def live(name: str, at: float = 0, **more: Any) -> Span:
     return Span(**fields | more)
 
 
-async def test_traces_are_reviewed_and_what_is_said_stands_beside_them(people: People) -> None:
+async def test_answers_about_a_trace_are_listed_in_its_scores(people: People) -> None:
     await said_live(people.database, "one", "two", "three")
     at = await people.review(items={"traces": {"field": "name", "op": "ne", "value": "two"}}, reviewers=1)
     rows = (await people["ann"].get(f"{at}/items")).json()["data"]
     item = await people.next("ann", at)
-    given = {"answers": {"correct": True}, "comment": "Fine."}
-    (await people["ann"].post(f"{at}/items/{item}/answers", json=given)).raise_for_status()
+    body = {"answers": {"correct": True}, "comment": "Fine."}
+    (await people["ann"].post(f"{at}/items/{item}/answers", json=body)).raise_for_status()
     [score] = (await people["ann"].get(f"/api/traces/{trace_id('three')}/scores")).json()["data"]
 
     assert [one["trace_id"] for one in rows] == [trace_id("three"), trace_id("one")]
@@ -398,7 +403,7 @@ async def test_traces_are_reviewed_and_what_is_said_stands_beside_them(people: P
     }
 
 
-async def test_traces_by_their_ids_are_asked_about_once_each(people: People) -> None:
+async def test_each_trace_id_becomes_one_item_even_if_repeated(people: People) -> None:
     await said_live(people.database, "one", "two")
     named = [trace_id("two"), trace_id("one").upper(), trace_id("two")]
     at = await people.review(items={"traces": named})
@@ -407,7 +412,7 @@ async def test_traces_by_their_ids_are_asked_about_once_each(people: People) -> 
     assert [one["trace_id"] for one in rows] == [trace_id("two"), trace_id("one")]
 
 
-async def test_a_judge_of_the_run_is_compared_with_each_reviewer(people: People) -> None:
+async def test_agreement_is_computed_between_an_llm_judge_and_a_reviewer(people: People) -> None:
     judge = {"project": "default", "evaluation": people.run, "evaluator": 1, "name": "human", "status": "scored"}
     rows = [{**judge, "cell": cell, "passed": cell == 0, "seconds": 0.0, "reason": ""} for cell in range(3)]
     await people.database.write(lambda db: db.execute(insert(evaluation_scores), rows))
@@ -417,7 +422,7 @@ async def test_a_judge_of_the_run_is_compared_with_each_reviewer(people: People)
     at = await people.review()
     for item, correct in (("item_0", True), ("item_1", True), ("item_2", False)):
         await people.say("ann", at, item, correct=correct)
-    [found] = (await people["ann"].get(f"{at}/agreement")).json()["data"]
+    [agreement] = (await people["ann"].get(f"{at}/agreement")).json()["data"]
 
-    assert (found["kind"], found["raters"], found["n"]) == ("judge", ["key_annannan", "human"], 3)
-    assert (found["percent"], found["kappa"]) == (100 * 2 / 3, 0.4)
+    assert (agreement["kind"], agreement["raters"], agreement["n"]) == ("judge", ["key_annannan", "human"], 3)
+    assert (agreement["percent"], agreement["kappa"]) == (100 * 2 / 3, 0.4)

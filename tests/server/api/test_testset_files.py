@@ -53,9 +53,9 @@ def lines(*rows: Any) -> bytes:
 
 
 async def sent(http: httpx.AsyncClient, body: bytes, kind: str = JSONL, to: str = "", **asked: Any) -> httpx.Response:
-    where = f"/api/testsets/{to}/import" if to else "/api/testsets/import"
+    url = f"/api/testsets/{to}/import" if to else "/api/testsets/import"
     query = asked if to else {"name": "Refunds", **asked}
-    return await http.post(where, params=query, content=body, headers={"content-type": kind})
+    return await http.post(url, params=query, content=body, headers={"content-type": kind})
 
 
 async def data(http: httpx.AsyncClient, testset: str, revision: str = "head") -> list[Any]:
@@ -69,8 +69,8 @@ async def ids(http: httpx.AsyncClient, testset: str) -> list[str]:
 
 
 def error(answer: httpx.Response) -> tuple[int, str, str | None]:
-    told = answer.json()["error"]
-    return answer.status_code, told["code"], told.get("path")
+    body = answer.json()["error"]
+    return answer.status_code, body["code"], body.get("path")
 
 
 async def counted(database: Database) -> list[int]:
@@ -82,27 +82,27 @@ async def counted(database: Database) -> list[int]:
 # Importing
 
 
-async def test_a_file_becomes_a_set(http: httpx.AsyncClient) -> None:
+async def test_an_imported_file_becomes_a_test_set(http: httpx.AsyncClient) -> None:
     rows = [{"q": "one", "n": 1}, {"q": "two", "deep": {"a": [1, None]}}, {"q": "one", "n": 1}]
     answer = await sent(http, lines(*rows, "loose"), message="from a file", description="ours")
-    told = answer.json()
+    body = answer.json()
 
     assert answer.status_code == 201
-    assert answer.headers["location"] == f"/api/testsets/{told['testset']['id']}"
-    assert told["report"] == {"rows": 4, "added": 4, "changed": 0, "unchanged": 0, "removed": 0, "wrapped": 1}
-    assert (told["testset"]["name"], told["testset"]["description"]) == ("Refunds", "ours")
-    assert (told["revision"]["revision"], told["revision"]["message"]) == (1, "from a file")
-    assert [(one["name"], one["kind"], one["missing"]) for one in told["testset"]["columns"]] == [
+    assert answer.headers["location"] == f"/api/testsets/{body['testset']['id']}"
+    assert body["report"] == {"rows": 4, "added": 4, "changed": 0, "unchanged": 0, "removed": 0, "wrapped": 1}
+    assert (body["testset"]["name"], body["testset"]["description"]) == ("Refunds", "ours")
+    assert (body["revision"]["revision"], body["revision"]["message"]) == (1, "from a file")
+    assert [(one["name"], one["kind"], one["missing"]) for one in body["testset"]["columns"]] == [
         ("q", "text", 1),
         ("n", "number", 2),
         ("deep", "json", 3),
         ("value", "text", 3),
     ]
-    assert await data(http, told["testset"]["id"]) == [*rows, {"value": "loose"}]
-    assert len(set(await ids(http, told["testset"]["id"]))) == 4
+    assert await data(http, body["testset"]["id"]) == [*rows, {"value": "loose"}]
+    assert len(set(await ids(http, body["testset"]["id"]))) == 4
 
 
-async def test_every_format_comes_back_as_it_was_written(http: httpx.AsyncClient) -> None:
+async def test_rows_in_every_format_round_trip_through_export_and_import(http: httpx.AsyncClient) -> None:
     pytest.importorskip("pyarrow")
     rows = [{"q": "=1+1", "n": 1.0, "note": None}, {"q": "42", "m": [{"role": "user", "content": "hi"}]}, {}]
     first = (await sent(http, lines(*rows))).json()["testset"]["id"]
@@ -115,14 +115,14 @@ async def test_every_format_comes_back_as_it_was_written(http: httpx.AsyncClient
         assert await data(http, again) == rows
 
 
-async def test_the_name_of_an_exported_file_is_plain_whatever_the_set_is_called(http: httpx.AsyncClient) -> None:
+async def test_the_filename_of_an_export_has_no_unsafe_characters(http: httpx.AsyncClient) -> None:
     testset = (await sent(http, lines({"q": 1}), name='../../etc/"passwd"; x=ü\u202e.exe')).json()["testset"]["id"]
     file = await http.get(f"/api/testsets/{testset}/revisions/head/export")
 
     assert file.headers["content-disposition"] == 'attachment; filename="etc-passwd-x-.exe-1.jsonl"'
 
 
-async def test_rows_are_put_after_those_that_there_are(http: httpx.AsyncClient) -> None:
+async def test_an_import_appends_rows_by_default(http: httpx.AsyncClient) -> None:
     testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
     before = await ids(http, testset)
     answer = await sent(http, b"n\r\n1\r\n2\r\n", CSV, to=testset)
@@ -134,14 +134,14 @@ async def test_rows_are_put_after_those_that_there_are(http: httpx.AsyncClient) 
     assert (await ids(http, testset))[:1] == before
 
 
-async def test_rows_take_the_place_of_all_others_and_equal_ones_keep_their_ids(http: httpx.AsyncClient) -> None:
+async def test_an_import_with_mode_replace_keeps_the_ids_of_equal_rows(http: httpx.AsyncClient) -> None:
     testset = (await sent(http, lines({"n": 1}, {"n": 2}, {"n": 2}))).json()["testset"]["id"]
     before = await ids(http, testset)
     answer = await sent(http, lines({"n": 2}, {"n": 3}, {"n": 2}), to=testset, mode="replace")
     same = await sent(http, lines({"n": 2}, {"n": 3}, {"n": 2}), to=testset, mode="replace")
 
     assert answer.json()["report"] == {"rows": 3, "added": 1, "changed": 0, "unchanged": 2, "removed": 1, "wrapped": 0}
-    assert [(await ids(http, testset))[place] for place in (0, 2)] == before[1:]
+    assert [(await ids(http, testset))[position] for position in (0, 2)] == before[1:]
     assert (same.status_code, same.json()["revision"]["unchanged"], same.json()["revision"]["revision"]) == (
         200,
         True,
@@ -149,7 +149,7 @@ async def test_rows_take_the_place_of_all_others_and_equal_ones_keep_their_ids(h
     )
 
 
-async def test_rows_are_put_in_the_place_of_those_with_the_same_key(http: httpx.AsyncClient) -> None:
+async def test_an_import_with_mode_upsert_replaces_rows_with_the_same_key(http: httpx.AsyncClient) -> None:
     testset = (await sent(http, lines({"k": "a", "n": 1}, {"k": "b", "n": 2}, {"n": 3}))).json()["testset"]["id"]
     before = await ids(http, testset)
     changed = lines({"k": "b", "n": 20}, {"k": "c", "n": 30}, {"k": "a", "n": 1})
@@ -160,7 +160,7 @@ async def test_rows_are_put_in_the_place_of_those_with_the_same_key(http: httpx.
     assert (await ids(http, testset))[:3] == before
 
 
-async def test_a_file_with_ids_finds_its_rows_again(http: httpx.AsyncClient) -> None:
+async def test_a_file_exported_with_ids_updates_the_same_rows(http: httpx.AsyncClient) -> None:
     testset = (await sent(http, lines({"n": 1}, {"n": 2}))).json()["testset"]["id"]
     before = await ids(http, testset)
     file = (await http.get(f"/api/testsets/{testset}/revisions/1/export", params={"ids": "true"})).content
@@ -185,21 +185,21 @@ async def test_a_file_with_ids_finds_its_rows_again(http: httpx.AsyncClient) -> 
     assert error(twice) == (422, "invalid_value", "/lines/3")
 
 
-async def test_what_came_beside_the_data_is_kept_beside_it(http: httpx.AsyncClient) -> None:
+async def test_fields_next_to_the_data_of_a_case_are_stored_as_metadata(http: httpx.AsyncClient) -> None:
     case = {"id": "7c1e", "data": {"q": "hi"}, "tags": {"a": 1}}
     body = msgspec.json.encode({"data": {"testcases": [case]}})
     testset = (await sent(http, body, "application/json")).json()["testset"]["id"]
     (row,) = await ids(http, testset)
-    whole = (await http.get(f"/api/testsets/{testset}/revisions/1/rows/{row}")).json()
+    stored = (await http.get(f"/api/testsets/{testset}/revisions/1/rows/{row}")).json()
 
-    assert (whole["data"], whole["meta"]) == ({"q": "hi"}, {"__id__": "7c1e", "__tags__": {"a": 1}})
+    assert (stored["data"], stored["meta"]) == ({"q": "hi"}, {"__id__": "7c1e", "__tags__": {"a": 1}})
 
 
-# What is refused
+# Rejected imports
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "told"),
+    ("kind", "body", "expected_error"),
     [
         ("multipart/form-data; boundary=x", b"--x--", (415, "unsupported_media_type", None)),
         ("application/x-www-form-urlencoded", b"a=b", (415, "unsupported_media_type", None)),
@@ -220,26 +220,26 @@ async def test_what_came_beside_the_data_is_kept_beside_it(http: httpx.AsyncClie
         (JSONL, b" " * 700, (413, "too_large", None)),
     ],
 )
-async def test_what_cannot_be_taken_leaves_nothing(
-    database: Database, kind: str, body: bytes, told: tuple[int, str, str | None]
+async def test_an_invalid_import_is_rejected_and_stores_nothing(
+    database: Database, kind: str, body: bytes, expected_error: tuple[int, str, str | None]
 ) -> None:
     small = Settings(testset_max_rows=5, testset_max_columns=3, testset_max_row=100, testset_max_file=600)
     async with rest_client(app(database, small)) as http:
         refused = await sent(http, body, kind)
 
     status, code, path = error(refused)
-    assert (status, code) == told[:2], refused.text
-    assert told[2] is None or path == told[2]
+    assert (status, code) == expected_error[:2], refused.text
+    assert expected_error[2] is None or path == expected_error[2]
     assert await counted(database) == [0] * len(TESTSET_TABLES)
 
 
-async def test_a_spreadsheet_is_refused_with_what_to_do(http: httpx.AsyncClient) -> None:
+async def test_a_spreadsheet_is_rejected_with_advice_to_export_csv(http: httpx.AsyncClient) -> None:
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
     assert "CSV UTF-8" in (await sent(http, b"PK", kind)).json()["error"]["message"]
 
 
-async def test_an_import_that_breaks_in_the_middle_leaves_the_set_as_it_was(
+async def test_an_import_that_fails_halfway_leaves_the_test_set_unchanged(
     http: httpx.AsyncClient, database: Database
 ) -> None:
     testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
@@ -252,11 +252,11 @@ async def test_an_import_that_breaks_in_the_middle_leaves_the_set_as_it_was(
     assert await data(http, testset) == [{"n": 1}]
 
 
-async def test_a_client_that_leaves_in_the_middle_leaves_nothing(database: Database) -> None:
+async def test_an_import_that_the_client_aborts_stores_nothing(database: Database) -> None:
     from palaver.server.api import conventions
 
     many = lines(*[{"n": n, "text": "x" * 300} for n in range(2_000)])
-    coming = iter(
+    received = iter(
         [
             {"type": "http.request", "body": many, "more_body": True},
             {"type": "http.disconnect"},
@@ -265,12 +265,12 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(database: Datab
     )
 
     async def receive() -> Any:
-        return next(coming)
+        return next(received)
 
     async def send(message: Any) -> None:
-        said.append(message)
+        responses.append(message)
 
-    said: list[Any] = []
+    responses: list[Any] = []
     scope: Any = {
         "type": "http",
         "method": "POST",
@@ -287,24 +287,28 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(database: Datab
     }
     await app(database)(scope, receive, send)
 
-    assert said[0]["status"] == 499
+    assert responses[0]["status"] == 499
     assert await counted(database) == [0] * len(TESTSET_TABLES)
 
 
-async def test_one_import_at_a_time_goes_into_a_set(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_second_concurrent_import_into_a_test_set_is_rejected(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     from palaver.server.api.conventions import utc_now
     from palaver.testsets.commits import StagedImport
 
     testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
     async with StagedImport(database, "default", testset, utc_now):
         refused = await sent(http, lines({"n": 2}), to=testset)
-    taken = await sent(http, lines({"n": 2}), to=testset)
+    accepted = await sent(http, lines({"n": 2}), to=testset)
 
     assert error(refused) == (409, "still_running", None)
-    assert taken.status_code == 201
+    assert accepted.status_code == 201
 
 
-async def test_an_import_that_is_sent_again_is_answered_again(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_repeated_import_with_the_same_idempotency_key_is_replayed(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
     url, headers = f"/api/testsets/{testset}/import", {"idempotency-key": "k1", "content-type": JSONL}
     first = await http.post(url, content=lines({"n": 2}), headers=headers)
@@ -318,7 +322,7 @@ async def test_an_import_that_is_sent_again_is_answered_again(http: httpx.AsyncC
     assert await counted(database) == before
 
 
-async def test_a_new_set_that_is_sent_again_is_made_once(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_repeated_import_of_a_new_test_set_creates_it_once(http: httpx.AsyncClient, database: Database) -> None:
     headers = {"idempotency-key": "k1", "content-type": JSONL}
     first, again = [
         await http.post("/api/testsets/import?name=Refunds", content=lines({"n": 2}), headers=headers) for _ in "12"
@@ -332,13 +336,13 @@ async def test_a_new_set_that_is_sent_again_is_made_once(http: httpx.AsyncClient
     assert await counted(database) == [1, 1, 1, 1, 0, 0]
 
 
-async def test_a_name_that_is_taken_is_told_before_the_file_is_read(http: httpx.AsyncClient) -> None:
+async def test_a_taken_name_is_rejected_before_the_file_is_read(http: httpx.AsyncClient) -> None:
     await sent(http, lines({"n": 1}))
 
     assert error(await sent(http, b"{broken")) == (409, "name_taken", "/name")
 
 
-async def test_another_projects_set_takes_no_file_and_gives_none(database: Database) -> None:
+async def test_another_projects_test_set_can_be_neither_imported_into_nor_exported(database: Database) -> None:
     async with rest_client(app(database)) as http:
         testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
     async with rest_client(app(database), FakeCaller(project="other")) as http:
@@ -346,14 +350,16 @@ async def test_another_projects_set_takes_no_file_and_gives_none(database: Datab
         assert (await http.get(f"/api/testsets/{testset}/revisions/1/export")).status_code == 404
 
 
-@pytest.mark.parametrize("asked", [{"mode": "upsert"}, {"mode": "append", "key": "n"}, {"mode": "merge"}])
-async def test_a_key_belongs_to_an_upsert(http: httpx.AsyncClient, asked: dict[str, str]) -> None:
+@pytest.mark.parametrize("query", [{"mode": "upsert"}, {"mode": "append", "key": "n"}, {"mode": "merge"}])
+async def test_an_invalid_combination_of_mode_and_key_is_rejected(
+    http: httpx.AsyncClient, query: dict[str, str]
+) -> None:
     testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
 
-    assert error(await sent(http, lines({"n": 2}), to=testset, **asked))[:2] == (400, "invalid_value")
+    assert error(await sent(http, lines({"n": 2}), to=testset, **query))[:2] == (400, "invalid_value")
 
 
-async def test_a_column_with_equal_values_is_no_key(http: httpx.AsyncClient) -> None:
+async def test_an_upsert_key_must_be_unique_and_present_in_every_imported_row(http: httpx.AsyncClient) -> None:
     testset = (await sent(http, lines({"n": 1}, {"n": 1}))).json()["testset"]["id"]
     no_key = await sent(http, lines({"n": 2}), to=testset, mode="upsert", key="n")
     other = (await sent(http, lines({"n": 1}), name="other")).json()["testset"]["id"]

@@ -31,34 +31,34 @@ async def made(http: httpx.AsyncClient, *rows: dict[str, Any]) -> str:
     return f"/api/testsets/{answer.json()['id']}/revisions/1/rows"
 
 
-async def test_pages_go_through_all_rows_in_their_order(http: httpx.AsyncClient) -> None:
+async def test_pages_cover_all_rows_in_order(http: httpx.AsyncClient) -> None:
     url = await made(http, *[{"n": n} for n in range(2_600)])
     first = (await http.get(url)).json()
-    seen: list[int] = []
-    places: list[int] = []
+    values: list[int] = []
+    positions: list[int] = []
     after: str | None = None
     while True:
         page = (await http.get(url, params={"limit": 190} | ({"after": after} if after else {}))).json()
-        seen += [row["data"]["n"] for row in page["data"]]
-        places += [row["place"] for row in page["data"]]
+        values += [row["data"]["n"] for row in page["data"]]
+        positions += [row["place"] for row in page["data"]]
         after = page["next"]
         if after is None:
             break
 
     assert len(first["data"]) == 100
-    assert seen == places == list(range(2_600))
+    assert values == positions == list(range(2_600))
 
 
-async def test_a_cursor_fits_what_it_was_made_for(http: httpx.AsyncClient) -> None:
+async def test_an_invalid_cursor_or_one_of_another_query_is_rejected(http: httpx.AsyncClient) -> None:
     url = await made(http, *[{"n": n} for n in range(5)])
     cursor = (await http.get(url, params={"limit": 2})).json()["next"]
 
-    for asked in ({"after": "abc"}, {"after": cursor, "search": "1"}, {"after": cursor, "filter": "n=1"}):
-        refused = await http.get(url, params=asked)
+    for query in ({"after": "abc"}, {"after": cursor, "search": "1"}, {"after": cursor, "filter": "n=1"}):
+        refused = await http.get(url, params=query)
         assert (refused.status_code, refused.json()["error"]["path"]) == (400, "?after")
 
 
-async def test_rows_are_found_by_a_text_in_any_of_their_cells(http: httpx.AsyncClient) -> None:
+async def test_search_finds_text_in_any_cell_of_a_row(http: httpx.AsyncClient) -> None:
     url = await made(
         http,
         {"q": "Größe 100%", "n": 1},
@@ -66,20 +66,20 @@ async def test_rows_are_found_by_a_text_in_any_of_their_cells(http: httpx.AsyncC
         {"q": "question", "n": 12.5, "ok": True},
     )
 
-    async def found(text: str) -> list[int]:
+    async def search(text: str) -> list[int]:
         return [row["place"] for row in (await http.get(url, params={"search": text})).json()["data"]]
 
-    assert await found("GRÖSSE") == [0]
-    assert await found("0%") == [0]
-    assert await found("0_") == []
-    assert await found('"HI"\nand') == [1]
-    assert await found("12.5") == [2]
-    assert await found("messages") == []
-    assert await found("") == [0, 1, 2]
+    assert await search("GRÖSSE") == [0]
+    assert await search("0%") == [0]
+    assert await search("0_") == []
+    assert await search('"HI"\nand') == [1]
+    assert await search("12.5") == [2]
+    assert await search("messages") == []
+    assert await search("") == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("asked", "places"),
+    ("expression", "positions"),
     [
         ("topic=maths", [0, 1]),
         ("n=1", [0, 3]),
@@ -94,7 +94,7 @@ async def test_rows_are_found_by_a_text_in_any_of_their_cells(http: httpx.AsyncC
         ("{}", [0, 1, 2, 3, 4, 5, 6]),
     ],
 )
-async def test_rows_are_found_by_what_their_cells_are(http: httpx.AsyncClient, asked: str, places: list[int]) -> None:
+async def test_rows_are_filtered_by_cell_values(http: httpx.AsyncClient, expression: str, positions: list[int]) -> None:
     url = await made(
         http,
         {"topic": "maths", "n": 1},
@@ -106,35 +106,41 @@ async def test_rows_are_found_by_what_their_cells_are(http: httpx.AsyncClient, a
         {"a": "b=c"},
     )
 
-    answer = await http.get(url, params={"filter": asked})
-    assert [row["place"] for row in answer.json()["data"]] == places
+    answer = await http.get(url, params={"filter": expression})
+    assert [row["place"] for row in answer.json()["data"]] == positions
 
 
-@pytest.mark.parametrize("asked", ["topic", "=x", "{nope", "[1]"])
-async def test_a_filter_that_is_none_is_told_as_such(http: httpx.AsyncClient, asked: str) -> None:
-    refused = await http.get(await made(http), params={"filter": asked})
+@pytest.mark.parametrize("expression", ["topic", "=x", "{nope", "[1]"])
+async def test_an_invalid_filter_is_rejected(http: httpx.AsyncClient, expression: str) -> None:
+    refused = await http.get(await made(http), params={"filter": expression})
 
     assert (refused.status_code, refused.json()["error"]["path"]) == (400, "?filter")
 
 
-async def test_long_cells_are_cut_in_pages_and_whole_by_row(http: httpx.AsyncClient) -> None:
-    said = [{"role": "user", "content": "x" * 3_000}, {"role": "assistant", "content": "ü" * 3_000}, {"role": "user"}]
-    data = {"text": "y" * 9_000, "messages": said, "n": 1, "short": "z" * 4_000}
+async def test_long_cells_are_truncated_in_pages_and_complete_in_a_single_row(http: httpx.AsyncClient) -> None:
+    messages = [
+        {"role": "user", "content": "x" * 3_000},
+        {"role": "assistant", "content": "ü" * 3_000},
+        {"role": "user"},
+    ]
+    data = {"text": "y" * 9_000, "messages": messages, "n": 1, "short": "z" * 4_000}
     url = await made(http, data)
     (row,) = (await http.get(url)).json()["data"]
-    whole = await http.get(f"{url}/{row['id']}")
+    full_row = await http.get(f"{url}/{row['id']}")
 
     assert row["cut"] == {"text": 9_002, "messages": 9_080}
     assert row["data"]["text"] == "y" * 4_096
-    assert row["data"]["messages"][0] == said[0]
+    assert row["data"]["messages"][0] == messages[0]
     assert row["data"]["messages"][1]["content"] in "ü" * 1_000
     assert len(row["data"]["messages"]) == 2
     assert (row["data"]["n"], row["data"]["short"]) == (1, "z" * 4_000)
-    assert whole.json() == {"id": row["id"], "hash": row["hash"], "place": 0, "data": data, "meta": None}
-    assert (await http.get(f"{url}/{row['id']}", headers={"if-none-match": whole.headers["etag"]})).status_code == 304
+    assert full_row.json() == {"id": row["id"], "hash": row["hash"], "place": 0, "data": data, "meta": None}
+    assert (
+        await http.get(f"{url}/{row['id']}", headers={"if-none-match": full_row.headers["etag"]})
+    ).status_code == 304
 
 
-async def test_a_row_that_is_not_there_is_not_found(http: httpx.AsyncClient) -> None:
+async def test_an_unknown_row_is_not_found(http: httpx.AsyncClient) -> None:
     url = await made(http, {"n": 1})
 
     for name in ("nobody", "row_" + "0" * 26, "row_" + "z" * 26):

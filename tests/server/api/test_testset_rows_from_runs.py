@@ -66,8 +66,8 @@ async def cut(http: httpx.AsyncClient, testset: str, source: dict[str, Any], **m
 
 
 def error(answer: httpx.Response) -> tuple[int, str, str | None]:
-    told = answer.json()["error"]
-    return answer.status_code, told["code"], told.get("path")
+    body = answer.json()["error"]
+    return answer.status_code, body["code"], body.get("path")
 
 
 # Conversations
@@ -77,12 +77,12 @@ async def test_a_conversation_becomes_a_row(http: httpx.AsyncClient, database: D
     await create_conversation(database, "hi", "hello", "and?", "so")
     testset = await made(http)
     answer = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, message="a case")
-    told = answer.json()
+    body = answer.json()
 
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/api/testsets/{testset}/revisions/2"
-    assert (told["revision"], told["rows"], told["message"]) == (2, 1, "a case")
-    assert told["data"] == {
+    assert (body["revision"], body["rows"], body["message"]) == (2, 1, "a case")
+    assert body["data"] == {
         "messages": [
             {"role": "user", "content": "hi"},
             {"role": "assistant", "content": "hello"},
@@ -90,13 +90,13 @@ async def test_a_conversation_becomes_a_row(http: httpx.AsyncClient, database: D
         ],
         "expected": {"role": "assistant", "content": "so"},
     }
-    kept = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
-    assert [(one["id"], one["data"]) for one in kept] == [(told["row"], told["data"])]
-    whole = (await http.get(f"/api/testsets/{testset}/revisions/head/rows/{told['row']}")).json()
-    assert whole["meta"] == {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
+    rows = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    assert [(one["id"], one["data"]) for one in rows] == [(body["row"], body["data"])]
+    row = (await http.get(f"/api/testsets/{testset}/revisions/head/rows/{body['row']}")).json()
+    assert row["meta"] == {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
 
 
-async def test_it_is_cut_at_the_message_that_is_named_on_whatever_branch(
+async def test_a_conversation_is_cut_at_the_named_message_on_any_branch(
     http: httpx.AsyncClient, database: Database
 ) -> None:
     await create_conversation(database, "hi", "hello", "and?", "so")
@@ -111,7 +111,7 @@ async def test_it_is_cut_at_the_message_that_is_named_on_whatever_branch(
     assert second["data"]["expected"] == {"role": "assistant", "content": "servus"}
 
 
-async def test_what_the_run_was_given_besides_becomes_columns(http: httpx.AsyncClient, database: Database) -> None:
+async def test_inputs_of_the_run_become_columns(http: httpx.AsyncClient, database: Database) -> None:
     call = msgspec.json.encode(Call(workflow="tutor", inputs={"subject": "maths"}))
     thread = new_thread(inputs={"subject": "physics"})
     await database.write(threads.create_thread, "default", thread, [user("hi", "u1")])
@@ -135,7 +135,7 @@ async def test_a_conversation_becomes_a_script(http: httpx.AsyncClient, database
     assert answer.json()["data"] == {"script": {"turns": [{"user": "hi"}, {"user": "and?"}]}}
 
 
-async def test_what_is_not_to_be_in_test_sets_is_taken_out(database: Database) -> None:
+async def test_redaction_rules_for_test_sets_are_applied(database: Database) -> None:
     await create_conversation(database, "I am ann@example.org", "Hello ann@example.org")
     async with rest_client(app(database, redact=(RULE,))) as http:
         answer = await cut(http, await made(http), {"kind": "conversation", "id": "conv_1"})
@@ -158,22 +158,24 @@ async def test_a_trace_becomes_a_row(http: httpx.AsyncClient, database: Database
     )
     await insert_rows(database, span_row("root", project="default", body=compress_body(msgspec.json.encode(span))))
     testset = await made(http)
-    whole = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t")})
-    one = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t"), "span_id": span_id("root")}, base=2)
+    from_trace = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t")})
+    from_span = await cut(
+        http, testset, {"kind": "trace", "trace_id": trace_id("t"), "span_id": span_id("root")}, base=2
+    )
 
     expected = {
         "messages": [{"role": "user", "content": "hi"}],
         "expected": {"role": "assistant", "content": "hello"},
     }
-    assert (whole.json()["data"], one.json()["data"]) == (expected, expected)
-    assert one.json()["rows"] == 2
+    assert (from_trace.json()["data"], from_span.json()["data"]) == (expected, expected)
+    assert from_span.json()["rows"] == 2
 
 
 # Results
 
 
 async def evaluated(database: Database, testset: str, row: str) -> None:
-    """An evaluation whose third cell has been answered."""
+    """Store an evaluation whose third cell has an answer."""
     plan = {
         "name": "",
         "testset": {"id": testset, "name": "Refunds", "revision": 1},
@@ -211,10 +213,12 @@ async def evaluated(database: Database, testset: str, row: str) -> None:
     await database.write(lambda db: db.execute(insert(evaluation_results), [values]))
 
 
-async def test_an_answer_is_accepted_as_what_is_expected(http: httpx.AsyncClient, database: Database) -> None:
+async def test_the_answer_of_a_result_is_accepted_as_the_expected_value(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     testset = await made(http, {"q": "one", "answer": "old"}, {"q": "two"})
-    kept = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
-    await evaluated(database, testset, kept[0]["id"])
+    rows = (await http.get(f"/api/testsets/{testset}/revisions/head/rows")).json()["data"]
+    await evaluated(database, testset, rows[0]["id"])
     source = {"kind": "result", "run": "ev_1", "result": "cell_2"}
     answer = await cut(http, testset, source)
     same = await cut(http, testset, source, base=2)
@@ -223,18 +227,18 @@ async def test_an_answer_is_accepted_as_what_is_expected(http: httpx.AsyncClient
     script = await cut(http, testset, source, base=2, **{"as": "script"})
 
     accepted = {"q": "one", "answer": {"role": "assistant", "content": "better"}}
-    assert (answer.status_code, answer.json()["row"], answer.json()["rows"]) == (201, kept[0]["id"], 2)
+    assert (answer.status_code, answer.json()["row"], answer.json()["rows"]) == (201, rows[0]["id"], 2)
     assert answer.json()["data"] == accepted
     assert (same.status_code, same.json()["unchanged"]) == (200, True)
     assert (elsewhere.json()["data"], elsewhere.json()["rows"]) == (accepted, 1)
     assert error(script) == (422, "invalid_value", "/as")
 
 
-# What is not there
+# Rejected requests
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected_error"),
     [
         ({"kind": "conversation", "id": "conv_0"}, (404, "thread_not_found", None)),
         ({"kind": "conversation", "id": "conv_1", "upto": "nobody"}, (404, "item_not_found", "/source/upto")),
@@ -243,17 +247,17 @@ async def test_an_answer_is_accepted_as_what_is_expected(http: httpx.AsyncClient
         ({"kind": "rumour"}, (422, "invalid_value", "/source")),
     ],
 )
-async def test_what_is_not_there_cannot_be_cut(
-    http: httpx.AsyncClient, database: Database, source: dict[str, Any], told: tuple[int, str, str | None]
+async def test_an_unknown_or_invalid_source_is_rejected(
+    http: httpx.AsyncClient, database: Database, source: dict[str, Any], expected_error: tuple[int, str, str | None]
 ) -> None:
     await create_conversation(database, "hi", "hello")
 
     status, code, path = error(await cut(http, await made(http), source))
-    assert (status, code) == told[:2]
-    assert told[2] is None or (path or "").startswith(told[2])
+    assert (status, code) == expected_error[:2]
+    assert expected_error[2] is None or (path or "").startswith(expected_error[2])
 
 
-async def test_another_projects_conversation_is_the_same_as_none(database: Database) -> None:
+async def test_another_projects_conversation_is_not_found(database: Database) -> None:
     await create_conversation(database, "hi", "hello")
     async with rest_client(app(database), FakeCaller(project="other")) as http:
         testset = await made(http)
@@ -262,9 +266,9 @@ async def test_another_projects_conversation_is_the_same_as_none(database: Datab
     assert error(theirs) == (404, "thread_not_found", None)
 
 
-async def test_a_base_that_is_not_the_newest_is_refused(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_base_other_than_the_head_revision_is_rejected(http: httpx.AsyncClient, database: Database) -> None:
     await create_conversation(database, "hi", "hello")
     testset = await made(http)
 
-    late = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, base=7)
-    assert (error(late), late.json()["error"]["details"]) == ((409, "stale_base", None), {"head": 1})
+    response = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, base=7)
+    assert (error(response), response.json()["error"]["details"]) == ((409, "stale_base", None), {"head": 1})

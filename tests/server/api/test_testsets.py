@@ -60,14 +60,14 @@ async def commit(http: httpx.AsyncClient, testset: str, base: int, **body: Any) 
 
 
 def error(answer: httpx.Response) -> tuple[int, str, str | None]:
-    told = answer.json()["error"]
-    return answer.status_code, told["code"], told.get("path")
+    body = answer.json()["error"]
+    return answer.status_code, body["code"], body.get("path")
 
 
-# Sets
+# Test sets
 
 
-async def test_a_set_is_made_with_its_first_revision(http: httpx.AsyncClient) -> None:
+async def test_a_test_set_is_created_with_its_first_revision(http: httpx.AsyncClient) -> None:
     testset = await made(http)
     shown = (await http.get(f"/api/testsets/{testset}")).json()
     revision = (await http.get(f"/api/testsets/{testset}/revisions/1")).json()
@@ -102,14 +102,14 @@ async def test_a_set_is_made_with_its_first_revision(http: httpx.AsyncClient) ->
     assert revision["digest"].startswith("b2:")
 
 
-async def test_a_set_without_rows_has_an_empty_revision(http: httpx.AsyncClient) -> None:
+async def test_a_test_set_without_rows_has_an_empty_revision(http: httpx.AsyncClient) -> None:
     testset = await made(http, rows=[])
 
     assert await rows_of(http, testset) == {"data": [], "next": None}
     assert (await commit(http, testset, 1, delta={"add": [{"data": {"q": "one"}}]})).json()["rows"] == 1
 
 
-async def test_sets_are_listed_last_changed_first_and_found_by_their_names(http: httpx.AsyncClient) -> None:
+async def test_the_list_is_ordered_by_last_change_and_searched_by_name(http: httpx.AsyncClient) -> None:
     first, second = await made(http, "Größe 100%"), await made(http, "Refunds")
     await commit(http, first, 1, delta={"remove": []}, message="nothing")
     await commit(http, first, 1, delta={"add": [{"data": {"q": "more"}}]})
@@ -124,43 +124,43 @@ async def test_sets_are_listed_last_changed_first_and_found_by_their_names(http:
     assert await ids(limit=1, after=page["next"]) == [second]
 
 
-async def test_a_name_is_taken_until_its_set_is_archived(http: httpx.AsyncClient) -> None:
+async def test_a_name_is_taken_until_its_test_set_is_archived(http: httpx.AsyncClient) -> None:
     first = await made(http)
     taken = await http.post("/api/testsets", json={"name": "Refunds"})
     (await http.delete(f"/api/testsets/{first}")).raise_for_status()
     second = await made(http)
-    back = await http.patch(f"/api/testsets/{first}", json={"archived": False})
+    restored = await http.patch(f"/api/testsets/{first}", json={"archived": False})
     renamed = await http.patch(f"/api/testsets/{first}", json={"archived": False, "name": "Old refunds"})
 
     assert error(taken) == (409, "name_taken", "/name")
-    assert error(back) == (409, "name_taken", "/name")
+    assert error(restored) == (409, "name_taken", "/name")
     assert (renamed.status_code, renamed.json()["name"], renamed.json()["rows"]) == (200, "Old refunds", 5)
     assert {row["id"] for row in (await http.get("/api/testsets")).json()["data"]} == {first, second}
 
 
-async def test_an_archived_set_is_out_of_the_list_and_can_be_read(http: httpx.AsyncClient) -> None:
+async def test_an_archived_test_set_is_not_listed_by_default_but_can_be_read(http: httpx.AsyncClient) -> None:
     testset = await made(http)
-    gone = await http.delete(f"/api/testsets/{testset}")
+    archived = await http.delete(f"/api/testsets/{testset}")
 
-    assert gone.status_code == 204
+    assert archived.status_code == 204
     assert (await http.get("/api/testsets")).json() == {"data": [], "next": None}
     assert [one["id"] for one in (await http.get("/api/testsets?archived=true")).json()["data"]] == [testset]
     assert len((await rows_of(http, testset))["data"]) == 5
 
 
-async def test_what_was_changed_meanwhile_is_not_overwritten_by_who_says_so(http: httpx.AsyncClient) -> None:
+async def test_an_update_with_a_stale_if_match_is_rejected(http: httpx.AsyncClient) -> None:
     testset = await made(http)
     tag = (await http.get(f"/api/testsets/{testset}")).headers["etag"]
     same = await http.get(f"/api/testsets/{testset}", headers={"if-none-match": tag})
     (await http.patch(f"/api/testsets/{testset}", json={"description": "ours"})).raise_for_status()
-    late = await http.patch(f"/api/testsets/{testset}", json={"description": "theirs"}, headers={"if-match": tag})
+    stale = await http.patch(f"/api/testsets/{testset}", json={"description": "theirs"}, headers={"if-match": tag})
 
     assert same.status_code == 304
-    assert error(late) == (412, "stale_base", None)
+    assert error(stale) == (412, "stale_base", None)
     assert (await http.get(f"/api/testsets/{testset}")).json()["description"] == "ours"
 
 
-async def test_erasing_a_set_for_ever_needs_an_admin_and_leaves_nothing(database: Database) -> None:
+async def test_purging_a_test_set_needs_an_admin_and_leaves_no_rows(database: Database) -> None:
     from sqlalchemy import func, select
 
     from palaver.storage.testsets.tables import TESTSET_TABLES
@@ -171,26 +171,28 @@ async def test_erasing_a_set_for_ever_needs_an_admin_and_leaves_nothing(database
         refused = await http.delete(f"/api/testsets/{testset}?purge=true")
     async with rest_client(app(database)) as http:
         erased = await http.delete(f"/api/testsets/{testset}?purge=true")
-        gone = await http.get(f"/api/testsets/{testset}")
-    left = await database.read(lambda db: [db.scalar(select(func.count()).select_from(one)) for one in TESTSET_TABLES])
+        missing = await http.get(f"/api/testsets/{testset}")
+    counts = await database.read(
+        lambda db: [db.scalar(select(func.count()).select_from(one)) for one in TESTSET_TABLES]
+    )
 
     assert error(refused) == (403, "missing_scope", None)
-    assert (erased.status_code, error(gone)) == (204, (404, "not_found", None))
-    assert left == [0] * len(TESTSET_TABLES)
+    assert (erased.status_code, error(missing)) == (204, (404, "not_found", None))
+    assert counts == [0] * len(TESTSET_TABLES)
 
 
-async def test_another_projects_set_is_the_same_as_none(database: Database) -> None:
+async def test_another_projects_test_set_is_answered_like_an_unknown_one(database: Database) -> None:
     async with rest_client(app(database)) as http:
         testset = await made(http)
         row = (await rows_of(http, testset))["data"][0]["id"]
-    places = ["", "/revisions", "/revisions/1", "/revisions/1/rows", f"/revisions/1/rows/{row}", "/diff?from=1&to=1"]
+    paths = ["", "/revisions", "/revisions/1", "/revisions/1/rows", f"/revisions/1/rows/{row}", "/diff?from=1&to=1"]
     async with rest_client(app(database), FakeCaller(project="other")) as http:
-        for place in places:
-            theirs = await http.get(f"/api/testsets/{testset}{place}")
-            nobodys = await http.get(f"/api/testsets/{'ts_' + '0' * 26}{place}")
+        for path in paths:
+            theirs = await http.get(f"/api/testsets/{testset}{path}")
+            unknown = await http.get(f"/api/testsets/{'ts_' + '0' * 26}{path}")
             assert (theirs.status_code, theirs.text.replace(testset, "?")) == (
                 404,
-                nobodys.text.replace("ts_" + "0" * 26, "?"),
+                unknown.text.replace("ts_" + "0" * 26, "?"),
             )
         posted = await commit(http, testset, 1, delta={"remove": [row]})
         assert error(posted) == (404, "not_found", None)
@@ -218,10 +220,10 @@ async def test_a_delta_makes_the_next_revision(http: httpx.AsyncClient) -> None:
     )
     rows = (await rows_of(http, testset))["data"]
 
-    told = answer.json()
+    body = answer.json()
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/api/testsets/{testset}/revisions/2"
-    assert told | {"digest": "", "created_at": ""} == {
+    assert body | {"digest": "", "created_at": ""} == {
         "testset": testset,
         "revision": 2,
         "parent": 1,
@@ -244,7 +246,9 @@ async def test_a_delta_makes_the_next_revision(http: httpx.AsyncClient) -> None:
     assert [row["data"] for row in (await rows_of(http, testset, "1"))["data"]] == [row["data"] for row in ROWS]
 
 
-async def test_columns_of_a_large_set_change_a_batch_at_a_time(http: httpx.AsyncClient, database: Database) -> None:
+async def test_column_changes_of_a_large_test_set_apply_to_all_rows_or_none(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     from sqlalchemy import func, select
 
     from palaver.storage.testsets.tables import testset_contents, testset_imports
@@ -261,7 +265,7 @@ async def test_columns_of_a_large_set_change_a_batch_at_a_time(http: httpx.Async
     too_long = await commit(http, testset, 1, delta={"columns": {"fill": {"lang": "x" * 1024 * 1024}}})
     counted = await database.read(lambda db: db.scalar(select(func.count()).select_from(testset_contents)))
     answer = await commit(http, testset, 1, delta=delta)
-    found = (await rows_of(http, testset, limit=3))["data"]
+    first_rows = (await rows_of(http, testset, limit=3))["data"]
 
     assert error(wrong) == (422, "invalid_value", "/delta/columns/rename/none")
     assert (too_long.status_code, counted) == (413, 2_500)
@@ -270,7 +274,7 @@ async def test_columns_of_a_large_set_change_a_batch_at_a_time(http: httpx.Async
         2_499,
         ["q", "number", "lang"],
     )
-    assert [row["data"] for row in found] == [
+    assert [row["data"] for row in first_rows] == [
         {"q": "question 1", "number": -1, "lang": "en"},
         {"q": "question 2", "number": 2, "lang": "en"},
         {"q": "question 3", "number": 3, "lang": "en"},
@@ -278,15 +282,15 @@ async def test_columns_of_a_large_set_change_a_batch_at_a_time(http: httpx.Async
     assert await database.read(lambda db: db.scalar(select(func.count()).select_from(testset_imports))) == 0
 
 
-async def test_a_commit_made_from_an_older_revision_is_refused_with_the_newest(http: httpx.AsyncClient) -> None:
+async def test_a_commit_on_an_older_revision_is_rejected_with_the_head(http: httpx.AsyncClient) -> None:
     testset = await made(http)
     await commit(http, testset, 1, delta={"add": [{"data": {"q": "one more"}}]})
     for body in ({"rows": ROWS}, {"delta": {}}, {"restore": 1}):
-        late = await commit(http, testset, 1, **body)
-        assert (error(late), late.json()["error"]["details"]) == ((409, "stale_base", None), {"head": 2})
+        stale = await commit(http, testset, 1, **body)
+        assert (error(stale), stale.json()["error"]["details"]) == ((409, "stale_base", None), {"head": 2})
 
 
-async def test_equal_rows_make_no_revision(http: httpx.AsyncClient) -> None:
+async def test_equal_rows_create_no_revision(http: httpx.AsyncClient) -> None:
     testset = await made(http)
     again = await commit(http, testset, 1, rows=ROWS)
 
@@ -294,7 +298,7 @@ async def test_equal_rows_make_no_revision(http: httpx.AsyncClient) -> None:
     assert len((await http.get(f"/api/testsets/{testset}/revisions")).json()["data"]) == 1
 
 
-async def test_an_edited_file_that_is_sent_again_keeps_the_ids_of_rows_that_did_not_change(
+async def test_unchanged_rows_keep_their_ids_in_a_commit_of_all_rows(
     http: httpx.AsyncClient,
 ) -> None:
     testset = await made(http)
@@ -308,7 +312,7 @@ async def test_an_edited_file_that_is_sent_again_keeps_the_ids_of_rows_that_did_
     assert len({*after, *ids}) == 7
 
 
-async def test_an_older_revision_becomes_the_newest_again(http: httpx.AsyncClient) -> None:
+async def test_an_older_revision_can_be_restored(http: httpx.AsyncClient) -> None:
     testset = await made(http)
     before = await rows_of(http, testset)
     digest = (await http.get(f"/api/testsets/{testset}/revisions/1")).json()["digest"]
@@ -322,11 +326,11 @@ async def test_an_older_revision_becomes_the_newest_again(http: httpx.AsyncClien
 
 async def test_a_revision_is_named_by_number_digest_or_head(http: httpx.AsyncClient) -> None:
     testset = await made(http)
-    whole = (await http.get(f"/api/testsets/{testset}/revisions/head")).json()
-    digest = whole["digest"]
+    revision = (await http.get(f"/api/testsets/{testset}/revisions/head")).json()
+    digest = revision["digest"]
 
     for name in ("1", "head", digest, digest[:11], digest.removeprefix("b2:")[:8]):
-        assert (await http.get(f"/api/testsets/{testset}/revisions/{name}")).json() == whole
+        assert (await http.get(f"/api/testsets/{testset}/revisions/{name}")).json() == revision
     for name in ("2", "0", digest[:10], "b2:", "ffffffff", "Head", "-1", "1.0", "99999999999999999999"):
         assert error(await http.get(f"/api/testsets/{testset}/revisions/{name}")) == (404, "not_found", None)
 
@@ -343,19 +347,19 @@ async def test_a_revision_is_named_by_number_digest_or_head(http: httpx.AsyncCli
         ({"rows": [{"id": "row_" + "0" * 26, "data": {}}, {"id": "row_" + "0" * 26, "data": {}}]}, "/rows/1/id"),
     ],
 )
-async def test_what_cannot_be_applied_is_named_and_nothing_is_written(
+async def test_an_invalid_commit_is_rejected_with_its_path_and_nothing_is_written(
     http: httpx.AsyncClient, body: dict[str, Any], path: str | None
 ) -> None:
     testset = await made(http)
     refused = await commit(http, testset, 1, **body)
 
-    status, code, told = error(refused)
+    status, code, error_path = error(refused)
     assert (status, code) == (422, "invalid_value")
-    assert told == path if path else (told or "").startswith("/delta/add/0/data/s")
+    assert error_path == path if path else (error_path or "").startswith("/delta/add/0/data/s")
     assert (await http.get(f"/api/testsets/{testset}")).json()["head"] == 1
 
 
-async def test_a_commit_says_one_thing(http: httpx.AsyncClient) -> None:
+async def test_a_commit_takes_exactly_one_of_rows_delta_and_restore(http: httpx.AsyncClient) -> None:
     testset = await made(http)
 
     assert error(await commit(http, testset, 1)) == (400, "conflicting_fields", None)
@@ -363,7 +367,7 @@ async def test_a_commit_says_one_thing(http: httpx.AsyncClient) -> None:
     assert error(await commit(http, testset, 1, restore=7)) == (404, "not_found", None)
 
 
-async def test_a_commit_that_is_sent_again_is_answered_again(http: httpx.AsyncClient) -> None:
+async def test_a_repeated_commit_with_the_same_idempotency_key_is_replayed(http: httpx.AsyncClient) -> None:
     testset = await made(http)
     body = {"base": 1, "delta": {"add": [{"data": {"q": "one more"}}]}}
     url, headers = f"/api/testsets/{testset}/revisions", {"idempotency-key": "k1"}
@@ -377,7 +381,7 @@ async def test_a_commit_that_is_sent_again_is_answered_again(http: httpx.AsyncCl
     assert (await http.get(f"/api/testsets/{testset}")).json()["head"] == 2
 
 
-async def test_too_much_is_refused(database: Database) -> None:
+async def test_a_commit_over_the_size_limits_is_rejected(database: Database) -> None:
     small = Settings(testset_max_rows=3, testset_max_columns=2, testset_max_row=40)
     async with rest_client(app(database, small)) as http:
         testset = await made(http, rows=ROWS[:3])
@@ -393,9 +397,9 @@ async def test_too_much_is_refused(database: Database) -> None:
 # Differences
 
 
-async def test_where_two_revisions_differ_is_told_by_row_and_cell(http: httpx.AsyncClient) -> None:
-    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
-    testset = await made(http, rows=[*ROWS, {"data": {"chat": said}}])
+async def test_a_diff_lists_differences_by_row_and_cell(http: httpx.AsyncClient) -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    testset = await made(http, rows=[*ROWS, {"data": {"chat": messages}}])
     ids = [row["id"] for row in (await rows_of(http, testset))["data"]]
     await commit(
         http,
@@ -405,20 +409,20 @@ async def test_where_two_revisions_differ_is_told_by_row_and_cell(http: httpx.As
             "remove": [ids[4]],
             "patch": [
                 {"id": ids[1], "set": {"expected": None}, "unset": ["q"]},
-                {"id": ids[5], "set": {"chat": [said[0], {"role": "assistant", "content": "HELLO"}], "note": 1}},
+                {"id": ids[5], "set": {"chat": [messages[0], {"role": "assistant", "content": "HELLO"}], "note": 1}},
             ],
             "add": [{"data": {"q": "new"}, "after": None}],
         },
     )
     url = f"/api/testsets/{testset}/diff"
-    whole = (await http.get(url, params={"from": 1, "to": 2})).json()
+    diff = (await http.get(url, params={"from": 1, "to": 2})).json()
     first = (await http.get(url, params={"from": "1", "limit": 3})).json()
     second = (await http.get(url, params={"from": "1", "limit": 3, "after": first["next"]})).json()
 
-    assert whole["counts"] == {"added": 1, "removed": 1, "changed": 2, "moved": 0}
-    assert whole["columns"] == {"added": ["note"], "removed": []}
-    assert whole["rows"] == [
-        {"id": whole["rows"][0]["id"], "change": "added", "moved": False, "cells": [{"column": "q", "to": "new"}]},
+    assert diff["counts"] == {"added": 1, "removed": 1, "changed": 2, "moved": 0}
+    assert diff["columns"] == {"added": ["note"], "removed": []}
+    assert diff["rows"] == [
+        {"id": diff["rows"][0]["id"], "change": "added", "moved": False, "cells": [{"column": "q", "to": "new"}]},
         {
             "id": ids[1],
             "change": "changed",
@@ -438,13 +442,13 @@ async def test_where_two_revisions_differ_is_told_by_row_and_cell(http: httpx.As
             "cells": [
                 {
                     "column": "chat",
-                    "from": said,
-                    "to": [said[0], {"role": "assistant", "content": "HELLO"}],
+                    "from": messages,
+                    "to": [messages[0], {"role": "assistant", "content": "HELLO"}],
                     "messages": [{"index": 1, "op": "changed"}],
                 },
                 {"column": "note", "to": 1},
             ],
         },
     ]
-    assert first["rows"] + second["rows"] == whole["rows"]
+    assert first["rows"] + second["rows"] == diff["rows"]
     assert second["next"] is None

@@ -21,23 +21,23 @@ __all__ = ["app", "database", "http", "stranger"]  # Fixtures.
 LINES = {"content-type": "application/x-ndjson"}
 
 
-async def test_what_was_exported_comes_back_equal(http: httpx.AsyncClient, stranger: httpx.AsyncClient) -> None:
+async def test_exported_threads_round_trip_through_import(http: httpx.AsyncClient, stranger: httpx.AsyncClient) -> None:
     for number in range(3):
         await create_thread(http, title=f"number {number}")
-    one = (await http.get("/api/threads?search=number 1")).json()["data"][0]["id"]
+    thread_id = (await http.get("/api/threads?search=number 1")).json()["data"][0]["id"]
 
     exported = await http.get("/api/threads/export")
-    taken = await stranger.post("/api/threads/import", content=exported.content, headers=LINES)
+    imported = await stranger.post("/api/threads/import", content=exported.content, headers=LINES)
     again = await stranger.post("/api/threads/import", content=exported.content, headers=LINES)
 
     assert exported.headers["content-type"].startswith("application/x-ndjson")
     assert exported.headers["content-disposition"] == 'attachment; filename="threads.jsonl"'
     assert (await stranger.get("/api/threads/export")).content == exported.content
-    report = taken.json()
+    report = imported.json()
     assert (report["created"], report["unchanged"], len(report["threads"]), report["faults"]) == (3, 0, 3, [])
     assert again.json() == {"created": 0, "unchanged": 3, "threads": [], "faults": []}
-    single = await http.get(f"/api/threads/{one}/export")
-    assert single.headers["content-disposition"] == f'attachment; filename="{one}.jsonl"'
+    single = await http.get(f"/api/threads/{thread_id}/export")
+    assert single.headers["content-disposition"] == f'attachment; filename="{thread_id}.jsonl"'
     assert single.content in exported.content
     assert (await http.get("/api/threads/export?search=number 1")).content == single.content
 
@@ -51,7 +51,7 @@ async def test_an_export_of_many_threads_has_them_all(http: httpx.AsyncClient) -
     assert len({msgspec.json.decode(line)["id"] for line in exported.content.splitlines()}) == 52
 
 
-async def test_a_file_with_a_fault_makes_nothing(http: httpx.AsyncClient) -> None:
+async def test_an_import_file_with_invalid_lines_creates_nothing(http: httpx.AsyncClient) -> None:
     await create_thread(http)
     good = (await http.get("/api/threads/export")).content.strip().replace(b"u1", b"u9")
     body = b"\n".join([good, b"", b"{", b'{"palaver": "thread/1"}', good.replace(b"thread/1", b"thread/2")])
@@ -71,7 +71,7 @@ async def test_a_file_with_a_fault_makes_nothing(http: httpx.AsyncClient) -> Non
     assert problem(wrong) == (415, "unsupported_media_type", None)
 
 
-async def test_branches_are_written_as_cases(http: httpx.AsyncClient) -> None:
+async def test_branches_are_exported_as_test_cases(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http, inputs={"subject": "x"}))["id"]
     edit = {"messages": [message_item("user", "Or?", "v1")], "replaces": "u1"}
     (await http.post(f"/api/threads/{thread}/messages", json=edit)).raise_for_status()
@@ -81,15 +81,15 @@ async def test_branches_are_written_as_cases(http: httpx.AsyncClient) -> None:
         assert all(case["inputs"] == {"subject": "x"} for case in cases)
         return [[message["content"] for message in case["messages"]] for case in cases]
 
-    place = f"/api/threads/{thread}/export?format=messages"
-    assert texts(await http.get(place)) == [["Or?"]]
-    assert texts(await http.get(f"{place}&branches=all")) == [["Why is the sky blue?", "Because."], ["Or?"]]
+    url = f"/api/threads/{thread}/export?format=messages"
+    assert texts(await http.get(url)) == [["Or?"]]
+    assert texts(await http.get(f"{url}&branches=all")) == [["Why is the sky blue?", "Because."], ["Or?"]]
     assert texts(await http.get("/api/threads/export?format=messages")) == [["Or?"]]
     assert problem(await http.get("/api/threads/export?format=html")) == (400, "invalid_value", "?format")
     assert problem(await http.get(f"/api/threads/{thread}/export?format=pdf")) == (400, "invalid_value", "?format")
 
 
-# The page
+# The HTML page
 
 ATTACKS = [
     "<script>alert(1)</script>",
@@ -149,7 +149,7 @@ def _hostile(attack: str) -> list[Message]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_nothing_that_was_said_can_act_in_a_page(
+async def test_hostile_message_content_is_inert_in_the_html_page(
     http: httpx.AsyncClient, database: Database, attack: str
 ) -> None:
     thread = (await create_thread(http, messages=[]))["id"]
@@ -159,28 +159,28 @@ async def test_nothing_that_was_said_can_act_in_a_page(
     await database.write(kept.append_messages, "default", thread, None, _hostile(attack), origin="client", at=NOW)
 
     answer = await http.get(f"/api/threads/{thread}/export?format=html")
-    seen = _Seen()
-    seen.feed(answer.text)
+    page = _Seen()
+    page.feed(answer.text)
 
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-disposition"] == f'attachment; filename="{thread}.html"'
     assert answer.headers["content-security-policy"] == f"{PAGE_POLICY}; sandbox"
-    assert ("meta", "content", PAGE_POLICY) in seen.attributes
-    assert set(seen.tags) == {
+    assert ("meta", "content", PAGE_POLICY) in page.attributes
+    assert set(page.tags) == {
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "article", "p", "em", "pre", "details",
         "summary", "img", "script",
     }  # fmt: skip
-    assert seen.tags.count("script") == 1
-    assert {(tag, name) for tag, name, _ in seen.attributes} == {
+    assert page.tags.count("script") == 1
+    assert {(tag, name) for tag, name, _ in page.attributes} == {
         ("html", "lang"), ("meta", "charset"), ("meta", "http-equiv"), ("meta", "content"), ("meta", "name"),
         ("h1", "dir"), ("p", "dir"), ("p", "class"), ("article", "class"), ("img", "alt"), ("img", "src"),
         ("script", "type"), ("script", "id"),
     }  # fmt: skip
-    assert {value for tag, name, value in seen.attributes if (tag, name) == ("img", "src")} == {
+    assert {value for tag, name, value in page.attributes if (tag, name) == ("img", "src")} == {
         "data:image/png;base64,iVBORw0KGgo=",
         "data:image/gif;base64,iVBORw0KGgo=",
     }
-    assert ("script", "type", "application/json") in seen.attributes
+    assert ("script", "type", "application/json") in page.attributes
     assert "default-src 'none'" in PAGE_POLICY
     data = re.search(r'<script type="application/json" id="thread">(.*?)</script>', answer.text, re.DOTALL)
     assert data is not None
@@ -188,16 +188,23 @@ async def test_nothing_that_was_said_can_act_in_a_page(
     line = (await http.get(f"/api/threads/{thread}/export")).json()
     assert msgspec.json.decode(data[1]) == line
     if attack.isprintable():
-        assert attack in seen.text
+        assert attack in page.text
 
 
-async def test_a_page_shows_the_current_branch_and_what_was_stopped(
+async def test_the_html_page_shows_the_current_branch_and_stopped_messages(
     http: httpx.AsyncClient, database: Database
 ) -> None:
     thread = (await create_thread(http))["id"]
-    said = [Message.assistant("Half of")]
+    messages = [Message.assistant("Half of")]
     await database.write(
-        kept.append_run_output, "default", thread, run="run_1", answers="a1", messages=said, status="partial", at=NOW
+        kept.append_run_output,
+        "default",
+        thread,
+        run="run_1",
+        answers="a1",
+        messages=messages,
+        status="partial",
+        at=NOW,
     )
 
     page = (await http.get(f"/api/threads/{thread}/export?format=html")).text

@@ -35,7 +35,7 @@ __all__ = ["app", "database", "http", "stranger"]  # Fixtures.
 # Threads
 
 
-async def test_a_thread_is_made_and_found(http: httpx.AsyncClient) -> None:
+async def test_a_created_thread_can_be_read(http: httpx.AsyncClient) -> None:
     body = {
         "workflow": "tutor",
         "variant": "short:3",
@@ -45,7 +45,7 @@ async def test_a_thread_is_made_and_found(http: httpx.AsyncClient) -> None:
     }
     answer = await http.post("/api/threads", json=body)
     thread = answer.json()
-    found = await http.get(answer.headers["location"])
+    fetched = await http.get(answer.headers["location"])
 
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/api/threads/{thread['id']}"
@@ -66,13 +66,13 @@ async def test_a_thread_is_made_and_found(http: httpx.AsyncClient) -> None:
         "board": None,
         "messages": 1,
     }
-    assert found.json() == thread
-    assert found.headers["etag"] == answer.headers["etag"]
-    again = await http.get(answer.headers["location"], headers={"if-none-match": found.headers["etag"]})
+    assert fetched.json() == thread
+    assert fetched.headers["etag"] == answer.headers["etag"]
+    again = await http.get(answer.headers["location"], headers={"if-none-match": fetched.headers["etag"]})
     assert again.status_code == 304
 
 
-async def test_what_cannot_be_a_thread_is_refused(http: httpx.AsyncClient) -> None:
+async def test_an_invalid_thread_is_rejected_and_not_stored(http: httpx.AsyncClient) -> None:
     async def refused(**body: Any) -> tuple[int, str, str | None]:
         return problem(await http.post("/api/threads", json={"workflow": "tutor", **body}))
 
@@ -111,7 +111,7 @@ async def test_a_thread_may_be_the_cell_of_a_board(http: httpx.AsyncClient, data
     assert await database.read(boards.list_cells, "default", "brd_1") == (Cell(row="r1", column="c1"),)
 
 
-async def test_a_file_that_a_message_names_is_kept(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_file_in_a_message_is_marked_as_used(http: httpx.AsyncClient, database: Database) -> None:
     fields: Any = {"media_type": "image/png", "filename": "sky.png", "bytes": 1, "sha256": "9f", "created_at": NOW}
     await database.write(
         files.insert_file, StoredFile(project="default", id="file_1", **fields), [b"x"], max_total_bytes=10
@@ -119,15 +119,17 @@ async def test_a_file_that_a_message_names_is_kept(http: httpx.AsyncClient, data
     part = {"type": "file", "media_type": "image/png", "file_id": "file_1"}
     thread = (await create_thread(http, messages=[]))["id"]
 
-    said = await http.post(f"/api/threads/{thread}/messages", json={"messages": [{"role": "user", "parts": [part]}]})
+    response = await http.post(
+        f"/api/threads/{thread}/messages", json={"messages": [{"role": "user", "parts": [part]}]}
+    )
 
     file = await database.read(files.get_file, "default", "file_1")
-    assert said.json()["messages"][0]["parts"] == [{**part, "filename": "sky.png"}]
+    assert response.json()["messages"][0]["parts"] == [{**part, "filename": "sky.png"}]
     assert file is not None
     assert file.used
 
 
-async def test_the_same_request_sent_again_makes_no_second_thread(http: httpx.AsyncClient) -> None:
+async def test_a_repeated_request_with_the_same_idempotency_key_creates_one_thread(http: httpx.AsyncClient) -> None:
     headers = {"idempotency-key": "once"}
     first = await http.post("/api/threads", json={"workflow": "tutor"}, headers=headers)
     second = await http.post("/api/threads", json={"workflow": "tutor"}, headers=headers)
@@ -137,7 +139,7 @@ async def test_the_same_request_sent_again_makes_no_second_thread(http: httpx.As
     assert len((await http.get("/api/threads")).json()["data"]) == 1
 
 
-async def test_threads_are_listed_in_pages_and_found_by_what_was_said(http: httpx.AsyncClient) -> None:
+async def test_threads_are_listed_in_pages_and_searched_by_message_text_and_title(http: httpx.AsyncClient) -> None:
     names = [(await create_thread(http, title=f"number {n}"))["id"] for n in range(3)]
     first = (await http.get("/api/threads", params={"limit": 2})).json()
     second = (await http.get("/api/threads", params={"limit": 2, "after": first["next"]})).json()
@@ -154,7 +156,7 @@ async def test_threads_are_listed_in_pages_and_found_by_what_was_said(http: http
     assert problem(await http.get("/api/threads", params={"limit": 0})) == (400, "invalid_value", "?limit")
 
 
-async def test_lists_can_be_narrowed(http: httpx.AsyncClient) -> None:
+async def test_the_thread_list_can_be_filtered(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http))["id"]
     (await http.patch(f"/api/threads/{thread}", json={"pinned": True})).raise_for_status()
 
@@ -168,49 +170,51 @@ async def test_lists_can_be_narrowed(http: httpx.AsyncClient) -> None:
     assert await count(origin="api") == 0
 
 
-async def test_a_change_names_what_changes(http: httpx.AsyncClient) -> None:
+async def test_a_patch_changes_only_the_fields_it_names(http: httpx.AsyncClient) -> None:
     before = await create_thread(http, inputs={"a": 1}, parameters={"b": 2}, variant="v:1")
-    place = f"/api/threads/{before['id']}"
+    url = f"/api/threads/{before['id']}"
 
     changed = await http.patch(
-        place, json={"title": "Sky", "pinned": True, "inputs": None, "variant": None, "parameters": {"c": 3}}
+        url, json={"title": "Sky", "pinned": True, "inputs": None, "variant": None, "parameters": {"c": 3}}
     )
-    cleared = await http.patch(place, json={"title": "", "pinned": None, "parameters": None})
-    nothing = await http.patch(place, json={"unknown": 1})
+    cleared = await http.patch(url, json={"title": "", "pinned": None, "parameters": None})
+    nothing = await http.patch(url, json={"unknown": 1})
 
     expected = {"title": "Sky", "title_by": "user", "pinned": True, "inputs": {}, "variant": None}
     assert changed.json() == before | expected | {"parameters": {"c": 3}}
     assert cleared.json() == before | {"inputs": {}, "variant": None, "parameters": {}}
     assert nothing.json() == cleared.json()
-    assert problem(await http.patch(place, json={"workflow": "other"})) == (404, "workflow_not_found", None)
-    assert (await http.patch(place, json={"workflow": None})).json()["workflow"] is None
+    assert problem(await http.patch(url, json={"workflow": "other"})) == (404, "workflow_not_found", None)
+    assert (await http.patch(url, json={"workflow": None})).json()["workflow"] is None
 
 
-async def test_a_change_made_from_an_older_state_is_refused(http: httpx.AsyncClient) -> None:
+async def test_a_change_or_deletion_with_a_stale_if_match_is_rejected(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http))["id"]
     tag = (await http.get(f"/api/threads/{thread}")).headers["etag"]
     changed = await http.patch(f"/api/threads/{thread}", json={"pinned": True}, headers={"if-match": tag})
     stale = await http.patch(f"/api/threads/{thread}", json={"pinned": False}, headers={"if-match": tag})
-    gone = await http.delete(f"/api/threads/{thread}", headers={"if-match": tag})
+    stale_delete = await http.delete(f"/api/threads/{thread}", headers={"if-match": tag})
 
     assert changed.status_code == 200
-    assert problem(stale) == problem(gone) == (412, "stale_base", None)
+    assert problem(stale) == problem(stale_delete) == (412, "stale_base", None)
     assert stale.json()["error"]["details"] == {"etag": changed.headers["etag"]}
 
 
-async def test_a_thread_goes_unless_a_run_answers_in_it(http: httpx.AsyncClient, database: Database) -> None:
+async def test_a_thread_is_deleted_unless_a_run_is_active_in_it(http: httpx.AsyncClient, database: Database) -> None:
     thread = (await create_thread(http))["id"]
     await database.write(kept.claim_thread, "default", thread, "run_1")
     refused = await http.delete(f"/api/threads/{thread}")
     await database.write(kept.release_thread, "default", thread, "run_1")
-    gone = await http.delete(f"/api/threads/{thread}")
+    deleted = await http.delete(f"/api/threads/{thread}")
 
     assert problem(refused) == (409, "still_running", None)
-    assert (gone.status_code, gone.content) == (204, b"")
+    assert (deleted.status_code, deleted.content) == (204, b"")
     assert problem(await http.get(f"/api/threads/{thread}")) == (404, "thread_not_found", None)
 
 
-async def test_another_projects_thread_is_not_there(http: httpx.AsyncClient, stranger: httpx.AsyncClient) -> None:
+async def test_another_projects_thread_is_answered_like_an_unknown_one(
+    http: httpx.AsyncClient, stranger: httpx.AsyncClient
+) -> None:
     thread = (await create_thread(http))["id"]
     requests = [
         ("GET", "", None),
@@ -224,11 +228,11 @@ async def test_another_projects_thread_is_not_there(http: httpx.AsyncClient, str
         ("GET", "/export", None),
         ("GET", "/export?format=html", None),
     ]
-    for method, below, body in requests:
-        theirs = await stranger.request(method, f"/api/threads/{thread}{below}", json=body)
-        unknown = await stranger.request(method, f"/api/threads/{thread[:-1]}0{below}", json=body)
+    for method, suffix, body in requests:
+        theirs = await stranger.request(method, f"/api/threads/{thread}{suffix}", json=body)
+        unknown = await stranger.request(method, f"/api/threads/{thread[:-1]}0{suffix}", json=body)
 
-        assert problem(theirs) == problem(unknown) == (404, "thread_not_found", None), (method, below)
+        assert problem(theirs) == problem(unknown) == (404, "thread_not_found", None), (method, suffix)
         assert theirs.content == unknown.content.replace(f"{thread[:-1]}0".encode(), thread.encode())
     assert (await stranger.get("/api/threads")).json()["data"] == []
     assert (await stranger.get("/api/threads/export")).content == b""
@@ -238,7 +242,7 @@ async def test_another_projects_thread_is_not_there(http: httpx.AsyncClient, str
 # Messages
 
 
-async def test_messages_are_put_below_the_head_in_any_dialect(http: httpx.AsyncClient) -> None:
+async def test_a_message_in_another_dialect_is_appended_below_the_head(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http))["id"]
     answer = await http.post(f"/api/threads/{thread}/messages", json={"messages": {"role": "user", "content": "And?"}})
     (node,) = answer.json()["messages"]
@@ -266,35 +270,33 @@ async def test_messages_are_put_below_the_head_in_any_dialect(http: httpx.AsyncC
     assert (await http.get(answer.headers["location"])).json()["data"][-1] == node
 
 
-async def test_an_edit_is_a_sibling_and_the_arrows_go_through_it(http: httpx.AsyncClient) -> None:
+async def test_an_edit_adds_a_sibling_and_the_head_moves_between_branches(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http))["id"]
-    place = f"/api/threads/{thread}"
-    said = await http.post(
-        f"{place}/messages", json={"messages": [message_item("user", "Better?", "u1b")], "replaces": "u1"}
+    url = f"/api/threads/{thread}"
+    response = await http.post(
+        f"{url}/messages", json={"messages": [message_item("user", "Better?", "u1b")], "replaces": "u1"}
     )
-    assert said.json()["messages"][0]["siblings"] == ["u1", "u1b"]
+    assert response.json()["messages"][0]["siblings"] == ["u1", "u1b"]
 
-    back = await http.patch(place, json={"head": {"through": "u1"}})
-    exactly = await http.patch(place, json={"head": "u1b"})
+    moved = await http.patch(url, json={"head": {"through": "u1"}})
+    exact = await http.patch(url, json={"head": "u1b"})
 
-    assert (back.json()["head"], exactly.json()["head"]) == ("a1", "u1b")
+    assert (moved.json()["head"], exact.json()["head"]) == ("a1", "u1b")
     assert await ids(http, thread, at="a1") == ["u1", "a1"]
-    assert (await http.patch(place, json={"head": None})).json()["head"] is None
+    assert (await http.patch(url, json={"head": None})).json()["head"] is None
     assert await ids(http, thread) == []
-    first = await http.post(f"{place}/messages", json={"messages": [message_item("user", "Anew", "v")], "parent": None})
+    first = await http.post(f"{url}/messages", json={"messages": [message_item("user", "Anew", "v")], "parent": None})
     assert first.json()["messages"][0]["parent"] is None
-    at_head = await http.post(
-        f"{place}/messages", json={"messages": [message_item("user", "x", "w")], "parent": "head"}
-    )
+    at_head = await http.post(f"{url}/messages", json={"messages": [message_item("user", "x", "w")], "parent": "head"})
     assert at_head.json()["messages"][0]["parent"] == "v"
 
 
-async def test_what_cannot_be_put_there_is_refused(http: httpx.AsyncClient) -> None:
+async def test_invalid_messages_and_unknown_parents_are_rejected(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http))["id"]
 
     async def refused(**body: Any) -> tuple[int, str, str | None]:
-        asked = {"messages": [{"role": "user", "content": "x"}]} | body
-        return problem(await http.post(f"/api/threads/{thread}/messages", json=asked))
+        request_body = {"messages": [{"role": "user", "content": "x"}]} | body
+        return problem(await http.post(f"/api/threads/{thread}/messages", json=request_body))
 
     result = [{"role": "tool", "tool_call_id": "c9", "content": "x"}]
     assert await refused(messages=[]) == (422, "invalid_value", "/messages")
@@ -312,7 +314,7 @@ async def test_what_cannot_be_put_there_is_refused(http: httpx.AsyncClient) -> N
     )
 
 
-async def test_a_tools_result_answers_a_call_of_the_branch(http: httpx.AsyncClient) -> None:
+async def test_a_tool_result_must_answer_an_open_call_of_the_branch(http: httpx.AsyncClient) -> None:
     call = {"role": "assistant", "parts": [{"type": "tool-call", "call_id": "c1", "name": "f", "arguments": "{}"}]}
     thread = (await create_thread(http, messages=[TALK[0], call]))["id"]
     result = {"messages": [{"role": "tool", "tool_call_id": "c1", "content": "42"}]}
@@ -324,7 +326,7 @@ async def test_a_tools_result_answers_a_call_of_the_branch(http: httpx.AsyncClie
     assert problem(second) == (400, "unknown_call", "/messages")
 
 
-async def test_a_branch_comes_in_pages_from_its_end(http: httpx.AsyncClient) -> None:
+async def test_a_branch_is_paginated_from_its_end(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http, messages=[message_item("user", str(n), f"n{n}") for n in range(5)]))["id"]
     first = (await http.get(f"/api/threads/{thread}/messages?limit=2")).json()
     second = (await http.get(f"/api/threads/{thread}/messages?limit=2&after={first['next']}")).json()
@@ -332,20 +334,20 @@ async def test_a_branch_comes_in_pages_from_its_end(http: httpx.AsyncClient) -> 
     assert [[node["id"] for node in page["data"]] for page in (first, second)] == [["n3", "n4"], ["n1", "n2"]]
 
 
-async def test_a_message_is_erased_with_or_without_those_below(http: httpx.AsyncClient) -> None:
+async def test_a_message_is_deleted_with_or_without_its_descendants(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http, messages=[message_item("user", str(n), f"n{n}") for n in range(4)]))["id"]
-    kept_ = await http.delete(f"/api/threads/{thread}/messages/n1?below=keep")
+    single = await http.delete(f"/api/threads/{thread}/messages/n1?below=keep")
     assert await ids(http, thread) == ["n0", "n2", "n3"]
-    gone = await http.delete(f"/api/threads/{thread}/messages/n2")
+    subtree = await http.delete(f"/api/threads/{thread}/messages/n2")
     assert await ids(http, thread) == ["n0"]
 
-    assert (kept_.status_code, gone.status_code) == (204, 204)
+    assert (single.status_code, subtree.status_code) == (204, 204)
     assert problem(await http.delete(f"/api/threads/{thread}/messages/n2")) == (404, "item_not_found", None)
     odd = await http.delete(f"/api/threads/{thread}/messages/n0?below=odd")
     assert problem(odd) == (400, "invalid_value", "?below")
 
 
-async def test_the_tree_shows_all_branches_in_short(http: httpx.AsyncClient) -> None:
+async def test_the_tree_lists_all_branches_with_one_line_per_message(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http))["id"]
     (
         await http.post(
@@ -362,21 +364,23 @@ async def test_the_tree_shows_all_branches_in_short(http: httpx.AsyncClient) -> 
     ]
 
 
-async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.AsyncClient, database: Database) -> None:
+async def test_the_partial_reply_of_an_active_run_is_shown_below_its_question(
+    http: httpx.AsyncClient, database: Database
+) -> None:
     thread = (await create_thread(http))["id"]
     await database.write(kept.claim_thread, "default", thread, "run_1")
-    half = Message(role="assistant", parts=(), id="s1")
-    said = [half, Message(role="assistant", parts=(), id="s2"), Message(role="assistant", parts=())]
-    partial_replies["run_1"] = PartialReply(answers="u1", messages=said, since=datetime(2026, 1, 1, tzinfo=UTC))
+    first_message = Message(role="assistant", parts=(), id="s1")
+    reply = [first_message, Message(role="assistant", parts=(), id="s2"), Message(role="assistant", parts=())]
+    partial_replies["run_1"] = PartialReply(answers="u1", messages=reply, since=datetime(2026, 1, 1, tzinfo=UTC))
 
-    elsewhere = await ids(http, thread)
+    other_branch = await ids(http, thread)
     answered = (await http.get(f"/api/threads/{thread}/messages?at=u1")).json()["data"]
     first = (await http.get(f"/api/threads/{thread}/messages?at=s1")).json()["data"]
     tree = (await http.get(f"/api/threads/{thread}/tree")).json()["data"]
     part = (await http.get(f"/api/threads/{thread}/tree?limit=1")).json()["data"]
     partial_replies.clear()
 
-    assert elsewhere == ["u1", "a1"]
+    assert other_branch == ["u1", "a1"]
     assert [(node["id"], node["status"], node["siblings"]) for node in answered] == [
         ("u1", "done", ["u1"]),
         ("s1", "streaming", ["a1", "s1"]),
@@ -393,16 +397,16 @@ async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.A
 
 async def test_a_thread_is_copied_and_forked(http: httpx.AsyncClient) -> None:
     thread = (await create_thread(http, inputs={"a": 1}, variant="v:1"))["id"]
-    place = f"/api/threads/{thread}"
+    url = f"/api/threads/{thread}"
     (
         await http.post(
-            f"{place}/messages", json={"messages": [message_item("assistant", "Or not.", "a2")], "replaces": "a1"}
+            f"{url}/messages", json={"messages": [message_item("assistant", "Or not.", "a2")], "replaces": "a1"}
         )
     ).raise_for_status()
 
-    copy = (await http.post(f"{place}/duplicate", json={})).json()
-    fork = (await http.post(f"{place}/duplicate", json={"upto": "u1", "title": "Fork", "variant": None})).json()
-    whole = (await http.post(f"{place}/duplicate", json={"branches": "all", "upto": "a1"})).json()
+    copy = (await http.post(f"{url}/duplicate", json={})).json()
+    fork = (await http.post(f"{url}/duplicate", json={"upto": "u1", "title": "Fork", "variant": None})).json()
+    all_branches = (await http.post(f"{url}/duplicate", json={"branches": "all", "upto": "a1"})).json()
 
     assert (copy["title"], copy["title_by"], copy["head"], copy["messages"]) == (
         "Why is the sky blue?",
@@ -418,24 +422,24 @@ async def test_a_thread_is_copied_and_forked(http: httpx.AsyncClient) -> None:
         1,
         None,
     )
-    assert (whole["head"], whole["messages"]) == ("a1", 3)
+    assert (all_branches["head"], all_branches["messages"]) == ("a1", 3)
     assert await ids(http, copy["id"]) == ["u1", "a2"]
-    assert await ids(http, whole["id"], at="a2") == ["u1", "a2"]
-    assert problem(await http.post(f"{place}/duplicate", json={"upto": "nobody"})) == (404, "item_not_found", "/upto")
-    assert problem(await http.post(f"{place}/duplicate", json={"workflow": "no"})) == (404, "workflow_not_found", None)
+    assert await ids(http, all_branches["id"], at="a2") == ["u1", "a2"]
+    assert problem(await http.post(f"{url}/duplicate", json={"upto": "nobody"})) == (404, "item_not_found", "/upto")
+    assert problem(await http.post(f"{url}/duplicate", json={"workflow": "no"})) == (404, "workflow_not_found", None)
 
 
 # Feedback
 
 
-async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
+async def test_feedback_counts_once_per_user_and_is_shown_on_the_message(
     http: httpx.AsyncClient, stranger: httpx.AsyncClient, database: Database
 ) -> None:
     thread = (await create_thread(http, messages=TALK[:1]))["id"]
     await database.write(runs.insert_runs, [run_row("run_1", thread), run_row("run_2", None, trace_id="0ef1")])
-    said = [Message(role="assistant", parts=(), id="m1"), Message(role="assistant", parts=(), id="m2")]
+    messages = [Message(role="assistant", parts=(), id="m1"), Message(role="assistant", parts=(), id="m2")]
     await database.write(
-        kept.append_run_output, "default", thread, run="run_1", answers="u1", messages=said, status="done", at=NOW
+        kept.append_run_output, "default", thread, run="run_1", answers="u1", messages=messages, status="done", at=NOW
     )
 
     async def rate(run: str = "run_1", **body: Any) -> Any:
@@ -446,7 +450,7 @@ async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
     down = await rate(rating="down", comment="no\0!", message="m2")
     up = await rate(rating="up")
     other = await rate("resp_1", rating="down", user="u-7")
-    alone = await rate("chatcmpl-run_2", rating="up", message="any")
+    without_thread = await rate("chatcmpl-run_2", rating="up", message="any")
 
     assert down["comment"] == "no\ufffd!"
     assert up == {
@@ -458,7 +462,7 @@ async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
         "feedback": {"up": 1, "down": 0, "mine": "up"},
     }
     assert (other["user"], other["feedback"]) == ("u-7", {"up": 1, "down": 1, "mine": "up"})
-    assert (alone["run"], alone["message"]) == ("run_2", "any")
+    assert (without_thread["run"], without_thread["message"]) == ("run_2", "any")
     shown = (await http.get(f"/api/threads/{thread}/messages")).json()["data"]
     assert [node["feedback"]["up"] for node in shown] == [0, 0, 1]
 
@@ -472,8 +476,8 @@ async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
     assert (await http.get("/api/feedback?workflow=other")).json()["data"] == []
     assert problem(await http.get("/api/feedback?from=now")) == (400, "invalid_value", "?from")
 
-    gone = await rate(rating=None)
-    assert (gone["rating"], gone["feedback"]) == (None, {"up": 0, "down": 1, "mine": None})
+    removed = await rate(rating=None)
+    assert (removed["rating"], removed["feedback"]) == (None, {"up": 0, "down": 1, "mine": None})
     assert problem(await http.put("/api/runs/run_9/feedback", json={"rating": "up"})) == (404, "run_not_found", None)
     assert problem(await stranger.put("/api/runs/run_1/feedback", json={"rating": "up"}))[1] == "run_not_found"
     foreign = await http.put("/api/runs/run_1/feedback", json={"rating": "up", "message": "u1"})
@@ -481,7 +485,7 @@ async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
     assert (await stranger.get("/api/feedback")).json()["data"] == []
 
 
-async def test_a_run_without_a_thread_is_rated_as_a_whole(http: httpx.AsyncClient, database: Database) -> None:
+async def test_feedback_on_a_run_without_a_thread_has_no_message(http: httpx.AsyncClient, database: Database) -> None:
     await database.write(runs.insert_runs, [run_row("run_1", None)])
 
     answer = await http.put("/api/runs/run_1/feedback", json={"rating": "up"})
@@ -490,7 +494,7 @@ async def test_a_run_without_a_thread_is_rated_as_a_whole(http: httpx.AsyncClien
     assert (await http.get("/api/feedback")).json()["data"][0]["message"] is None
 
 
-async def test_the_routes_describe_themselves(app: Litestar) -> None:
+async def test_openapi_lists_the_thread_and_feedback_routes(app: Litestar) -> None:
     document = app.openapi_schema.to_schema()
 
     assert {path for path in document["paths"] if "threads" in path or "feedback" in path} == {

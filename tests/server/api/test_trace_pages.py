@@ -19,16 +19,16 @@ T = trace_id("t")
 
 def read(answer: httpx.Response) -> _Seen:
     assert answer.status_code == 200, answer.text
-    seen = _Seen()
-    seen.feed(answer.text)
-    return seen
+    page = _Seen()
+    page.feed(answer.text)
+    return page
 
 
 def data(answer: httpx.Response, name: str) -> Any:
-    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', answer.text, re.DOTALL)
-    assert found is not None
-    assert "<" not in found[1]
-    return msgspec.json.decode(found[1])
+    script = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', answer.text, re.DOTALL)
+    assert script is not None
+    assert "<" not in script[1]
+    return msgspec.json.decode(script[1])
 
 
 def trace(text: str = "Hi") -> list[Span]:
@@ -51,39 +51,39 @@ def trace(text: str = "Hi") -> list[Span]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:
-    async with traced_server(*trace(attack)) as house:
-        answer = await house.http.get(f"/api/traces/{T.upper()}/export.html")
-        talk = await house.http.get("/api/sessions/thread.html", params={"session": f"s{attack}e"})
-        lines = (await house.http.get("/api/traces/export", params={"trace": T})).content.split(b"\n")
+async def test_hostile_trace_content_is_inert_in_the_html_pages(attack: str) -> None:
+    async with traced_server(*trace(attack)) as server:
+        answer = await server.http.get(f"/api/traces/{T.upper()}/export.html")
+        session_page = await server.http.get("/api/sessions/thread.html", params={"session": f"s{attack}e"})
+        lines = (await server.http.get("/api/traces/export", params={"trace": T})).content.split(b"\n")
 
-    for page, name in ((answer, f"trace-{T}.html"), (talk, "session.html")):
-        seen = read(page)
+    for page, name in ((answer, f"trace-{T}.html"), (session_page, "session.html")):
+        parsed = read(page)
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert page.headers["content-disposition"] == f'attachment; filename="{name}"'
         assert page.headers["content-security-policy"] == f"{PAGE_POLICY}; sandbox"
         assert page.headers["x-content-type-options"] == "nosniff"
-        assert ("meta", "content", PAGE_POLICY) in seen.attributes
-        assert set(seen.tags) <= {
+        assert ("meta", "content", PAGE_POLICY) in parsed.attributes
+        assert set(parsed.tags) <= {
             "html", "head", "meta", "title", "style", "body", "h1", "h2", "article", "p", "pre", "details", "summary",
             "span", "div", "svg", "rect", "script",
         }  # fmt: skip
-        assert seen.tags.count("script") == 1
-        assert ("script", "type", "application/json") in seen.attributes
-        assert {name for _, name, _ in seen.attributes} <= {
+        assert parsed.tags.count("script") == 1
+        assert ("script", "type", "application/json") in parsed.attributes
+        assert {name for _, name, _ in parsed.attributes} <= {
             "lang", "charset", "http-equiv", "content", "name", "class", "dir", "type", "id", "viewbox",
             "preserveaspectratio", "aria-hidden", "x", "width", "height",
         }  # fmt: skip
         if attack.isprintable():
-            assert attack in seen.text
+            assert attack in parsed.text
     records = sorted((msgspec.json.decode(line) for line in lines if line), key=lambda record: record["start"])
     assert sorted(data(answer, "spans"), key=lambda record: record["start"]) == records
 
 
 async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_export, "SPAN_BATCH_SIZE", 2)
-    async with traced_server(*trace("Why?")) as house:
-        answer = await house.http.get(f"/api/traces/{T}/export.html")
+    async with traced_server(*trace("Why?")) as server:
+        answer = await server.http.get(f"/api/traces/{T}/export.html")
 
     page = answer.text
     assert page.startswith("<!doctype html>\n")
@@ -100,64 +100,66 @@ async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch
     assert [record["name"] for record in data(answer, "spans")] == ["Why?", "call", "tool", "orphan"]
 
 
-async def test_a_span_shows_the_beginning_of_what_is_long_and_the_file_has_all_of_it(
+async def test_long_values_are_truncated_in_the_page_and_complete_in_its_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(html_export, "MAX_TEXT_CHARS", 10)
-    async with traced_server(span("root", long="0123456789abc")) as house:
-        answer = await house.http.get(f"/api/traces/{T}/export.html")
+    async with traced_server(span("root", long="0123456789abc")) as server:
+        answer = await server.http.get(f"/api/traces/{T}/export.html")
 
     assert 'long = 0123456789<span class="note">… and 3 more characters</span>' in answer.text
     assert data(answer, "spans")[0]["attributes"]["long"] == "0123456789abc"
 
 
-async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_page_shows_its_branches_and_is_truncated_when_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def turn(name: str, at: float, *said: str) -> Span:
         messages = [
-            {"role": "user" if place % 2 == 0 else "assistant", "parts": [{"type": "text", "content": text}]}
-            for place, text in enumerate(said)
+            {"role": "user" if position % 2 == 0 else "assistant", "parts": [{"type": "text", "content": text}]}
+            for position, text in enumerate(said)
         ]
-        given = {
+        attributes = {
             "gen_ai__input__messages": msgspec.json.encode(messages[:-1]).decode(),
             "gen_ai__output__messages": msgspec.json.encode(messages[-1:]).decode(),
         }
-        return chat_span(name, "", "", at, trace=name, session__id="a b", **given)
+        return chat_span(name, "", "", at, trace=name, session__id="a b", **attributes)
 
     turns = [
         turn("one", 0, "Hi", "Hello."),
         turn("two", 1, "Hi", "Hello.", "And?", "Well."),
         turn("three", 2, "Hi", "Hello.", "But?", "No."),
     ]
-    async with traced_server(*turns) as house:
-        answer = await house.http.get("/api/sessions/thread.html", params={"session": "a b"})
+    async with traced_server(*turns) as server:
+        answer = await server.http.get("/api/sessions/thread.html", params={"session": "a b"})
         monkeypatch.setattr(html_export, "MAX_SESSION_BYTES", 1)
         monkeypatch.setattr(html_export, "_TRACE_BATCH_SIZE", 1)
-        cut = await house.http.get("/api/sessions/thread.html", params={"session": "a b"})
+        truncated = await server.http.get("/api/sessions/thread.html", params={"session": "a b"})
 
     assert re.findall(r'<p dir="auto">(.*?)</p>', answer.text) == ["Hi", "Hello.", "And?", "Well.", "But?", "No."]
     assert '<h2 class="part">Branch 2, from step 2 of branch 1</h2>' in answer.text
     assert '<h1 dir="auto">Session a b</h1>' in answer.text
     assert [len(tab["steps"]) for tab in data(answer, "session")["tabs"]] == [4, 2]
     assert "it is too long for one file" not in answer.text
-    assert re.findall(r'<p dir="auto">(.*?)</p>', cut.text) == ["Hi", "Hello."]
-    assert "it is too long for one file" in cut.text
+    assert re.findall(r'<p dir="auto">(.*?)</p>', truncated.text) == ["Hi", "Hello."]
+    assert "it is too long for one file" in truncated.text
 
 
 async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None:
-    async with keyed_server() as house:
-        _, theirs = await house.create_key(project="theirs")
-        _, ours = await house.create_key(project="ours")
-        await send_spans(house.http, chat_span("a", "Hi", "Ho", session__id="s"), header=theirs)
+    async with keyed_server() as server:
+        _, theirs = await server.create_key(project="theirs")
+        _, ours = await server.create_key(project="ours")
+        await send_spans(server.http, chat_span("a", "Hi", "Ho", session__id="s"), header=theirs)
         for path in (f"/api/traces/{T}/export.html", "/api/sessions/thread.html?session=s"):
-            found = await house.http.get(path, headers=theirs)
-            hidden = await house.http.get(path, headers=ours)
-            without = await house.http.get(path)
-            assert (found.status_code, hidden.status_code, without.status_code) == (200, 404, 401)
+            visible = await server.http.get(path, headers=theirs)
+            hidden = await server.http.get(path, headers=ours)
+            unauthenticated = await server.http.get(path)
+            assert (visible.status_code, hidden.status_code, unauthenticated.status_code) == (200, 404, 401)
             assert hidden.headers["content-type"].startswith("application/")
 
 
-async def test_postgresql_gives_the_same_page(postgres_url: str) -> None:
-    async with traced_server(*trace()) as small, keyed_server(url=postgres_url) as large:
-        await send_spans(large.http, *trace())
+async def test_postgresql_and_sqlite_render_the_same_page(postgres_url: str) -> None:
+    async with traced_server(*trace()) as sqlite, keyed_server(url=postgres_url) as postgres:
+        await send_spans(postgres.http, *trace())
         path = f"/api/traces/{T}/export.html"
-        assert (await small.http.get(path)).text == (await large.http.get(path)).text
+        assert (await sqlite.http.get(path)).text == (await postgres.http.get(path)).text

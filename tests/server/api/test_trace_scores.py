@@ -28,7 +28,7 @@ async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def told(server: Server, http: httpx.AsyncClient, text: str, *ratings: dict[str, Any]) -> tuple[str, str]:
-    """A run of which people thought that; it, and its trace."""
+    """Create a run with these ratings and return the ids of the run and of its trace."""
     answer = await http.post("/scripted/invoke", json={"messages": [{"role": "user", "content": text}]})
     run, trace = answer.headers["x-palaver-run-id"], answer.headers["x-palaver-trace-id"]
     for rating in ratings:
@@ -40,9 +40,9 @@ async def told(server: Server, http: httpx.AsyncClient, text: str, *ratings: dic
 UP, DOWN = {"rating": "up", "comment": "So true.", "user": "ann"}, {"rating": "down", "user": "bob"}
 
 
-async def test_thumbs_are_scores_of_their_trace(server: Server, http: httpx.AsyncClient) -> None:
+async def test_feedback_is_listed_in_the_scores_of_its_trace(server: Server, http: httpx.AsyncClient) -> None:
     run, trace = await told(server, http, "Hi", UP, DOWN)
-    _, silent = await told(server, http, "Ho")
+    _, unrated = await told(server, http, "Ho")
     scores = (await http.get(f"/api/traces/{trace}/scores")).json()["data"]
 
     times = [score.pop("created_at") for score in scores]
@@ -53,7 +53,7 @@ async def test_thumbs_are_scores_of_their_trace(server: Server, http: httpx.Asyn
     ]
     assert times == sorted(times)
     assert (await http.get(f"/api/traces/{trace.upper()}/scores")).json()["data"] != []
-    assert (await http.get(f"/api/traces/{silent}/scores")).json() == {"data": []}
+    assert (await http.get(f"/api/traces/{unrated}/scores")).json() == {"data": []}
     assert (await http.get(f"/api/traces/{trace_id('none')}/scores")).status_code == 404
 
 
@@ -69,7 +69,7 @@ FOUND: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-async def test_traces_are_found_by_what_people_thought(server: Server, http: httpx.AsyncClient) -> None:
+async def test_traces_are_filtered_by_feedback(server: Server, http: httpx.AsyncClient) -> None:
     traces = {
         (await told(server, http, "a", UP))[1]: "good",
         (await told(server, http, "b", DOWN))[1]: "bad",
@@ -78,14 +78,14 @@ async def test_traces_are_found_by_what_people_thought(server: Server, http: htt
         trace_id("f"): "foreign",
     }
     await send_spans(http, span("foreign", trace="f"))
-    for asked, names in FOUND:
-        body = {"filter": {"field": "feedback", **asked}}
+    for condition, names in FOUND:
+        body = {"filter": {"field": "feedback", **condition}}
         rows = (await http.post("/api/traces/query", json=body)).json()["data"]
-        assert sorted(traces[row["trace_id"]] for row in rows) == names, asked
+        assert sorted(traces[row["trace_id"]] for row in rows) == names, condition
 
 
 @pytest.mark.parametrize(
-    ("asked", "path"),
+    ("condition", "path"),
     [
         ({"op": "eq", "value": "sideways"}, "/filter/value"),
         ({"op": "in", "value": ["up", "x"]}, "/filter/value"),
@@ -93,25 +93,25 @@ async def test_traces_are_found_by_what_people_thought(server: Server, http: htt
         ({"op": "gt", "value": "up"}, "/filter/op"),
     ],
 )
-async def test_what_feedback_never_is_cannot_be_asked(
-    http: httpx.AsyncClient, asked: dict[str, Any], path: str
+async def test_an_invalid_feedback_filter_is_rejected(
+    http: httpx.AsyncClient, condition: dict[str, Any], path: str
 ) -> None:
-    answer = await http.post("/api/traces/query", json={"filter": {"field": "feedback", **asked}})
+    answer = await http.post("/api/traces/query", json={"filter": {"field": "feedback", **condition}})
 
     assert (answer.status_code, answer.json()["error"]["path"]) == (422, path)
 
 
-async def test_a_thread_goes_with_its_traces_if_one_says_so(server: Server, http: httpx.AsyncClient) -> None:
-    stream, left = {"accept": "text/event-stream"}, []
+async def test_deleting_a_thread_deletes_its_traces_only_on_request(server: Server, http: httpx.AsyncClient) -> None:
+    stream, remaining = {"accept": "text/event-stream"}, []
     for traces in ("false", "true"):
         thread = (await http.post("/api/threads", json={"workflow": "scripted"})).json()["id"]
-        said = {"messages": [{"role": "user", "content": "Hi"}]}
-        (await http.post(f"/api/threads/{thread}/turns", json=said, headers=stream)).raise_for_status()
+        turn = {"messages": [{"role": "user", "content": "Hi"}]}
+        (await http.post(f"/api/threads/{thread}/turns", json=turn, headers=stream)).raise_for_status()
         await send_spans(http, span("outside", trace=thread[-8:], session__id=thread))
         await server.runtime.telemetry.flush()
-        gone = await http.delete(f"/api/threads/{thread}", params={"traces": traces})
-        assert gone.status_code == 204
+        deleted = await http.delete(f"/api/threads/{thread}", params={"traces": traces})
+        assert deleted.status_code == 204
         rows = (await http.get("/api/traces")).json()["data"]
-        left.append([row for row in rows if row["session"] == thread])
+        remaining.append([row for row in rows if row["session"] == thread])
 
-    assert [len(rows) for rows in left] == [2, 0]
+    assert [len(rows) for rows in remaining] == [2, 0]

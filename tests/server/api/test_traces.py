@@ -21,7 +21,7 @@ def names(answer: httpx.Response) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """As it comes over the wire."""
+    """The value after a JSON round trip."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -37,14 +37,14 @@ def agent() -> list[Any]:
 
 
 async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
-    async with traced_server(*agent()) as house:
-        page = (await house.http.get("/api/traces")).json()
+    async with traced_server(*agent()) as server:
+        page = (await server.http.get("/api/traces")).json()
 
     assert page["next"] is None
     first, second = page["data"]
     start = first.pop("start")
     assert start.endswith("Z")
-    assert len(start) == 27  # With its microseconds: texts sort as times do.
+    assert len(start) == 27  # With microseconds, so that timestamps sort as text.
     assert first == {
         "trace_id": trace_id("u"),
         "span_id": span_id("alone"),
@@ -72,11 +72,11 @@ async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
 
 
 async def test_pages_follow_each_other_while_new_spans_arrive() -> None:
-    async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(5))) as house:
-        first = await house.http.get("/api/traces?limit=2")
-        await send_spans(house.http, span("new", 9, trace="new"))
-        second = await house.http.post("/api/traces/query", json={"limit": 2, "after": first.json()["next"]})
-        third = await house.http.get("/api/traces", params={"limit": 2, "after": second.json()["next"]})
+    async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(5))) as server:
+        first = await server.http.get("/api/traces?limit=2")
+        await send_spans(server.http, span("new", 9, trace="new"))
+        second = await server.http.post("/api/traces/query", json={"limit": 2, "after": first.json()["next"]})
+        third = await server.http.get("/api/traces", params={"limit": 2, "after": second.json()["next"]})
 
         assert [*names(first), *names(second), *names(third)] == ["4", "3", "2", "1", "0"]
         assert third.json()["next"] is None
@@ -84,14 +84,14 @@ async def test_pages_follow_each_other_while_new_spans_arrive() -> None:
 
 @pytest.mark.parametrize("path", ["/api/traces/query", "/api/spans/query"])
 async def test_a_damaged_cursor_is_refused(path: str) -> None:
-    async with traced_server() as house:
-        answer = await house.http.post(path, json={"after": "x"})
+    async with traced_server() as server:
+        answer = await server.http.post(path, json={"after": "x"})
 
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("query", "expected"),
     [
         ({}, ["alone", "orphan", "tool", "call", "root"]),
         ({"filter": {"field": "kind", "op": "eq", "value": "llm"}}, ["alone", "call"]),
@@ -113,25 +113,25 @@ async def test_a_damaged_cursor_is_refused(path: str) -> None:
         ({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}, []),
     ],
 )
-async def test_spans_are_found_by_what_is_asked_for(asked: dict[str, Any], found: list[str]) -> None:
-    async with traced_server(*agent()) as house:
-        assert names(await house.http.post("/api/spans/query", json=asked)) == found
+async def test_spans_are_filtered_and_searched(query: dict[str, Any], expected: list[str]) -> None:
+    async with traced_server(*agent()) as server:
+        assert names(await server.http.post("/api/spans/query", json=query)) == expected
 
 
-async def test_traces_are_found_by_their_head_and_the_same_by_url() -> None:
+async def test_traces_are_filtered_by_their_root_span_in_the_body_and_in_the_url() -> None:
     by_filter = '{"field": "kind", "op": "eq", "value": "llm"}'
-    async with traced_server(*agent()) as house:
-        in_body = await house.http.post(
+    async with traced_server(*agent()) as server:
+        in_body = await server.http.post(
             "/api/traces/query", json={"filter": {"field": "kind", "op": "eq", "value": "llm"}}
         )
-        in_url = await house.http.get("/api/traces", params={"filter": by_filter, "from": "2020-01-01T00:00:00"})
-        by_words = await house.http.get("/api/traces", params={"search": "hello"})
+        in_url = await server.http.get("/api/traces", params={"filter": by_filter, "from": "2020-01-01T00:00:00"})
+        by_words = await server.http.get("/api/traces", params={"search": "hello"})
 
         assert names(in_body) == names(in_url) == names(by_words) == ["alone"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "path"),
+    ("query", "status", "path"),
     [
         ({"filter": {"field": "nothing", "op": "eq", "value": 1}}, 422, "/filter/field"),
         ({"filter": {"field": "kind", "op": "eq", "value": 1}}, 422, "/filter/value"),
@@ -142,9 +142,9 @@ async def test_traces_are_found_by_their_head_and_the_same_by_url() -> None:
         ({"search": 1}, 400, "/search"),
     ],
 )
-async def test_what_cannot_be_asked_is_pointed_at(asked: dict[str, Any], status: int, path: str) -> None:
-    async with traced_server() as house:
-        answer = await house.http.post("/api/traces/query", json=asked)
+async def test_an_invalid_query_is_rejected_with_its_path(query: dict[str, Any], status: int, path: str) -> None:
+    async with traced_server() as server:
+        answer = await server.http.post("/api/traces/query", json=query)
 
         assert (answer.status_code, answer.json()["error"]["path"]) == (status, path)
 
@@ -152,20 +152,20 @@ async def test_what_cannot_be_asked_is_pointed_at(asked: dict[str, Any], status:
 @pytest.mark.parametrize(
     "query", ["from=yesterday", "to=x", "limit=0", "filter={", "filter=[]", 'filter={"field":"x","op":"eq","value":1}']
 )
-async def test_what_cannot_be_asked_by_url_is_refused(query: str) -> None:
-    async with traced_server() as house:
-        answer = await house.http.get(f"/api/traces?{query}")
+async def test_an_invalid_query_string_is_rejected(query: str) -> None:
+    async with traced_server() as server:
+        answer = await server.http.get(f"/api/traces?{query}")
 
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
 
 
-async def test_one_trace_in_short() -> None:
-    async with traced_server(*agent()) as house:
-        found = (await house.http.get(f"/api/traces/{T.upper()}")).json()
+async def test_a_trace_summary_has_its_root_and_totals() -> None:
+    async with traced_server(*agent()) as server:
+        summary = (await server.http.get(f"/api/traces/{T.upper()}")).json()
 
-    root = found.pop("root")
+    root = summary.pop("root")
     assert (root["name"], root["trace_id"]) == ("root", T)
-    assert found == {
+    assert summary == {
         "trace_id": T,
         "spans": 4,
         "errors": 0,
@@ -178,10 +178,10 @@ async def test_one_trace_in_short() -> None:
 
 
 async def test_a_tree_is_read_level_by_level() -> None:
-    async with traced_server(*agent()) as house:
-        top = (await house.http.get(f"/api/traces/{T}/tree")).json()["data"]
-        first = (await house.http.get(f"/api/traces/{T}/tree?parent={ROOT.upper()}&limit=1")).json()
-        rest = await house.http.get(f"/api/traces/{T}/tree", params={"parent": ROOT, "after": first["next"]})
+    async with traced_server(*agent()) as server:
+        top = (await server.http.get(f"/api/traces/{T}/tree")).json()["data"]
+        first = (await server.http.get(f"/api/traces/{T}/tree?parent={ROOT.upper()}&limit=1")).json()
+        rest = await server.http.get(f"/api/traces/{T}/tree", params={"parent": ROOT, "after": first["next"]})
 
         assert [(row["name"], row["children"], row["descendants"], row["notes"]) for row in top] == [
             ("root", 2, 2, []),
@@ -190,22 +190,22 @@ async def test_a_tree_is_read_level_by_level() -> None:
         assert ([row["name"] for row in first["data"]], names(rest)) == (["call"], ["tool"])
 
 
-async def test_a_skeleton_has_all_spans_by_page() -> None:
-    async with traced_server(*agent()) as house:
-        first = (await house.http.get(f"/api/traces/{T}/skeleton?limit=3")).json()
-        rest = (await house.http.get(f"/api/traces/{T}/skeleton?after={first['next']}")).json()
+async def test_a_skeleton_has_all_spans_in_pages() -> None:
+    async with traced_server(*agent()) as server:
+        first = (await server.http.get(f"/api/traces/{T}/skeleton?limit=3")).json()
+        rest = (await server.http.get(f"/api/traces/{T}/skeleton?after={first['next']}")).json()
 
         assert [bone["name"] for bone in (*first["data"], *rest["data"])] == ["root", "call", "tool", "orphan"]
         shown = {"span_id", "parent_id", "name", "kind", "status", "start", "duration_ms", "tokens"}
         assert set(first["data"][0]) == shown
         assert [bone["tokens"] for bone in (*first["data"], *rest["data"])] == [None, 5, None, None]
-        assert (await house.http.get(f"/api/traces/{T}/skeleton?limit=5001")).status_code == 400
+        assert (await server.http.get(f"/api/traces/{T}/skeleton?limit=5001")).status_code == 400
 
 
-async def test_the_record_of_a_span_has_all_of_it() -> None:
-    async with traced_server(*agent()) as house:
-        answer = await house.http.get(f"/api/spans/{T}/{span_id('call').upper()}")
-        again = await house.http.get(
+async def test_a_span_record_has_its_messages_usage_and_attributes() -> None:
+    async with traced_server(*agent()) as server:
+        answer = await server.http.get(f"/api/spans/{T}/{span_id('call').upper()}")
+        again = await server.http.get(
             f"/api/spans/{T}/{span_id('call')}", headers={"if-none-match": answer.headers["etag"]}
         )
 
@@ -220,21 +220,21 @@ async def test_the_record_of_a_span_has_all_of_it() -> None:
     assert "cut" not in record
 
 
-async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_attributes_are_truncated_and_can_be_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans_api, "PIECE_CHARS", 50_000)
     long = "ä" * 100_000
-    async with traced_server(span("a", long=long, short="x", nested=[{"deep": long}], yes=True)) as house:
-        record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
+    async with traced_server(span("a", long=long, short="x", nested=[{"deep": long}], yes=True)) as server:
+        record = (await server.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
         text, offset = "", 0
         while offset is not None:
-            piece = (await house.http.get(f"/api/spans/{T}/{span_id('a')}?part=attributes&offset={offset}")).json()
+            piece = (await server.http.get(f"/api/spans/{T}/{span_id('a')}?part=attributes&offset={offset}")).json()
             assert (piece["part"], piece["offset"], piece["total"]) == (
                 "attributes",
                 offset,
                 record["cut"]["attributes"],
             )
             text, offset = text + piece["text"], piece["next"]
-        absent = (await house.http.get(f"/api/spans/{T}/{span_id('a')}?part=tools&offset=0")).json()
+        absent = (await server.http.get(f"/api/spans/{T}/{span_id('a')}?part=tools&offset=0")).json()
 
     short = "ä" * spans_api.MAX_SHORTENED_TEXT_CHARS
     assert record["attributes"] == {"long": short, "short": "x", "nested": [{"deep": short}], "yes": True}
@@ -247,11 +247,11 @@ async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.
     assert absent == {"part": "tools", "offset": 0, "total": 2, "text": "[]", "next": None}
 
 
-async def test_what_is_long_because_it_is_many_is_shown_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_attributes_that_are_too_many_are_returned_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans_api, "MAX_SHORTENED_PART_BYTES", 70_000)
     many: dict[str, Any] = {f"name.{n}": "x" * 100 for n in range(1_000)}
-    async with traced_server(span("a", **many)) as house:
-        record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
+    async with traced_server(span("a", **many)) as server:
+        record = (await server.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
 
         assert record["attributes"] == {}
         assert record["cut"]["attributes"] > 100_000
@@ -276,65 +276,67 @@ async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: st
         _, mine = await full.create_key(project="mine")
         await send_spans(full.http, *agent(), header=mine)
         answers: list[httpx.Response] = []
-        for house in (full, empty):
-            _, theirs = await house.create_key(project="theirs")
-            answers.append(await house.http.get(path.format(t=T, s=ROOT), headers=theirs))
+        for server in (full, empty):
+            _, theirs = await server.create_key(project="theirs")
+            answers.append(await server.http.get(path.format(t=T, s=ROOT), headers=theirs))
 
         assert [answer.status_code for answer in answers] == [404, 404]
         assert answers[0].content == answers[1].content
 
 
 @pytest.mark.parametrize("name", ["x", "%25", "..%2f", "0" * 32, "'; DROP TABLE spans; --", "a" * 500])
-async def test_what_is_no_id_is_not_there(name: str) -> None:
-    async with traced_server(*agent()) as house:
+async def test_an_invalid_trace_or_span_id_is_rejected(name: str) -> None:
+    async with traced_server(*agent()) as server:
         answers = [
-            await house.http.get(f"/api/traces/{name}"),
-            await house.http.get(f"/api/spans/{T}/{name}"),
-            await house.http.get(f"/api/spans/{name}/{ROOT}"),
+            await server.http.get(f"/api/traces/{name}"),
+            await server.http.get(f"/api/spans/{T}/{name}"),
+            await server.http.get(f"/api/spans/{name}/{ROOT}"),
         ]
 
         assert {answer.status_code for answer in answers} <= {400, 404}
 
 
-async def test_reading_needs_the_scope_read_and_nothing_here_writes() -> None:
-    async with keyed_server() as house:
-        _, reads = await house.create_key("read")
-        _, invokes = await house.create_key("invoke")
-        asked = {
+async def test_traces_and_sessions_need_only_the_scope_read() -> None:
+    async with keyed_server() as server:
+        _, reads = await server.create_key("read")
+        _, invokes = await server.create_key("invoke")
+        requests = {
             ("POST", "/api/traces/query"),
             ("POST", "/api/spans/query"),
             ("GET", "/api/traces"),
             ("GET", "/api/sessions"),
         }
-        for method, path in asked:
+        for method, path in requests:
             body: dict[str, Any] = {"json": {}} if method == "POST" else {}
-            may = await house.http.request(method, path, headers=reads, **body)
-            may_not = await house.http.request(method, path, headers=invokes, **body)
-            assert (may.status_code, may_not.status_code) == (200, 403)
-        opening = await house.http.post(f"/api/traces/{T}/thread", json={}, headers=reads)
-        assert opening.status_code == 404
+            allowed = await server.http.request(method, path, headers=reads, **body)
+            denied = await server.http.request(method, path, headers=invokes, **body)
+            assert (allowed.status_code, denied.status_code) == (200, 403)
+        thread_response = await server.http.post(f"/api/traces/{T}/thread", json={}, headers=reads)
+        assert thread_response.status_code == 404
 
 
-async def test_statistics_by_hour_and_group() -> None:
-    async with traced_server(*agent()) as house:
-        by_kind = (await house.http.get("/api/traces/stats?by=day&group=kind")).json()["data"]
-        whole = (await house.http.get("/api/traces/stats", params={"from": "2020-01-01T00:00:00Z"})).json()["data"]
+async def test_statistics_are_grouped_by_kind_and_limited_in_time() -> None:
+    async with traced_server(*agent()) as server:
+        by_kind = (await server.http.get("/api/traces/stats?by=day&group=kind")).json()["data"]
+        since_2020 = (await server.http.get("/api/traces/stats", params={"from": "2020-01-01T00:00:00Z"})).json()[
+            "data"
+        ]
 
         assert {row["group"]: (row["traces"], row["p50_ms"], row["input_tokens"]) for row in by_kind} == {
             "agent": (1, 5000.0, 3),
             "llm": (1, 1000.0, 3),
         }
-        assert sum(row["traces"] for row in whole) == 2
-        assert (await house.http.get("/api/traces/stats?group=nothing")).status_code == 400
+        assert sum(row["traces"] for row in since_2020) == 2
+        assert (await server.http.get("/api/traces/stats?group=nothing")).status_code == 400
 
 
-async def test_a_question_that_takes_too_long_names_what_made_it_slow() -> None:
-    async with traced_server(*agent(), query_seconds=0) as house:
-        await _many(house)
-        slow = await house.http.post(
+async def test_a_query_timeout_names_the_attribute_without_an_index() -> None:
+    async with traced_server(*agent(), query_seconds=0) as server:
+        await _many(server)
+        slow = await server.http.post(
             "/api/spans/query", json={"filter": {"attribute": "http.route", "op": "contains", "value": "x"}}
         )
-        quick = await house.http.get("/api/traces/stats")
+        quick = await server.http.get("/api/traces/stats")
 
     assert (slow.status_code, slow.headers["retry-after"]) == (503, "1")
     assert slow.json()["error"] == {
@@ -345,6 +347,6 @@ async def test_a_question_that_takes_too_long_names_what_made_it_slow() -> None:
 
 
 async def _many(house: KeyedServer) -> None:
-    """So many that SQLite looks at the clock."""
+    """Send enough spans for SQLite to check the time limit."""
     for first in range(0, 1_500, 500):
         await send_spans(house.http, *(span(f"m{first + n}", n / 1000, trace="many") for n in range(500)))

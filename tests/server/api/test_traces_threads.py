@@ -40,11 +40,11 @@ def conversation() -> list[Any]:
     ]
 
 
-async def test_sessions_are_listed_the_last_active_first() -> None:
-    async with traced_server(*conversation()) as house:
-        first = (await house.http.get("/api/sessions?limit=1")).json()
-        rest = (await house.http.get("/api/sessions", params={"after": first["next"]})).json()
-        none = (await house.http.get("/api/sessions?from=2999-01-01T00:00:00Z&to=2999-01-02T00:00:00")).json()
+async def test_sessions_are_listed_last_active_first() -> None:
+    async with traced_server(*conversation()) as server:
+        first = (await server.http.get("/api/sessions?limit=1")).json()
+        rest = (await server.http.get("/api/sessions", params={"after": first["next"]})).json()
+        none = (await server.http.get("/api/sessions?from=2999-01-01T00:00:00Z&to=2999-01-02T00:00:00")).json()
 
     rows = [*first["data"], *rest["data"]]
     assert [(row["session"], row["traces"], row["spans"]) for row in rows] == [("odd/name %", 1, 1), ("s-1", 2, 2)]
@@ -52,31 +52,31 @@ async def test_sessions_are_listed_the_last_active_first() -> None:
     assert none == {"data": [], "next": None}
 
 
-async def test_a_session_shows_what_was_said_first_and_last_and_is_found_by_its_name() -> None:
-    async with traced_server(*conversation()) as house:
-        found = (await house.http.get("/api/sessions?search=s-")).json()["data"]
-        odd = (await house.http.get("/api/sessions", params={"search": "/name %"})).json()["data"]
+async def test_a_session_shows_its_first_input_and_last_output_and_is_searched_by_name() -> None:
+    async with traced_server(*conversation()) as server:
+        matches = (await server.http.get("/api/sessions?search=s-")).json()["data"]
+        odd = (await server.http.get("/api/sessions", params={"search": "/name %"})).json()["data"]
 
-    assert [(row["in"]["text"], row["out"]["text"]) for row in found] == [("Hi", "Well.")]
+    assert [(row["in"]["text"], row["out"]["text"]) for row in matches] == [("Hi", "Well.")]
     assert [row["session"] for row in odd] == ["odd/name %"]
 
 
-async def test_a_trace_is_a_conversation() -> None:
+async def test_a_trace_is_shown_as_a_conversation() -> None:
     spans = [
         span("root", 0, gen_ai__operation__name="invoke_agent"),
         span("tool", 1, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
         chat_span("call", "Weather?", "Sunny.", 2, parent="root"),
     ]
-    async with traced_server(*spans) as house:
-        answer = await house.http.get(f"/api/traces/{T.upper()}/conversation")
-        unknown = await house.http.get(f"/api/traces/{trace_id('nobody')}/conversation")
+    async with traced_server(*spans) as server:
+        answer = await server.http.get(f"/api/traces/{T.upper()}/conversation")
+        unknown = await server.http.get(f"/api/traces/{trace_id('nobody')}/conversation")
 
-    here = {"trace_id": T, "span_id": span_id("call"), "type": "message"}
+    message_step = {"trace_id": T, "span_id": span_id("call"), "type": "message"}
     assert answer.json() == {
         "trace_id": T,
         "span_id": span_id("call"),
         "steps": [
-            here | {"message": said("user", "Weather?")},
+            message_step | {"message": said("user", "Weather?")},
             {
                 "type": "tool",
                 "trace_id": T,
@@ -87,31 +87,31 @@ async def test_a_trace_is_a_conversation() -> None:
                 "outputs": None,
                 "status": "ok",
             },
-            here | {"message": said("assistant", "Sunny.")},
+            message_step | {"message": said("assistant", "Sunny.")},
         ],
         "cut": 0,
     }
     assert unknown.status_code == 404
 
 
-async def test_a_long_conversation_is_shown_from_the_beginning_of_each_text_unless_the_whole_is_wanted() -> None:
+async def test_long_texts_of_a_conversation_are_truncated_unless_whole_is_requested() -> None:
     long = "word " * 80_000
-    async with traced_server(chat_span("a", long, "Short.")) as house:
-        short = (await house.http.get(f"/api/traces/{T}/conversation")).json()
-        whole = (await house.http.get(f"/api/traces/{T}/conversation?whole=true")).json()
+    async with traced_server(chat_span("a", long, "Short.")) as server:
+        short = (await server.http.get(f"/api/traces/{T}/conversation")).json()
+        full = (await server.http.get(f"/api/traces/{T}/conversation?whole=true")).json()
 
     def text(told: Any, place: int) -> str:
         return told["steps"][place]["message"]["parts"][0]["text"]
 
-    assert (text(whole, 0), text(whole, 1), whole["cut"]) == (long, "Short.", 0)
+    assert (text(full, 0), text(full, 1), full["cut"]) == (long, "Short.", 0)
     assert (text(short, 0), text(short, 1)) == (long[:MAX_SHORTENED_TEXT_CHARS], "Short.")
     assert short["cut"] == len(long) - MAX_SHORTENED_TEXT_CHARS
 
 
-async def test_a_sessions_traces_are_one_conversation() -> None:
-    async with traced_server(*conversation()) as house:
-        answer = await house.http.get("/api/sessions/s-1/thread")
-        odd = await house.http.get("/api/sessions/thread", params={"session": "odd/name %"})
+async def test_the_traces_of_a_session_are_joined_into_one_conversation() -> None:
+    async with traced_server(*conversation()) as server:
+        answer = await server.http.get("/api/sessions/s-1/thread")
+        odd = await server.http.get("/api/sessions/thread", params={"session": "odd/name %"})
 
     assert texts(answer) == [["Hi", "Hello.", "And?", "Well."]]
     assert answer.json()["tabs"][0]["steps"][2] == {
@@ -124,13 +124,13 @@ async def test_a_sessions_traces_are_one_conversation() -> None:
     assert texts(odd) == [["Hi", "Good day."]]
 
 
-async def test_a_branch_says_where_it_leaves() -> None:
+async def test_a_branch_names_the_tab_and_step_where_it_starts() -> None:
     spans = [
         chat_span("a", "Hi", "Hello.", 0, trace="t1", session__id="s"),
         chat_span("b", "Hi", "Good day.", 1, trace="t2", session__id="s"),
     ]
-    async with traced_server(*spans) as house:
-        tabs = (await house.http.get("/api/sessions/s/thread")).json()["tabs"]
+    async with traced_server(*spans) as server:
+        tabs = (await server.http.get("/api/sessions/s/thread")).json()["tabs"]
 
         assert [tab["origin"] for tab in tabs] == [None, {"tab": 0, "steps": 1}]
 
@@ -142,38 +142,38 @@ async def test_a_root_without_messages_shows_those_of_its_call_and_its_tools() -
         chat_span("call", "Weather?", "Sunny.", 2, parent="root"),
         chat_span("early", "early", "early", 0, parent="root"),
     ]
-    async with traced_server(*spans) as house:
-        assert texts(await house.http.get("/api/sessions/s/thread")) == [["Weather?", "weather", "Sunny."]]
+    async with traced_server(*spans) as server:
+        assert texts(await server.http.get("/api/sessions/s/thread")) == [["Weather?", "weather", "Sunny."]]
 
 
-async def test_a_long_session_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_session_is_paginated(monkeypatch: pytest.MonkeyPatch) -> None:
     spans = [chat_span(f"s{n}", f"q{n}", f"a{n}", n, trace=f"t{n}", session__id="s") for n in range(8)]
-    async with traced_server(*spans) as house:
-        first = await house.http.get("/api/sessions/s/thread?limit=6")
-        rest = await house.http.get("/api/sessions/s/thread", params={"after": first.json()["next"]})
+    async with traced_server(*spans) as server:
+        first = await server.http.get("/api/sessions/s/thread?limit=6")
+        rest = await server.http.get("/api/sessions/s/thread", params={"after": first.json()["next"]})
         monkeypatch.setattr(sessions, "MAX_READ_BYTES", 1)
-        few = await house.http.get("/api/sessions/s/thread")
+        few = await server.http.get("/api/sessions/s/thread")
 
     assert [len(tab) for tab in texts(first)] == [12]
     assert texts(rest) == [["q6", "a6", "q7", "a7"]]
     assert (few.json()["traces"], few.json()["next"] is None) == (sessions.DEFAULT_TURN_LIMIT, False)
 
 
-async def test_going_on_from_a_trace() -> None:
-    own: dict[str, Any] = {
+async def test_a_thread_is_built_from_a_trace_with_its_inputs_and_parameters() -> None:
+    attributes: dict[str, Any] = {
         "gen_ai__operation__name": "invoke_workflow",
         "gen_ai__workflow__name": "tutor",
         "palaver__inputs": '{"topic": "sums"}',
         "palaver__parameters": '{"temperature": 0}',
     }
     async with traced_server(
-        chat_span("root", "Hi", "Hello.", **own), chat_span("call", "x", "y", 1, parent="root")
-    ) as house:
-        whole = await house.http.post(f"/api/traces/{T.upper()}/thread", json={})
-        first = await house.http.post(f"/api/traces/{T}/thread", json={"upto": 1})
-        of_call = await house.http.post(f"/api/traces/{T}/thread", json={"span_id": span_id("call").upper()})
+        chat_span("root", "Hi", "Hello.", **attributes), chat_span("call", "x", "y", 1, parent="root")
+    ) as server:
+        full = await server.http.post(f"/api/traces/{T.upper()}/thread", json={})
+        first = await server.http.post(f"/api/traces/{T}/thread", json={"upto": 1})
+        of_call = await server.http.post(f"/api/traces/{T}/thread", json={"span_id": span_id("call").upper()})
 
-    assert whole.json() == {
+    assert full.json() == {
         "workflow": "tutor",
         "messages": [said("user", "Hi"), said("assistant", "Hello.")],
         "inputs": {"topic": "sums"},
@@ -185,27 +185,27 @@ async def test_going_on_from_a_trace() -> None:
     assert of_call.json()["workflow"] == "tutor"
 
 
-async def test_going_on_from_a_trace_whose_call_has_the_messages() -> None:
+async def test_a_thread_from_a_trace_uses_the_messages_and_tools_of_its_model_call() -> None:
     tools = '[{"type": "function", "name": "weather", "parameters": {}}]'
     spans = [
         span("root", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="guide"),
         chat_span("call", "Hi", "Hello.", 1, parent="root", gen_ai__tool__definitions=tools),
     ]
-    async with traced_server(*spans) as house:
-        live = (await house.http.post(f"/api/traces/{T}/thread", json={})).json()
+    async with traced_server(*spans) as server:
+        thread = (await server.http.post(f"/api/traces/{T}/thread", json={})).json()
 
-    assert (live["workflow"], live["messages"]) == ("guide", [said("user", "Hi"), said("assistant", "Hello.")])
-    assert [tool["name"] for tool in live["tools"]] == ["weather"]
+    assert (thread["workflow"], thread["messages"]) == ("guide", [said("user", "Hi"), said("assistant", "Hello.")])
+    assert [tool["name"] for tool in thread["tools"]] == ["weather"]
 
 
 @pytest.mark.parametrize(
     ("body", "status"),
     [({"span_id": span_id("nobody")}, 404), ({"upto": -1}, 422), ({"upto": "x"}, 400), ({"span_id": "x" * 65}, 422)],
 )
-async def test_what_cannot_be_gone_on_from(body: dict[str, Any], status: int) -> None:
-    async with traced_server(*conversation()) as house:
-        answer = await house.http.post(f"/api/traces/{trace_id('t1')}/thread", json=body)
-        unknown = await house.http.post(f"/api/traces/{T}/thread", json={})
+async def test_a_thread_from_an_unknown_span_or_invalid_position_is_rejected(body: dict[str, Any], status: int) -> None:
+    async with traced_server(*conversation()) as server:
+        answer = await server.http.post(f"/api/traces/{trace_id('t1')}/thread", json=body)
+        unknown = await server.http.post(f"/api/traces/{T}/thread", json={})
 
         assert (answer.status_code, unknown.status_code) == (status, 404)
 
@@ -217,10 +217,10 @@ async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(trace_export, "SPAN_BATCH_SIZE", 2)
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 2)
     spans = [chat_span("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *conversation()]
-    async with traced_server(*spans) as house:
-        answer = await house.http.get("/api/traces/export")
-        one = await house.http.get("/api/traces/export", params={"trace": T.upper(), "format": "jsonl"})
-        none = await house.http.get("/api/traces/export?from=2999-01-01T00:00:00Z")
+    async with traced_server(*spans) as server:
+        answer = await server.http.get("/api/traces/export")
+        one = await server.http.get("/api/traces/export", params={"trace": T.upper(), "format": "jsonl"})
+        none = await server.http.get("/api/traces/export?from=2999-01-01T00:00:00Z")
 
     records = [msgspec.json.decode(line) for line in answer.text.splitlines()]
     assert answer.headers["content-type"] == "application/x-ndjson"
@@ -230,17 +230,17 @@ async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -
     assert (none.status_code, none.text) == (200, "")
 
 
-async def test_an_export_as_otlp_is_taken_back_and_gives_equal_records() -> None:
+async def test_an_otlp_export_can_be_ingested_again_with_equal_records() -> None:
     async with (
-        traced_server(*conversation(), chat_span("x", "1", "2", 3, odd=[1, {"a": True}])) as house,
+        traced_server(*conversation(), chat_span("x", "1", "2", 3, odd=[1, {"a": True}])) as server,
         traced_server() as other,
     ):
-        lines = (await house.http.get("/api/traces/export?format=otlp")).content.splitlines()
+        lines = (await server.http.get("/api/traces/export?format=otlp")).content.splitlines()
         for line in lines:
             answer = await other.http.post("/v1/traces", content=line, headers={"content-type": "application/json"})
             assert (answer.status_code, answer.json()) == (200, {})
         before, after = [
-            (await one.http.get("/api/traces/export?format=jsonl")).text.splitlines() for one in (house, other)
+            (await one.http.get("/api/traces/export?format=jsonl")).text.splitlines() for one in (server, other)
         ]
 
         assert len(before) == 4
@@ -248,30 +248,30 @@ async def test_an_export_as_otlp_is_taken_back_and_gives_equal_records() -> None
 
 
 @pytest.mark.parametrize("query", ["format=csv", "filter={", "from=x"])
-async def test_an_export_that_cannot_be_asked_for_is_refused(query: str) -> None:
-    async with traced_server() as house:
-        assert (await house.http.get(f"/api/traces/export?{query}")).status_code == 400
+async def test_an_invalid_export_request_is_rejected(query: str) -> None:
+    async with traced_server() as server:
+        assert (await server.http.get(f"/api/traces/export?{query}")).status_code == 400
 
 
-async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_export_ends_when_its_api_key_is_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
-    async with keyed_server(rate_per_minute=0) as house:
-        _, header = await house.create_key()
-        await send_spans(house.http, *conversation(), header=header)
-        good = await house.http.get("/api/traces/export", headers=header)
+    async with keyed_server(rate_per_minute=0) as server:
+        _, header = await server.create_key()
+        await send_spans(server.http, *conversation(), header=header)
+        good = await server.http.get("/api/traces/export", headers=header)
 
         @contextmanager
         def revoked(_: Any, end: Callable[[], object]) -> Iterator[None]:
             asyncio.get_running_loop().call_soon(end)
             yield
 
-        monkeypatch.setattr(house.server.authenticator, "watch", revoked)
-        is_whole = False
-        with suppress(TimeoutError, RuntimeError):  # Whoever reads without a socket waits for what does not come.
+        monkeypatch.setattr(server.server.authenticator, "watch", revoked)
+        is_complete = False
+        with suppress(TimeoutError, RuntimeError):  # Without a socket the client waits forever for the rest.
             async with asyncio.timeout(2):
-                is_whole = (await house.http.get("/api/traces/export", headers=header)).is_success
+                is_complete = (await server.http.get("/api/traces/export", headers=header)).is_success
 
-        assert (len(good.text.splitlines()), is_whole) == (3, False)
+        assert (len(good.text.splitlines()), is_complete) == (3, False)
 
 
 def stalled_exchange() -> Exchange:
@@ -294,12 +294,12 @@ async def second_line() -> AsyncGenerator[bytes]:
     yield b"second"
 
 
-async def test_a_reader_who_takes_nothing_is_left() -> None:
+async def test_sending_to_a_stalled_reader_times_out() -> None:
     with pytest.raises(TimeoutError):
         await streaming.send_chunks(stalled_exchange(), b"first", second_line(), 0.01, ())
 
 
-async def test_one_who_may_read_no_more_is_cut_off() -> None:
+async def test_the_connection_of_a_revoked_key_is_aborted() -> None:
     aborted: list[str] = []
 
     class Writer:
@@ -319,26 +319,26 @@ async def test_one_who_may_read_no_more_is_cut_off() -> None:
     assert aborted == ["aborted"]
 
 
-async def test_nothing_more_is_read_for_one_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_export_stops_reading_after_the_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
-    asked: list[str] = []
-    some = trace_export.export_page
+    traces_read: list[str] = []
+    original = trace_export.export_page
 
     def counted(db: Connection, project: str, trace: str, *more: Any) -> tuple[bytes, str | None]:
-        asked.append(trace)
-        return some(db, project, trace, *more)
+        traces_read.append(trace)
+        return original(db, project, trace, *more)
 
     monkeypatch.setattr(trace_export, "export_page", counted)
-    async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(30))) as house:
-        async with house.http.stream("GET", "/api/traces/export") as answer:
+    async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(30))) as server:
+        async with server.http.stream("GET", "/api/traces/export") as answer:
             async for _ in answer.aiter_lines():
                 break
         await asyncio.sleep(0.1)
 
-    assert len(asked) < 30
+    assert len(traces_read) < 30
 
 
-async def test_postgresql_answers_the_same(postgres_url: str) -> None:
+async def test_postgresql_and_sqlite_answer_the_same(postgres_url: str) -> None:
     spans = [*conversation(), span("tool", 0.5, trace="t1", parent="a", gen_ai__operation__name="execute_tool")]
     paths = [
         "/api/traces",
@@ -354,12 +354,12 @@ async def test_postgresql_answers_the_same(postgres_url: str) -> None:
         f"/api/traces/{trace_id('t1')}/conversation",
         "/api/traces/export",
     ]
-    asked = {"filter": {"attribute": "session.id", "op": "eq", "value": "s-1"}}
+    query = {"filter": {"attribute": "session.id", "op": "eq", "value": "s-1"}}
     async with traced_server(*spans) as one, traced_server(*spans, url=postgres_url) as other:
         for path in paths:
             first, second = await one.http.get(path), await other.http.get(path)
-            told = [answer.text if path.endswith("export") else answer.json() for answer in (first, second)]
-            assert (first.status_code, told[1]) == (200, told[0]), path
-        both = [await house.http.post("/api/spans/query", json=asked) for house in (one, other)]
+            bodies = [answer.text if path.endswith("export") else answer.json() for answer in (first, second)]
+            assert (first.status_code, bodies[1]) == (200, bodies[0]), path
+        both = [await server.http.post("/api/spans/query", json=query) for server in (one, other)]
         assert both[0].json() == both[1].json()
         assert len(both[0].json()["data"]) == 2

@@ -40,7 +40,7 @@ async def names(http: httpx.AsyncClient, page: str = "traces", **more: Any) -> l
     return [view["name"] for view in (await http.get("/api/views", params={"page": page, **more})).json()["data"]]
 
 
-async def test_a_view_is_kept_as_it_was_sent_for_its_page(http: httpx.AsyncClient) -> None:
+async def test_a_view_is_stored_as_sent_and_listed_for_its_page(http: httpx.AsyncClient) -> None:
     made = await saved(http, "Refunds that failed")
     await saved(http, "Slow spans", page="spans")
     listed = (await http.get("/api/views", params={"page": "traces"})).json()
@@ -52,7 +52,7 @@ async def test_a_view_is_kept_as_it_was_sent_for_its_page(http: httpx.AsyncClien
     assert await names(http, "spans") == ["Slow spans"]
 
 
-async def test_the_last_saved_comes_first_and_pages_go_on(http: httpx.AsyncClient) -> None:
+async def test_views_are_listed_last_saved_first_in_pages(http: httpx.AsyncClient) -> None:
     first = await saved(http, "one")
     await saved(http, "two")
     put = await http.put(f"/api/views/{first['id']}", json={"name": "one again", "body": {}})
@@ -65,25 +65,25 @@ async def test_the_last_saved_comes_first_and_pages_go_on(http: httpx.AsyncClien
     assert other.status_code == 400
 
 
-async def test_a_deleted_view_is_gone(http: httpx.AsyncClient) -> None:
+async def test_a_deleted_view_is_not_found(http: httpx.AsyncClient) -> None:
     made = await saved(http, "one")
-    place = f"/api/views/{made['id']}"
+    url = f"/api/views/{made['id']}"
 
-    assert (await http.delete(place)).status_code == 204
+    assert (await http.delete(url)).status_code == 204
     assert await names(http) == []
-    for answer in (await http.delete(place), await http.put(place, json={"name": "x", "body": {}})):
+    for answer in (await http.delete(url), await http.put(url, json={"name": "x", "body": {}})):
         assert (answer.status_code, answer.json()["error"]["message"]) == (404, f"There is no view {made['id']!r}.")
 
 
-async def test_another_project_sees_and_changes_nothing_of_it(database: Database) -> None:
+async def test_another_project_cannot_list_change_or_delete_a_view(database: Database) -> None:
     app = application([SavedViewController], database=database, settings=Settings())
     async with rest_client(app) as http, rest_client(app, FakeCaller(project="team-b")) as other:
         made = await saved(http, "ours")
-        place = f"/api/views/{made['id']}"
+        url = f"/api/views/{made['id']}"
 
         assert await names(other) == []
-        assert (await other.put(place, json={"name": "theirs", "body": {}})).status_code == 404
-        assert (await other.delete(place)).status_code == 404
+        assert (await other.put(url, json={"name": "theirs", "body": {}})).status_code == 404
+        assert (await other.delete(url)).status_code == 404
         assert await names(http) == ["ours"]
 
 
@@ -96,21 +96,23 @@ async def test_another_project_sees_and_changes_nothing_of_it(database: Database
         ({"name": "x", "page": "traces", "body": {"search": "x" * MAX_VIEW_BYTES}}, 413),
     ],
 )
-async def test_what_is_no_view_is_refused(http: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
+async def test_an_invalid_view_is_rejected(http: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
     answer = await http.post("/api/views", json=body)
 
     assert answer.status_code == status, answer.text
     assert await names(http) == []
 
 
-async def test_a_page_that_is_none_is_named_as_the_query_names_it(http: httpx.AsyncClient) -> None:
+async def test_an_unknown_page_is_rejected_naming_the_query_parameter(http: httpx.AsyncClient) -> None:
     answer = await http.get("/api/views", params={"page": "elsewhere"})
 
     assert (answer.status_code, answer.json()["error"]["path"]) == (400, "?page")
     assert answer.json()["error"]["message"].startswith("page does not fit: ")
 
 
-async def test_there_is_an_end_to_how_many_are_kept(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_views_per_page_is_limited(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kept, "MAX_VIEWS", 1)
     await saved(http, "one")
     answer = await http.post("/api/views", json={"name": "two", "page": "traces", "body": {}})

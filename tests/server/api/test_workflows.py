@@ -34,7 +34,7 @@ def shout(text: str) -> str:
 
 
 class Far:
-    """A service that somebody else serves; `says` is what it answers, None while it is away."""
+    """A remote service; `says` is its description, or None while it is unreachable."""
 
     def __init__(self, says: str | None) -> None:
         self.says = says
@@ -77,7 +77,7 @@ async def names(http: httpx.AsyncClient, **query: Any) -> list[str]:
 # The list
 
 
-async def test_the_list_has_no_schema_and_no_program() -> None:
+async def test_the_list_has_neither_schemas_nor_snippets() -> None:
     async with serving() as http:
         listed = (await http.get("/api/workflows")).json()
 
@@ -112,7 +112,7 @@ async def test_the_list_is_filtered() -> None:
 
 
 @pytest.mark.parametrize("query", [{"origin": "moon"}, {"is_chat": "perhaps"}, {"state": "happy"}, {"limit": 0}])
-async def test_a_filter_that_means_nothing_is_refused(query: dict[str, Any]) -> None:
+async def test_an_invalid_filter_is_rejected(query: dict[str, Any]) -> None:
     async with serving() as http:
         answer = await http.get("/api/workflows", params=query)
 
@@ -120,7 +120,7 @@ async def test_a_filter_that_means_nothing_is_refused(query: dict[str, Any]) -> 
     assert (answer.status_code, answer.json()["error"]["path"]) == (400, f"?{name}")
 
 
-async def test_the_list_comes_in_pages_whose_cursors_fit_it_alone() -> None:
+async def test_the_list_is_paginated_and_rejects_cursors_of_other_queries() -> None:
     async with serving(Far("Hi").workflow) as http:
         first = (await http.get("/api/workflows", params={"limit": 2})).json()
         second = (await http.get("/api/workflows", params={"limit": 2, "after": first["next"]})).json()
@@ -133,10 +133,10 @@ async def test_the_list_comes_in_pages_whose_cursors_fit_it_alone() -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
 
 
-# One
+# One workflow
 
 
-async def test_one_is_shown_whole_under_the_url_that_it_was_asked_under() -> None:
+async def test_a_workflow_shows_its_routes_and_snippets_under_the_root_path() -> None:
     async with serving(root_path="/below") as http:
         shown = (await http.get("/below/api/workflows/shout")).json()
 
@@ -165,7 +165,7 @@ async def test_one_is_shown_whole_under_the_url_that_it_was_asked_under() -> Non
     )
 
 
-async def test_who_has_it_already_is_told_so() -> None:
+async def test_a_matching_etag_is_answered_with_304() -> None:
     async with serving() as http:
         first = await http.get("/api/workflows/tutor")
         again = await http.get("/api/workflows/tutor", headers={"if-none-match": first.headers["etag"]})
@@ -173,7 +173,7 @@ async def test_who_has_it_already_is_told_so() -> None:
     assert (first.status_code, again.status_code) == (200, 304)
 
 
-async def test_an_unknown_one_is_not_found() -> None:
+async def test_an_unknown_workflow_is_not_found() -> None:
     async with serving() as http:
         answers = [await http.get("/api/workflows/nobody"), await http.post("/api/workflows/nobody/refresh")]
 
@@ -181,10 +181,10 @@ async def test_an_unknown_one_is_not_found() -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "workflow_not_found")
 
 
-async def test_programs_name_a_variable_where_a_key_is_needed() -> None:
-    async with keyed_server() as house:
-        _, headers = await house.create_key()
-        shown = (await house.http.get("/api/workflows/echo", headers=headers)).json()
+async def test_snippets_name_a_variable_instead_of_the_api_key() -> None:
+    async with keyed_server() as server:
+        _, headers = await server.create_key()
+        shown = (await server.http.get("/api/workflows/echo", headers=headers)).json()
 
     secret = headers["authorization"].removeprefix("Bearer ")
     for snippet in shown["snippets"]:
@@ -192,7 +192,7 @@ async def test_programs_name_a_variable_where_a_key_is_needed() -> None:
         assert secret not in snippet["code"]
 
 
-async def test_a_host_that_is_none_cannot_write_into_a_program() -> None:
+async def test_a_hostile_host_header_is_quoted_in_snippets() -> None:
     async with serving(allowed_hosts=("a'b;c",)) as http:
         answer = await http.get("/api/workflows/shout", headers={"host": "a'b;c"})
 
@@ -200,10 +200,10 @@ async def test_a_host_that_is_none_cannot_write_into_a_program() -> None:
     assert code == "" or code.startswith("""curl 'http://a'"'"'b;c/shout/invoke' \\\n""")
 
 
-# Asked again
+# Refresh
 
 
-async def test_a_served_one_is_as_it_is() -> None:
+async def test_refreshing_a_served_workflow_changes_nothing() -> None:
     async with serving() as http:
         shown = (await http.get("/api/workflows/shout")).json()
         again = await http.post("/api/workflows/shout/refresh")
@@ -211,7 +211,9 @@ async def test_a_served_one_is_as_it_is() -> None:
     assert (again.status_code, again.json()) == (200, shown)
 
 
-async def test_a_connected_one_is_asked_again_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connected_workflow_is_probed_at_most_once_per_refresh_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     far = Far(None)
     async with serving(far.workflow) as http:
         away = (await http.get("/api/workflows/far")).json()
@@ -231,7 +233,7 @@ async def test_a_connected_one_is_asked_again_but_not_at_once(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("says", [None, "nonsense"])
-async def test_what_one_said_last_stays_while_it_is_away(says: str | None) -> None:
+async def test_the_last_description_remains_while_the_service_is_unreachable(says: str | None) -> None:
     far = Far("I am here.")
     async with serving(far.workflow) as http:
         far.says = says
@@ -246,7 +248,7 @@ async def test_what_one_said_last_stays_while_it_is_away(says: str | None) -> No
 
 
 @pytest.mark.parametrize(
-    ("schema", "made"),
+    ("schema", "expected"),
     [
         ({}, {}),
         ({"additionalProperties": True}, {"text": "Hello!"}),
@@ -256,8 +258,10 @@ async def test_what_one_said_last_stays_while_it_is_away(says: str | None) -> No
         ({"required": ["messages", "x", 3], "properties": {}}, {"x": "Some text."}),
     ],
 )
-def test_inputs_are_the_first_example_or_what_is_required(schema: Mapping[str, Any], made: dict[str, Any]) -> None:
-    assert example_inputs(schema) == made
+def test_example_inputs_are_the_first_example_or_the_required_properties(
+    schema: Mapping[str, Any], expected: dict[str, Any]
+) -> None:
+    assert example_inputs(schema) == expected
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ DEEP = "[" * 65 + "]" * 65
         ("True", "True"),
         ("NULL", "NULL"),
         (" null", " null"),
-        # 4: numbers, just as we write them
+        # 4: numbers, only in the form in which they are written
         ("42", 42),
         ("-5", -5),
         ("0", 0),
@@ -74,7 +74,7 @@ DEEP = "[" * 65 + "]" * 65
         ("=1+1", "=1+1"),
     ],
 )
-def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
+def test_cells_are_parsed_by_the_typing_rules(text: str, value: Any) -> None:
     if text == DEEP[1:-1]:
         value = [[]]
         for _ in range(62):
@@ -101,7 +101,7 @@ def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
         ("1.50", "1.50"),
         ("nothing", "nothing"),
         ("[1] and more", "[1] and more"),
-        # what would be read as something else
+        # would be parsed as another value
         ("", '""'),
         ("42", '"42"'),
         ("null", '"null"'),
@@ -109,7 +109,7 @@ def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
         (" {}", '" {}"'),
         ('"a"', '"\\"a\\""'),
         ('"half', '"half'),
-        # what a spreadsheet would run
+        # would be run as a formula by a spreadsheet
         ("=1+1", '"=1+1"'),
         ("+1", '"+1"'),
         ("-x", '"-x"'),
@@ -131,13 +131,13 @@ def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
         ("a\x85b", '"a\x85b"'),
     ],
 )
-def test_a_cell_is_written_so_that_it_is_read_as_it_was(value: Any, text: str) -> None:
+def test_formatted_cells_are_parsed_back_to_the_same_value(value: Any, text: str) -> None:
     assert format_cell(value) == text
     assert canonical_json(parse_cell(text)) == canonical_json(value)
 
 
 @given(JSON)
-def test_every_value_survives_a_cell(value: Any) -> None:
+def test_every_json_value_round_trips_through_a_cell(value: Any) -> None:
     assert canonical_json(parse_cell(format_cell(value))) == canonical_json(value)
 
 
@@ -160,11 +160,11 @@ def test_every_value_survives_a_cell(value: Any) -> None:
         ("__other__", "__other__"),
     ],
 )
-def test_a_name_is_a_literal_only_where_it_must_be(name: str, text: str) -> None:
+def test_column_names_are_json_strings_only_where_needed(name: str, text: str) -> None:
     assert format_name(name) == text
 
 
-def test_quotes_stand_where_they_are_needed() -> None:
+def test_cells_and_names_are_quoted_only_where_needed() -> None:
     assert [quote_cell(text) for text in ("a", "a,b", 'a"b', "a\nb", "a;b|c\td")] == [
         "a",
         '"a,b"',

@@ -26,7 +26,7 @@ def _write(*rows: dict[str, Any], columns: list[str], meta: tuple[str, ...] = ()
     return b"".join(write_file(map(FileRow, rows), columns, "csv", meta=meta)).decode()
 
 
-def test_the_example_of_the_contract() -> None:
+def test_the_example_file_is_read_with_typed_cells() -> None:
     text = 'id,messages,expected,note\n007,"[{""role"":""user"",""content"":""hi""}]",42,"""42"""\n'
 
     assert _rows(text) == [
@@ -40,25 +40,25 @@ def test_a_file_is_written_with_commas_and_crlf() -> None:
     assert text == 'a,"b;c"\r\n1,"x ""y"", z"\r\n,""""""\r\n"""=1""",\r\n'
 
 
-def test_a_row_of_nothing_in_one_column_is_a_line_of_quotes() -> None:
+def test_an_empty_row_in_a_single_column_is_a_line_of_quotes() -> None:
     assert _write({}, {"a": "x"}, columns=["a"]) == 'a\r\n""\r\nx\r\n'
     assert _rows('a\r\n""\r\n\r\nx\r\n') == [{}, {"a": "x"}]
 
 
-def test_a_set_without_columns_has_one_name_for_none() -> None:
+def test_a_test_set_without_columns_has_the_header_empty_marker() -> None:
     assert _write({}, {}, columns=[]) == '__empty__\r\n""\r\n""\r\n'
     assert _rows('__empty__\r\n""\r\n""\r\n') == [{}, {}]
     assert _rows('"""__empty__"""\r\n""\r\n1\r\n') == [{}, {"__empty__": 1}]
 
 
-def test_a_row_with_a_column_that_was_not_announced_is_not_written_without_it() -> None:
+def test_a_row_with_an_undeclared_column_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="no column 'b' was announced"):
         _write({"b": 1}, columns=["a"])
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("start", ["", "\ufeff", "{end}{end}"])
-def test_lines_end_in_three_ways_and_a_byte_order_mark_is_dropped(start: str, end: str) -> None:
+def test_all_line_endings_are_read_and_a_byte_order_mark_is_dropped(start: str, end: str) -> None:
     text = f'{start}a,b{end}1,2{end}{end}"x{end}y",4'.replace("{end}", end)
 
     assert _rows(text) == [{"a": 1, "b": 2}, {"a": f"x{end}y", "b": 4}]
@@ -92,7 +92,7 @@ def test_the_delimiter_is_the_most_frequent_one_of_the_header_outside_of_quotes(
         assert reader.report.delimiter == delimiter
 
 
-def test_the_delimiter_may_be_given() -> None:
+def test_the_delimiter_can_be_set() -> None:
     assert _rows("a;b,c\n1;2,3", delimiter=";") == [{"a": 1, "b,c": "2,3"}]
     assert _rows("a:b\n1:2", delimiter=":") == [{"a": 1, "b": 2}]
     for bad in ("", ";;", '"', "\n"):
@@ -105,7 +105,7 @@ def test_header_cells_are_names_and_never_typed() -> None:
     assert _rows(",b\n1,2") == [{"": 1, "b": 2}]
 
 
-def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:
+def test_agenta_metadata_columns_are_read_as_row_metadata() -> None:
     text = '__id__,q,__tags__,"""__id__"""\nab12,hi,"{""a"": 1}",mine\n,hi\n'
 
     assert list(_open(text)) == [
@@ -125,13 +125,13 @@ def test_cells_that_are_missing_at_the_end_are_absent() -> None:
         ("text", {"a": "42", "b": "null", "c": '"x"', "d": "", "e": "[1]"}),
     ],
 )
-def test_with_types_of_text_every_cell_is_a_string(types: CellTypes, data: dict[str, Any]) -> None:
+def test_cells_are_typed_by_default_and_strings_with_types_text(types: CellTypes, data: dict[str, Any]) -> None:
     expected = data if types == "text" else data | {"e": [1]}
 
     assert _rows('a,b,c,d,e,f\n42,null,"""x""",,[1]\n', types=types) == [expected]
 
 
-def test_a_quote_inside_of_a_cell_is_a_quote() -> None:
+def test_a_quote_inside_an_unquoted_cell_is_literal() -> None:
     assert _rows('a,b\n5" pipe,6""\n') == [{"a": '5" pipe', "b": '6""'}]
 
 
@@ -157,7 +157,7 @@ def test_a_quote_inside_of_a_cell_is_a_quote() -> None:
     ],
 )
 @pytest.mark.parametrize("size", [1, 3, 1_000])
-def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, message: str, size: int) -> None:
+def test_errors_are_reported_with_their_line(text: str | bytes, line: int, message: str, size: int) -> None:
     full_text = text if isinstance(text, bytes) else text.encode()
     with pytest.raises(InvalidValue) as caught:
         list(read_file([full_text[index : index + size] for index in range(0, len(full_text), size)], "csv"))
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, messa
     assert (caught.value.pointer, caught.value.details) == (f"/lines/{line}", {"line": line})
 
 
-def test_rows_tell_in_which_line_they_begin() -> None:
+def test_rows_have_the_number_of_their_first_line() -> None:
     assert [row.line for row in _open('a\n\n1\n"x\ny"\r\n"z"\r3')] == [3, 4, 6, 7]
 
 
@@ -186,22 +186,22 @@ def test_a_spreadsheet_is_refused_with_a_hint() -> None:
         (TestsetLimits(file_bytes=5), "a\n1\n2\n"),
     ],
 )
-def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
+def test_files_beyond_a_limit_are_rejected(limits: TestsetLimits, text: str) -> None:
     with pytest.raises(TooLarge):
         _rows(text, limits=limits)
 
 
 @settings(max_examples=40)
 @given(ROWS)
-def test_others_read_the_same_cells(rows: list[dict[str, Any]]) -> None:
+def test_the_csv_module_reads_the_same_cells(rows: list[dict[str, Any]]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = _write(*rows, columns=columns)
 
-    others = list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]
+    parsed = list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]
 
     empty = [""]
-    assert others == [[format_cell(row[name]) if name in row else "" for name in columns] or empty for row in rows]
-    assert all(quote_cell(cell) in text for row in others for cell in row)
+    assert parsed == [[format_cell(row[name]) if name in row else "" for name in columns] or empty for row in rows]
+    assert all(quote_cell(cell) in text for row in parsed for cell in row)
 
 
 @settings(max_examples=40)

@@ -20,7 +20,7 @@ from palaver.testsets.files import MEDIA_TYPES, Format, format_of
         *[(media_type, form) for form, media_type in MEDIA_TYPES.items()],
     ],
 )
-def test_a_format_is_known_by_its_name(name: str, form: Format) -> None:
+def test_the_format_is_detected_by_file_name_or_media_type(name: str, form: Format) -> None:
     assert format_of(name) == form
 
 
@@ -39,6 +39,6 @@ def test_a_spreadsheet_is_refused_with_a_hint(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "cases", "cases.txt", "multipart/form-data", "text/plain"])
-def test_any_other_is_named(name: str) -> None:
+def test_unknown_formats_are_rejected(name: str) -> None:
     with pytest.raises(UnsupportedMediaType, match="is no format of ours"):
         format_of(name)

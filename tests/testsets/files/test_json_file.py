@@ -19,7 +19,7 @@ from tests.testsets.strategies import JSON
 
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> Iterator[None]:
-    """A reader gathers bytes before it looks at them; here it looks at once, so that every cut is met."""
+    """Make the reader parse after 3 bytes instead of buffering, so that every chunk boundary is covered."""
     with patch.object(json_file, "_MIN_PARSE_BYTES", 3):
         yield
 
@@ -31,7 +31,7 @@ def _read(text: str | bytes, size: int = 1_000, **options: Any) -> list[FileRow]
     )
 
 
-def test_an_array_is_written_one_row_a_line() -> None:
+def test_an_array_is_written_with_one_row_per_line() -> None:
     assert b"".join(write_file([], [], "json")) == b"[\n]\n"
     assert (
         b"".join(write_file([FileRow({"b": 1, "a": 2}), FileRow({})], ["a", "b"], "json"))
@@ -48,12 +48,12 @@ def test_an_array_is_written_one_row_a_line() -> None:
         '{"name": "x", "more": {"rows": [5]}, "n": [1, {"a": "}"}], "rows": [{"a": 1}, {"a": [2, "]"]}], "z": null}',
     ],
 )
-def test_an_array_of_rows_is_found(text: str) -> None:
+def test_the_array_of_rows_is_found_at_the_root_or_under_rows(text: str) -> None:
     for size in (1, 2, 5, 1_000):
         assert [row.data for row in _read(text, size)] == [{"a": 1}, {"a": [2, "]"]}]
 
 
-def test_a_test_set_of_agentas_is_read_with_what_it_keeps_beside_the_data() -> None:
+def test_an_agenta_test_set_is_read_with_its_metadata() -> None:
     text = """{"id": "set", "flags": {}, "data": {"testcase_ids": ["t1"], "testcases": [
         {"id": "t1", "set_id": "set", "tags": {"hard": true}, "flags": null, "data": {"q": 1, "__dedup_id__": "d"}},
         {"q": 2},
@@ -70,7 +70,7 @@ def test_a_test_set_of_agentas_is_read_with_what_it_keeps_beside_the_data() -> N
     assert reader.report.wrapped == 1
 
 
-def test_rows_that_have_data_themselves_are_rows() -> None:
+def test_rows_with_a_data_column_are_not_unwrapped() -> None:
     assert [row.data for row in _read('[{"data": {"q": 1}, "id": 5}]')] == [{"data": {"q": 1}, "id": 5}]
 
 
@@ -99,7 +99,7 @@ def test_rows_that_have_data_themselves_are_rows() -> None:
     ],
 )
 @pytest.mark.parametrize("size", [1, 1_000])
-def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, message: str, size: int) -> None:
+def test_errors_are_reported_with_their_line(text: str | bytes, line: int, message: str, size: int) -> None:
     with pytest.raises(InvalidValue) as caught:
         _read(text, size)
 
@@ -116,13 +116,13 @@ def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, messa
         (TestsetLimits(file_bytes=5), "[{},{}]"),
     ],
 )
-def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
+def test_files_beyond_a_limit_are_rejected(limits: TestsetLimits, text: str) -> None:
     with pytest.raises(TooLarge):
         _read(text, limits=limits)
 
 
 @given(st.lists(JSON, max_size=5), st.sampled_from([None, 0, 2]), st.booleans(), st.integers(1, 50))
-def test_any_array_is_read_as_a_whole_reader_would(values: list[Any], indent: Any, ascii_only: bool, size: int) -> None:
+def test_any_array_is_read_with_any_chunk_size(values: list[Any], indent: Any, ascii_only: bool, size: int) -> None:
     text = json.dumps([{"x": value} for value in values], indent=indent, ensure_ascii=ascii_only)
 
     assert [canonical_json(row.data["x"]) for row in _read(text, size)] == [canonical_json(value) for value in values]
@@ -131,7 +131,7 @@ def test_any_array_is_read_as_a_whole_reader_would(values: list[Any], indent: An
 @given(
     st.lists(JSON, max_size=3), st.integers(0, 200), st.sampled_from(['"', "\\", "[", "]", "{", "}", ",", ":", "1", ""])
 )
-def test_what_is_not_json_is_never_read(values: list[Any], index: int, piece: str) -> None:
+def test_invalid_json_is_never_accepted(values: list[Any], index: int, piece: str) -> None:
     text = json.dumps({"rows": [{"x": value} for value in values]})
     broken = text[:index] + piece + text[index + 1 :]
     try:

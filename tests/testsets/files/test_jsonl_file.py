@@ -24,12 +24,12 @@ def test_keys_are_written_in_the_order_of_the_columns() -> None:
     )
 
 
-def test_empty_lines_a_byte_order_mark_and_crlf_are_passed_over() -> None:
+def test_empty_lines_a_byte_order_mark_and_crlf_are_skipped() -> None:
     assert _read('\ufeff\r\n{"a": 1}\r\n \n\n{"a": 2}') == [FileRow({"a": 1}, None, 2), FileRow({"a": 2}, None, 5)]
     assert _read("") == []
 
 
-def test_what_is_no_object_is_wrapped_and_counted() -> None:
+def test_values_that_are_not_objects_are_wrapped_and_counted() -> None:
     text = f'{CHAT}\n[1, 2]\n5\n"x"\nnull\n{{}}\n'.replace("'", '"')
 
     reader = read_file([text.encode()], "jsonl")
@@ -45,7 +45,7 @@ def test_what_is_no_object_is_wrapped_and_counted() -> None:
     assert (reader.report.wrapped, reader.report.rows) == (5, 6)
 
 
-def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:
+def test_agenta_metadata_keys_are_read_as_row_metadata() -> None:
     assert _read('{"__id__": "x", "q": 1, "__flags__": null, "\\"__id__\\"": 2, "__x__": 3}') == [
         FileRow({"q": 1, "__id__": 2, "__x__": 3}, {"__id__": "x", "__flags__": None}, 1)
     ]
@@ -65,7 +65,7 @@ def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:
         ("[" * 5_000, 1, "nested deeper than 64 levels"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, message: str) -> None:
+def test_errors_are_reported_with_their_line(text: str | bytes, line: int, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         _read(text)
 
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, messa
     assert caught.value.details == {"line": line}
 
 
-def test_cells_may_be_as_deep_as_anything_that_we_read() -> None:
+def test_cells_may_be_nested_64_levels_deep() -> None:
     [row] = _read('{"a": ' + "[" * 64 + "]" * 64 + "}")
 
     assert list(row.data) == ["a"]
@@ -89,7 +89,7 @@ def test_cells_may_be_as_deep_as_anything_that_we_read() -> None:
         (TestsetLimits(file_bytes=5), "{}\n{}\n"),
     ],
 )
-def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
+def test_files_beyond_a_limit_are_rejected(limits: TestsetLimits, text: str) -> None:
     with pytest.raises(TooLarge):
         _read(text, limits=limits)
 

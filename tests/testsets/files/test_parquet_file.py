@@ -52,7 +52,7 @@ def test_a_column_of_one_kind_is_native_and_any_other_is_json_text() -> None:
     ]
 
 
-def test_files_of_others_become_json() -> None:
+def test_columns_written_by_other_programs_become_json() -> None:
     table = pa.table(
         {
             "when": pa.array([datetime(2026, 11, 16, 11, tzinfo=UTC), None]),
@@ -84,13 +84,13 @@ def test_files_of_others_become_json() -> None:
     ]
 
 
-def test_many_rows_are_written_in_groups() -> None:
+def test_many_rows_are_written_in_row_groups() -> None:
     file = _file([{"n": number} for number in range(25_000)])
 
     assert [file.metadata.row_group(group).num_rows for group in range(3)] == [10_000, 10_000, 5_000]
 
 
-def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_raises_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     for open_file in (lambda: open_reader("parquet"), lambda: open_writer("parquet", [])):
@@ -99,20 +99,20 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("text", [b"", b"PAR1", b"no such thing", b"PAR1" + b"\xff" * 100 + b"PAR1"])
-def test_what_is_no_parquet_is_refused(text: bytes) -> None:
+def test_a_file_that_is_not_parquet_is_rejected(text: bytes) -> None:
     with pytest.raises(InvalidValue, match="Line 1: this is not Parquet that we read"):
         list(read_file([text], "parquet"))
 
 
 @pytest.mark.parametrize("message", [b"5", b"[", b'["n"]'])
-def test_metadata_that_lies_is_refused(message: bytes) -> None:
+def test_invalid_palaver_metadata_is_rejected(message: bytes) -> None:
     table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": message})
 
     with pytest.raises(InvalidValue, match=r"Line 1: .*palaver.json"):
         list(read_file([_of_others(table)], "parquet"))
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_two_columns_with_the_same_name_are_rejected() -> None:
     table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
 
     with pytest.raises(InvalidValue, match="two columns have the same name"):
@@ -124,7 +124,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
     [TestsetLimits(rows=1), TestsetLimits(columns=1), TestsetLimits(row_bytes=100), TestsetLimits(file_bytes=100)],
     ids=["rows", "columns", "row", "file"],
 )
-def test_what_is_too_large_is_refused(limits: TestsetLimits) -> None:
+def test_files_beyond_a_limit_are_rejected(limits: TestsetLimits) -> None:
     table = pa.table({str(number): ["x" * 200, "y"] for number in range(8)})
 
     with pytest.raises(TooLarge):

@@ -26,7 +26,7 @@ from tests.testsets.strategies import JSON, ROWS
 
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> Iterator[None]:
-    """Readers gather bytes before they look at them; here they look at once, so that every cut is met."""
+    """Make the readers parse small chunks instead of buffering, so that every chunk boundary is covered."""
     with patch.object(json_file, "_MIN_PARSE_BYTES", 3), patch.object(csv_file, "_MIN_PARSE_CHARS", 1):
         yield
 
@@ -47,7 +47,7 @@ def _split(text: bytes, positions: list[int]) -> list[bytes]:
 @FORMATS
 @settings(max_examples=60)
 @given(rows=ROWS, positions=st.lists(st.integers(0, 2_000), max_size=20))
-def test_what_is_read_is_what_was_written(form: Format, rows: list[dict[str, Any]], positions: list[int]) -> None:
+def test_rows_are_read_as_they_were_written(form: Format, rows: list[dict[str, Any]], positions: list[int]) -> None:
     text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
 
     result = read_file(_split(text, positions), form)
@@ -58,20 +58,20 @@ def test_what_is_read_is_what_was_written(form: Format, rows: list[dict[str, Any
 
 @FORMATS
 @settings(max_examples=30)
-@given(rows=ROWS, beside=st.lists(st.dictionaries(st.sampled_from(META), JSON, min_size=1), max_size=6))
-def test_what_stands_beside_the_data_stays_there(form: Format, rows: list[Any], beside: list[Any]) -> None:
-    given_rows = [FileRow(row, meta) for row, meta in zip(rows, beside, strict=False)]
-    text = b"".join(write_file(given_rows, _columns([row.data for row in given_rows]), form, meta=META))
+@given(rows=ROWS, metadata=st.lists(st.dictionaries(st.sampled_from(META), JSON, min_size=1), max_size=6))
+def test_row_metadata_round_trips(form: Format, rows: list[Any], metadata: list[Any]) -> None:
+    file_rows = [FileRow(row, meta) for row, meta in zip(rows, metadata, strict=False)]
+    text = b"".join(write_file(file_rows, _columns([row.data for row in file_rows]), form, meta=META))
 
     result = list(read_file([text], form))
 
     assert [(canonical_json(row.data), canonical_json(row.meta)) for row in result] == [
-        (canonical_json(row.data), canonical_json(row.meta)) for row in given_rows
+        (canonical_json(row.data), canonical_json(row.meta)) for row in file_rows
     ]
 
 
 @FORMATS
-def test_a_file_may_come_byte_by_byte(form: Format) -> None:
+def test_a_file_can_be_read_byte_by_byte(form: Format) -> None:
     rows = [{"text": "päivää\r\n☃ \U0001f600", "chat": [{"role": "user", "content": 'a "quoted", word'}]}, {}, {"n": 1}]
     text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
     reader = open_reader(form)
@@ -101,7 +101,7 @@ _SCRAPS = st.lists(
 @FORMATS
 @settings(max_examples=60)
 @given(text=st.one_of(st.binary(), _SCRAPS.map(b"".join)), size=st.integers(1, 10))
-def test_whatever_comes_it_is_rows_or_an_error_of_ours_however_it_is_cut(form: Format, text: bytes, size: int) -> None:
+def test_any_bytes_give_the_same_rows_or_error_for_any_chunk_size(form: Format, text: bytes, size: int) -> None:
     outcomes: list[Any] = []
     for step in (size, 10_000):
         try:
