@@ -27,14 +27,16 @@ AFTER = "This was changed, though it stands after what was to change."
         ("a();\n", (1, 1), (AFTER, 1)),
     ],
 )
-def test_what_was_touched_outside(code: str, span: tuple[int, int], finding: tuple[str, int] | None) -> None:
+def test_changes_outside_the_span_are_reported_with_their_line(
+    code: str, span: tuple[int, int], finding: tuple[str, int] | None
+) -> None:
     expected = () if finding is None else (Finding("outside_untouched", "error", finding[1], finding[0]),)
 
     assert find_changes_outside(code, old=OLD, span=span) == expected
 
 
 @given(st.text("ab\n", max_size=20), st.text("ab\n", max_size=20), st.integers(-2, 9), st.integers(-2, 9))
-def test_findings_lie_inside(code: str, old: str, first: int, last: int) -> None:
+def test_lines_of_findings_are_within_the_code(code: str, old: str, first: int, last: int) -> None:
     findings = find_changes_outside(code, old=old, span=(first, last))
 
     assert all(1 <= finding.line <= code.count("\n") + 1 for finding in findings)

@@ -45,14 +45,16 @@ def test_call_answers_in_process(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["response"].startswith("Rehearsal: no model was asked.")
 
 
-def test_call_tells_an_error_as_its_object(tmp_path: Path) -> None:
+def test_call_prints_an_error_as_json_to_stderr(tmp_path: Path) -> None:
     result = run("call", "-", folder=tmp_path, stdin='{"content": "why?"}')
 
     assert (result.returncode, result.stdout) == (1, "")
     assert json.loads(result.stderr.splitlines()[-1])["type"] == "UNAUTHORIZED"
 
 
-def test_index_writes_an_index_and_says_how_to_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_writes_an_index_and_prints_the_setting_that_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "one.md").write_text("# Cursors\n\nA cursor remembers.\n")
     monkeypatch.chdir(tmp_path)
@@ -65,7 +67,7 @@ def test_index_writes_an_index_and_says_how_to_use_it(tmp_path: Path, monkeypatc
     assert (tmp_path / "docs.db").is_file()
 
 
-def test_adaptor_prints_what_the_model_would_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adaptor_prints_the_docs_that_the_model_would_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PALAVER_JOBCHAT_ONLINE", "0")
     monkeypatch.setenv("PALAVER_JOBCHAT_CACHE", str(tmp_path))
@@ -78,7 +80,7 @@ def test_adaptor_prints_what_the_model_would_be_told(tmp_path: Path, monkeypatch
     assert len(full.output) > 3 * len(short.output)
 
 
-def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+def test_invalid_setting_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text('[jobchat]\nretries = "many"\n')
 
     result = run("adaptor", "http", folder=tmp_path)
@@ -88,7 +90,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_fake_model_says_where_it_is_and_plays(tmp_path: Path) -> None:
+def test_fake_model_prints_its_url_and_plays_the_script(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text('[{"text": "Hello"}]')
     command = [sys.executable, "-m", "palaver_jobchat", "fake-model", "script.json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)

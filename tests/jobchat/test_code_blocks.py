@@ -22,11 +22,11 @@ from palaver_jobchat.rules import Finding, check_text
         ("```js\r\nget('/a');\r\nget('/b", [CodeBlock("get('/a');\nget('/b", 2)]),
     ],
 )  # fmt: skip
-def test_what_stands_in_fences(text: str, blocks: list[CodeBlock]) -> None:
+def test_javascript_blocks_are_found_in_fences(text: str, blocks: list[CodeBlock]) -> None:
     assert javascript_blocks(text) == blocks
 
 
-def test_findings_have_the_lines_of_the_text() -> None:
+def test_findings_have_line_numbers_of_the_text() -> None:
     text = "First:\n```js\nget('/a');\n```\nThen:\n```js\nget('/b');\nalterState(s => s);\n```\n"
 
     assert check_text(text) == (
@@ -35,5 +35,5 @@ def test_findings_have_the_lines_of_the_text() -> None:
 
 
 @given(st.text("`~js \n>a", max_size=60))
-def test_no_text_makes_it_raise_and_blocks_lie_inside(text: str) -> None:
+def test_any_text_is_parsed_and_line_numbers_are_within_it(text: str) -> None:
     assert all(1 <= block.line <= text.count("\n") + 1 for block in javascript_blocks(text))

@@ -23,7 +23,7 @@ def replace(old: str, new: str) -> dict[str, str]:
     return {"action": "replace", "old_code": old, "new_code": new}
 
 
-def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
+def test_correction_lists_failures_per_call_and_the_code_once() -> None:
     first, second = {"edits": [replace("a", "b"), replace("a();\na", "c();\na")]}, {"edits": [replace("z", "y")]}
     answer = [
         {"type": "text", "text": "I'll rename it."},
@@ -59,7 +59,7 @@ def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
     }
 
 
-def test_broken_code_is_told_with_its_lines() -> None:
+def test_correction_names_the_position_of_a_syntax_error() -> None:
     tool_input = {"edits": [{"action": "rewrite", "new_code": "a("}]}
     result = apply_edits("a();\na();\n", requested_edits([tool_input]))
     syntax = Syntax(ok=False, errors=(SyntaxProblem(1, 3, "something is missing"),))
@@ -72,7 +72,7 @@ def test_broken_code_is_told_with_its_lines() -> None:
     )
 
 
-def test_an_input_that_was_no_object_goes_back_as_one() -> None:
+def test_tool_input_that_is_not_an_object_is_sent_back_as_an_empty_object() -> None:
     tool_input = {"edits": [replace("a();\na", "b();\na")]}
     result = apply_edits("a();\na();\n", requested_edits([tool_input, "no"]))
 

@@ -10,7 +10,7 @@ import pytest
 from palaver.testing import client
 from tests.jobchat.scenarios import ChatFactory, edit, replace
 
-_TIMEOUT_S = 30.0  # A watchdog: the promise is one second; the model would hang forever.
+_TIMEOUT_S = 30.0  # A watchdog: disconnects are handled within a second, and the model would hang forever.
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -30,7 +30,7 @@ async def finished(http: Any) -> dict[str, Any]:
         await asyncio.sleep(0.02)
 
 
-async def test_a_closed_stream_closes_the_models(create_chat: ChatFactory) -> None:
+async def test_closing_the_stream_cancels_the_run_and_closes_the_model_connection(create_chat: ChatFactory) -> None:
     workflow, fake = create_chat([{"text": "Half of it", "hang": True}])
 
     async with client(workflow) as http:
@@ -47,7 +47,7 @@ async def test_a_closed_stream_closes_the_models(create_chat: ChatFactory) -> No
 
 
 @pytest.mark.parametrize("awaited", ["Thinking", "Half of it", "Writing code", "Correcting an edit"])
-async def test_one_may_leave_at_any_moment(create_chat: ChatFactory, awaited: str) -> None:
+async def test_disconnecting_in_any_phase_cancels_the_run(create_chat: ChatFactory, awaited: str) -> None:
     scripts: dict[str, list[dict[str, Any]]] = {
         "Thinking": [{"text": "", "hang": True}],
         "Half of it": [{"text": "Half of it", "hang": True}],
@@ -71,7 +71,7 @@ async def test_one_may_leave_at_any_moment(create_chat: ChatFactory, awaited: st
     assert run["status"] == "cancelled"
 
 
-async def test_one_failure_among_many_concerns_nobody_else(create_chat: ChatFactory) -> None:
+async def test_one_failed_request_does_not_affect_concurrent_ones(create_chat: ChatFactory) -> None:
     def step(request: Any) -> dict[str, Any]:
         question = request.body["messages"][-1]["content"][-1]["text"]
         if question == "question 13":

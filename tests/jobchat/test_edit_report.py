@@ -14,7 +14,7 @@ EDITS = [
 PART = apply_edits("a\nb\na", EDITS)
 
 
-def test_all_is_well_without_a_warning() -> None:
+def test_successful_edit_has_no_warning() -> None:
     result = apply_edits("", [{"action": "rewrite", "new_code": "a"}])
 
     assert warning(result, FINE) is None
@@ -29,7 +29,7 @@ def test_all_is_well_without_a_warning() -> None:
     assert diff(result) == {"patches_applied": 1, "patches_total": 1}
 
 
-def test_a_part_that_failed_is_told_with_its_lines() -> None:
+def test_failed_edit_is_reported_with_the_lines_it_matches() -> None:
     text = warning(PART, FINE)
 
     assert text == "Edit 2 of 3 was not applied: its old code matches 2 places (lines 1 and 3)."
@@ -49,7 +49,7 @@ def test_a_part_that_failed_is_told_with_its_lines() -> None:
     assert diff(PART, text) == {"patches_applied": 1, "patches_total": 2, "warning": text}
 
 
-def test_every_fault_has_its_sentence() -> None:
+def test_warning_has_a_sentence_for_each_problem() -> None:
     assert warning(PART, BROKEN, "OVERLOADED") == (
         "Edit 2 of 3 was not applied: its old code matches 2 places (lines 1 and 3). "
         "The resulting code does not parse (line 7). The correction call failed: OVERLOADED."
@@ -62,7 +62,7 @@ def test_every_fault_has_its_sentence() -> None:
     )
 
 
-def test_many_places_are_not_all_named() -> None:
+def test_warning_lists_at_most_five_matching_lines() -> None:
     def text(job: str) -> str | None:
         return warning(apply_edits(job, [EDITS[1]]), FINE)
 
@@ -72,7 +72,7 @@ def test_many_places_are_not_all_named() -> None:
     assert text("a" * 200) == f"{start} more than 100 places (line 1)."
 
 
-def test_the_part_tells_what_each_edit_was_and_did() -> None:
+def test_code_edit_part_describes_each_edit_and_its_outcome() -> None:
     assert code_edit(PART, BROKEN, "my_job") == {
         "language": "javascript",
         "target": "my_job",

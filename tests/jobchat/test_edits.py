@@ -27,7 +27,7 @@ def fates(result: EditResult) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("job", "edit", "code", "fate"),
+    ("job", "edit", "code", "outcome"),
     [
         # A blank job.
         ("", replace("x", "get('/a');"), "get('/a');", "applied created"),
@@ -35,12 +35,12 @@ def fates(result: EditResult) -> list[str]:
         ("\r\n", {"action": "rewrite", "new_code": "a\nb\n"}, "a\r\nb\r\n", "applied created"),
         ("", replace("x", " \n"), "", "unchanged"),
         ("", {"action": "rewrite"}, "", "failed malformed"),
-        # All of it.
+        # A rewrite.
         ("a", {"action": "rewrite", "new_code": "b\r\n"}, "b\n", "applied rewrite"),
         ("a", {"action": "rewrite", "new_code": "a"}, "a", "unchanged"),
         ("a", {"action": "rewrite", "new_code": " "}, "a", "failed malformed"),
         ("a", {"action": "rewrite"}, "a", "failed malformed"),
-        # As it is.
+        # An exact match.
         ("get('/a');", replace("'/a'", "'/b'"), "get('/b');", "applied exact"),
         ("get('/a');", replace("'/a'", r"$& \1 \g<0>"), r"get($& \1 \g<0>);", "applied exact"),
         ("a b a", replace("a", "c"), "a b a", "failed ambiguous"),
@@ -52,7 +52,7 @@ def fates(result: EditResult) -> list[str]:
         ("abc", replace("z", "y"), "abc", "failed not_found"),
         ("abc", replace("", "y"), "abc", "failed malformed"),
         ("abc", replace("b", "y", "insert"), "abc", "failed malformed"),
-        # But for the ends of lines.
+        # A match that ignores line ends.
         ("a\r\nb\r\n", replace("a\nb", "a\nc"), "a\r\nc\r\n", "applied line-ends"),
         ("a\r\nb\r\n", replace("a\r\nb", "c\nd"), "c\r\nd\r\n", "applied exact"),
         ("a\r\nb\r\nx\r\n", replace("\nb\n", "\nc\n"), "a\r\nc\r\nx\r\n", "applied line-ends"),
@@ -63,7 +63,7 @@ def fates(result: EditResult) -> list[str]:
         ("a\nb  ", replace("a \nb ", "c"), "c", "applied line-ends"),
         ("a\nb = 1\n", replace("a \nb ", "c"), "a\nb = 1\n", "failed not_found"),
         ("a \nb \na \nb", replace("a\nb", "c", "replace_all"), "c \nc", "applied line-ends"),
-        # But for indentation.
+        # A match that ignores indentation.
         (
             "fn(state => {\n    a();\n    b();\n});\n",
             replace("a();\nb();", "a();\n\nif (c) {\n  d();\n}"),
@@ -83,14 +83,14 @@ def fates(result: EditResult) -> list[str]:
         ("a", replace(" \n ", "b"), "a", "failed not_found"),
     ],
 )
-def test_one_edit(job: str, edit: Any, code: str, fate: str) -> None:
+def test_single_edit_gives_the_expected_code_and_outcome(job: str, edit: Any, code: str, outcome: str) -> None:
     result = apply_edits(job, [edit])
 
-    assert (result.code, fates(result)) == (code, [fate])
+    assert (result.code, fates(result)) == (code, [outcome])
     assert result.suggested == (code if code != job else None)
 
 
-def test_edits_run_in_order_and_one_that_fails_leaves_the_text_to_the_next() -> None:
+def test_edits_apply_in_order_and_a_failed_edit_leaves_the_code_unchanged() -> None:
     result = apply_edits("a();\nb();\na();\n", [replace("b", "c"), replace("a", "x"), replace("c();\n", "")])
 
     assert result == EditResult(
@@ -104,7 +104,7 @@ def test_edits_run_in_order_and_one_that_fails_leaves_the_text_to_the_next() -> 
     )
 
 
-def test_a_job_that_an_edit_emptied_is_not_a_blank_job() -> None:
+def test_job_emptied_by_an_edit_is_not_treated_as_blank() -> None:
     assert fates(apply_edits("a", [replace("a", ""), replace("b", "c")])) == ["applied exact", "failed not_found"]
 
 
@@ -118,26 +118,26 @@ def test_edits_that_undo_each_other_suggest_nothing() -> None:
     assert apply_edits("a", [replace("a", "b"), replace("b", "a")]).suggested is None
 
 
-def test_all_that_replace_all_changed_lies_between_its_ends() -> None:
+def test_replace_all_reports_the_range_from_first_to_last_match() -> None:
     (outcome,) = apply_edits("x a b a y", [replace("a", "c", "replace_all")]).outcomes
 
     assert (outcome.start, outcome.end) == (2, 7)
 
 
-def test_places_without_end_are_not_all_counted() -> None:
+def test_counting_of_matches_stops_past_the_maximum() -> None:
     (outcome,) = apply_edits("a" * 10_000, [replace("a", "b")]).outcomes
 
     assert len(outcome.lines) == MAX_MATCHES + 1
 
 
-def test_calls_give_their_edits_in_order_and_a_call_of_another_shape_is_one_malformed_edit() -> None:
+def test_requested_edits_keep_call_order_and_invalid_calls_are_malformed_edits() -> None:
     edits = requested_edits([{"edits": [replace("a", "b")]}, {"edits": []}, "no", {"edits": {}}, {"edits": [1]}])
 
     assert edits == [replace("a", "b"), None, None, 1]
     assert fates(apply_edits("a", edits)) == ["applied exact", *["failed malformed"] * 3]
 
 
-def test_an_answer_that_was_cut_off_counts_as_one_failed_edit() -> None:
+def test_truncated_answer_counts_as_one_failed_edit() -> None:
     assert truncated_result("a") == EditResult(
         job="a", code="a", outcomes=(EditOutcome(state="failed", reason="truncated"),)
     )
@@ -148,7 +148,7 @@ def test_an_answer_that_was_cut_off_counts_as_one_failed_edit() -> None:
 HALF = apply_edits("a a\nb\n", [replace("z", "y"), replace("b", "c"), replace("a", "x")])
 
 
-def test_as_many_corrections_as_failures_are_taken_one_by_one() -> None:
+def test_corrections_are_paired_with_failures_if_their_number_is_equal() -> None:
     corrected = apply_correction(HALF, [replace("c", "d"), replace("a", "y")])
 
     assert corrected.code == "a a\nd\n"
@@ -157,30 +157,30 @@ def test_as_many_corrections_as_failures_are_taken_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("edits", [[], [replace("c", "d")] * 3, [replace("c", "c")], None, [replace("a", "b")]])
-def test_another_number_of_corrections_is_dropped_unless_all_fit(edits: Any) -> None:
+def test_corrections_are_dropped_if_their_number_differs_and_not_all_apply(edits: Any) -> None:
     assert apply_correction(HALF, edits) == HALF
 
 
-def test_another_number_of_corrections_that_all_fit_stands_for_all_that_failed() -> None:
+def test_corrections_of_a_different_number_replace_all_failures_if_all_apply() -> None:
     corrected = apply_correction(HALF, [{"action": "rewrite", "new_code": "x\n"}])
 
     assert corrected.code == "x\n"
     assert fates(corrected) == ["applied corrected", "applied exact", "applied corrected"]
 
 
-def test_a_correction_does_not_take_an_emptied_job_for_a_blank_one() -> None:
+def test_correction_does_not_treat_an_emptied_job_as_blank() -> None:
     emptied = apply_edits("a", [replace("a", ""), replace("b", "c")])
 
     assert apply_correction(emptied, [replace("x", "y")]) == emptied
 
 
-def test_a_correction_keeps_the_line_ends_of_the_job_and_not_of_what_it_became() -> None:
+def test_correction_uses_the_line_ends_of_the_original_job() -> None:
     result = apply_edits("a\r\n", [replace("a\r\n", "b"), replace("z", "y")])
 
     assert apply_correction(result, [replace("b", "c\nd")]).code == "c\r\nd"
 
 
-def test_a_correction_of_syntax_alone_is_kept_only_if_it_parses() -> None:
+def test_syntax_correction_is_applied_only_if_the_result_parses() -> None:
     broken = apply_edits("a()", [replace("()", "(")])
 
     assert apply_syntax_correction(broken, [replace("(", "();")], lambda code: code == "a();").code == "a();"
@@ -209,7 +209,7 @@ EDIT = st.fixed_dictionaries(
 
 
 @given(before=CODE, old=st.text(alphabet="xy\n", min_size=1, max_size=6).filter(str.strip), after=CODE, new=CODE)
-def test_an_exact_unique_replace_is_str_replace(before: str, old: str, after: str, new: str) -> None:
+def test_replacing_a_unique_exact_match_equals_str_replace(before: str, old: str, after: str, new: str) -> None:
     job = before + old + after
     offsets = [at for at in range(len(job)) if job.startswith(old, at)]
 
@@ -222,7 +222,7 @@ def test_an_exact_unique_replace_is_str_replace(before: str, old: str, after: st
 
 
 @given(job=st.text(alphabet="ab \t\r\n", max_size=40), edits=st.lists(EDIT, max_size=4))
-def test_nothing_outside_an_edits_ends_changes(job: str, edits: list[Any]) -> None:
+def test_edit_changes_nothing_outside_its_range(job: str, edits: list[Any]) -> None:
     code = job
     for edit in edits:
         result = apply_edits(code, [edit])
@@ -245,7 +245,7 @@ def test_crlf_in_crlf_out(lines: list[str], edits: list[Any]) -> None:
 
 
 @given(job=st.text(max_size=30), edits=JSON)
-def test_no_json_is_too_strange(job: str, edits: Any) -> None:
+def test_any_json_gives_one_outcome_per_edit(job: str, edits: Any) -> None:
     result = apply_edits(job, edits)
     corrected = apply_correction(result, edits)
 

@@ -47,7 +47,7 @@ def answer_case(text: str, *parts: Data, adaptor: Any = None, expected: Any = UN
 
 
 async def score_all(evaluator: Any, case: Case) -> dict[str, tuple[str, bool | None, float | None, str]]:
-    """What is kept of it, by name."""
+    """Return status, passed, score and reason by evaluator name."""
     return {
         one.evaluator: (one.status, one.passed, one.score, one.reason)
         for one in await evaluator.bind({}, OfflineContext()).score(case)
@@ -57,7 +57,7 @@ async def score_all(evaluator: Any, case: Case) -> dict[str, tuple[str, bool | N
 # Rules
 
 
-async def test_a_rule_finds_what_is_wrong_with_the_changed_job() -> None:
+async def test_rule_reports_errors_of_the_changed_job_with_their_lines() -> None:
     case = edited("get('/a');\nimport x from 'y';\nimport z from 'y';\n")
 
     (score,) = await job_no_import.bind({}, OfflineContext()).score(case)
@@ -69,7 +69,7 @@ async def test_a_rule_finds_what_is_wrong_with_the_changed_job() -> None:
     assert score.reason.endswith(" (and 1 more)")
 
 
-async def test_in_plain_mode_the_blocks_of_the_text_are_judged_with_its_lines() -> None:
+async def test_plain_mode_checks_the_code_blocks_and_reports_lines_of_the_text() -> None:
     case = answer_case("So:\n\n```js\nget('/a');\n```\n\nOr:\n\n```js\nget('/b');\nimport x from 'y';\n```")
 
     (score,) = await job_no_import.bind({}, OfflineContext()).score(case)
@@ -77,7 +77,7 @@ async def test_in_plain_mode_the_blocks_of_the_text_are_judged_with_its_lines() 
     assert [finding["line"] for finding in score.details["findings"]] == [11]
 
 
-async def test_a_note_does_not_count() -> None:
+async def test_finding_of_level_note_does_not_fail_the_rule() -> None:
     (score,) = await evaluators.job_top_level_operations.bind({}, OfflineContext()).score(
         edited("const a = 1;\nget('/a');\n")
     )
@@ -87,7 +87,7 @@ async def test_a_note_does_not_count() -> None:
     assert [finding["level"] for finding in score.details["findings"]] == ["note"]
 
 
-async def test_all_rules_give_a_score_each() -> None:
+async def test_job_rules_gives_a_score_for_each_rule() -> None:
     scores = await score_all(
         job_rules, edited("fn(state => { state.a = 1; });\n", adaptor=HTTP, expected={"span": [1, 3]})
     )
@@ -96,7 +96,7 @@ async def test_all_rules_give_a_score_each() -> None:
     assert [name for name, (_, passed, _, _) in scores.items() if not passed] == ["job_rules.returns_state"]
 
 
-async def test_every_rule_is_an_evaluator_of_its_own() -> None:
+async def test_each_rule_is_a_separate_evaluator() -> None:
     for rule in rules.RULES:
         rule_evaluator = getattr(evaluators, f"job_{rule.id}")
         assert (rule_evaluator.key, rule_evaluator.description) == (f"job_{rule.id}", rule.description)
@@ -119,14 +119,14 @@ async def test_every_rule_is_an_evaluator_of_its_own() -> None:
         Case(),
     ],
 )
-async def test_without_suggested_code_the_rules_skip(case: Case) -> None:
+async def test_rules_are_skipped_without_suggested_code(case: Case) -> None:
     skipped = ("skipped", None, None, "no_code: the answer suggests no code")
 
     assert await score_all(job_rules, case) == {"job_rules": skipped}
     assert await score_all(job_no_import, case) == {"job_no_import": skipped}
 
 
-async def test_of_code_that_is_none_only_some_rules_speak() -> None:
+async def test_only_some_rules_score_code_that_does_not_parse() -> None:
     case = edited(BROKEN)
 
     assert list(await score_all(job_rules, case)) == [
@@ -140,7 +140,7 @@ async def test_of_code_that_is_none_only_some_rules_speak() -> None:
 
 
 @pytest.mark.parametrize("adaptor", [None, {**HTTP, "docs": "nearest"}, {**HTTP, "version": "7.0.0"}])
-async def test_functions_are_known_only_of_the_very_version(adaptor: Any) -> None:
+async def test_known_functions_is_skipped_without_docs_of_the_exact_version(adaptor: Any) -> None:
     case = edited("gett('/a');\n", adaptor=adaptor)
 
     assert await score_all(job_known_functions, case) == {
@@ -154,7 +154,7 @@ async def test_functions_are_known_only_of_the_very_version(adaptor: Any) -> Non
     assert "job_rules.known_functions" not in await score_all(job_rules, case)
 
 
-async def test_versions_of_an_adaptor_have_functions_of_their_own() -> None:
+async def test_known_functions_depend_on_the_adaptor_version() -> None:
     code = "cursor('now');\n"
 
     new = await score_all(job_known_functions, edited(code, adaptor=HTTP))
@@ -164,7 +164,7 @@ async def test_versions_of_an_adaptor_have_functions_of_their_own() -> None:
     assert old["job_known_functions"][1] is False
 
 
-async def test_an_answer_that_is_only_a_text_has_its_adaptor_from_the_question() -> None:
+async def test_adaptor_is_taken_from_the_inputs_if_the_answer_is_only_text() -> None:
     case = Case(text="```js\ngett('/a');\n```", inputs={"context": {"adaptor": "http@6.5.4"}})
 
     assert (await score_all(job_known_functions, case))["job_known_functions"][:3] == ("scored", False, 0.0)
@@ -177,7 +177,7 @@ async def test_the_last_edit_counts() -> None:
     assert (await score_all(job_no_import, case))["job_no_import"][1] is True
 
 
-# Lines that were not to change
+# Lines outside the expected span
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_the_last_edit_counts() -> None:
         ("get('/a');\n", {"span": "all"}, ("error", None, None)),
     ],
 )
-async def test_an_edit_leaves_alone_what_is_outside_of_the_span(
+async def test_outside_untouched_scores_changes_outside_the_expected_span(
     new: str | None, expected: Any, outcome: tuple[Any, ...]
 ) -> None:
     scores = await score_all(job_outside_untouched, edited(new, expected=expected))
@@ -200,7 +200,7 @@ async def test_an_edit_leaves_alone_what_is_outside_of_the_span(
     assert scores["job_outside_untouched"][: len(outcome)] == outcome
 
 
-# What is expected
+# Expectations
 
 CHANGED = edited("get('/a');\nput('/b');\nget('/c');\n")
 QUESTION = answer_case("It asks for three things.", suggested_code=None)
@@ -239,7 +239,7 @@ PLAIN_ANSWER = answer_case("So:\n\n```js\nget('/a');\n```")
         ),
     ],
 )
-async def test_every_given_key_is_checked(case: Case, expected: dict[str, Any], faults: list[str]) -> None:
+async def test_each_expected_key_is_checked(case: Case, expected: dict[str, Any], faults: list[str]) -> None:
     case = Case(text=case.text, messages=case.messages, expected=expected)
 
     (score,) = await job_expected.bind({}, OfflineContext()).score(case)
@@ -262,19 +262,21 @@ async def test_every_given_key_is_checked(case: Case, expected: dict[str, Any], 
         (None, "error", "evaluator_failed"),
     ],
 )
-async def test_what_cannot_be_expected_is_told(expected: Any, status: str, code: str) -> None:
-    ((reply_value, passed, _, reason),) = (
+async def test_invalid_expected_is_an_error_and_missing_expected_is_skipped(
+    expected: Any, status: str, code: str
+) -> None:
+    ((actual_status, passed, _, reason),) = (
         await score_all(job_expected, edited("get('/a');\n", expected=expected))
     ).values()
 
-    assert (reply_value, passed) == (status, None)
+    assert (actual_status, passed) == (status, None)
     assert reason.startswith(f"{code}: ")
 
 
-# Installed
+# Installation
 
 
-def test_declaring_them_reads_no_javascript() -> None:
+def test_importing_the_evaluators_does_not_import_tree_sitter() -> None:
     code = "import sys, palaver_jobchat.evaluators; print([name for name in sys.modules if 'tree_sitter' in name])"
 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -282,10 +284,10 @@ def test_declaring_them_reads_no_javascript() -> None:
     assert run.stdout == "[]\n"
 
 
-def test_all_evaluators_are_offered_to_everyone() -> None:
-    offered = entry_points("palaver.evaluators")
+def test_all_evaluators_are_registered_as_entry_points() -> None:
+    registered = entry_points("palaver.evaluators")
 
-    keys = {key for key, value in offered.items() if value.startswith("palaver_jobchat.")}
+    keys = {key for key, value in registered.items() if value.startswith("palaver_jobchat.")}
     assert keys == set(evaluators.__all__)
     for key in keys:
-        assert EntryPoint(key, offered[key], "palaver.evaluators").load().key == key
+        assert EntryPoint(key, registered[key], "palaver.evaluators").load().key == key

@@ -33,7 +33,7 @@ def post(fake: FakeAnthropic, body: Any = BODY, headers: dict[str, str] = HEADER
 
 
 def events(answer: httpx.Response) -> list[dict[str, Any]]:
-    """The data of each event; each bears its event's name."""
+    """Return the data of each event; its type equals the event's name."""
     decoded: list[dict[str, Any]] = []
     for frame in answer.text.removesuffix("\n\n").split("\n\n"):
         name, data = frame.split("\n")
@@ -51,14 +51,14 @@ def until(condition: Any, seconds: float = 5) -> bool:
     return True
 
 
-def test_a_stream_is_what_anthropic_would_send() -> None:
+def test_stream_has_the_events_that_anthropic_sends() -> None:
     call = {"id": "one", "name": "edit_job", "input": {"edits": []}}
     blocks = [{"thinking": "Hm"}, {"text": "Hello"}, {"tool": call}, {"raw_tool": {"name": "edit_job", "json": '{"e'}}]
     with FakeAnthropic([{"blocks": blocks, "chunks": 2}]) as fake:
         answer = post(fake, {**BODY, "stream": True})
 
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": []}
-    written = {"type": "input_json_delta"}
+    json_delta = {"type": "input_json_delta"}
 
     def delta(index: int, **fields: Any) -> dict[str, Any]:
         return {"type": "content_block_delta", "index": index, "delta": fields}
@@ -86,14 +86,14 @@ def test_a_stream_is_what_anthropic_would_send() -> None:
         delta(1, type="text_delta", text="llo"),
         stop(1),
         start(2, type="tool_use", id="one", name="edit_job", input={}),
-        delta(2, **written, partial_json=""),
-        delta(2, **written, partial_json='{"edit'),
-        delta(2, **written, partial_json='s":[]}'),
+        delta(2, **json_delta, partial_json=""),
+        delta(2, **json_delta, partial_json='{"edit'),
+        delta(2, **json_delta, partial_json='s":[]}'),
         stop(2),
         start(3, type="tool_use", id="toolu_1_3", name="edit_job", input={}),
-        delta(3, **written, partial_json=""),
-        delta(3, **written, partial_json="{"),
-        delta(3, **written, partial_json='"e'),
+        delta(3, **json_delta, partial_json=""),
+        delta(3, **json_delta, partial_json="{"),
+        delta(3, **json_delta, partial_json='"e'),
         stop(3),
         {
             "type": "message_delta",
@@ -104,7 +104,7 @@ def test_a_stream_is_what_anthropic_would_send() -> None:
     ]
 
 
-def test_without_a_stream_the_message_comes_whole() -> None:
+def test_response_without_streaming_is_one_message() -> None:
     blocks = [
         {"thinking": "Hm"},
         {"text": "Hello"},
@@ -132,7 +132,7 @@ def test_without_a_stream_the_message_comes_whole() -> None:
     }
 
 
-async def test_the_sdk_understands_it() -> None:
+async def test_anthropic_sdk_reads_streamed_and_complete_messages() -> None:
     step = {"blocks": [{"text": "Hello"}, {"tool": {"name": "edit_job", "input": {"edits": []}}}], "chunks": 3}
     async with FakeAnthropic([step, step]) as fake, AsyncAnthropic(api_key=KEY, base_url=fake.url) as client:
         async with client.messages.stream(**BODY) as stream:
@@ -147,7 +147,7 @@ async def test_the_sdk_understands_it() -> None:
     assert streamed.stop_reason == complete.stop_reason == "tool_use"
 
 
-def test_steps_are_played_in_order_and_then_no_more() -> None:
+def test_steps_play_in_order_and_further_requests_get_500() -> None:
     with FakeAnthropic([{"text": "one"}, {"text": "two"}]) as fake:
         responses = [post(fake) for _ in range(3)]
 
@@ -165,7 +165,7 @@ def test_a_function_may_choose_the_step() -> None:
         assert post(fake).json()["content"] == [{"type": "text", "text": "Hi"}]
 
 
-def test_a_function_that_fails_is_the_servers_trouble() -> None:
+def test_invalid_step_from_a_function_is_answered_with_500() -> None:
     with FakeAnthropic(lambda request: {"txt": request.key}) as fake:
         answer = post(fake)
 
@@ -173,7 +173,7 @@ def test_a_function_that_fails_is_the_servers_trouble() -> None:
     assert "unknown field `txt`" in answer.json()["error"]["message"]
 
 
-def test_all_requests_are_kept_with_their_key() -> None:
+def test_requests_are_recorded_with_their_key() -> None:
     with FakeAnthropic([{"text": "a"}] * 2) as fake:
         post(fake)
         post(fake, headers={"X-Api-Key": "other", "Anthropic-Version": "2023-06-01"})
@@ -185,7 +185,7 @@ def test_all_requests_are_kept_with_their_key() -> None:
     assert fake.requests[0].headers["anthropic-version"] == "2023-06-01"
 
 
-def test_an_error_has_its_status_its_headers_and_a_word_about_retries() -> None:
+def test_scripted_error_sets_status_headers_and_x_should_retry() -> None:
     headers = {"retry-after": "7"}
     limit = {"status": 429, "type": "rate_limit_error", "message": "slow down", "headers": headers, "retry": False}
     with FakeAnthropic([{"error": limit}, {"error": {"status": 529, "retry": True}}]) as fake:
@@ -213,20 +213,20 @@ def test_an_error_inside_a_stream_leaves_its_block_open() -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("text", [{"text": "Half"}, {}])
-def test_a_dropped_connection_is_no_whole_answer(stream: bool, text: dict[str, str]) -> None:
+def test_dropped_connection_is_a_protocol_error_for_the_client(stream: bool, text: dict[str, str]) -> None:
     with FakeAnthropic([{**text, "drop": True}]) as fake:
         with pytest.raises(httpx.RemoteProtocolError):
             post(fake, {**BODY, "stream": stream})
         assert fake.hung_up == 0
 
 
-def test_a_stream_may_end_cleanly_and_too_early() -> None:
+def test_stream_can_end_early_without_a_connection_error() -> None:
     with FakeAnthropic([{"text": "Half", "drop": "cleanly"}]) as fake:
         assert events(post(fake, {**BODY, "stream": True}))[-1]["delta"] == {"type": "text_delta", "text": "Half"}
 
 
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
-async def test_a_client_that_leaves_is_noticed(step: dict[str, Any]) -> None:
+async def test_client_disconnect_is_recorded(step: dict[str, Any]) -> None:
     with FakeAnthropic([step, {"text": "b"}]) as fake:
         client = AsyncAnthropic(api_key=KEY, base_url=fake.url, max_retries=0)
         task = asyncio.create_task(client.messages.create(**BODY))
@@ -242,7 +242,7 @@ async def test_a_client_that_leaves_is_noticed(step: dict[str, Any]) -> None:
         assert (fake.hung_up, fake.requests[1].hung_up) == (1, False)
 
 
-def test_a_server_that_stops_leaves_those_who_wait() -> None:
+def test_server_can_be_stopped_twice_and_later_requests_fail() -> None:
     fake = FakeAnthropic([{"hang": True}]).start()
     with httpx.Client(trust_env=False, timeout=10) as http, http.stream("GET", fake.url):
         fake.stop()
@@ -381,7 +381,7 @@ def anybody() -> Any:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_anthropic_refuses_is_refused(anybody: FakeAnthropic, case: str) -> None:
+def test_requests_that_anthropic_rejects_are_rejected_with_400(anybody: FakeAnthropic, case: str) -> None:
     change, message = REFUSED[case]
 
     answer = post(anybody, {**BODY, **change})
@@ -391,15 +391,15 @@ def test_what_anthropic_refuses_is_refused(anybody: FakeAnthropic, case: str) ->
     assert answer.json() == {"type": "error", "error": error, "request_id": answer.headers["request-id"]}
 
 
-def test_what_anthropic_takes_is_taken(anybody: FakeAnthropic) -> None:
+def test_requests_that_anthropic_accepts_are_accepted(anybody: FakeAnthropic) -> None:
     messages = [
         {"role": "user", "content": [{"type": "text", "text": "x"}, MARKED]},
         {"role": "user", "content": "again"},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": ""}, SOME]},
         {"role": "user", "content": [{**RESULT, "content": [{"type": "text", "text": "x"}]}, MARKED]},
     ]
-    tooled = {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "edit_job"}}
-    body = {**BODY, "system": "You help.", "messages": messages, "thinking": {"type": "disabled"}, **tooled}
+    tool_fields = {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "edit_job"}}
+    body = {**BODY, "system": "You help.", "messages": messages, "thinking": {"type": "disabled"}, **tool_fields}
 
     assert post(anybody, body).json()["content"] == [{"type": "text", "text": "a"}]
     assert post(anybody, {**body, "system": [MARKED, MARKED]}).status_code == 200
@@ -426,7 +426,7 @@ def test_key_and_version_are_required(
     assert (answer.status_code, answer.json()["error"]) == (status, {"type": kind, "message": message})
 
 
-def test_a_body_that_is_no_object_is_refused(anybody: FakeAnthropic) -> None:
+def test_body_that_is_not_a_json_object_is_rejected(anybody: FakeAnthropic) -> None:
     with httpx.Client(trust_env=False, base_url=anybody.url, headers=HEADERS) as http:
         broken, not_an_object = (http.post("/v1/messages", content=body) for body in (b"{oops", b"[]"))
 
@@ -436,26 +436,26 @@ def test_a_body_that_is_no_object_is_refused(anybody: FakeAnthropic) -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/messages", 405), ("POST", "/v1/models", 404)])
-def test_there_is_nothing_else(anybody: FakeAnthropic, method: str, path: str, status: int) -> None:
+def test_other_methods_and_paths_are_rejected(anybody: FakeAnthropic, method: str, path: str, status: int) -> None:
     answer = httpx.request(method, anybody.url + path, trust_env=False)
 
     message = f"{method} {path} is not what this server answers: POST /v1/messages."
     assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(anybody: FakeAnthropic) -> None:
+def test_request_with_expect_100_continue_is_answered(anybody: FakeAnthropic) -> None:
     with httpx.Client(trust_env=False, headers={**HEADERS, "expect": "100-continue"}) as http:
         assert http.post(f"{anybody.url}/v1/messages", json=BODY).status_code == 200
 
 
-def test_what_is_not_http_is_left(anybody: FakeAnthropic) -> None:
+def test_connection_is_closed_if_the_data_is_not_http(anybody: FakeAnthropic) -> None:
     port = httpx.URL(anybody.url).port
     with socket.create_connection(("127.0.0.1", port or 0), timeout=5) as connection:
         connection.sendall(b"Hello there\r\n\r\n")
         assert connection.recv(100) == b""
 
 
-async def test_two_hundred_streams_at_once_lose_nothing() -> None:
+async def test_two_hundred_concurrent_streams_are_complete() -> None:
     with FakeAnthropic(lambda _: {"text": "x" * 50, "chunks": 10, "delay": 0.005}) as fake:
         async with httpx.AsyncClient(trust_env=False, timeout=60, limits=httpx.Limits(max_connections=200)) as http:
             calls = [
@@ -477,13 +477,13 @@ async def test_two_hundred_streams_at_once_lose_nothing() -> None:
         ([{"blocks": [{}]}], "A block is one of text, thinking, tool and raw_tool"),
     ],
 )
-def test_a_script_that_cannot_be_played_says_why(script: Any, message: str) -> None:
+def test_invalid_script_is_rejected_with_a_reason(script: Any, message: str) -> None:
     with pytest.raises(PalaverError) as caught:
         read_script(script)
     assert message in caught.value.message
 
 
-def test_a_script_may_be_a_file(tmp_path: Path) -> None:
+def test_script_is_read_from_a_file_and_unreadable_files_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text('[{"text": "a"}]')
     assert [step.text for step in read_script(path)] == ["a"]
@@ -495,13 +495,13 @@ def test_a_script_may_be_a_file(tmp_path: Path) -> None:
         read_script(tmp_path / "none.json")
 
 
-def test_a_port_that_is_taken_is_told(anybody: FakeAnthropic) -> None:
+def test_port_that_is_in_use_is_reported(anybody: FakeAnthropic) -> None:
     port = httpx.URL(anybody.url).port or 0
     with pytest.raises(PalaverError, match="The fake model cannot listen: "), FakeAnthropic([], port=port):
         pass
 
 
-def test_it_serves_until_it_is_interrupted() -> None:
+def test_server_runs_until_it_is_interrupted() -> None:
     program = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # Ignored in a background job.
         "from palaver_jobchat.testing import serve; serve([{'text': 'a'}], ready=lambda url: print(url, flush=True))"

@@ -24,12 +24,12 @@ from palaver_jobchat.javascript import Syntax, SyntaxProblem, check_syntax, pars
         "[" * 20_000 + "]" * 20_000,
     ],
 )
-def test_this_is_javascript(code: str) -> None:
+def test_valid_javascript_has_no_syntax_errors(code: str) -> None:
     assert check_syntax(code) == Syntax(ok=True)
 
 
 @pytest.mark.parametrize(
-    ("code", "faults"),
+    ("code", "problems"),
     [
         ("fn(state => {\n  return state;\n", [SyntaxProblem(1, 13, "this `{` is never closed")]),
         ("fn(state => {\n  return state;\n}", [SyntaxProblem(1, 3, "this `(` is never closed")]),
@@ -44,19 +44,19 @@ def test_this_is_javascript(code: str) -> None:
         ("try { a() }\nb()", [SyntaxProblem(1, 1, "`try` needs `catch` or `finally`")]),
     ],
 )
-def test_this_is_not(code: str, faults: list[SyntaxProblem]) -> None:
-    assert check_syntax(code) == Syntax(ok=False, errors=tuple(faults))
+def test_invalid_javascript_has_syntax_errors_with_positions(code: str, problems: list[SyntaxProblem]) -> None:
+    assert check_syntax(code) == Syntax(ok=False, errors=tuple(problems))
 
 
-def test_of_many_faults_the_first_three_are_told() -> None:
+def test_at_most_three_syntax_errors_are_reported() -> None:
     assert [fault.line for fault in check_syntax("get(1));\n" * 9).errors] == [1, 2, 3]
 
 
-def test_long_nonsense_is_shown_in_part() -> None:
+def test_long_unexpected_text_is_truncated_in_the_message() -> None:
     assert check_syntax("#" * 99).errors[0].message == f"unexpected `{'#' * 30}…`"
 
 
-def test_reading_is_given_up_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_stops_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(javascript, "MAX_PARSE_SECONDS", -1)
 
     program = parse_program("é\n" * 2000)
@@ -67,13 +67,13 @@ def test_reading_is_given_up_when_it_takes_too_long(monkeypatch: pytest.MonkeyPa
     assert not program.is_complete
 
 
-def test_prose_that_would_take_minutes_is_given_up_in_time() -> None:
+def test_parsing_slow_prose_stops_at_the_time_limit() -> None:
     (fault,) = check_syntax("a 'b " * 30_000).errors
 
     assert fault.message == "reading it took too long, and the rest was not read"
 
 
-def test_the_tree_knows_what_things_are_and_where() -> None:
+def test_nodes_have_kind_line_and_enclosing_function() -> None:
     program = parse_program("get('a',\n  async ({ b }) => `x${b}`);")
 
     call = program.root.children[0].children[0]
@@ -86,18 +86,18 @@ def test_the_tree_knows_what_things_are_and_where() -> None:
     assert program.depth == 7
 
 
-def test_threads_do_not_disturb_each_other() -> None:
+def test_concurrent_syntax_checks_give_the_same_results() -> None:
     codes = ["get('/a');\n" * 200, "get('/a'\n" * 50, "", "{" * 999]
     expected = [check_syntax(code) for code in codes]
 
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(check_syntax, codes * 5))
+        results = list(pool.map(check_syntax, codes * 5))
 
-    assert together == expected * 5
+    assert results == expected * 5
 
 
 @given(st.text(st.characters(), max_size=200) | st.text("(){}[]`$'\"/\\;=>.,ab \n\r\0\ud800é", max_size=60))
-def test_no_text_makes_it_raise_and_faults_lie_inside(code: str) -> None:
+def test_any_text_is_parsed_and_error_positions_are_within_it(code: str) -> None:
     program = parse_program(code)
 
     assert program.syntax.ok == (not program.syntax.errors)

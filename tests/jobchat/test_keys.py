@@ -1,4 +1,4 @@
-"""Keys: whose key is used, where it is sent, and that it appears nowhere else."""
+"""Keys: which key is used, where it is sent, and that it appears nowhere else."""
 
 import logging
 from pathlib import Path
@@ -12,7 +12,7 @@ CALLERS_KEY = "sk-ant-of-the-caller-0123456789"
 
 
 def holders(folder: Path, text: str) -> tuple[list[str], list[str]]:
-    """The names of all files, and of those that hold the text."""
+    """Return the names of all files, and of those that contain the text."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     return [file.name for file in files], [file.name for file in files if text.encode() in file.read_bytes()]
 
@@ -27,7 +27,7 @@ async def test_the_callers_key_is_used_for_their_request_only(create_chat: ChatF
     assert [request.key for request in fake.requests] == [CALLERS_KEY, "sk-ant-the-servers-own-key"]
 
 
-async def test_without_any_key_there_is_no_answer(create_chat: ChatFactory) -> None:
+async def test_request_without_any_key_is_rejected_with_401(create_chat: ChatFactory) -> None:
     workflow, fake = create_chat([], key=None)
 
     async with client(workflow) as http:
@@ -42,7 +42,7 @@ async def test_without_any_key_there_is_no_answer(create_chat: ChatFactory) -> N
     assert status["docs_index"] == "working"
 
 
-async def test_a_refused_key_is_told_with_whose_it_was(create_chat: ChatFactory) -> None:
+async def test_rejected_key_is_reported_with_its_source(create_chat: ChatFactory) -> None:
     refused = {"error": {"status": 401, "type": "authentication_error", "message": f"invalid x-api-key {CALLERS_KEY}"}}
     workflow, _ = create_chat([refused, refused])
 
@@ -54,7 +54,7 @@ async def test_a_refused_key_is_told_with_whose_it_was(create_chat: ChatFactory)
     assert (ours["code"], ours["type"], ours["details"]["key"]) == (401, "AUTH_ERROR", "server")
 
 
-async def test_a_key_is_in_no_answer_log_event_or_database(
+async def test_key_does_not_appear_in_responses_logs_events_or_the_database(
     create_chat: ChatFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -75,6 +75,6 @@ async def test_a_key_is_in_no_answer_log_event_or_database(
     assert len(runs["data"]) == 4
     assert not [text for text in bodies if CALLERS_KEY in text]
     assert CALLERS_KEY not in caplog.text
-    names, holding = holders(tmp_path, CALLERS_KEY)
+    names, files_with_key = holders(tmp_path, CALLERS_KEY)
     assert "palaver.db" in names
-    assert holding == []
+    assert files_with_key == []

@@ -18,11 +18,11 @@ def refusal(body: Any, limits: PayloadLimits | None = None) -> Failure:
     return caught.value
 
 
-def test_a_question_is_enough() -> None:
+def test_content_is_the_only_required_field() -> None:
     assert parse_payload({"content": "why?"}) == Payload(content="why?")
 
 
-def test_all_that_may_be_sent() -> None:
+def test_all_known_fields_are_parsed_and_unknown_ones_ignored() -> None:
     body = {
         "content": "how?",
         "history": [{"role": "user", "content": "a", "id": 7}, {"role": "assistant", "content": " "}],
@@ -83,7 +83,7 @@ def test_null_is_the_same_as_absent() -> None:
 
 
 @pytest.mark.parametrize("meta", [None, [], "x", {"adaptor": "http", "page": 5}])
-def test_what_we_said_before_in_another_shape_is_no_fault(meta: Any) -> None:
+def test_job_chat_metadata_of_another_shape_is_ignored(meta: Any) -> None:
     assert parse_payload({"content": "a", "meta": {"job_chat": meta}}).previous_topic in (None, PreviousTopic())
 
 
@@ -116,14 +116,14 @@ def test_what_we_said_before_in_another_shape_is_no_fault(meta: Any) -> None:
         ),
     ],
 )
-def test_one_fault(body: dict[str, Any], field: str, message: str) -> None:
+def test_invalid_field_is_rejected_with_its_path_and_a_message(body: dict[str, Any], field: str, message: str) -> None:
     failure = refusal({"content": "a", **body})
 
     assert (failure.code, failure.status, failure.message) == ("bad_request", 400, f"{field} {message}")
     assert failure.details == {"errors": [{"field": field, "message": message}]}
 
 
-def test_all_faults_at_once() -> None:
+def test_all_invalid_fields_are_reported_at_once() -> None:
     failure = refusal({"history": [{}, 1], "context": {"log": 1}, "rehearsal": 0})
 
     assert failure.message == "content must be a string that is not blank"
@@ -137,7 +137,7 @@ def test_all_faults_at_once() -> None:
     ]
 
 
-def test_page_marks_are_kept_in_the_content_and_cut_off_the_words() -> None:
+def test_page_marks_stay_in_the_content_and_are_removed_from_questions() -> None:
     history = [{"role": "user", "content": "[pg:a] how?"}, {"role": "user", "content": "[pg:a]"}]
 
     payload = parse_payload({"content": "[pg:b] why?", "history": history})
@@ -150,7 +150,7 @@ def test_page_marks_are_kept_in_the_content_and_cut_off_the_words() -> None:
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 5])
-def test_a_payload_is_an_object(body: Any) -> None:
+def test_payload_that_is_not_an_object_is_rejected(body: Any) -> None:
     assert refusal(body).message == "The payload must be a JSON object."
 
 
@@ -166,11 +166,11 @@ def test_a_payload_is_an_object(body: Any) -> None:
         (True, True, "edits"),
     ],
 )
-def test_the_two_flags_are_two_names_of_one_switch(new: bool | None, suggest: bool | None, mode: str) -> None:
+def test_use_new_prompt_and_suggest_code_both_turn_on_edits(new: bool | None, suggest: bool | None, mode: str) -> None:
     assert parse_payload({"content": "a", "use_new_prompt": new, "suggest_code": suggest}).mode == mode
 
 
-def test_a_field_over_its_limit_is_refused_and_not_cut() -> None:
+def test_field_over_its_limit_is_rejected_with_413() -> None:
     failure = refusal({"content": "why?", "context": {"log": "x" * 412_338}})
 
     assert (failure.code, failure.status) == ("input_too_large", 413)
@@ -183,7 +183,7 @@ def test_a_field_over_its_limit_is_refused_and_not_cut() -> None:
     }
 
 
-def test_the_contents_of_the_history_count_together() -> None:
+def test_history_limit_counts_the_contents_of_all_turns() -> None:
     turn = {"role": "user", "content": "abc"}
 
     failure = refusal({"content": "a", "history": [turn, turn]}, PayloadLimits(history=5))
@@ -191,7 +191,7 @@ def test_the_contents_of_the_history_count_together() -> None:
     assert (failure.details["field"], failure.details["size"]) == ("history", 6)
 
 
-def test_all_fields_together_have_a_limit_too() -> None:
+def test_total_size_of_all_fields_is_limited() -> None:
     failure = refusal({"content": "abc", "context": {"input": {"a": 1}, "log": "ab"}}, PayloadLimits(total=11))
 
     assert failure.message == (
@@ -215,7 +215,7 @@ KEYS = ["content", "history", "context", "meta", "rag", "search_results", "role"
         max_leaves=15,
     )
 )
-def test_any_json_is_read_or_refused(body: Any) -> None:
+def test_any_json_is_parsed_or_rejected_with_400(body: Any) -> None:
     failure = None
     try:
         payload = parse_payload(body)

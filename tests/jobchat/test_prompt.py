@@ -27,7 +27,7 @@ def texts(blocks: list[dict[str, Any]]) -> list[str]:
     return [block["text"] for block in blocks]
 
 
-def test_a_bare_question() -> None:
+def test_question_without_context_gives_a_minimal_prompt() -> None:
     prompt = build_prompt(Payload(content="why?"))
 
     assert [block["cache_control"] for block in prompt.system] == [CACHED]
@@ -40,7 +40,7 @@ def test_a_bare_question() -> None:
     assert prompt.tools == []
 
 
-def test_what_changes_most_stands_last() -> None:
+def test_parts_that_change_most_come_last_in_the_prompt() -> None:
     context = JobContext(expression="lend('Emma');\n", input='{"data":1}', output="out", log="oh")
     payload = Payload(
         content="why?", context=context, mode="edits", history=(Turn("user", "a"), Turn("assistant", "b"))
@@ -79,7 +79,7 @@ def test_what_changes_most_stands_last() -> None:
     assert prompt.tools == [EDIT_JOB]
 
 
-def test_our_own_words_depend_on_nothing_but_the_mode() -> None:
+def test_first_system_block_depends_only_on_the_mode() -> None:
     def first(payload: Payload) -> str:
         return build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES)).system[0]["text"]
 
@@ -89,7 +89,7 @@ def test_our_own_words_depend_on_nothing_but_the_mode() -> None:
     assert len(PRIMER) <= 6000
 
 
-def test_the_job_and_the_question_do_not_touch_what_is_cached() -> None:
+def test_job_and_question_do_not_change_the_cached_prefix() -> None:
     history = (Turn("user", "a"), Turn("assistant", "b"))
     one = build_prompt(Payload(content="x", history=history, context=JobContext(expression="a()")), docs=DOCS)
     two = build_prompt(Payload(content="y", history=history, context=JobContext(expression="b()")), docs=DOCS)
@@ -98,7 +98,7 @@ def test_the_job_and_the_question_do_not_touch_what_is_cached() -> None:
     assert one.messages[-1] != two.messages[-1]
 
 
-def test_entries_chosen_for_a_question_stand_apart_from_the_listing() -> None:
+def test_selected_entries_are_in_a_block_after_the_function_list() -> None:
     long = [msgspec.structs.replace(entry, text=f"{entry.text}{'.' * 50}") for entry in ENTRIES]
     choice = select_entries(long, code="burn(x)", budget=100)
 
@@ -109,7 +109,7 @@ def test_entries_chosen_for_a_question_stand_apart_from_the_listing() -> None:
     assert len(build_prompt(Payload(content="a"), docs=DOCS, selection=select_entries(ENTRIES, budget=5)).system) == 2
 
 
-def test_what_is_not_known_exactly_is_said() -> None:
+def test_prompt_states_when_docs_are_missing_or_of_another_version() -> None:
     nearest = msgspec.structs.replace(DOCS, state="nearest", docs_version="1.0.0")
     missing = AdaptorDocs(adaptor=Adaptor("@mine/thing"))
 

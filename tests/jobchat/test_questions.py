@@ -41,7 +41,7 @@ MEDDLING = [
 
 @pytest.fixture
 def job_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Job Chat with a scripted model, cut off from the world."""
+    """Job Chat with a scripted model and without network access."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PALAVER_JOBCHAT_ONLINE", "0")
     monkeypatch.setenv("PALAVER_JOBCHAT_CACHE", str(tmp_path / "cache"))
@@ -49,7 +49,7 @@ def job_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 async def answer(job_chat: Any, row: dict[str, Any]) -> Case:
-    """What Job Chat answers to a row."""
+    """Return Job Chat's answer to a row as a case."""
     history = [
         Message.user(turn["content"]) if turn["role"] == "user" else Message.assistant(turn["content"])
         for turn in row.get("history", [])
@@ -67,10 +67,10 @@ async def scores(case: Case, *evaluators: Any) -> dict[str, tuple[str, bool | No
     }
 
 
-# What is in it
+# Content
 
 
-def test_there_are_questions_of_every_kind() -> None:
+def test_each_topic_has_at_least_five_questions() -> None:
     topics = Counter(row["topic"] for row in ROWS)
 
     assert set(topics) == {"operations", "state", "cursors", "logs", "edits", "no-edit", "scope", "versions"}
@@ -79,12 +79,12 @@ def test_there_are_questions_of_every_kind() -> None:
     assert {name for row in ROWS for name in row} == COLUMNS
 
 
-def test_one_line_is_one_row_and_no_two_are_the_same() -> None:
+def test_rows_are_unique_and_stored_as_compact_json_lines() -> None:
     assert len(set(LINES)) == len(LINES) == len(ROWS)
     assert [msgspec.json.encode(row) for row in ROWS] == LINES
 
 
-def test_every_row_is_a_payload_with_a_script_and_an_expectation() -> None:
+def test_each_row_has_a_valid_payload_script_and_expectation() -> None:
     for row in ROWS:
         parsed = payload.parse_payload(
             {name: value for name, value in row.items() if name not in ("topic", "expected")}
@@ -96,7 +96,7 @@ def test_every_row_is_a_payload_with_a_script_and_an_expectation() -> None:
         assert parsed.mode == "edits" or expected.edit is False
 
 
-def test_there_are_jobs_with_both_kinds_of_line_ends_and_without_code() -> None:
+def test_rows_include_crlf_jobs_blank_jobs_and_two_adaptor_versions() -> None:
     jobs = [row["context"]["expression"] for row in ROWS if "expression" in row.get("context", {})]
 
     assert any("\r\n" in job for job in jobs)
@@ -107,15 +107,15 @@ def test_there_are_jobs_with_both_kinds_of_line_ends_and_without_code() -> None:
     }
 
 
-# What comes of it
+# Results
 
 
 async def test_every_scripted_answer_passes(job_chat: Any) -> None:
-    every = [getattr(evaluators, key) for key in evaluators.__all__]
+    all_evaluators = [getattr(evaluators, key) for key in evaluators.__all__]
     for row in ROWS:
         case = await answer(job_chat, row)
 
-        results = await scores(case, *every)
+        results = await scores(case, *all_evaluators)
 
         assert {name: score for name, score in results.items() if score[0] == "error" or score[1] is False} == {}
         assert results["job_expected"] == ("scored", True, "")
@@ -123,8 +123,8 @@ async def test_every_scripted_answer_passes(job_chat: Any) -> None:
         assert ("job_rules.parses" in results) == has_code
 
 
-async def test_no_answer_passes_that_does_the_opposite(job_chat: Any) -> None:
-    """What nothing could fail would say nothing of a real model."""
+async def test_answers_that_do_the_opposite_fail(job_chat: Any) -> None:
+    """A test set that every answer passes would not measure a real model."""
     for row in ROWS:
         script = SILENT if row["expected"]["edit"] or _is_plain(row) else MEDDLING
 
@@ -133,7 +133,7 @@ async def test_no_answer_passes_that_does_the_opposite(job_chat: Any) -> None:
         assert (row["content"], *results["job_expected"][:2]) == (row["content"], "scored", False)
 
 
-async def test_an_answer_with_another_versions_function_does_not_pass(job_chat: Any) -> None:
+async def test_answer_with_a_function_of_another_adaptor_version_fails(job_chat: Any) -> None:
     rows = [row for row in ROWS if row["content"] == "Fetch only what changed since the last run."]
     new, old = sorted(rows, key=lambda row: row["context"]["adaptor"], reverse=True)
 
@@ -147,7 +147,7 @@ async def test_an_answer_with_another_versions_function_does_not_pass(job_chat: 
     ]
 
 
-async def test_a_row_can_be_sent_to_the_service_as_it_is(job_chat: Any) -> None:
+async def test_rows_can_be_sent_to_the_service_unchanged(job_chat: Any) -> None:
     async with client(job_chat) as http:
         responses = [await http.post("/services/job_chat", json=row) for row in ROWS]
 

@@ -1,4 +1,4 @@
-"""Without a key, a rehearsal answers, and says so."""
+"""Rehearsals: answers without a key or a model, marked as such."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ async def test_a_rehearsal_needs_no_key_and_uses_none(create_chat: ChatFactory, 
     assert fake.requests == []
 
 
-async def test_the_page_is_told_that_it_is_one(create_chat: ChatFactory) -> None:
+async def test_stream_has_a_notice_that_the_answer_is_a_rehearsal(create_chat: ChatFactory) -> None:
     workflow, _ = create_chat([], key=None)
 
     async with client(workflow) as http:
@@ -39,7 +39,7 @@ async def test_the_page_is_told_that_it_is_one(create_chat: ChatFactory) -> None
     assert notice["text"].startswith("This is a rehearsal: no model was asked.")
 
 
-async def test_a_rehearsal_is_asked_for_by_true_alone(create_chat: ChatFactory) -> None:
+async def test_only_true_requests_a_rehearsal(create_chat: ChatFactory) -> None:
     workflow, _ = create_chat([], key=None)
 
     async def status_of(http: Any, value: Any) -> int:

@@ -28,7 +28,7 @@ async def ask_service(
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_a_scenario_gives_its_answer(create_chat: ChatFactory, name: str) -> None:
+async def test_scenario_returns_its_expected_answer(create_chat: ChatFactory, name: str) -> None:
     scenario = SCENARIOS[name]
 
     body = await ask_service(create_chat, scenario.script, payload_of(scenario))
@@ -42,7 +42,7 @@ async def test_a_scenario_gives_its_answer(create_chat: ChatFactory, name: str) 
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_the_last_event_of_a_stream_is_the_body(create_chat: ChatFactory, name: str) -> None:
+async def test_last_stream_event_equals_the_response_body(create_chat: ChatFactory, name: str) -> None:
     scenario = SCENARIOS[name]
     body = await ask_service(create_chat, scenario.script, payload_of(scenario))
     workflow, _ = create_chat(scenario.script)
@@ -60,7 +60,7 @@ async def test_the_last_event_of_a_stream_is_the_body(create_chat: ChatFactory, 
     assert changes == [code for code in [body.get("suggested_code")] if code is not None]
 
 
-async def test_what_is_done_is_told_in_order(create_chat: ChatFactory) -> None:
+async def test_stream_reports_progress_in_order(create_chat: ChatFactory) -> None:
     script = [edit(replace("x", "y")), edit(rewrite("b();\n"))]
     workflow, _ = create_chat(script)
     payload = {"content": "how do cursors work?", "context": {"expression": "a();\n"}, "suggest_code": True}
@@ -79,7 +79,7 @@ async def test_what_is_done_is_told_in_order(create_chat: ChatFactory) -> None:
     assert [event for event, _ in events][-4:] == ["changes", "message_delta", "message_stop", "complete"]
 
 
-async def test_meta_tells_model_page_and_adaptor(create_chat: ChatFactory) -> None:
+async def test_meta_has_model_page_and_adaptor(create_chat: ChatFactory) -> None:
     payload = {"content": "zzz", "context": {"adaptor": "http@6.5.4", "page_name": "my_job"}}
 
     body = await ask_service(create_chat, [{"text": "Yes."}], payload)
@@ -95,7 +95,7 @@ async def test_meta_tells_model_page_and_adaptor(create_chat: ChatFactory) -> No
     }
 
 
-async def test_without_an_adaptor_there_are_no_docs(create_chat: ChatFactory) -> None:
+async def test_meta_reports_no_docs_without_an_adaptor(create_chat: ChatFactory) -> None:
     body = await ask_service(create_chat, [{"text": "Yes."}], {"content": "zzz"})
 
     assert body["meta"]["job_chat"] == {"model": "claude-sonnet-5-5", "finish": "stop", "adaptor": {"docs": "none"}}
@@ -110,7 +110,7 @@ async def test_without_an_adaptor_there_are_no_docs(create_chat: ChatFactory) ->
         ({"text": "  "}, "end_turn", "EMPTY_OUTPUT", 502),
     ],
 )
-async def test_an_answer_that_says_nothing_is_a_failure(
+async def test_empty_answer_of_the_model_is_a_failure(
     create_chat: ChatFactory, step: Any, code: str, kind: str, status: int
 ) -> None:
     body = await ask_service(create_chat, [step], {"content": "zzz", "suggest_code": True})
@@ -119,7 +119,7 @@ async def test_an_answer_that_says_nothing_is_a_failure(
     assert body["details"] == {"stop_reason": code, "usage": USAGE}
 
 
-async def test_a_failure_tells_what_was_said_and_spent_before(create_chat: ChatFactory) -> None:
+async def test_failure_includes_the_partial_response_and_usage(create_chat: ChatFactory) -> None:
     step = {"text": "Half an ans", "then_error": {"type": "overloaded_error", "message": "Overloaded"}}
 
     body = await ask_service(create_chat, [step], {"content": "zzz"})
@@ -129,7 +129,7 @@ async def test_a_failure_tells_what_was_said_and_spent_before(create_chat: ChatF
     assert body["details"]["usage"]["input_tokens"] == 10
 
 
-async def test_usage_in_meta_is_not_added(create_chat: ChatFactory) -> None:
+async def test_usage_in_the_request_meta_is_ignored(create_chat: ChatFactory) -> None:
     meta = {"rag": {"search_results": [], "usage": {"input_tokens": 9000}}, "usage": {"input_tokens": 1}}
 
     body = await ask_service(create_chat, [{"text": "Yes."}], {"content": "zzz", "meta": meta})
@@ -138,7 +138,7 @@ async def test_usage_in_meta_is_not_added(create_chat: ChatFactory) -> None:
     assert list(body["meta"]) == ["rag", "job_chat"]
 
 
-async def test_cached_tokens_are_counted_apart(create_chat: ChatFactory) -> None:
+async def test_cached_tokens_are_counted_separately(create_chat: ChatFactory) -> None:
     usage = {
         "input_tokens": 526,
         "output_tokens": 164,
@@ -151,7 +151,7 @@ async def test_cached_tokens_are_counted_apart(create_chat: ChatFactory) -> None
     assert body["usage"] == usage
 
 
-async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_the_model(
+async def test_history_is_returned_unchanged_and_sent_to_the_model_without_page_marks(
     create_chat: ChatFactory,
 ) -> None:
     workflow, fake = create_chat([{"text": "Yes."}])
@@ -181,7 +181,7 @@ async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_th
     ]
 
 
-async def test_equal_turns_make_equal_prompts(create_chat: ChatFactory) -> None:
+async def test_equal_requests_make_equal_prompts(create_chat: ChatFactory) -> None:
     workflow, fake = create_chat([{"text": "Yes."}, {"text": "Yes."}])
     payload = {
         "content": "how do cursors work?",
@@ -201,7 +201,7 @@ async def test_equal_turns_make_equal_prompts(create_chat: ChatFactory) -> None:
     assert '"password":"[hidden]"' in first["messages"][-1]["content"][0]["text"]
 
 
-async def test_results_come_back_first_and_stay_in_their_order(create_chat: ChatFactory) -> None:
+async def test_search_results_of_earlier_turns_stay_first_until_the_page_changes(create_chat: ChatFactory) -> None:
     workflow, _ = create_chat([{"text": "Yes."}] * 3)
     question = {"content": "how do I remember a cursor between two runs?", "context": {"page_name": "a"}}
 
@@ -220,7 +220,7 @@ async def test_results_come_back_first_and_stay_in_their_order(create_chat: Chat
     assert third["meta"]["rag"]["search_results"][0] not in first_results
 
 
-async def test_the_correction_repeats_the_conversation_and_names_what_failed(create_chat: ChatFactory) -> None:
+async def test_correction_request_repeats_the_conversation_and_names_failed_edits(create_chat: ChatFactory) -> None:
     scenario = SCENARIOS["two places, corrected"]
     workflow, fake = create_chat(scenario.script)
 
@@ -236,7 +236,7 @@ async def test_the_correction_repeats_the_conversation_and_names_what_failed(cre
     assert second["tool_choice"] == {"type": "tool", "name": "edit_job"}
 
 
-async def test_it_is_a_chat_on_every_protocol(create_chat: ChatFactory) -> None:
+async def test_job_chat_is_available_over_inspect_invoke_and_chat_completions(create_chat: ChatFactory) -> None:
     workflow, _ = create_chat([edit(rewrite("b();\n"))] * 3)
     messages = [{"role": "user", "content": "zzz"}]
     inputs = {"context": {"expression": "a();\n"}, "suggest_code": True}
@@ -253,7 +253,7 @@ async def test_it_is_a_chat_on_every_protocol(create_chat: ChatFactory) -> None:
     assert completed["choices"][0]["message"]["content"] == "I'll do that."
 
 
-async def test_nobody_else_tells_the_model_what_it_is(create_chat: ChatFactory) -> None:
+async def test_system_message_from_the_caller_is_rejected(create_chat: ChatFactory) -> None:
     workflow, fake = create_chat([])
     messages = [{"role": "system", "content": "Be a pirate."}, {"role": "user", "content": "zzz"}]
 
@@ -264,7 +264,7 @@ async def test_nobody_else_tells_the_model_what_it_is(create_chat: ChatFactory) 
     assert fake.requests == []
 
 
-async def test_unknown_fields_and_names_are_harmless(create_chat: ChatFactory) -> None:
+async def test_unknown_fields_are_ignored(create_chat: ChatFactory) -> None:
     payload = {"content": "zzz", "__proto__": {}, "ctx": 1, "messages ": 2, "self": 3, "context": {"constructor": 1}}
 
     body = await ask_service(create_chat, [{"text": "Yes."}], payload)
@@ -273,7 +273,7 @@ async def test_unknown_fields_and_names_are_harmless(create_chat: ChatFactory) -
 
 
 @pytest.mark.parametrize(
-    ("messages", "message"),
+    ("fields", "message"),
     [
         ({"content": " "}, "content must not be blank"),
         ({"history": [{"role": "system", "content": "x"}]}, "history[0].role must be 'user' or 'assistant'"),
@@ -290,20 +290,20 @@ async def test_unknown_fields_and_names_are_harmless(create_chat: ChatFactory) -
         ({"metrics_opt_in": 1}, "metrics_opt_in must be true or false"),
     ],
 )
-async def test_what_is_wrong_is_told_and_no_model_is_asked(
-    create_chat: ChatFactory, messages: Any, message: str
+async def test_invalid_payload_is_rejected_with_400_before_calling_the_model(
+    create_chat: ChatFactory, fields: Any, message: str
 ) -> None:
     workflow, fake = create_chat([])
 
     async with client(workflow) as http:
-        answer = await http.post("/services/job_chat", json={"content": "zzz", **messages})
+        answer = await http.post("/services/job_chat", json={"content": "zzz", **fields})
 
     assert answer.status_code == 400
     assert (answer.json()["code"], answer.json()["type"], answer.json()["message"]) == (400, "BAD_REQUEST", message)
     assert fake.requests == []
 
 
-async def test_what_is_too_long_is_refused_with_its_size(create_chat: ChatFactory) -> None:
+async def test_field_over_its_limit_is_rejected_with_413_and_its_size(create_chat: ChatFactory) -> None:
     body = await ask_service(create_chat, [], {"content": "zzz", "context": {"log": "x" * 150_001}})
 
     assert body == {
@@ -319,18 +319,18 @@ async def test_what_is_too_long_is_refused_with_its_size(create_chat: ChatFactor
     }
 
 
-async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(create_chat: ChatFactory) -> None:
+async def test_script_in_the_payload_is_played_only_with_the_scripted_provider(create_chat: ChatFactory) -> None:
     payload = {"content": "zzz", "model_script": [{"text": "From the script."}]}
 
-    asked_for_real = await ask_service(create_chat, [{"text": "From the model."}], payload)
+    model_response = await ask_service(create_chat, [{"text": "From the model."}], payload)
     scripted = await ask_service(create_chat, [], payload, provider="scripted")
 
-    assert asked_for_real["response"] == "From the model."
+    assert model_response["response"] == "From the model."
     assert scripted["response"] == "From the script."
     assert scripted["usage"] == USAGE
 
 
-async def test_without_an_index_nothing_is_searched(create_chat: ChatFactory, tmp_path: Path) -> None:
+async def test_docs_are_not_searched_without_an_index(create_chat: ChatFactory, tmp_path: Path) -> None:
     workflow, _ = create_chat([{"text": "Yes."}], index=str(tmp_path / "none.db"))
 
     async with client(workflow) as http:
@@ -350,7 +350,7 @@ async def test_without_an_index_nothing_is_searched(create_chat: ChatFactory, tm
         (rewrite("import b from 'b';\n"), ["no_import"]),
     ],
 )
-async def test_findings_are_told_of_code_that_was_checked(create_chat: ChatFactory, edits: Any, findings: Any) -> None:
+async def test_rule_findings_are_reported_for_changed_code(create_chat: ChatFactory, edits: Any, findings: Any) -> None:
     workflow, _ = create_chat([edit(edits)])
     inputs = {"context": {"expression": "a();\n", "page_name": "p"}, "suggest_code": True}
     body = {"inputs": inputs, "messages": [{"role": "user", "content": "zzz"}]}
@@ -358,14 +358,14 @@ async def test_findings_are_told_of_code_that_was_checked(create_chat: ChatFacto
     async with client(workflow) as http:
         lines = (await http.post("/job_chat/invoke", json=body, headers={"accept": "application/x-ndjson"})).text
 
-    texts = [msgspec.json.decode(line)["data"] for line in lines.splitlines()]
-    (value,) = [data["value"] for data in texts if data.get("name") == "code-edit"]
+    parts = [msgspec.json.decode(line)["data"] for line in lines.splitlines()]
+    (value,) = [data["value"] for data in parts if data.get("name") == "code-edit"]
     reported = value.get("findings")
     assert (reported if reported is None else [finding["rule"] for finding in reported]) == findings
     assert value["input"] == "/context/expression"
 
 
-async def test_status_speaks_of_anthropic_only_where_it_is_asked(create_chat: ChatFactory) -> None:
+async def test_status_reports_anthropic_as_not_configured_with_the_scripted_provider(create_chat: ChatFactory) -> None:
     workflow, _ = create_chat([], provider="scripted")
 
     async with client(workflow) as http:

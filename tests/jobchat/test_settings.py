@@ -9,11 +9,11 @@ from palaver_jobchat.payload import PayloadLimits
 from palaver_jobchat.settings import Settings, read_settings
 
 
-def test_nothing_set_is_the_defaults(tmp_path: Path) -> None:
+def test_defaults_apply_when_nothing_is_set(tmp_path: Path) -> None:
     assert read_settings({"HOME": "/"}, tmp_path) == Settings()
 
 
-def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+def test_environment_overrides_the_file(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text('port = 1\n[jobchat]\nmodel = "m"\nretries = 5\nlimit_log = 7\n')
     env = {"PALAVER_JOBCHAT_RETRIES": "0", "PALAVER_JOBCHAT_ONLINE": "0", "PALAVER_JOBCHAT_LIMIT_CONTENT": "9"}
 
@@ -31,12 +31,12 @@ def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
         ("[jobchat]\nprovider = 'x'", "A setting of Job Chat cannot be used: Invalid enum value 'x'"),
     ],
 )
-def test_what_cannot_be_used_is_told(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_settings_are_rejected_with_a_message(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "palaver.toml").write_text(content)
 
     with pytest.raises(PalaverError, match=message.replace("[", r"\[")):
         read_settings({}, tmp_path)
 
 
-def test_a_key_is_not_shown() -> None:
+def test_repr_of_settings_hides_the_api_key() -> None:
     assert "secret" not in repr(Settings(api_key="secret"))

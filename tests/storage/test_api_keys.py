@@ -30,7 +30,7 @@ FIRST = key("aaaaaaaa")
 SECOND = key("bbbbbbbb", project="team-a", scopes=frozenset({"read"}), expires_at=NOW + HOUR, made_by="aaaaaaaa")
 
 
-async def test_a_key_is_found_as_it_was_kept(database: Database) -> None:
+async def test_stored_key_is_found_by_id_and_project(database: Database) -> None:
     await database.write(api_keys.insert_key, FIRST)
     await database.write(api_keys.insert_key, SECOND)
 
@@ -45,7 +45,7 @@ async def test_a_key_is_found_as_it_was_kept(database: Database) -> None:
     assert await database.read(api_keys.list_all_keys, "team-a") == [SECOND]
 
 
-async def test_another_projects_key_is_not_there(database: Database) -> None:
+async def test_key_of_another_project_is_not_found(database: Database) -> None:
     await database.write(api_keys.insert_key, FIRST)
 
     assert await database.read(api_keys.get_key, "team-a", FIRST.id) is None
@@ -56,7 +56,7 @@ async def test_another_projects_key_is_not_there(database: Database) -> None:
     assert await database.read(api_keys.get_key, "default", FIRST.id) == FIRST
 
 
-async def test_the_secret_is_nowhere_in_the_file(tmp_path: Any) -> None:
+async def test_database_file_has_the_hash_of_a_key_but_not_the_secret(tmp_path: Any) -> None:
     database = open_database(str(tmp_path / "palaver.db"))
     await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST, hash=hash_secret("s3cr3t")))
     await database.close()
@@ -69,7 +69,7 @@ async def test_the_secret_is_nowhere_in_the_file(tmp_path: Any) -> None:
     file.close()
 
 
-async def test_the_newest_keys_come_first_and_pages_meet(database: Database) -> None:
+async def test_keys_are_listed_newest_first_across_pages(database: Database) -> None:
     created = [
         msgspec.structs.replace(key(f"{n:08d}"), created_at=NOW + HOUR * (n // 2))  # Two at a time.
         for n in range(7)
@@ -89,7 +89,7 @@ async def test_the_newest_keys_come_first_and_pages_meet(database: Database) -> 
     ]
 
 
-async def test_a_key_takes_another_name_and_another_end(database: Database) -> None:
+async def test_name_and_expiry_of_a_key_can_be_changed(database: Database) -> None:
     await database.write(api_keys.insert_key, SECOND)
 
     renamed = await database.write(api_keys.update_key, "team-a", SECOND.id, {"name": "new", "expires_at": None})
@@ -98,7 +98,7 @@ async def test_a_key_takes_another_name_and_another_end(database: Database) -> N
     assert renamed == same == msgspec.structs.replace(SECOND, name="new", expires_at=None)
 
 
-async def test_a_revoked_key_stays_as_a_row(database: Database) -> None:
+async def test_revoked_key_stays_stored_with_its_first_revocation_time(database: Database) -> None:
     await database.write(api_keys.insert_key, FIRST)
 
     once = await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
@@ -107,7 +107,7 @@ async def test_a_revoked_key_stays_as_a_row(database: Database) -> None:
     assert once == twice == msgspec.structs.replace(FIRST, revoked_at=NOW)
 
 
-async def test_the_last_use_is_the_latest_that_was_told(database: Database) -> None:
+async def test_last_use_is_the_latest_recorded_time(database: Database) -> None:
     await database.write(api_keys.insert_key, FIRST)
     for hours in (1, 3, 2):
         await database.write(api_keys.set_last_used, "default", FIRST.id, at=NOW + HOUR * hours)
@@ -117,7 +117,7 @@ async def test_the_last_use_is_the_latest_that_was_told(database: Database) -> N
     )
 
 
-async def test_is_there_any_key_and_is_any_good(database: Database) -> None:
+async def test_has_keys_counts_all_keys_and_has_valid_key_only_valid_ones(database: Database) -> None:
     async def key_state(now: datetime) -> tuple[bool, bool]:
         return await database.read(api_keys.has_keys), await database.read(api_keys.has_valid_key, now)
 
@@ -132,7 +132,7 @@ async def test_is_there_any_key_and_is_any_good(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "good"),
+    ("one", "valid"),
     [
         (FIRST, True),
         (SECOND, True),
@@ -141,8 +141,8 @@ async def test_is_there_any_key_and_is_any_good(database: Database) -> None:
         (msgspec.structs.replace(FIRST, revoked_at=NOW + HOUR), False),  # By another process, whose clock is ahead.
     ],
 )
-def test_when_a_key_is_good(one: ApiKey, good: bool) -> None:
-    assert one.is_valid(NOW) is good
+def test_key_is_invalid_if_expired_or_revoked(one: ApiKey, valid: bool) -> None:
+    assert one.is_valid(NOW) is valid
 
 
 def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession:
@@ -152,7 +152,7 @@ def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession
     )
 
 
-async def test_a_session_is_found_by_the_hash_of_its_cookie_and_ends(database: Database) -> None:
+async def test_session_is_found_by_its_cookie_hash_until_it_is_deleted(database: Database) -> None:
     await database.write(api_keys.insert_session, session("one"))
     await database.write(api_keys.insert_session, session("two", of=SECOND))
 
@@ -162,15 +162,15 @@ async def test_a_session_is_found_by_the_hash_of_its_cookie_and_ends(database: D
     assert await database.read(api_keys.find_sessions, [hash_secret("one"), hash_secret("two")]) == [session("one")]
 
 
-async def test_expired_sessions_go_when_another_begins(database: Database) -> None:
+async def test_inserting_a_session_deletes_expired_ones(database: Database) -> None:
     await database.write(api_keys.insert_session, session("old", hours=1))
-    later = msgspec.structs.replace(session("new"), created_at=NOW + HOUR)
-    await database.write(api_keys.insert_session, later)
+    new_session = msgspec.structs.replace(session("new"), created_at=NOW + HOUR)
+    await database.write(api_keys.insert_session, new_session)
 
-    assert await database.read(api_keys.find_sessions, [hash_secret("old"), hash_secret("new")]) == [later]
+    assert await database.read(api_keys.find_sessions, [hash_secret("old"), hash_secret("new")]) == [new_session]
 
 
-async def test_a_revoked_key_takes_its_sessions_with_it(database: Database) -> None:
+async def test_revoking_a_key_deletes_its_sessions(database: Database) -> None:
     await database.write(api_keys.insert_key, FIRST)
     await database.write(api_keys.insert_session, session("mine"))
     await database.write(api_keys.insert_session, session("other", of=SECOND))
@@ -182,7 +182,7 @@ async def test_a_revoked_key_takes_its_sessions_with_it(database: Database) -> N
     ]
 
 
-async def test_a_project_has_its_name_for_itself(database: Database) -> None:
+async def test_project_names_are_unique(database: Database) -> None:
     team = Project(name="team-a", created_at=NOW)
 
     assert await database.write(projects.insert_project, team) is True
@@ -197,7 +197,7 @@ async def test_a_project_has_its_name_for_itself(database: Database) -> None:
 
 
 def fill(db: Connection, project: str) -> None:
-    """A little of what a project can hold, some of it hanging on other things."""
+    """Insert some rows of a project, including rows that reference others."""
     db.execute(insert(boards).values(_row(boards, project)))
     db.execute(insert(threads).values(_row(threads, project)))
     db.execute(insert(nodes).values(_row(nodes, project)))
@@ -207,7 +207,7 @@ def fill(db: Connection, project: str) -> None:
 
 
 def _row(table: Any, project: str) -> dict[str, Any]:
-    """A row of required columns only."""
+    """Return a row of required columns only."""
     created: dict[type, Any] = {str: "x", int: 1, bool: False, bytes: b"{}", datetime: NOW}
     row = {c.name: created.get(_kind(c), {}) for c in table.columns if not c.nullable}
     return row | {"project": project}
@@ -221,7 +221,7 @@ def _kind(column: Any) -> type:
 
 
 def rows(db: Connection) -> dict[str, list[str]]:
-    """Which projects have something, by table."""
+    """Return the projects that have rows, by table."""
     result = {
         name: sorted(set(db.scalars(select(table.c.project))))
         for name, table in metadata.tables.items()
@@ -230,7 +230,7 @@ def rows(db: Connection) -> dict[str, list[str]]:
     return {name: projects for name, projects in result.items() if projects}
 
 
-async def test_an_erased_project_leaves_nothing_and_the_others_everything(database: Database) -> None:
+async def test_erasing_a_project_deletes_its_rows_and_no_others(database: Database) -> None:
     for name in ("team-a", "team-b"):
         await database.write(projects.insert_project, Project(name=name, created_at=NOW))
         await database.write(fill, name)
@@ -238,20 +238,24 @@ async def test_an_erased_project_leaves_nothing_and_the_others_everything(databa
         await database.write(api_keys.insert_session, session(name, of=key(f"{name}-k", project=name)))
 
     assert await database.write(projects.revoke_access, "team-a") == ["team-a-k"]
-    closed = await database.read(rows)
-    times = 1
+    after_revocation = await database.read(rows)
+    batches = 1
     while await database.write(projects.delete_project_batch, "team-a", limit=2):
-        times += 1
+        batches += 1
 
-    assert (closed["keys"], closed["sessions"], closed["runs"]) == (["team-b"], ["team-b"], ["team-a", "team-b"])
+    assert (after_revocation["keys"], after_revocation["sessions"], after_revocation["runs"]) == (
+        ["team-b"],
+        ["team-b"],
+        ["team-a", "team-b"],
+    )
     assert await database.read(rows) == {
         name: ["team-b"] for name in ("boards", "events", "keys", "nodes", "runs", "sessions", "threads")
     }
     assert [one.name for one in (await database.read(projects.list_projects)).data] == ["team-b"]
-    assert times == 8  # Five events in three steps, and a step for each other table and the name.
+    assert batches == 8  # Five events in three steps, and a step for each other table and the name.
 
 
-async def test_a_project_with_a_run_that_has_not_ended_is_running(database: Database) -> None:
+async def test_project_has_active_runs_while_a_run_has_not_ended(database: Database) -> None:
     await database.write(fill, "team-a")
     ended = await database.read(projects.has_active_runs, "team-a")
     await database.write(lambda db: db.execute(insert(runs).values(_row(runs, "team-a") | {"id": "run_2"})) and None)

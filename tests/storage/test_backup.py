@@ -26,7 +26,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def create_database(path: Path, *projects: str) -> Path:
-    """A database with these projects in it."""
+    """Create a database with these projects."""
     asyncio.run(open_database(str(path)).close())
     with closing(sqlite3.connect(path)) as file:
         file.executemany("INSERT INTO projects VALUES (?, 0)", [(name,) for name in projects])
@@ -51,7 +51,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
+def test_backup_is_one_file_readable_only_by_its_owner(tmp_path: Path) -> None:
     database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
 
     manifest = backup(database, target)
@@ -73,7 +73,7 @@ def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
         }
 
 
-def test_a_backup_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_restored_backup_has_the_same_content(tmp_path: Path) -> None:
     database, target = create_database(tmp_path / "a" / "palaver.db", "team-a", "team-b"), tmp_path / "backup.zip"
     backup(database, target)
     elsewhere = tmp_path / "b" / "data" / "other.db"
@@ -85,26 +85,26 @@ def test_a_backup_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [oct(stat.S_IMODE(path.stat().st_mode)) for path in (elsewhere, elsewhere.parent)] == ["0o600", "0o700"]
 
 
-async def test_a_backup_can_be_made_while_somebody_writes(tmp_path: Path) -> None:
+async def test_backup_during_writes_is_consistent(tmp_path: Path) -> None:
     database, target = tmp_path / "palaver.db", tmp_path / "backup.zip"
     opened = open_database(str(database))
     started, done = asyncio.Event(), asyncio.Event()
-    encoded = 0
+    written = 0
 
     def add(db: Connection, name: str) -> None:
         db.execute(text("INSERT INTO projects VALUES (:name, 0)"), {"name": name})
 
     async def write() -> None:
-        nonlocal encoded
+        nonlocal written
         while not done.is_set():
-            await opened.write(add, f"team-{encoded:05}")
-            encoded += 1
-            if encoded == 20:
+            await opened.write(add, f"team-{written:05}")
+            written += 1
+            if written == 20:
                 started.set()
 
     writing = asyncio.create_task(write())
     await started.wait()
-    with FileLock(lock_path(database)):  # As a server holds it.
+    with FileLock(lock_path(database)):  # As a server does.
         await asyncio.to_thread(backup, database, target)
     done.set()
     await writing
@@ -113,10 +113,10 @@ async def test_a_backup_can_be_made_while_somebody_writes(tmp_path: Path) -> Non
     await asyncio.to_thread(restore, target, tmp_path / "again.db")
     result = projects(tmp_path / "again.db")
     assert result == [f"team-{number:05}" for number in range(len(result))]
-    assert 20 <= len(result) <= encoded
+    assert 20 <= len(result) <= written
 
 
-def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path) -> None:
+def test_restore_moves_an_existing_database_aside_only_with_replace(tmp_path: Path) -> None:
     database, target = create_database(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
     backup(database, target)
     with closing(sqlite3.connect(database)) as file:
@@ -130,15 +130,15 @@ def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path)
     )
     assert projects(database) == ["after"]
 
-    aside = restore(target, database, replace=True)
+    moved = restore(target, database, replace=True)
 
-    assert [path.name for path in aside] == ["palaver.db.20261115T120000.000000Z.aside"]
-    assert (projects(database), projects(aside[0])) == (["before"], ["after"])
+    assert [path.name for path in moved] == ["palaver.db.20261115T120000.000000Z.aside"]
+    assert (projects(database), projects(moved[0])) == (["before"], ["after"])
     locks = ["palaver.db.lock", "palaver.db.workers.lock"]
-    assert names(tmp_path) == sorted(["backup.zip", "palaver.db", *locks, *(path.name for path in aside)])
+    assert names(tmp_path) == sorted(["backup.zip", "palaver.db", *locks, *(path.name for path in moved)])
 
 
-def test_what_was_not_yet_in_the_file_goes_aside_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_moved_aside_includes_changes_in_its_wal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database, target = create_database(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
     backup(database, target)
 
@@ -146,24 +146,24 @@ def test_what_was_not_yet_in_the_file_goes_aside_with_it(tmp_path: Path, monkeyp
         raise OSError("no two names for one file here")
 
     monkeypatch.setattr(Path, "hardlink_to", without)
-    with closing(sqlite3.connect(database)) as busy:  # Somebody reads, so that what is written stays in the WAL.
+    with closing(sqlite3.connect(database)) as busy:  # An open read transaction keeps writes in the WAL.
         busy.execute("BEGIN")
         busy.execute("SELECT * FROM projects").fetchall()
         with closing(sqlite3.connect(database)) as file:
             file.execute("UPDATE projects SET name = 'after'")
             file.commit()
         monkeypatch.setattr(sqlite3, "connect", _impatient(sqlite3.connect))
-        [aside] = restore(target, database, replace=True)
+        [moved] = restore(target, database, replace=True)
         monkeypatch.undo()
 
-    assert (projects(database), projects(aside)) == (["before"], ["after"])
+    assert (projects(database), projects(moved)) == (["before"], ["after"])
 
 
 def _impatient(connect: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **options: connect(*args, **{"timeout": 0, **options})
 
 
-def test_an_empty_database_may_be_replaced(tmp_path: Path) -> None:
+def test_restore_overwrites_an_empty_file(tmp_path: Path) -> None:
     database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
     empty = tmp_path / "empty.db"
@@ -174,7 +174,7 @@ def test_an_empty_database_may_be_replaced(tmp_path: Path) -> None:
     assert projects(empty) == ["team-a"]
 
 
-def test_whatever_lies_there_is_somebodys_and_set_aside(tmp_path: Path) -> None:
+def test_restore_moves_a_file_that_is_not_a_database_aside(tmp_path: Path) -> None:
     database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
     odd = tmp_path / "odd.db"
@@ -182,12 +182,12 @@ def test_whatever_lies_there_is_somebodys_and_set_aside(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError):
         restore(target, odd)
-    [aside] = restore(target, odd, replace=True)
+    [moved] = restore(target, odd, replace=True)
 
-    assert (projects(odd), aside.read_bytes()) == (["team-a"], b"no database at all" * 99)
+    assert (projects(odd), moved.read_bytes()) == (["team-a"], b"no database at all" * 99)
 
 
-def test_nothing_is_brought_back_while_a_server_is_at_work(tmp_path: Path) -> None:
+def test_restore_is_refused_while_a_server_uses_the_database(tmp_path: Path) -> None:
     database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
 
@@ -198,7 +198,7 @@ def test_nothing_is_brought_back_while_a_server_is_at_work(tmp_path: Path) -> No
 
 
 def changed(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
-    """A backup, with something done to it."""
+    """Write a changed copy of a backup."""
     with zipfile.ZipFile(source) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     change(entries)
@@ -248,8 +248,8 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str) -> None:
-    change, why = DAMAGES[damage]
+def test_invalid_backup_is_rejected_and_changes_nothing(tmp_path: Path, damage: str) -> None:
+    change, reason = DAMAGES[damage]
     database = create_database(tmp_path / "data" / "palaver.db", "team-a")
     backup(database, tmp_path / "good.zip")
     bad = changed(tmp_path / "good.zip", tmp_path / "bad.zip", change)
@@ -258,13 +258,13 @@ def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str)
     with pytest.raises(SettingsError) as refused:
         restore(bad, database, replace=True)
 
-    assert refused.value.message == f"{bad} is not a backup that can be used: {why}"
+    assert refused.value.message == f"{bad} is not a backup that can be used: {reason}"
     assert database.read_bytes() == before
     assert names(database.parent) == ["palaver.db", "palaver.db.lock", "palaver.db.workers.lock"]
     assert names(tmp_path) == ["bad.zip", "data", "good.zip"]
 
 
-def test_a_backup_of_a_newer_palaver_or_of_a_damaged_database_is_refused(tmp_path: Path) -> None:
+def test_backup_of_a_newer_version_or_a_damaged_database_is_rejected(tmp_path: Path) -> None:
     database = create_database(tmp_path / "palaver.db", *(f"team-{number}" for number in range(5_000)))
     backup(database, tmp_path / "good.zip")
 
@@ -278,18 +278,18 @@ def test_a_backup_of_a_newer_palaver_or_of_a_damaged_database_is_refused(tmp_pat
         tmp_path / "good.zip", tmp_path / "foreign.zip", lambda e: with_database(e, b"not a database" * 99)
     )
 
-    for source, why in [
+    for source, reason in [
         (newer, "was written by a newer Palaver (form 9999"),
         (damaged, "damaged.zip is not a backup that can be used: "),
         (foreign, "cannot be read as a database"),
     ]:
         with pytest.raises(SettingsError) as refused:
             restore(source, tmp_path / "elsewhere.db")
-        assert why in refused.value.message
+        assert reason in refused.value.message
         assert not (tmp_path / "elsewhere.db").exists()
 
 
-def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_a_backup_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_text("hello", encoding="utf-8")
 
     for name, message in [
@@ -301,7 +301,7 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
         assert refused.value.message == message
 
 
-def test_what_cannot_be_backed_up_is_told(tmp_path: Path) -> None:
+def test_backup_without_a_source_or_a_free_target_path_is_rejected(tmp_path: Path) -> None:
     database, empty, target = create_database(tmp_path / "palaver.db"), tmp_path / "empty.db", tmp_path / "there.zip"
     empty.touch()
     target.touch()
@@ -319,7 +319,7 @@ def test_what_cannot_be_backed_up_is_told(tmp_path: Path) -> None:
     assert refused.value.message.startswith("The backup could not be made: [Errno 2] No such file or directory")
 
 
-def test_a_disk_that_fills_meanwhile_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_on_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
 

@@ -19,7 +19,7 @@ GRID = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="w"),), rows=(
 
 
 async def enqueue(database: Database, board: str, *numbers: int, concurrency: int = 2) -> list[str]:
-    """A board whose runs wait, each named by its number."""
+    """Create a board with queued runs and return their IDs."""
     created = Board(id=board, grid=GRID, created_at=NOW, updated_at=NOW)
     await database.write(boards.create_board, "p", created)
     new = [queued_run(number, board, concurrency) for number in numbers]
@@ -28,12 +28,12 @@ async def enqueue(database: Database, board: str, *numbers: int, concurrency: in
 
 
 def queued_run(number: int, board: str | None, concurrency: int) -> NewRun:
-    reader = boards.board_run_note(concurrency) if board else None
+    note = boards.board_run_note(concurrency) if board else None
     return NewRun(
         started=RunStarted(0, f"run_{sortable_id(number, 0)}", "s", NOW + timedelta(seconds=number), "t"),
         workflow="w",
         call=Call(workflow="w"),
-        origin=Origin(project="p", protocol="any", reading=reader, board=board, background=True),
+        origin=Origin(project="p", protocol="any", reading=note, board=board, background=True),
         process=None,
         status="queued",
     )
@@ -44,7 +44,7 @@ async def dequeue(database: Database, limit: int = 16, process: str = "p1") -> l
     return [one.stored.row.id for one in claimed]
 
 
-async def test_as_many_of_a_board_are_taken_as_may_go_on(database: Database) -> None:
+async def test_board_runs_are_dequeued_up_to_the_concurrency_limit(database: Database) -> None:
     runs = await enqueue(database, "brd_1", 1, 2, 3, 4, concurrency=2)
 
     assert await dequeue(database) == runs[:2]
@@ -53,34 +53,34 @@ async def test_as_many_of_a_board_are_taken_as_may_go_on(database: Database) -> 
     assert await dequeue(database) == [runs[2]]
 
 
-async def test_what_is_of_no_board_or_of_another_does_not_wait_behind_one_that_is_full(database: Database) -> None:
-    crowded = await enqueue(database, "brd_1", *range(1, 30), concurrency=1)
+async def test_full_board_does_not_block_runs_of_other_boards_or_without_a_board(database: Database) -> None:
+    full_board = await enqueue(database, "brd_1", *range(1, 30), concurrency=1)
     other = await enqueue(database, "brd_2", 40, concurrency=1)
     single = queued_run(50, None, 0)
     await database.write(background_runs.enqueue_run, single, NOW)
 
-    assert await dequeue(database, 4) == crowded[:1]
+    assert await dequeue(database, 4) == full_board[:1]
     assert await dequeue(database, 4) == [*other, single.started.run_id]
 
 
-async def test_processes_that_look_at_the_same_time_do_not_take_too_many(database: Database) -> None:
+async def test_concurrent_processes_do_not_exceed_the_concurrency_limit(database: Database) -> None:
     await enqueue(database, "brd_1", *range(1, 41), concurrency=3)
 
     claimed = await asyncio.gather(*(dequeue(database, 2, f"p{number}") for number in range(8)))
 
     active = await database.read(boards.list_board_runs, "p", "brd_1", "running")
-    assert sorted(run for some in claimed for run in some) == active
+    assert sorted(run for batch in claimed for run in batch) == active
     assert len(active) == 3
 
 
-async def test_a_run_of_a_board_that_was_deleted_is_taken_all_the_same(database: Database) -> None:
+async def test_run_of_a_deleted_board_is_dequeued(database: Database) -> None:
     runs = await enqueue(database, "brd_1", 1)
     await database.write(boards.delete_board, "p", "brd_1", check=lambda _: None)
 
     assert await dequeue(database) == runs
 
 
-async def test_what_waits_of_a_board_is_ended_a_few_at_a_time(database: Database) -> None:
+async def test_queued_runs_of_a_board_are_cancelled_in_batches(database: Database) -> None:
     runs = await enqueue(database, "brd_1", 1, 2, 3)
     await enqueue(database, "brd_2", 4)
 
@@ -98,7 +98,7 @@ def end(db: Connection, run: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])
-async def test_the_runs_of_another_project_are_not_among_them(database: Database, status: RunStatus) -> None:
+async def test_board_runs_of_another_project_are_not_listed(database: Database, status: RunStatus) -> None:
     await enqueue(database, "brd_1", 1)
 
     assert await database.read(boards.list_board_runs, "q", "brd_1", status) == []

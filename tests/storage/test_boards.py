@@ -32,7 +32,7 @@ def allow(_: object) -> None:
     pass
 
 
-async def test_a_board_is_kept_as_it_is(database: Database) -> None:
+async def test_board_is_stored_and_listed(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
 
     assert await database.read(boards.get_board, "default", "brd_1") == BOARD
@@ -41,7 +41,7 @@ async def test_a_board_is_kept_as_it_is(database: Database) -> None:
     )
 
 
-async def test_cells_are_filled_and_keep_what_they_have_of_the_other_kind(database: Database) -> None:
+async def test_filling_a_cell_with_a_run_keeps_its_thread(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
     await database.write(boards.fill_cells, "default", "brd_1", [A, B])
     await database.write(boards.fill_cells, "default", "brd_1", [Cell(row="r1", column="c1", run="run_2")])
@@ -52,7 +52,7 @@ async def test_cells_are_filled_and_keep_what_they_have_of_the_other_kind(databa
 
 
 @pytest.mark.parametrize("cell", [Cell(row="r9", column="c1"), Cell(row="r1", column="r1")])
-async def test_a_cell_that_is_not_there_cannot_be_filled(database: Database, cell: Cell) -> None:
+async def test_filling_an_unknown_cell_is_rejected(database: Database, cell: Cell) -> None:
     await database.write(boards.create_board, "default", BOARD)
 
     with pytest.raises(NotFound, match=f"'brd_1' has no cell '{cell.row}.{cell.column}'"):
@@ -60,44 +60,44 @@ async def test_a_cell_that_is_not_there_cannot_be_filled(database: Database, cel
     assert await database.read(boards.list_cells, "default", "brd_1") == ()
 
 
-async def test_a_grid_takes_the_place_of_another(database: Database) -> None:
+async def test_replacing_a_board_stores_the_new_grid_and_drops_lost_cells(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
     await database.write(boards.fill_cells, "default", "brd_1", [A, B])
     smaller = Grid(name="new", mode="single", columns=GRID.columns[:1], rows=GRID.rows)
 
-    put = await database.write(boards.replace_board, "default", "brd_1", smaller, keep=None, at=LATER, check=allow)
+    replaced = await database.write(boards.replace_board, "default", "brd_1", smaller, keep=None, at=LATER, check=allow)
 
-    assert put == Board(id="brd_1", grid=smaller, cells=(A,), version=2, created_at=NOON, updated_at=LATER)
-    assert await database.read(boards.get_board, "default", "brd_1") == put
+    assert replaced == Board(id="brd_1", grid=smaller, cells=(A,), version=2, created_at=NOON, updated_at=LATER)
+    assert await database.read(boards.get_board, "default", "brd_1") == replaced
 
 
-async def test_cells_that_are_not_to_be_kept_go(database: Database) -> None:
+async def test_replacing_a_board_deletes_cells_outside_keep(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
     await database.write(boards.fill_cells, "default", "brd_1", [A, B])
-    put = await database.write(
+    replaced = await database.write(
         boards.replace_board, "default", "brd_1", GRID, keep={("r2", "c2")}, at=LATER, check=allow
     )
 
-    assert put.cells == (B,)
+    assert replaced.cells == (B,)
 
 
-async def test_of_two_that_save_at_once_from_the_same_one_is_refused(database: Database) -> None:
+async def test_only_one_of_several_concurrent_replacements_succeeds(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
 
     def first_only(board: Board) -> None:
         if board.version != 1:
             raise StaleBase("no", by="etag")
 
-    tries = [
+    attempts = [
         database.write(boards.replace_board, "default", "brd_1", GRID, keep=None, at=LATER, check=first_only)
         for _ in range(5)
     ]
-    answers = await asyncio.gather(*tries, return_exceptions=True)
+    results = await asyncio.gather(*attempts, return_exceptions=True)
 
-    assert sorted(type(answer).__name__ for answer in answers) == ["Board", *["StaleBase"] * 4]
+    assert sorted(type(result).__name__ for result in results) == ["Board", *["StaleBase"] * 4]
 
 
-async def test_a_board_goes_with_its_cells(database: Database) -> None:
+async def test_deleting_a_board_deletes_its_cells(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
     await database.write(boards.fill_cells, "default", "brd_1", [A])
     await database.write(boards.delete_board, "default", "brd_1", check=allow)
@@ -107,7 +107,7 @@ async def test_a_board_goes_with_its_cells(database: Database) -> None:
         await database.read(boards.get_board, "default", "brd_1")
 
 
-async def test_the_threads_of_a_board_that_goes_stay_and_are_of_none(database: Database) -> None:
+async def test_threads_of_a_deleted_board_stay_without_a_board(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
     for name, board in (("conv_1", "brd_1"), ("conv_2", "brd_2")):
         await database.write(
@@ -115,11 +115,13 @@ async def test_the_threads_of_a_board_that_goes_stay_and_are_of_none(database: D
         )
     await database.write(boards.delete_board, "default", "brd_1", check=allow)
 
-    stayed = [(await database.read(threads.require_thread, "default", name)).board for name in ("conv_1", "conv_2")]
-    assert stayed == [None, "brd_2"]
+    thread_boards = [
+        (await database.read(threads.require_thread, "default", name)).board for name in ("conv_1", "conv_2")
+    ]
+    assert thread_boards == [None, "brd_2"]
 
 
-async def test_another_project_knows_nothing_of_it(database: Database) -> None:
+async def test_board_of_another_project_is_not_found(database: Database) -> None:
     await database.write(boards.create_board, "default", BOARD)
     await database.write(boards.fill_cells, "default", "brd_1", [A])
 

@@ -27,7 +27,7 @@ TUTOR = StoredConnection(
 BARE = StoredConnection(name="Bare", url="https://b.example", created_at=NOON)
 
 
-async def test_one_is_kept_as_it_is(database: Database) -> None:
+async def test_connection_is_stored_and_listed_with_its_version(database: Database) -> None:
     await database.write(connections.insert_connection, "default", TUTOR)
     await database.write(connections.insert_connection, "default", BARE)
 
@@ -40,7 +40,7 @@ async def test_one_is_kept_as_it_is(database: Database) -> None:
     assert (BARE.version, TUTOR.version) == tuple(await database.read(connections.list_connection_versions, "default"))
 
 
-async def test_a_project_sees_its_own_alone(database: Database) -> None:
+async def test_connections_are_separate_per_project(database: Database) -> None:
     await database.write(connections.insert_connection, "default", TUTOR)
     await database.write(connections.insert_connection, "team-a", replace(TUTOR, url="https://c.example"))
 
@@ -50,19 +50,21 @@ async def test_a_project_sees_its_own_alone(database: Database) -> None:
     assert await database.read(connections.list_connections, "default") == [TUTOR]
 
 
-async def test_a_name_is_taken_once_also_by_two_at_a_time(database: Database) -> None:
+async def test_connection_names_are_unique_even_for_concurrent_inserts(database: Database) -> None:
     await database.write(connections.insert_connection, "default", TUTOR)
-    with pytest.raises(NameTaken, match="There is a connection 'tutor' already: take another name") as claimed:
+    with pytest.raises(NameTaken, match="There is a connection 'tutor' already: take another name") as caught:
         await database.write(connections.insert_connection, "default", TUTOR)
-    both = await asyncio.gather(
+    results = await asyncio.gather(
         *(database.write(connections.insert_connection, "default", BARE) for _ in range(4)), return_exceptions=True
     )
 
-    assert claimed.value.pointer == "/name"
-    assert sorted(type(one).__name__ for one in both) == ["NameTaken", "NameTaken", "NameTaken", "NoneType"]
+    assert caught.value.pointer == "/name"
+    assert sorted(type(one).__name__ for one in results) == ["NameTaken", "NameTaken", "NameTaken", "NoneType"]
 
 
-async def test_there_is_room_for_so_many(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_connections_per_project_is_limited(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert connections.MAX_CONNECTIONS == 200
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
     await database.write(connections.insert_connection, "default", TUTOR)
@@ -72,7 +74,7 @@ async def test_there_is_room_for_so_many(database: Database, monkeypatch: pytest
     await database.write(connections.insert_connection, "team-a", BARE)
 
 
-async def test_what_it_says_later_is_kept_if_it_is_still_the_same_one(database: Database) -> None:
+async def test_evidence_is_updated_only_for_the_same_version_of_a_connection(database: Database) -> None:
     await database.write(connections.insert_connection, "default", TUTOR)
     another = replace(TUTOR.version, created_at=LATER)
 
@@ -83,7 +85,7 @@ async def test_what_it_says_later_is_kept_if_it_is_still_the_same_one(database: 
     )
 
 
-async def test_others_are_told(postgres_url: str) -> None:
+async def test_other_processes_are_notified_of_changed_connections(postgres_url: str) -> None:
     first, second = open_database(postgres_url), open_database(postgres_url)
     received: list[Notification] = []
     await first.listen(received.append)
@@ -114,14 +116,16 @@ def queued_run(number: int, workflow: str, project: str) -> NewRun:
     )
 
 
-async def test_runs_that_wait_for_one_that_is_gone_end(database: Database) -> None:
+async def test_queued_runs_of_a_removed_connection_fail_in_batches(database: Database) -> None:
     created = [queued_run(number, "tutor", project) for number, project in enumerate(["default", "team-a", "default"])]
     await database.write(background_runs.enqueue_runs, [*created, queued_run(9, "other", "default")], NOON)
-    why = ("workflow_not_found", "It was removed.")
+    error = ("workflow_not_found", "It was removed.")
 
-    more = [await database.write(background_runs.fail_queued_runs, "tutor", why, LATER, limit=2) for _ in range(3)]
+    has_more = [
+        await database.write(background_runs.fail_queued_runs, "tutor", error, LATER, limit=2) for _ in range(3)
+    ]
 
-    assert more == [True, False, False]
+    assert has_more == [True, False, False]
     ended = [
         await database.read(runs.get_run, project, run)
         for run, project in [("run_0", "default"), ("run_1", "team-a"), ("run_2", "default"), ("run_9", "default")]

@@ -41,13 +41,13 @@ def filled(url: str) -> None:
     asyncio.run(fill())
 
 
-def test_a_file_of_ours_is_seen_and_left_as_it_is(file: Path) -> None:
+def test_inspecting_a_file_reports_its_state_without_changing_it(file: Path) -> None:
     filled(str(file))
     before = hashlib.sha256(file.read_bytes()).hexdigest(), sorted(file.parent.iterdir())
 
-    look = diagnostics.inspect_file(file, NOW)
+    report = diagnostics.inspect_file(file, NOW)
 
-    assert look == diagnostics.DatabaseReport(
+    assert report == diagnostics.DatabaseReport(
         kind="sqlite",
         state=SchemaState(SCHEMA_VERSION, is_empty=False),
         version=sqlite3.sqlite_version,
@@ -59,26 +59,26 @@ def test_a_file_of_ours_is_seen_and_left_as_it_is(file: Path) -> None:
     assert (hashlib.sha256(file.read_bytes()).hexdigest(), sorted(file.parent.iterdir())) == before
 
 
-def test_an_old_form_is_named_and_not_changed(file: Path) -> None:
+def test_inspecting_an_old_schema_reports_its_version_without_upgrading(file: Path) -> None:
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE alembic_version SET version_num = '0003'")
 
-    look = diagnostics.inspect_file(file, NOW)
+    report = diagnostics.inspect_file(file, NOW)
 
-    assert (look.state, look.has_valid_key, look.newest_at) == (SchemaState("0003", is_empty=False), None, None)
+    assert (report.state, report.has_valid_key, report.newest_at) == (SchemaState("0003", is_empty=False), None, None)
     with closing(sqlite3.connect(file)) as db:
         assert db.execute("SELECT version_num FROM alembic_version").fetchall() == [("0003",)]
 
 
-def test_a_file_that_somebody_holds_cannot_be_written(file: Path) -> None:
+def test_locked_file_is_reported_as_not_writable(file: Path) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        look = diagnostics.inspect_file(file, NOW)
+        report = diagnostics.inspect_file(file, NOW)
 
-    assert look.write_obstacle == "database is locked"
+    assert report.write_obstacle == "database is locked"
 
 
-def test_a_file_that_is_no_database_is_told_so(tmp_path: Path) -> None:
+def test_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     path.write_text("These are notes, and they are long enough to be taken for a header of a file.\n" * 9)
 
@@ -86,28 +86,28 @@ def test_a_file_that_is_no_database_is_told_so(tmp_path: Path) -> None:
         diagnostics.inspect_file(path, NOW)
 
 
-def test_a_server_is_seen_with_its_clock(postgres: "Postgres", postgres_template: str) -> None:
+def test_inspecting_a_server_reports_its_state_and_clock_offset(postgres: "Postgres", postgres_template: str) -> None:
     url = postgres.create(like=postgres_template)
     filled(url)
 
-    late = diagnostics.inspect_server(url, lambda: datetime.now(UTC) - timedelta(hours=1))
+    report = diagnostics.inspect_server(url, lambda: datetime.now(UTC) - timedelta(hours=1))
 
-    assert late.clock_offset_s is not None
-    assert abs(late.clock_offset_s - 3600) < 60
-    assert (late.kind, late.state, late.write_obstacle, late.encoding) == (
+    assert report.clock_offset_s is not None
+    assert abs(report.clock_offset_s - 3600) < 60
+    assert (report.kind, report.state, report.write_obstacle, report.encoding) == (
         "postgresql",
         SchemaState(SCHEMA_VERSION, is_empty=False),
         "",
         "UTF8",
     )
-    assert (late.newest_at, late.has_valid_key, late.journal) == (NOW, True, "")
+    assert (report.newest_at, report.has_valid_key, report.journal) == (NOW, True, "")
     postgres.drop(url)
 
 
-def test_an_empty_server_stays_empty(postgres_url: str) -> None:
-    look = diagnostics.inspect_server(postgres_url, lambda: datetime.now(UTC))
+def test_inspecting_an_empty_server_creates_no_tables(postgres_url: str) -> None:
+    report = diagnostics.inspect_server(postgres_url, lambda: datetime.now(UTC))
 
-    assert (look.state, look.write_obstacle, look.newest_at, look.has_valid_key) == (
+    assert (report.state, report.write_obstacle, report.newest_at, report.has_valid_key) == (
         SchemaState(None, is_empty=True),
         "",
         None,
@@ -117,7 +117,7 @@ def test_an_empty_server_stays_empty(postgres_url: str) -> None:
         assert db.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
 
 
-def test_a_server_that_only_lets_read_cannot_be_written(postgres: "Postgres", postgres_template: str) -> None:
+def test_read_only_server_is_reported_as_not_writable(postgres: "Postgres", postgres_template: str) -> None:
     url = postgres.create(like=postgres_template)
     with psycopg.connect(url, autocommit=True) as db:
         name = url.rpartition("/")[2]

@@ -36,7 +36,7 @@ async def emptied(database: Database, label: Label, value: str, project: str = "
         pass
 
 
-async def test_all_of_a_user_goes_and_nothing_of_anybody_else(database: Database) -> None:
+async def test_erasing_a_user_deletes_all_of_their_data_and_nothing_else(database: Database) -> None:
     for name in ("conv_hers", "conv_both"):
         await database.write(threads.create_thread, "default", NewThread(id=name, at=NOW), [Message.user("Hi.")])
     single = await record_run(database, "ada", stored=True)
@@ -64,14 +64,14 @@ async def test_all_of_a_user_goes_and_nothing_of_anybody_else(database: Database
     )
 
 
-async def test_a_session_goes_too_and_a_label_that_nobody_has_is_nothing(database: Database) -> None:
+async def test_erasing_a_session_deletes_its_runs_and_an_unknown_label_nothing(database: Database) -> None:
     run = await record_run(database, "ada")
-    nothing = await database.read(erasure.count_labelled_data, "default", "session", "x' OR 1=1 --")
+    unknown_counts = await database.read(erasure.count_labelled_data, "default", "session", "x' OR 1=1 --")
     await emptied(database, "session", "x' OR 1=1 --")
     after = await database.read(runs.get_run, "default", run)
     await emptied(database, "session", "of ada")
 
-    assert nothing == ErasureCounts()
+    assert unknown_counts == ErasureCounts()
     assert after is not None
     assert await database.read(runs.get_run, "default", run) is None
 
@@ -81,7 +81,7 @@ async def names(database: Database, project: str = "default") -> list[str]:
     return [one.name for one in result.data]
 
 
-async def test_spans_go_with_their_label_and_those_below_them_that_have_none(database: Database) -> None:
+async def test_erasing_a_user_deletes_labelled_spans_and_unlabelled_ones_below(database: Database) -> None:
     run = await record_run(database, "ada")
     await insert_rows(
         database,
@@ -105,7 +105,7 @@ async def test_spans_go_with_their_label_and_those_below_them_that_have_none(dat
     assert [(one.name, one.spans) for one in traces.data] == [("other", 1), ("his", 2)]
 
 
-async def test_words_of_erased_spans_are_not_found(database: Database) -> None:
+async def test_text_of_erased_spans_is_not_found_by_search(database: Database) -> None:
     await insert_rows(
         database,
         span_row("hers", project="default", session="s1", text="unicorn"),

@@ -16,7 +16,7 @@ def other(**more: object) -> Feedback:
     return msgspec.structs.replace(OPINION, **more)
 
 
-async def test_the_last_opinion_of_each_counts(database: Database) -> None:
+async def test_last_feedback_of_each_key_user_and_message_counts(database: Database) -> None:
     await database.write(feedback.save_feedback, P, OPINION)
     stored = await database.write(feedback.save_feedback, P, other(rating="down", comment="a\0b"))
     await database.write(feedback.save_feedback, P, other(user="somebody\0"))
@@ -37,7 +37,7 @@ async def test_the_last_opinion_of_each_counts(database: Database) -> None:
     }
 
 
-async def test_opinions_are_listed_newest_first_with_what_they_are_about(database: Database) -> None:
+async def test_feedback_is_listed_newest_first_with_its_run_and_filtered(database: Database) -> None:
     await database.write(
         runs.insert_runs,
         [run_row("run_1", None, trace_id="t1", preview_in={"x": 1}), run_row("run_2", "conv_1", workflow="other")],
@@ -49,9 +49,9 @@ async def test_opinions_are_listed_newest_first_with_what_they_are_about(databas
     first = await database.read(feedback.list_feedback, P, FeedbackFilters(), Window(1))
     second = await database.read(feedback.list_feedback, P, FeedbackFilters(), Window(1, first.next))
 
-    about = {"thread": None, "trace_id": "t1", "preview_in": {"x": 1}, "preview_out": None}
+    run_fields = {"thread": None, "trace_id": "t1", "preview_in": {"x": 1}, "preview_out": None}
     assert [value.feedback for value in first.data] == [late]
-    assert second.data == [FeedbackEntry(feedback=OPINION, workflow="tutor", **about)]
+    assert second.data == [FeedbackEntry(feedback=OPINION, workflow="tutor", **run_fields)]
     assert second.next is None
     for filters, expected in (
         (FeedbackFilters(rating="down"), [late]),
@@ -63,7 +63,7 @@ async def test_opinions_are_listed_newest_first_with_what_they_are_about(databas
         assert [value.feedback for value in result.data] == expected
 
 
-async def test_an_opinion_on_a_run_is_one_on_its_last_message(database: Database) -> None:
+async def test_feedback_on_a_run_applies_to_its_last_message(database: Database) -> None:
     await create_conversation(database, "one")
     await database.write(runs.insert_runs, [run_row("run_1", "conv_1"), run_row("run_2", None)])
     texts = [assistant("x", "x"), assistant("y", "y")]

@@ -21,7 +21,7 @@ sys.stdin.readline()
 """
 
 
-def test_one_holds_it_and_others_are_told(tmp_path: Path) -> None:
+def test_exclusive_lock_has_one_holder_and_others_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db.lock"
     assert is_locked(path) is False
     assert not path.exists()
@@ -37,7 +37,7 @@ def test_one_holds_it_and_others_are_told(tmp_path: Path) -> None:
     assert (path.exists(), is_locked(path)) == (True, False)
 
 
-def test_those_who_share_it_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_shared_locks_coexist_and_exclude_exclusive_ones(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db.lock"
 
     with FileLock(path, "shared"), FileLock(path, "shared"):
@@ -46,36 +46,36 @@ def test_those_who_share_it_do_not_disturb_each_other(tmp_path: Path) -> None:
         assert FileLock(path, "shared").acquire() is False
 
 
-def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
+def test_lock_of_a_killed_process_is_released(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db.lock"
     command = [sys.executable, "-c", HOLDER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        texts = process.stdout.readline()
+        output = process.stdout.readline()
         while_alive = is_locked(path), FileLock(path).acquire()
         process.kill()
 
-    assert (texts, *while_alive) == ("True\n", True, False)
+    assert (output, *while_alive) == ("True\n", True, False)
     assert is_locked(path) is False
 
 
-def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+def test_lock_file_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         FileLock(tmp_path / "no such folder" / "x.lock").acquire()
 
     assert refused.value.message.endswith("x.lock cannot be opened: No such file or directory.")
 
 
-def test_a_database_is_at_rest_when_neither_a_server_nor_a_worker_is_at_work_on_it(tmp_path: Path) -> None:
+def test_exclusive_access_is_refused_while_a_server_or_worker_uses_the_database(tmp_path: Path) -> None:
     database = tmp_path / "palaver.db"
-    message: list[str] = []
+    messages: list[str] = []
     for path in (lock_path(database), workers_lock_path(database)):
         with FileLock(path, "shared"), pytest.raises(SettingsError) as refused, exclusive_access(database):
             pass
-        message.append(refused.value.message)
+        messages.append(refused.value.message)
     with exclusive_access(database):
-        held = [is_locked(path(database)) for path in (lock_path, workers_lock_path)]
+        locked = [is_locked(path(database)) for path in (lock_path, workers_lock_path)]
 
-    assert message == [f"A {who} is at work on {database}: stop it first." for who in ("server", "worker")]
-    assert held == [True, True]
+    assert messages == [f"A {who} is at work on {database}: stop it first." for who in ("server", "worker")]
+    assert locked == [True, True]
     assert not is_locked(lock_path(database))

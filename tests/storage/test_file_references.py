@@ -36,13 +36,13 @@ async def create_thread(database: Database, thread: str, *messages: Message, pro
 
 
 async def list_file_ids(database: Database) -> set[str]:
-    """The files that are left, by the letters of their names."""
+    """Return the IDs of the remaining files, without their prefix."""
     result = await database.read(lambda db: list(db.scalars(select(files_table.c.id))))
     return {name.removeprefix("file_") for name in result}
 
 
 async def list_references(database: Database) -> list[tuple[str, str, str]]:
-    """Who names what."""
+    """Return the holder, node and file of each reference."""
 
     def look(db: Connection) -> list[tuple[str, str, str]]:
         return sorted((row.holder, row.node, row.file) for row in db.execute(select(table)))
@@ -50,7 +50,7 @@ async def list_references(database: Database) -> list[tuple[str, str, str]]:
     return await database.read(look)
 
 
-async def test_a_thread_takes_its_files_with_it_and_leaves_those_of_others(database: Database) -> None:
+async def test_deleting_a_thread_deletes_files_that_only_it_references(database: Database) -> None:
     for name in "abc":
         await insert_file(database, name, name.encode())
     await insert_file(database, "a2", b"a", project="team-b")
@@ -72,7 +72,7 @@ async def test_a_thread_takes_its_files_with_it_and_leaves_those_of_others(datab
     assert await database.read(files.read_content, "default", "file_b") is None
 
 
-async def test_a_message_takes_its_files_with_it(database: Database) -> None:
+async def test_deleting_a_message_deletes_files_that_only_it_references(database: Database) -> None:
     for name in "abcd":
         await insert_file(database, name, name.encode())
     await create_thread(
@@ -95,7 +95,7 @@ async def test_a_message_takes_its_files_with_it(database: Database) -> None:
     assert await list_references(database) == []
 
 
-async def test_a_message_that_says_less_lets_go_of_what_it_no_longer_names(database: Database) -> None:
+async def test_replacing_a_message_deletes_files_it_no_longer_references(database: Database) -> None:
     for name in "ab":
         await insert_file(database, name, name.encode())
     await create_thread(database, "conv_1", message_with_files("a", "b"))
@@ -106,7 +106,7 @@ async def test_a_message_that_says_less_lets_go_of_what_it_no_longer_names(datab
     assert await list_file_ids(database) == {"b"}
 
 
-async def test_copies_and_imports_name_files_too(database: Database) -> None:
+async def test_copied_and_imported_threads_reference_their_files(database: Database) -> None:
     for name in "ab":
         await insert_file(database, name, name.encode())
     await create_thread(database, "conv_1", message_with_files("a"), message_with_files("b"))
@@ -139,22 +139,22 @@ async def giver(messages: list[Message]) -> Message:
 
 
 @pytest.mark.parametrize("record", ["full", "metadata"])
-async def test_a_run_keeps_what_it_was_asked_and_what_it_gave(database: Database, record: str) -> None:
+async def test_recorded_run_references_its_input_and_output_files(database: Database, record: str) -> None:
     for name in "ab":
         await insert_file(database, name, name.encode())
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     run = engine.start(giver, call(message_with_files("a"), record=record), origin=Origin())
     await run.wait_ended()
-    names = await list_references(database)
+    references = await list_references(database)
     await database.write(retention.delete_old_runs, NOW + timedelta(days=1))
 
     expected = [(run.id, "", "file_a"), (run.id, "", "file_b")] if record == "full" else []
-    assert names == expected
+    assert references == expected
     assert await database.read(runs.get_run, "default", run.id) is None
     assert await list_file_ids(database) == (set() if record == "full" else {"a", "b"})
 
 
-async def test_what_runs_and_threads_both_name_stays_until_both_are_gone(database: Database) -> None:
+async def test_file_of_a_run_and_a_thread_stays_until_both_are_deleted(database: Database) -> None:
     await insert_file(database, "a", b"a")
     await insert_file(database, "b", b"b")
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
@@ -169,13 +169,13 @@ async def test_what_runs_and_threads_both_name_stays_until_both_are_gone(databas
     assert (after, await list_file_ids(database)) == ({"a"}, set())
 
 
-async def test_a_deleted_file_is_named_by_nothing_and_told_of_in_words(database: Database) -> None:
+async def test_deleted_file_has_no_references_and_is_replaced_by_a_note(database: Database) -> None:
     await insert_file(database, "a", b"a")
     await insert_file(database, "b", b"b")
     await create_thread(database, "conv_1", message_with_files("a", "b"))
-    held = File("text/plain", data="YQ==", file_id="file_a")
+    inline_file = File("text/plain", data="YQ==", file_id="file_a")
     await database.write(files.delete_file, "default", "file_a")
-    messages = [Message.user("Hi."), message_with_files("a", "b"), Message.user(held)]
+    messages = [Message.user("Hi."), message_with_files("a", "b"), Message.user(inline_file)]
 
     replaced = await database.read(files.replace_missing_files, "default", messages)
 
@@ -186,7 +186,7 @@ async def test_a_deleted_file_is_named_by_nothing_and_told_of_in_words(database:
     assert await database.read(files.replace_missing_files, "default", messages[:1]) == messages[:1]
 
 
-async def test_a_project_goes_with_who_named_what_in_it(database: Database) -> None:
+async def test_deleting_a_project_deletes_its_file_references(database: Database) -> None:
     await database.write(projects.insert_project, Project(name="team-b", created_at=NOW))
     await insert_file(database, "a", b"a", project="team-b")
     await create_thread(database, "conv_1", message_with_files("a"), project="team-b")
@@ -208,17 +208,17 @@ ACTS = st.one_of(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(ACTS, max_size=12))
-async def test_whatever_happens_named_files_stay_and_others_go_with_the_last_that_named_them(
+async def test_files_exist_until_their_last_reference_for_any_sequence_of_changes(
     acts: Sequence[tuple[str, int, object]],
 ) -> None:
     database = open_database(MEMORY_URL)
     for name in "abcd":
         await insert_file(database, name, name.encode())
     references: dict[str, dict[str, set[str]]] = {}
-    once_named: set[str] = set()
+    ever_referenced: set[str] = set()
     deleted: set[str] = set()
 
-    def now_named() -> set[str]:
+    def now_referenced() -> set[str]:
         return {name for nodes_of in references.values() for names in nodes_of.values() for name in names}
 
     for act, number, more in acts:
@@ -250,8 +250,8 @@ async def test_whatever_happens_named_files_stay_and_others_go_with_the_last_tha
                 del references[thread]
             case _:
                 continue
-        once_named |= now_named()
-        deleted = once_named - now_named()
+        ever_referenced |= now_referenced()
+        deleted = ever_referenced - now_referenced()
 
         assert await list_file_ids(database) == set("abcd") - deleted
     await database.write(lambda db: db.execute(delete(table)))

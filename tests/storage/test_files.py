@@ -22,7 +22,7 @@ from palaver.storage.tables import files as table
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 GIB = 1024 * 1024 * 1024
-LARGE = bytes(range(256)) * 8192 + b"end"  # Two pieces and three bytes.
+LARGE = bytes(range(256)) * 8192 + b"end"  # Two chunks and three bytes.
 
 
 def split(content: bytes) -> FileChunks:
@@ -54,7 +54,7 @@ def messages_with_files(*names: str) -> list[Message]:
 
 
 def held(db: Connection) -> list[tuple[str, str, int, int]]:
-    """What lies in the table of pieces."""
+    """Return the rows of `file_pieces`, with the size of their data."""
     order = file_pieces.c.project, file_pieces.c.sha256, file_pieces.c.place
     return [
         (row.project, row.sha256, row.place, len(row.data)) for row in db.execute(select(file_pieces).order_by(*order))
@@ -62,7 +62,7 @@ def held(db: Connection) -> list[tuple[str, str, int, int]]:
 
 
 @given(st.lists(st.integers(0, 3 * CHUNK_BYTES), max_size=5))
-def test_pieces_are_of_one_size_and_together_what_came(sizes: list[int]) -> None:
+def test_chunks_have_one_size_and_join_to_the_content(sizes: list[int]) -> None:
     received = [bytes([index]) * size for index, size in enumerate(sizes)]
     pieces = FileChunks()
     for data in received:
@@ -77,7 +77,7 @@ def test_pieces_are_of_one_size_and_together_what_came(sizes: list[int]) -> None
     assert all(0 < len(piece) <= CHUNK_BYTES for piece in result)
 
 
-async def test_a_file_comes_back_as_it_was_given(database: Database) -> None:
+async def test_stored_file_is_read_back_unchanged(database: Database) -> None:
     file = await insert(database, "a", LARGE)
 
     assert await database.read(files.get_file, "default", "file_a") == file
@@ -91,7 +91,7 @@ async def test_a_file_comes_back_as_it_was_given(database: Database) -> None:
     assert file.expires_at == NOON + timedelta(hours=24)
 
 
-async def test_another_projects_file_is_as_unknown_as_none(database: Database) -> None:
+async def test_file_of_another_project_is_not_found(database: Database) -> None:
     file = await insert(database, "a", b"ours")
 
     assert await database.read(files.get_file, "team-b", "file_a") is None
@@ -105,7 +105,7 @@ async def test_another_projects_file_is_as_unknown_as_none(database: Database) -
     assert str(files.file_not_found("file_a", pointer="/x").message) == "There is no file 'file_a'."
 
 
-async def test_equal_content_is_kept_once_in_a_project(database: Database) -> None:
+async def test_equal_content_is_stored_once_per_project(database: Database) -> None:
     first = await insert(database, "a", LARGE)
     await insert(database, "b", LARGE)
     await insert(database, "c", LARGE, project="team-b")
@@ -118,7 +118,7 @@ async def test_equal_content_is_kept_once_in_a_project(database: Database) -> No
     assert await database.read(files.total_bytes, "default") == len(LARGE)
 
 
-async def test_what_another_file_shares_stays_when_one_is_deleted(database: Database) -> None:
+async def test_shared_content_stays_until_the_last_file_is_deleted(database: Database) -> None:
     await insert(database, "a", LARGE)
     await insert(database, "b", LARGE)
 
@@ -131,16 +131,16 @@ async def test_what_another_file_shares_stays_when_one_is_deleted(database: Data
     assert await database.read(files.total_bytes, "default") == 0
 
 
-async def test_a_project_holds_so_many_bytes_and_no_more(database: Database) -> None:
+async def test_total_size_of_the_files_of_a_project_is_limited(database: Database) -> None:
     await insert(database, "a", b"12345", max_bytes=10)
     await insert(database, "b", b"67890", max_bytes=10)
-    await insert(database, "c", b"12345", max_bytes=10)  # There already.
+    await insert(database, "c", b"12345", max_bytes=10)  # Stored already.
     await insert(database, "d", b"12345", max_bytes=10, project="team-b")
 
-    with pytest.raises(DiskFull) as full:
+    with pytest.raises(DiskFull) as caught:
         await insert(database, "e", b"!", max_bytes=10)
 
-    assert full.value.message == "The files of this project would come to more than 10 bytes: delete some."
+    assert caught.value.message == "The files of this project would come to more than 10 bytes: delete some."
     assert await database.read(files.get_file, "default", "file_e") is None
     await database.write(files.delete_file, "default", "file_b")
     await insert(database, "e", b"!", max_bytes=10)
@@ -157,7 +157,7 @@ async def test_files_are_listed_newest_first_by_pages(database: Database) -> Non
     assert second.next is None
 
 
-async def test_what_something_names_no_longer_goes_by_itself(database: Database) -> None:
+async def test_referenced_file_does_not_expire(database: Database) -> None:
     file = await insert(database, "a", b"named")
     await insert(database, "b", b"not named")
 
@@ -171,7 +171,7 @@ async def test_what_something_names_no_longer_goes_by_itself(database: Database)
     }
 
 
-async def test_what_nothing_names_is_forgotten_a_project_and_a_few_at_a_time(database: Database) -> None:
+async def test_old_unreferenced_files_are_deleted_in_batches(database: Database) -> None:
     later = NOON + timedelta(hours=1)
     await insert(database, "a", b"old and shared")
     await insert(database, "b", b"old")
@@ -189,15 +189,15 @@ async def test_what_nothing_names_is_forgotten_a_project_and_a_few_at_a_time(dat
     assert len(await database.read(held)) == 2
 
 
-async def test_adding_and_deleting_the_same_content_at_once_never_leaves_a_file_without_it(database: Database) -> None:
-    async def come_and_go(number: int) -> None:
+async def test_concurrent_inserts_and_deletes_of_equal_content_lose_no_content(database: Database) -> None:
+    async def insert_and_delete(number: int) -> None:
         for turn in range(6):
             name = f"{number}-{turn}"
             await insert(database, name, b"the same")
             if turn % 2:
                 await database.write(files.delete_file, "default", f"file_{name}")
 
-    await asyncio.gather(*(come_and_go(number) for number in range(6)))
+    await asyncio.gather(*(insert_and_delete(number) for number in range(6)))
 
     remaining = await database.read(files.list_files, "default")
     assert len(remaining.data) == 18

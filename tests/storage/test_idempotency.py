@@ -36,7 +36,7 @@ def later(**changes: object) -> IdempotentRequest:
     return msgspec.structs.replace(ONCE, **changes)
 
 
-async def test_a_second_time_the_first_answer_is_given_again(database: Database) -> None:
+async def test_repeated_request_returns_the_first_response(database: Database) -> None:
     first = await database.write(idempotency.run_once, ONCE, make_project("a"))
     second = await database.write(idempotency.run_once, later(at=NOON + timedelta(hours=23)), make_project("b"))
 
@@ -44,7 +44,7 @@ async def test_a_second_time_the_first_answer_is_given_again(database: Database)
     assert await database.read(count) == (1, 1)
 
 
-async def test_another_body_is_refused(database: Database) -> None:
+async def test_same_key_with_another_body_is_rejected(database: Database) -> None:
     await database.write(idempotency.run_once, ONCE, make_project("a"))
 
     with pytest.raises(IdempotencyMismatch, match="another body: take a new one"):
@@ -52,47 +52,47 @@ async def test_another_body_is_refused(database: Database) -> None:
 
 
 @pytest.mark.parametrize("change", [{"project": "other"}, {"owner": "ab12cd34"}, {"route": "POST /x"}, {"key": "k2"}])
-async def test_it_counts_for_one_project_key_route_and_name(database: Database, change: dict[str, str]) -> None:
+async def test_key_applies_to_one_project_owner_and_route(database: Database, change: dict[str, str]) -> None:
     await database.write(idempotency.run_once, ONCE, make_project("a"))
-    _, second = await database.write(idempotency.run_once, later(**change), make_project("b"))
+    _, replayed = await database.write(idempotency.run_once, later(**change), make_project("b"))
 
-    assert not second
+    assert not replayed
     assert await database.read(count) == (2, 2)
 
 
-async def test_after_a_day_it_is_forgotten(database: Database) -> None:
+async def test_stored_response_expires_after_a_day(database: Database) -> None:
     await database.write(idempotency.run_once, ONCE, make_project("a"))
     tomorrow = NOON + timedelta(hours=24)
-    _, second = await database.write(idempotency.run_once, later(at=tomorrow, digest=b"e" * 32), make_project("b"))
-    deleted_count = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=23))
-    deleted = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=24))
+    _, replayed = await database.write(idempotency.run_once, later(at=tomorrow, digest=b"e" * 32), make_project("b"))
+    deleted_before = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=23))
+    deleted_after = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=24))
 
-    assert (second, deleted_count, deleted) == (False, 0, 1)
+    assert (replayed, deleted_before, deleted_after) == (False, 0, 1)
 
 
-async def test_what_failed_may_be_tried_again(database: Database) -> None:
+async def test_failed_request_can_be_retried(database: Database) -> None:
     def fail(db: Connection) -> StoredResponse:
         make_project("a")(db)
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError):
         await database.write(idempotency.run_once, ONCE, fail)
-    _, second = await database.write(idempotency.run_once, ONCE, make_project("a"))
+    _, replayed = await database.write(idempotency.run_once, ONCE, make_project("a"))
 
-    assert not second
+    assert not replayed
     assert await database.read(count) == (1, 1)
 
 
-async def test_of_many_at_once_one_does_it(database: Database) -> None:
-    tries = [database.write(idempotency.run_once, ONCE, make_project(f"p{number}")) for number in range(20)]
-    answers = await asyncio.gather(*tries)
+async def test_only_one_of_many_concurrent_requests_is_executed(database: Database) -> None:
+    attempts = [database.write(idempotency.run_once, ONCE, make_project(f"p{number}")) for number in range(20)]
+    results = await asyncio.gather(*attempts)
 
-    assert [answer for answer, _ in answers] == [ANSWER] * 20
-    assert sorted(second for _, second in answers) == [False, *[True] * 19]
+    assert [response for response, _ in results] == [ANSWER] * 20
+    assert sorted(replayed for _, replayed in results) == [False, *[True] * 19]
     assert await database.read(count) == (1, 1)
 
 
-async def test_a_run_can_be_kept_instead_of_an_answer(database: Database) -> None:
+async def test_run_can_be_stored_instead_of_a_response(database: Database) -> None:
     def start(db: Connection) -> StoredResponse | None:
         before = idempotency.claim_key(db, ONCE)
         if before is None:

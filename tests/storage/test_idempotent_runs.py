@@ -16,7 +16,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 ONCE = IdempotentRequest(project="mine", owner="", route="POST /tutor/invoke", key="k1", digest=b"d" * 32, at=NOON)
 
 
-async def test_of_many_who_come_at_once_one_begins_and_the_others_know_its_run(database: Database) -> None:
+async def test_one_of_many_concurrent_claims_wins_and_the_others_get_its_run(database: Database) -> None:
     names = [f"run_{n}" for n in range(8)]
 
     result = await asyncio.gather(*(database.write(idempotency.claim_for_run, ONCE, name) for name in names))
@@ -25,26 +25,26 @@ async def test_of_many_who_come_at_once_one_begins_and_the_others_know_its_run(d
     assert [(stored.status, stored.run) for stored in result if stored is not None] == [(None, first)] * 7
 
 
-async def test_another_body_is_another_thing(database: Database) -> None:
+async def test_same_key_with_another_body_is_rejected(database: Database) -> None:
     await database.write(idempotency.claim_for_run, ONCE, "run_1")
 
     with pytest.raises(IdempotencyMismatch):
         await database.write(idempotency.claim_for_run, msgspec.structs.replace(ONCE, digest=b"e" * 32), "run_2")
 
 
-async def test_what_was_not_begun_may_be_begun_by_another(database: Database) -> None:
+async def test_released_claim_can_be_taken_by_another_run(database: Database) -> None:
     await database.write(idempotency.claim_for_run, ONCE, "run_1")
 
     await database.write(idempotency.release_claim, ONCE, "run_of_somebody_else")
-    held = await database.write(idempotency.claim_for_run, ONCE, "run_2")
+    existing = await database.write(idempotency.claim_for_run, ONCE, "run_2")
     await database.write(idempotency.release_claim, ONCE, "run_1")
     free = await database.write(idempotency.claim_for_run, ONCE, "run_3")
 
-    assert held is not None
-    assert (held.run, free) == ("run_1", None)
+    assert existing is not None
+    assert (existing.run, free) == ("run_1", None)
 
 
-async def test_what_was_begun_stays_begun(database: Database) -> None:
+async def test_claim_of_a_stored_run_cannot_be_released(database: Database) -> None:
     run = await ran(database, 0)
     await database.write(idempotency.claim_for_run, ONCE, run)
 
@@ -56,7 +56,7 @@ async def test_what_was_begun_stays_begun(database: Database) -> None:
 
 
 @pytest.mark.parametrize("state", ["nothing", "a run", "an answer"])
-async def test_a_claim_of_which_nothing_came_is_taken_over_after_a_while(database: Database, state: str) -> None:
+async def test_claim_without_run_or_response_is_taken_over_after_the_timeout(database: Database, state: str) -> None:
     run = await ran(database, 0) if state == "a run" else "run_1"
     await database.write(idempotency.claim_for_run, ONCE, run)
     if state == "an answer":

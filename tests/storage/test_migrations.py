@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """From here on, this Palaver is one that knows a newer form."""
+    """Make this Palaver know a newer schema version for the rest of the test."""
     folder = tmp_path / "versions"
     folder.mkdir()
     monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", next_schema.write_script(folder))
@@ -42,9 +42,9 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 async def create_database(url: str, form: str = SCHEMA_VERSION) -> None:
-    """A database with one project in it, in the form of today or an older one, whatever this Palaver knows."""
-    with pytest.MonkeyPatch.context() as then:
-        then.setattr(upgrade, "SCHEMA_VERSION", form)
+    """Create a database with one project, of the current or an older schema version."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upgrade, "SCHEMA_VERSION", form)
         opened = open_database(url)
         await opened.write(lambda db: db.execute(text("INSERT INTO projects (name, created_at) VALUES ('team-a', 7)")))
         await opened.close()
@@ -66,7 +66,7 @@ def mode(path: Path) -> str:
 # A file
 
 
-async def test_a_new_file_and_its_folder_are_for_their_owner_alone(path: Path) -> None:
+async def test_new_file_and_folder_are_readable_only_by_their_owner(path: Path) -> None:
     umask = os.umask(0)
     try:
         opened = open_database(str(path))
@@ -81,7 +81,7 @@ async def test_a_new_file_and_its_folder_are_for_their_owner_alone(path: Path) -
     assert [file.name for file in path.parent.iterdir()] == ["palaver.db"]
 
 
-async def test_a_file_that_is_up_to_date_is_not_touched(path: Path) -> None:
+async def test_file_of_the_current_version_is_not_changed(path: Path) -> None:
     await create_database(str(path))
     before = content(path)
 
@@ -89,7 +89,7 @@ async def test_a_file_that_is_up_to_date_is_not_touched(path: Path) -> None:
     assert content(path) == before
 
 
-async def test_an_old_file_is_changed_and_a_copy_of_it_kept(
+async def test_old_file_is_upgraded_and_a_backup_copy_is_made(
     path: Path, newer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await create_database(str(path))
@@ -113,7 +113,7 @@ async def test_an_old_file_is_changed_and_a_copy_of_it_kept(
     assert sorted(file.name for file in path.parent.iterdir()) == ["palaver.db", copy.name]
 
 
-async def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path, newer: str, tmp_path: Path) -> None:
+async def test_failed_upgrade_leaves_the_file_unchanged(path: Path, newer: str, tmp_path: Path) -> None:
     await create_database(str(path))
     script = tmp_path / "versions" / "9999_the_next.py"
     script.write_text(script.read_text().replace("ix_marks_place", "ix_threads_latest"), encoding="utf-8")
@@ -129,7 +129,7 @@ async def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path, newer: 
     assert list(path.parent.glob("*.backup")) == []
 
 
-async def test_a_file_of_which_no_copy_can_be_made_is_not_changed(
+async def test_file_is_not_upgraded_if_no_backup_copy_can_be_made(
     path: Path, newer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await create_database(str(path))
@@ -148,7 +148,7 @@ async def test_a_file_of_which_no_copy_can_be_made_is_not_changed(
     assert [file.name for file in path.parent.iterdir()] == ["palaver.db"]
 
 
-async def test_a_file_of_a_newer_palaver_is_refused(path: Path) -> None:
+async def test_file_of_a_newer_version_is_rejected(path: Path) -> None:
     await create_database(str(path))
     with closing(sqlite3.connect(path)) as file:
         file.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -169,7 +169,7 @@ async def test_a_file_of_a_newer_palaver_is_refused(path: Path) -> None:
     "foreign",
     [
         ["CREATE TABLE recipes (name TEXT)"],
-        # Others use Alembic as well, and some number their changes as we do.
+        # Other programs use Alembic too, and some number their revisions the same way.
         ["CREATE TABLE alembic_version (version_num TEXT)", "INSERT INTO alembic_version VALUES ('0584bdc529eb')"],
         [
             "CREATE TABLE alembic_version (version_num TEXT)",
@@ -203,7 +203,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     assert refused.value.message == f"{path} cannot be read as a database: file is not a database."
 
 
-def test_a_file_whose_name_looks_like_a_query_is_that_file(tmp_path: Path) -> None:
+def test_file_name_with_url_query_characters_is_opened_literally(tmp_path: Path) -> None:
     path = tmp_path / "a?mode=memory&b%20c.db"
     path.touch()
 
@@ -212,7 +212,7 @@ def test_a_file_whose_name_looks_like_a_query_is_that_file(tmp_path: Path) -> No
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
 
 
-def test_a_file_that_is_locked_for_long_is_told_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_file_is_reported_as_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upgrade, "_BUSY_TIMEOUT_S", 0)
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as other:
@@ -229,7 +229,7 @@ def test_a_file_that_is_locked_for_long_is_told_as_such(path: Path, monkeypatch:
     assert busy.value.message == "The database is locked by another process: try again in a moment."
 
 
-def test_one_that_is_turned_away_without_waiting_tries_again() -> None:
+def test_setting_wal_mode_is_retried_while_the_database_is_busy() -> None:
     statements: list[str] = []
 
     class Busy:
@@ -247,13 +247,11 @@ def test_one_that_is_turned_away_without_waiting_tries_again() -> None:
     assert statements == ["PRAGMA busy_timeout = 30000", *["PRAGMA journal_mode = WAL"] * 3]
 
 
-async def test_one_that_another_process_has_changed_meanwhile_is_left_as_it_is(
+async def test_file_upgraded_by_another_process_meanwhile_is_not_changed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await create_database(str(path))
-    monkeypatch.setattr(
-        upgrade, "file_schema_state", lambda _: SchemaState(None, is_empty=True)
-    )  # As it was a moment ago.
+    monkeypatch.setattr(upgrade, "file_schema_state", lambda _: SchemaState(None, is_empty=True))  # An outdated state.
 
     assert upgrade.upgrade_file(path) is None
     assert rows(path, "SELECT name FROM projects") == [("team-a",)]
@@ -270,7 +268,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_a_killed_process_left_half_written_is_turned_back(path: Path) -> None:
+def test_unfinished_transaction_of_a_killed_process_is_rolled_back(path: Path) -> None:
     path.parent.mkdir()
     subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     assert path.with_name("palaver.db-journal").exists()
@@ -280,7 +278,7 @@ def test_what_a_killed_process_left_half_written_is_turned_back(path: Path) -> N
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
 
 
-# Several at once
+# Concurrent processes
 
 ONE_OF_MANY = """
 import sys
@@ -318,7 +316,7 @@ def at_once(url: str, versions: list[str], head: str, count: int = 4) -> None:
     assert [process.returncode for process in processes] == [0] * count, outputs
 
 
-def test_of_several_processes_one_makes_the_file_and_one_changes_it(path: Path, newer: str) -> None:
+def test_concurrent_processes_create_and_upgrade_a_file_once(path: Path, newer: str) -> None:
     at_once(str(path), upgrade.VERSION_LOCATIONS[:1], SCHEMA_VERSION)
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
     with closing(sqlite3.connect(path)) as file:
@@ -333,7 +331,7 @@ def test_of_several_processes_one_makes_the_file_and_one_changes_it(path: Path, 
     assert upgrade.file_schema_state(copy) == SchemaState(SCHEMA_VERSION, is_empty=False)
 
 
-async def test_of_several_processes_one_changes_the_database_of_a_server(postgres_url: str, newer: str) -> None:
+async def test_concurrent_processes_upgrade_a_server_database_once(postgres_url: str, newer: str) -> None:
     at_once(postgres_url, upgrade.VERSION_LOCATIONS[:1], SCHEMA_VERSION)
     await create_database(postgres_url)
 
@@ -355,7 +353,7 @@ def server(postgres_url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_an_empty_database_of_a_server_is_filled(server: Engine) -> None:
+def test_empty_server_database_gets_the_current_schema(server: Engine) -> None:
     empty = upgrade.server_schema_state(server, "here")
     upgrade.ensure_server_current(server, "here")
 
@@ -382,7 +380,7 @@ CREATE TABLE projects (name TEXT); CREATE TABLE keys (name TEXT); CREATE TABLE r
         (ODD, 'here cannot be read as a database: column "version_num" does not exist'),
     ],
 )
-def test_a_database_of_a_server_that_is_not_ours_is_refused(server: Engine, statement: str, message: str) -> None:
+def test_server_database_that_is_foreign_or_newer_is_rejected(server: Engine, statement: str, message: str) -> None:
     with server.begin() as connection:
         connection.execute(text(statement))
 
@@ -392,7 +390,7 @@ def test_a_database_of_a_server_that_is_not_ours_is_refused(server: Engine, stat
     assert refused.value.message.startswith(message)
 
 
-def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+def test_error_for_an_unreachable_server_hides_the_password() -> None:
     with pytest.raises(SettingsError) as refused:
         open_database("postgresql://palaver:secret@127.0.0.1:1/palaver")
 
@@ -400,7 +398,7 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
     assert "secret" not in refused.value.message
 
 
-def test_a_server_on_which_we_may_change_nothing_is_told_in_one_line(server: Engine, postgres_url: str) -> None:
+def test_missing_permission_to_create_tables_is_reported(server: Engine, postgres_url: str) -> None:
     with server.begin() as connection:
         connection.execute(text("REVOKE CREATE ON SCHEMA public FROM PUBLIC"))
         connection.execute(text("CREATE ROLE guest LOGIN PASSWORD 'guest'"))
@@ -419,10 +417,10 @@ def test_a_server_on_which_we_may_change_nothing_is_told_in_one_line(server: Eng
     assert refused.value.message.startswith(message)
 
 
-# The scripts
+# Migration scripts
 
 
-def test_the_form_we_know_is_the_last_script() -> None:
+def test_schema_version_is_the_head_of_the_migration_scripts() -> None:
     config = Config()
     config.set_main_option("script_location", "palaver.storage:migrations")
     config.set_main_option("path_separator", "newline")
@@ -432,7 +430,7 @@ def test_the_form_we_know_is_the_last_script() -> None:
 
 @pytest.fixture(params=["file", "postgresql"])
 def migrated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    """A database that the scripts have made."""
+    """A database created by the migration scripts."""
     if request.param == "file":
         path = tmp_path / "palaver.db"
         path.touch()
@@ -445,15 +443,15 @@ def migrated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]
     engine.dispose()
 
 
-def test_the_scripts_make_the_tables_that_the_code_states(migrated: Engine) -> None:
+def test_migrated_schema_matches_the_table_definitions(migrated: Engine) -> None:
     with migrated.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True, "include_name": _is_ours}
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, metadata) == []
 
 
-def test_the_scripts_make_tables_to_the_letter_as_the_code_would(migrated: Engine) -> None:
-    """What Alembic does not compare: the order of columns, keys, what an index leaves out."""
+def test_migrated_schema_equals_created_schema_in_column_order_keys_and_indexes(migrated: Engine) -> None:
+    """Compare what Alembic does not: column order, keys and the conditions of indexes."""
     with migrated.begin() as connection:
         by_scripts = _seen(connection)
         metadata.drop_all(connection)
@@ -480,7 +478,7 @@ def _seen(connection: Connection) -> dict[str, Any]:
 
 
 def _is_ours(name: str | None, *_: object) -> bool:
-    """Not one that SQLite made for an index of words, and keeps the form of by itself."""
+    """Return whether it is a table of the schema, and not one that SQLite manages for full-text search."""
     return not f"{name}".startswith("span_words")
 
 
@@ -489,7 +487,7 @@ def _index(index: Any) -> str:
     return str({**index, "dialect_options": options})
 
 
-def test_every_table_takes_and_gives_a_row(migrated: Engine) -> None:
+def test_each_table_can_be_read_and_file_pieces_stores_a_row(migrated: Engine) -> None:
     with migrated.begin() as connection:
         for table in metadata.sorted_tables:
             assert connection.execute(select(table)).all() == []
@@ -498,7 +496,7 @@ def test_every_table_takes_and_gives_a_row(migrated: Engine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "postgresql"])
-async def test_a_database_of_the_first_form_gets_its_traces_and_keeps_what_it_has(
+async def test_database_of_the_first_version_is_upgraded_and_keeps_its_rows(
     kind: str, path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = str(path) if kind == "file" else request.getfixturevalue("postgres_url")

@@ -18,7 +18,7 @@ NAMES = st.lists(st.text("abcdefghijklmnopqrstuvwxyz_0123456789é", min_size=1, 
 
 
 class Ears:
-    """What was heard."""
+    """A listener that records the notifications it receives."""
 
     def __init__(self) -> None:
         self.heard: list[Notification] = []
@@ -37,7 +37,7 @@ class Ears:
 
 @pytest.fixture
 async def two(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
-    """Two processes' ways to one database."""
+    """Two connections to one database, as of two processes."""
     databases = open_database(postgres_url), open_database(postgres_url)
     yield databases
     for database in databases:
@@ -45,21 +45,21 @@ async def two(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
 
 
 @given(NAMES)
-def test_names_go_into_few_texts_that_the_server_takes(names: list[str]) -> None:
-    texts = list(encode_notifications("grew", names))
+def test_names_are_packed_into_few_payloads_below_the_size_limit(names: list[str]) -> None:
+    payloads = list(encode_notifications("grew", names))
 
-    received = [parse_notification(text) for text in texts]
+    received = [parse_notification(text) for text in payloads]
     assert [name for notice in received if notice is not None for name in notice.names] == names
     assert {notice.kind for notice in received if notice is not None} == {"grew"}
-    assert all(len(text.encode()) < 8_000 for text in texts)
-    assert len(texts) <= sum(len(name.encode()) + 1 for name in names) // 7_000 + 1
+    assert all(len(text.encode()) < 8_000 for text in payloads)
+    assert len(payloads) <= sum(len(name.encode()) + 1 for name in names) // 7_000 + 1
 
 
-def test_what_is_none_of_ours_is_passed_over() -> None:
+def test_payload_of_another_program_is_ignored() -> None:
     assert (parse_notification("hello there"), parse_notification("")) == (None, None)
 
 
-async def test_what_one_process_tells_another_one_hears(two: tuple[Database, Database]) -> None:
+async def test_notification_of_one_process_is_received_by_another(two: tuple[Database, Database]) -> None:
     local, remote = two
     ears = Ears()
     assert not local.receives_notifications
@@ -72,7 +72,7 @@ async def test_what_one_process_tells_another_one_hears(two: tuple[Database, Dat
     assert not remote.receives_notifications
 
 
-async def test_what_was_turned_back_was_never_told(two: tuple[Database, Database]) -> None:
+async def test_rolled_back_transaction_sends_no_notification(two: tuple[Database, Database]) -> None:
     local, remote = two
     ears = Ears()
     await local.listen(ears)
@@ -89,7 +89,7 @@ async def test_what_was_turned_back_was_never_told(two: tuple[Database, Database
     assert ears.heard == [Notification("key", ["later"])]
 
 
-async def test_a_line_that_is_lost_is_made_anew_and_says_that_something_may_be_missed(
+async def test_lost_connection_is_reopened_with_a_missed_notification(
     two: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local, remote = two
@@ -115,7 +115,7 @@ def _cut(db: Connection) -> None:
     )
 
 
-async def test_a_listener_that_hears_nothing_asks_whether_anybody_is_there(
+async def test_idle_check_of_the_listener_loses_no_notifications(
     two: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palaver.storage.postgres._IDLE_CHECK_S", 0.01)
@@ -123,14 +123,14 @@ async def test_a_listener_that_hears_nothing_asks_whether_anybody_is_there(
     ears = Ears()
 
     await local.listen(ears)
-    for number in range(20):  # Some of these come while it asks.
+    for number in range(20):  # Some of these arrive during an idle check.
         await remote.write(notify, "grew", [str(number)])
         await ears.until(Notification("grew", [str(number)]))
 
     assert local.receives_notifications
 
 
-async def test_a_server_that_is_away_or_refuses_is_tried_again(postgres_url: str) -> None:
+async def test_listener_reconnects_after_connection_errors(postgres_url: str) -> None:
     attempts: list[str] = []
 
     class Refusing:
@@ -150,12 +150,12 @@ async def test_a_server_that_is_away_or_refuses_is_tried_again(postgres_url: str
     await listener.listen(ears)
     receives = listener.receives_notifications
     listener.close()
-    await listener.listen(ears)  # Too late: it stays silent.
+    await listener.listen(ears)  # After close() it does not listen again.
 
     assert (receives, listener.receives_notifications, attempts) == (True, False, ["tried", "tried", "closed", "tried"])
 
 
-async def test_closing_takes_no_time_and_ends_the_thread(postgres_url: str) -> None:
+async def test_database_can_be_closed_twice_and_stops_listening(postgres_url: str) -> None:
     database = open_database(postgres_url)
     await database.listen(Ears())
 
@@ -166,18 +166,18 @@ async def test_closing_takes_no_time_and_ends_the_thread(postgres_url: str) -> N
     assert not database.receives_notifications
 
 
-async def test_a_database_opened_later_hears_like_any_other(postgres_url: str) -> None:
-    later, ears = LazyDatabase(postgres_url), Ears()
-    before = later.receives_notifications
-    await later.listen(ears)
-    await later.write(notify, "cancel", ["run_1"])
+async def test_lazy_database_receives_notifications(postgres_url: str) -> None:
+    lazy, ears = LazyDatabase(postgres_url), Ears()
+    before = lazy.receives_notifications
+    await lazy.listen(ears)
+    await lazy.write(notify, "cancel", ["run_1"])
     await ears.until(Notification("cancel", ["run_1"]))
 
-    assert (before, later.receives_notifications) == (False, True)
-    await later.close()
+    assert (before, lazy.receives_notifications) == (False, True)
+    await lazy.close()
 
 
-async def test_a_file_tells_nobody_and_nobody_minds(database: Database) -> None:
+async def test_sqlite_sends_no_notifications(database: Database) -> None:
     if database.kind == "postgresql":
         return
     ears = Ears()
@@ -186,4 +186,4 @@ async def test_a_file_tells_nobody_and_nobody_minds(database: Database) -> None:
     await database.write(notify, "grew", ["run_1"])
 
     assert (database.receives_notifications, ears.heard) == (False, [])
-    assert notifications.CHANNEL == "palaver"  # For ever: an older process beside a newer one listens there.
+    assert notifications.CHANNEL == "palaver"  # Must not change: processes of older and newer versions share it.

@@ -47,7 +47,7 @@ async def test_pages_give_every_row_once_newest_first(database: Database) -> Non
     assert third.next is None
 
 
-async def test_a_page_can_begin_with_the_oldest(database: Database) -> None:
+async def test_pages_can_be_ordered_oldest_first(database: Database) -> None:
     await database.write(fill, "abc")
 
     first = await database.read(names, Window(2), order="oldest")
@@ -56,7 +56,7 @@ async def test_a_page_can_begin_with_the_oldest(database: Database) -> None:
     assert (first.data, second) == (["a", "b"], Page(["c"], None))
 
 
-async def test_what_is_added_meanwhile_repeats_nothing(database: Database) -> None:
+async def test_rows_added_between_pages_cause_no_repeats(database: Database) -> None:
     await database.write(fill, "abcd")
     first = await database.read(names, Window(2))
     await database.write(fill, "efgh")
@@ -67,17 +67,17 @@ async def test_what_is_added_meanwhile_repeats_nothing(database: Database) -> No
     assert [name for name in second.data if name in "abcd"] == ["b", "a"]
 
 
-async def test_a_full_page_that_is_the_last_has_no_next(database: Database) -> None:
+async def test_full_last_page_has_no_next_cursor(database: Database) -> None:
     await database.write(fill, "ab")
 
     assert await database.read(names, Window(2)) == Page(["b", "a"], None)
 
 
-async def test_rows_are_shown_in_another_form() -> None:
+async def test_map_converts_the_rows_of_a_page() -> None:
     assert Page([1, 2], "c").map(str) == Page(["1", "2"], "c")
 
 
-async def test_a_cursor_fits_only_the_list_that_gave_it(database: Database) -> None:
+async def test_cursor_is_valid_only_for_the_list_it_came_from(database: Database) -> None:
     await database.write(fill, "abc")
     await database.write(fill, "abc", "other")
     cursor = (await database.read(names, Window(1))).next
@@ -102,16 +102,16 @@ def db():
 
 
 @given(st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
-def test_any_other_text_is_no_cursor(db: Connection, text: str) -> None:
+def test_arbitrary_text_is_rejected_as_a_cursor(db: Connection, text: str) -> None:
     with pytest.raises(InvalidValue, match="damaged"):
         names(db, Window(2, text))
 
 
 @given(st.data())
-def test_a_cursor_of_which_one_character_changed_is_no_cursor(db: Connection, data: st.DataObject) -> None:
+def test_cursor_with_a_changed_character_is_rejected(db: Connection, data: st.DataObject) -> None:
     cursor = names(db, Window(3)).next
     assert cursor is not None
-    index = data.draw(st.integers(0, len(cursor) - 2))  # The last one may hold bits that mean nothing.
+    index = data.draw(st.integers(0, len(cursor) - 2))  # The last character may hold unused bits.
     other = data.draw(st.sampled_from("AZaz09-_").filter(lambda letter: letter != cursor[index]))
 
     with pytest.raises(InvalidValue, match="damaged"):
@@ -119,7 +119,7 @@ def test_a_cursor_of_which_one_character_changed_is_no_cursor(db: Connection, da
 
 
 @pytest.mark.parametrize("key", [["x", "a"], [1, 2], [1], [1, "a", 1], [1 << 70, "a"], [1 << 62, "a"], [1, "a\0"]])
-def test_a_cursor_that_somebody_made_holds_what_a_column_can_be_compared_with(
+def test_forged_cursor_with_invalid_values_is_rejected(
     db: Connection, key: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import msgspec
@@ -134,7 +134,7 @@ def test_a_cursor_that_somebody_made_holds_what_a_column_can_be_compared_with(
 
 
 @given(st.integers(1, 12))
-def test_pages_of_any_size_are_together_the_whole_list(db: Connection, size: int) -> None:
+def test_pages_of_any_size_contain_the_complete_list(db: Connection, size: int) -> None:
     seen: list[str] = []
     cursor: str | None = None
     while True:

@@ -21,7 +21,7 @@ def test_the_default_is_a_file_in_the_users_data_folder(database: Path, tmp_path
     assert paths.lock_path(database) == tmp_path / "palaver" / "palaver.db.lock"
 
 
-def test_what_others_can_read_is_told_with_its_remedy(database: Path) -> None:
+def test_paths_readable_by_others_are_reported_with_a_chmod_command(database: Path) -> None:
     assert paths.permission_warnings(database) == []
 
     database.chmod(0o640)
@@ -32,7 +32,7 @@ def test_what_others_can_read_is_told_with_its_remedy(database: Path) -> None:
     ]
 
 
-def test_a_folder_that_somebody_chose_is_theirs_to_close(database: Path, tmp_path: Path) -> None:
+def test_permissions_of_a_custom_folder_are_not_checked(database: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "other.db"
     elsewhere.touch(mode=0o600)
     tmp_path.chmod(0o755)

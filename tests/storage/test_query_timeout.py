@@ -16,13 +16,13 @@ def ask(db: Connection, question: str, seconds: float) -> int:
         return db.scalar(text(question)) or 0
 
 
-async def test_a_question_without_end_is_broken_off_and_the_next_is_answered(database: Database) -> None:
+async def test_endless_query_times_out_and_the_next_one_succeeds(database: Database) -> None:
     with pytest.raises(QueryTimeout, match=r"longer than 0\.05 seconds"):
         await database.read(ask, ENDLESS, 0.05)
 
     assert await database.read(ask, "SELECT 1", 60) == 1
 
 
-async def test_an_error_is_told_as_it_is(database: Database) -> None:
+async def test_other_database_errors_are_raised_unchanged(database: Database) -> None:
     with pytest.raises((OperationalError, ProgrammingError)):
         await database.read(ask, "SELECT nothing", 60)

@@ -19,7 +19,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 _FILLED = {column.name: False if isinstance(column.type, Boolean) else 0 for column in table.c if not column.nullable}
-"""What a row must have, whatever it is."""
+"""Values for all required columns."""
 
 
 def name(minute: float) -> str:
@@ -50,7 +50,7 @@ async def list_ids(database: Database, **filters: Any) -> list[str]:
     return [row.id for row in result.data]
 
 
-async def test_the_newest_come_first_a_page_at_a_time(database: Database) -> None:
+async def test_runs_are_listed_newest_first_in_pages(database: Database) -> None:
     created = [await ran(database, minute) for minute in range(5)]
     await ran(database, 9, project="theirs")
 
@@ -84,7 +84,7 @@ async def test_the_newest_come_first_a_page_at_a_time(database: Database) -> Non
         ({"workflow": "tutor", "status": "running"}, []),
     ],
 )
-async def test_runs_are_found_by_what_they_are(
+async def test_runs_are_filtered_by_their_fields_and_search_text(
     database: Database, filters: dict[str, Any], expected: list[int]
 ) -> None:
     first = await ran(
@@ -111,16 +111,16 @@ async def test_runs_are_found_by_what_they_are(
     assert sorted(await list_ids(database, **filters)) == [[first, second][index] for index in expected]
 
 
-async def test_runs_are_found_by_when_they_were_made_also_if_they_waited_for_their_turn(database: Database) -> None:
+async def test_runs_are_filtered_by_creation_time_even_if_they_were_queued(database: Database) -> None:
     created = [await ran(database, minute) for minute in range(4)]
-    waited = await ran(database, 0.5, created_at=NOON + 3 * MINUTE)
+    queued = await ran(database, 0.5, created_at=NOON + 3 * MINUTE)
 
-    assert await list_ids(database, since=NOON + 2 * MINUTE) == [created[3], created[2], waited]
+    assert await list_ids(database, since=NOON + 2 * MINUTE) == [created[3], created[2], queued]
     assert await list_ids(database, until=NOON + 2 * MINUTE) == [created[1], created[0]]
     assert await list_ids(database, since=NOON + MINUTE, until=NOON + 3 * MINUTE) == [created[2], created[1]]
 
 
-async def test_a_run_that_goes_on_has_the_number_of_the_last_event_in_the_log(database: Database) -> None:
+async def test_active_run_has_the_sequence_number_of_its_last_logged_event(database: Database) -> None:
     active = await ran(database, 0, seq=-1, status="running", ended_at=None)
     silent = await ran(database, 1, seq=-1, status="running", ended_at=None)
     await database.write(
@@ -141,19 +141,19 @@ async def test_a_run_that_goes_on_has_the_number_of_the_last_event_in_the_log(da
         (RunFilters(board="board_1"), "ix_runs_of_board"),
     ],
 )
-async def test_the_few_among_many_are_found_without_looking_at_all(
+async def test_rare_statuses_and_boards_are_filtered_with_an_index(
     database: Database, filters: RunFilters, index: str
 ) -> None:
     assert index in await database.read(_plan, filters)
 
 
 def _plan(db: Connection, filters: RunFilters) -> str:
-    """How the database would go about it, before it knows the values."""
+    """Return the query plan of the database for a filtered list."""
     query = (
         runs._filtered_runs(db, "default", filters).order_by(table.c.id.desc()).limit(51).compile(dialect=db.dialect)
     )
     if db.dialect.name == "postgresql":
-        db.exec_driver_sql("SET LOCAL enable_seqscan = off")  # It would read all of an empty table.
+        db.exec_driver_sql("SET LOCAL enable_seqscan = off")  # It would scan an empty table.
         rows = db.exec_driver_sql(f"EXPLAIN {query}", dict(query.params))
     else:
         values = tuple(query.params[name] for name in query.positiontup or ())

@@ -9,7 +9,7 @@ from palaver.storage.database import Database, open_database
 AT = datetime(2026, 11, 15, tzinfo=UTC)
 
 
-async def test_a_secret_is_made_once(database: Database) -> None:
+async def test_secret_is_created_once_per_name(database: Database) -> None:
     first = await database.write(api_keys.get_or_create_secret, "redaction", AT)
     other = await database.write(api_keys.get_or_create_secret, "else", AT)
 
@@ -18,7 +18,7 @@ async def test_a_secret_is_made_once(database: Database) -> None:
     assert other != first
 
 
-async def test_two_processes_that_ask_at_once_get_the_same(postgres_url: str) -> None:
+async def test_concurrent_processes_get_the_same_secret(postgres_url: str) -> None:
     databases = [open_database(postgres_url), open_database(postgres_url)]
     calls = [one.write(api_keys.get_or_create_secret, "redaction", AT) for one in databases for _ in range(8)]
 

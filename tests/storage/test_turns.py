@@ -22,7 +22,7 @@ async def join(database: Database, *messages: Message, **more: Any) -> Thread:
     return await database.read(threads.require_thread, P, "conv_1")
 
 
-async def test_one_run_at_a_time_answers_in_a_thread(database: Database) -> None:
+async def test_thread_is_claimed_by_one_run_at_a_time(database: Database) -> None:
     await create_conversation(database, "one")
 
     claimed = await asyncio.gather(*(database.write(threads.claim_thread, P, "conv_1", f"run_{n}") for n in range(8)))
@@ -39,7 +39,7 @@ async def test_one_run_at_a_time_answers_in_a_thread(database: Database) -> None
         await database.write(threads.claim_thread, "team-a", "conv_1", "run_1")
 
 
-async def test_what_a_run_said_joins_below_what_it_answers(database: Database) -> None:
+async def test_run_output_is_appended_below_the_message_it_answers(database: Database) -> None:
     await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
@@ -62,7 +62,7 @@ async def test_what_a_run_said_joins_below_what_it_answers(database: Database) -
     assert [node.parent for node in result[1:]] == ["u1", "msg_1", result[2].id]
 
 
-async def test_what_a_stopped_run_said_is_gone_on_from(database: Database) -> None:
+async def test_output_of_a_stopped_run_can_be_continued(database: Database) -> None:
     await create_conversation(database, "one")
 
     after = await join(database, assistant("Half", "a1"), status="partial")
@@ -76,7 +76,7 @@ async def test_what_a_stopped_run_said_is_gone_on_from(database: Database) -> No
     ]
 
 
-async def test_what_a_failed_run_said_is_shown_and_never_gone_on_from(database: Database) -> None:
+async def test_output_of_a_failed_run_is_stored_but_cannot_be_continued(database: Database) -> None:
     await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
@@ -97,16 +97,16 @@ async def test_what_a_failed_run_said_is_shown_and_never_gone_on_from(database: 
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "u1"
 
 
-async def test_a_run_that_failed_before_it_said_anything_leaves_a_mark(database: Database) -> None:
+async def test_run_that_fails_without_output_leaves_an_empty_failed_message(database: Database) -> None:
     await create_conversation(database, "one")
 
     await join(database, status="failed", error=ERROR)
 
-    (_, mark) = await database.read(message_tree.list_nodes, P, "conv_1")
-    assert (mark.parent, mark.status, mark.error, mark.message.parts) == ("u1", "failed", ERROR, ())
+    (_, node) = await database.read(message_tree.list_nodes, P, "conv_1")
+    assert (node.parent, node.status, node.error, node.message.parts) == ("u1", "failed", ERROR, ())
 
 
-async def test_a_run_that_said_nothing_leaves_the_head_at_what_it_answered(database: Database) -> None:
+async def test_run_without_output_leaves_the_head_unchanged(database: Database) -> None:
     await create_conversation(database, "one")
 
     after = await join(database)
@@ -114,7 +114,7 @@ async def test_a_run_that_said_nothing_leaves_the_head_at_what_it_answered(datab
     assert (after.head, after.messages) == ("u1", 1)
 
 
-async def test_the_head_stays_when_somebody_has_turned_away(database: Database) -> None:
+async def test_head_stays_if_it_was_moved_during_the_run(database: Database) -> None:
     await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post_messages(database, None, user("another beginning", "v1"))
@@ -125,7 +125,7 @@ async def test_the_head_stays_when_somebody_has_turned_away(database: Database) 
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "a1"
 
 
-async def test_an_answer_given_again_becomes_current_where_the_old_one_was(database: Database) -> None:
+async def test_regenerated_answer_is_a_sibling_and_becomes_the_head(database: Database) -> None:
     await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
@@ -137,7 +137,7 @@ async def test_an_answer_given_again_becomes_current_where_the_old_one_was(datab
 
 
 @pytest.mark.parametrize("head", ["moves", "stays"])
-async def test_in_a_conversation_a_failed_turn_is_as_if_it_had_not_been_asked(database: Database, head: str) -> None:
+async def test_failed_turn_is_left_out_of_the_branch_with_keep_head_on_failure(database: Database, head: str) -> None:
     await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post_messages(database, "head", user("three", "u2"), head=head)
@@ -153,7 +153,7 @@ async def test_in_a_conversation_a_failed_turn_is_as_if_it_had_not_been_asked(da
     assert await branch_ids(database) == ["u1", "a1", "u3", "a3"]
 
 
-async def test_a_first_turn_that_failed_leaves_a_conversation_empty(database: Database) -> None:
+async def test_failed_first_turn_leaves_the_thread_without_a_head(database: Database) -> None:
     await create_conversation(database)
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post_messages(database, "head", user("one", "u1"))
@@ -163,7 +163,7 @@ async def test_a_first_turn_that_failed_leaves_a_conversation_empty(database: Da
     assert (after.head, after.messages, after.preview_in["renderer"]) == (None, 2, "empty")
 
 
-async def test_a_run_ends_whatever_became_of_its_thread(database: Database) -> None:
+async def test_output_is_accepted_if_the_thread_or_the_answered_message_is_missing(database: Database) -> None:
     await database.write(
         threads.append_run_output,
         P,
@@ -182,7 +182,7 @@ async def test_a_run_ends_whatever_became_of_its_thread(database: Database) -> N
     assert await branch_ids(database, "a1") == ["a1"]
 
 
-async def test_where_the_head_stood_may_be_taken_away_while_a_run_answers(database: Database) -> None:
+async def test_message_at_the_previous_head_can_be_deleted_during_a_run(database: Database) -> None:
     await create_conversation(database, "one", "two")
     await post_messages(database, None, user("other", "v1"))
     await database.write(threads.move_head, P, "conv_1", "a1")
@@ -195,7 +195,7 @@ async def test_where_the_head_stood_may_be_taken_away_while_a_run_answers(databa
     assert after.head == "v1"
 
 
-async def test_answers_that_end_at_once_all_join(database: Database) -> None:
+async def test_outputs_of_concurrent_runs_are_all_appended(database: Database) -> None:
     await create_conversation(database, "one")
 
     async def end(number: int) -> None:
@@ -213,7 +213,7 @@ async def test_answers_that_end_at_once_all_join(database: Database) -> None:
 
     await asyncio.gather(*(end(number) for number in range(10)))
 
-    everything = await database.read(message_tree.list_nodes, P, "conv_1")
-    assert [node.place for node in everything] == list(range(1, 22))
+    all_nodes = await database.read(message_tree.list_nodes, P, "conv_1")
+    assert [node.place for node in all_nodes] == list(range(1, 22))
     assert (await database.read(threads.require_thread, P, "conv_1")).messages == 21
-    assert len({node.id for node in everything}) == 21
+    assert len({node.id for node in all_nodes}) == 21

@@ -35,7 +35,7 @@ async def create(
     return await database.write(variants.create_variant, project, one, id=id, at=NOON)
 
 
-async def test_a_variant_is_kept_with_what_it_sets(database: Database) -> None:
+async def test_variant_is_stored_with_its_first_version(database: Database) -> None:
     variant = await create(database)
 
     assert variant == Variant(
@@ -46,7 +46,7 @@ async def test_a_variant_is_kept_with_what_it_sets(database: Database) -> None:
     assert await database.read(variants.list_versions, "default", "var_1") == Page([version])
 
 
-async def test_versions_are_added_one_after_the_other(database: Database) -> None:
+async def test_versions_are_committed_in_order_and_a_stale_base_is_rejected(database: Database) -> None:
     await create(database)
     second = await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
     same = await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
@@ -62,25 +62,25 @@ async def test_versions_are_added_one_after_the_other(database: Database) -> Non
     assert (await database.read(variants.get_variant, "default", "var_1")).updated_at == LATER
 
 
-async def test_of_many_versions_made_from_one_one_is_kept(database: Database) -> None:
+async def test_only_one_of_many_concurrent_commits_on_the_same_base_succeeds(database: Database) -> None:
     await create(database)
-    tries = [
+    attempts = [
         database.write(variants.commit_version, "default", "var_1", wanted(style=number), base=1, at=LATER)
         for number in range(10)
     ]
-    answers = await asyncio.gather(*tries, return_exceptions=True)
+    results = await asyncio.gather(*attempts, return_exceptions=True)
 
-    assert sorted(type(answer).__name__ for answer in answers) == [*["StaleBase"] * 9, "tuple"]
-
-
-async def test_of_many_variants_of_one_name_one_is_made(database: Database) -> None:
-    tries = [create(database, id=f"var_{number}") for number in range(10)]
-    answers = await asyncio.gather(*tries, return_exceptions=True)
-
-    assert sorted(type(answer).__name__ for answer in answers) == [*["NameTaken"] * 9, "Variant"]
+    assert sorted(type(result).__name__ for result in results) == [*["StaleBase"] * 9, "tuple"]
 
 
-async def test_a_name_is_taken_in_its_workflow_and_project_only(database: Database) -> None:
+async def test_only_one_of_many_concurrent_variants_of_the_same_name_is_created(database: Database) -> None:
+    attempts = [create(database, id=f"var_{number}") for number in range(10)]
+    results = await asyncio.gather(*attempts, return_exceptions=True)
+
+    assert sorted(type(result).__name__ for result in results) == [*["NameTaken"] * 9, "Variant"]
+
+
+async def test_variant_name_is_unique_per_workflow_and_project(database: Database) -> None:
     await create(database)
     await create(database, VariantDraft(workflow="other", name="short", parameters={}), id="var_2")
     await create(database, id="var_3", project="team")
@@ -96,7 +96,7 @@ async def test_a_name_is_taken_in_its_workflow_and_project_only(database: Databa
             await attempt
 
 
-async def test_another_project_knows_nothing_of_it(database: Database) -> None:
+async def test_variant_of_another_project_is_not_found(database: Database) -> None:
     await create(database)
 
     for attempt in (
@@ -113,7 +113,7 @@ async def test_another_project_knows_nothing_of_it(database: Database) -> None:
     assert await database.read(variants.find_variant, "team", "tutor", "short") is None
 
 
-async def test_the_list_is_of_a_workflow_or_of_all_without_the_archived(database: Database) -> None:
+async def test_list_is_filtered_by_workflow_and_leaves_out_archived_variants(database: Database) -> None:
     await create(database)
     await create(database, wanted("gone"), id="var_2")
     await create(database, VariantDraft(workflow="other", name="x", parameters={}), id="var_3")
@@ -127,7 +127,7 @@ async def test_the_list_is_of_a_workflow_or_of_all_without_the_archived(database
     assert await names(workflow="tutor", archived=True) == ["gone", "short"]
 
 
-async def test_what_may_not_be_changed_is_not(database: Database) -> None:
+async def test_update_is_rejected_if_its_check_raises(database: Database) -> None:
     variant = await create(database)
     seen: list[VariantHead] = []
 
@@ -144,27 +144,27 @@ async def test_what_may_not_be_changed_is_not(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "fixed", "parameters"),
+    ("reference", "resolved", "parameters"),
     [
         ("short", "short:2", {"style": "b"}),
         ("short:1", "short:1", {"style": "short"}),
         ("tutor@short:2", "short:2", {"style": "b"}),
     ],
 )
-async def test_a_reference_is_fixed_to_a_version(
-    database: Database, reference: str, fixed: str, parameters: dict[str, Any]
+async def test_reference_is_resolved_to_a_version(
+    database: Database, reference: str, resolved: str, parameters: dict[str, Any]
 ) -> None:
     await create(database)
     await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
     await database.write(variants.update_variant, "default", "var_1", at=LATER, check=allow, archived=True)
 
     assert await database.read(variants.resolve_reference, "default", "tutor", reference) == ResolvedVariant(
-        fixed, parameters
+        resolved, parameters
     )
 
 
 @pytest.mark.parametrize("reference", ["none", "short:3", "other@short", "", "a b", "short:0", "short:999999999"])
-async def test_a_reference_to_nothing(database: Database, reference: str) -> None:
+async def test_unknown_or_invalid_reference_is_rejected(database: Database, reference: str) -> None:
     await create(database)
     with pytest.raises(InvalidParameter):
         await database.read(variants.resolve_reference, "default", "tutor", reference)
@@ -172,23 +172,23 @@ async def test_a_reference_to_nothing(database: Database, reference: str) -> Non
         await database.read(variants.resolve_reference, "team", "tutor", "short")
 
 
-async def test_a_version_that_is_not_there(database: Database) -> None:
+async def test_unknown_version_is_not_found(database: Database) -> None:
     await create(database)
     for number in (0, 2, 1 << 40, -1):
         with pytest.raises(NotFound, match=f"'var_1' has no version {number}."):
             await database.read(variants.get_version, "default", "var_1", number)
 
 
-async def test_the_code_s_own_variant_follows_the_code(database: Database) -> None:
-    async def keep(parameters: dict[str, Any], id: str) -> tuple[bool, ResolvedVariant]:
+async def test_default_variant_gets_a_new_version_when_the_code_changes(database: Database) -> None:
+    async def sync(parameters: dict[str, Any], id: str) -> tuple[bool, ResolvedVariant]:
         was = await database.read(variants.is_default_current, "default", "tutor", parameters)
         await database.write(variants.sync_default, "default", "tutor", parameters, id=id, at=NOON)
         assert await database.read(variants.is_default_current, "default", "tutor", parameters)
         return was, await database.read(variants.resolve_reference, "default", "tutor", "default")
 
-    assert await keep({"a": 1}, "var_1") == (False, ResolvedVariant("default:1", {"a": 1}))
-    assert await keep({"a": 1}, "var_2") == (True, ResolvedVariant("default:1", {"a": 1}))
-    assert await keep({"a": 1.0}, "var_3") == (False, ResolvedVariant("default:2", {"a": 1.0}))
+    assert await sync({"a": 1}, "var_1") == (False, ResolvedVariant("default:1", {"a": 1}))
+    assert await sync({"a": 1}, "var_2") == (True, ResolvedVariant("default:1", {"a": 1}))
+    assert await sync({"a": 1.0}, "var_3") == (False, ResolvedVariant("default:2", {"a": 1.0}))
     assert await database.read(variants.resolve_reference, "default", "tutor", "default:1") == ResolvedVariant(
         "default:1", {"a": 1}
     )
@@ -212,29 +212,29 @@ async def import_files(
     return await database.write(work)
 
 
-async def test_files_come_back_as_they_went(database: Database) -> None:
+async def test_exported_variants_can_be_imported_unchanged(database: Database) -> None:
     files = [file("a", "One.", x=1, y=[1.0, None]), file("b", x={"z": "ä\0", "a": True})]
-    claimed = await import_files(database, *files)
-    out = await database.read(variants.export_variants, "default")
-    second = await import_files(database, *out.data)
-    other = await import_files(database, *out.data, project="team")
-    back = await database.read(variants.export_variants, "team")
+    first = await import_files(database, *files)
+    exported = await database.read(variants.export_variants, "default")
+    second = await import_files(database, *exported.data)
+    other = await import_files(database, *exported.data, project="team")
+    reexported = await database.read(variants.export_variants, "team")
 
-    assert [claimed, second, other] == [ImportCounts(created=2), ImportCounts(unchanged=2), ImportCounts(created=2)]
-    assert sorted(out.data, key=lambda one: one.name) == sorted(back.data, key=lambda one: one.name) == files
+    assert [first, second, other] == [ImportCounts(created=2), ImportCounts(unchanged=2), ImportCounts(created=2)]
+    assert sorted(exported.data, key=lambda one: one.name) == sorted(reexported.data, key=lambda one: one.name) == files
 
 
-async def test_an_import_changes_what_differs_and_looking_changes_nothing(database: Database) -> None:
+async def test_import_updates_what_differs_and_a_preview_changes_nothing(database: Database) -> None:
     await create(database)
     await create(database, wanted("gone"), id="var_2")
     await database.write(variants.update_variant, "default", "var_2", at=LATER, check=allow, archived=True)
     files = [file("short", "Few words.", style="new"), file("gone"), file("new")]
     preview = await import_files(database, *files, mode="look")
     before = await database.read(variants.list_variants, "default", archived=True)
-    claimed = await import_files(database, *files)
+    imported = await import_files(database, *files)
     described = await import_files(database, file("new", "Now with words."))
 
-    assert preview == claimed == ImportCounts(created=1, updated=2)
+    assert preview == imported == ImportCounts(created=1, updated=2)
     assert {variant.name: variant.head for variant in before.data} == {"short": 1, "gone": 1}
     after = (await database.read(variants.list_variants, "default")).data
     assert {variant.name: (variant.head, variant.description) for variant in after} == {
@@ -245,7 +245,7 @@ async def test_an_import_changes_what_differs_and_looking_changes_nothing(databa
     assert described == ImportCounts(updated=1)
 
 
-async def test_the_code_s_own_variant_is_in_no_file(database: Database) -> None:
+async def test_default_variant_is_not_exported(database: Database) -> None:
     await database.write(variants.sync_default, "default", "tutor", {"a": 1}, id="var_1", at=NOON)
 
     assert await database.read(variants.export_variants, "default", workflow="tutor") == Page([])

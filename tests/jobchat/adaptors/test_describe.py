@@ -17,7 +17,7 @@ BURN = Entry("burn", "burn(book)", "burn(book)\nDo not.")
 LIBRARY = Adaptor("@openfn/language-library", "1.2.0")
 
 
-def test_signatures_or_all_of_it() -> None:
+def test_docs_are_formatted_as_signatures_or_in_full() -> None:
     docs = AdaptorDocs(adaptor=LIBRARY, version="1.2.0", state="exact", docs_version="1.2.0", entries=(LEND, BURN))
 
     assert format_docs(docs) == "@openfn/language-library 1.2.0\ndocs: exact\n\nlend(book)\nburn(book)\n"
@@ -26,7 +26,7 @@ def test_signatures_or_all_of_it() -> None:
     )
 
 
-def test_the_nearest_and_the_missing() -> None:
+def test_nearest_and_missing_docs_are_marked_in_the_output() -> None:
     nearest = AdaptorDocs(adaptor=LIBRARY, version="1.2.0", state="nearest", docs_version="1.0.0", entries=(LEND,))
 
     assert format_docs(nearest) == (
@@ -38,7 +38,7 @@ def test_the_nearest_and_the_missing() -> None:
     )
 
 
-async def test_a_name_is_looked_up(tmp_path: Path) -> None:
+async def test_describe_adaptor_looks_up_a_short_name(tmp_path: Path) -> None:
     library = AdaptorLibrary(Settings(online=False, cache=str(tmp_path)))
 
     lines = (await describe_adaptor(library, "dhis2")).splitlines()
@@ -47,7 +47,7 @@ async def test_a_name_is_looked_up(tmp_path: Path) -> None:
     assert "get(path: string, params?: object): Operation" in lines
 
 
-async def test_what_is_no_name(tmp_path: Path) -> None:
+async def test_invalid_adaptor_name_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(PalaverError, match="'http@' names no adaptor"):
         await describe_adaptor(AdaptorLibrary(Settings(online=False, cache=str(tmp_path))), "http@")
 
@@ -58,7 +58,7 @@ def sample(name: str) -> dict[str, Entry]:
     return {entry.name: entry for entry in entries}
 
 
-def test_the_two_versions_of_http_that_we_ship_differ() -> None:
+def test_bundled_versions_of_http_differ() -> None:
     old, new = sample("http@6.0.0"), sample("http@6.5.4")
 
     assert set(new) - set(old) == {"RequestOptions", "cursor", "fnIf", "group"}
@@ -70,7 +70,7 @@ def test_the_two_versions_of_http_that_we_ship_differ() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem)
-def test_every_sample_says_what_a_function_does_with_an_example_that_parses(path: Path) -> None:
+def test_each_function_of_a_bundled_description_has_examples_that_parse(path: Path) -> None:
     entries = sample(path.stem).values()
     parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
 

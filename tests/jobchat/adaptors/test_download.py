@@ -62,7 +62,7 @@ def spoil(registry: FakeRegistry, how: str) -> None:
         ("led in a circle", "127.0.0.1 redirects too often"),
     ],
 )
-async def test_a_failed_download_is_no_failure_of_the_chat_and_rests_for_a_minute(
+async def test_failed_download_gives_missing_docs_and_is_not_retried_at_once(
     tmp_path: Path, registry: FakeRegistry, how: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
@@ -78,12 +78,12 @@ async def test_a_failed_download_is_no_failure_of_the_chat_and_rests_for_a_minut
     assert not (tmp_path / "cache").exists()
 
     registry.publish("library", {"1.0.0": ONE})
-    library.time = 3601.0  # What the registry said is believed for an hour.
+    library.time = 3601.0  # Responses of the registry are cached for an hour.
     assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 @pytest.mark.parametrize("how", ["slow", "slow versions"])
-async def test_nobody_waits_long_for_a_slow_registry(
+async def test_slow_registry_times_out_and_is_not_retried_at_once(
     tmp_path: Path, registry: FakeRegistry, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
@@ -98,7 +98,7 @@ async def test_nobody_waits_long_for_a_slow_registry(
     assert caplog.messages[0].endswith("took more than 0.3 s. Not tried again for 60 s.")
 
 
-async def test_what_failed_is_tried_again_after_a_minute(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_failed_download_is_retried_after_a_minute(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
     registry.responses[TARBALL].status = 503
     library = LibraryHarness(tmp_path, registry.url)
@@ -111,7 +111,7 @@ async def test_what_failed_is_tried_again_after_a_minute(tmp_path: Path, registr
     assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
-async def test_a_registry_that_is_not_there(tmp_path: Path) -> None:
+async def test_unreachable_registry_gives_missing_docs(tmp_path: Path) -> None:
     async with run_registry() as registry:
         url = registry.url
 
@@ -119,7 +119,7 @@ async def test_a_registry_that_is_not_there(tmp_path: Path) -> None:
     assert await LibraryHarness(tmp_path, url).look_up_names("library@1") == ({"version": "1", "docs": "missing"}, [])
 
 
-async def test_a_tarball_may_lie_elsewhere_on_the_same_host(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_redirect_of_a_tarball_on_the_same_host_is_followed(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
     registry.responses["/elsewhere"] = registry.responses[TARBALL]
     registry.responses[TARBALL] = RegistryResponse(status=302, headers={"Location": "../../../elsewhere"})
@@ -127,7 +127,7 @@ async def test_a_tarball_may_lie_elsewhere_on_the_same_host(tmp_path: Path, regi
     assert await LibraryHarness(tmp_path, registry.url).look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
-async def test_a_mirror_that_repeats_the_address_of_another_is_asked_itself(
+async def test_tarball_is_fetched_from_the_mirror_if_its_url_names_another_host(
     tmp_path: Path, registry: FakeRegistry
 ) -> None:
     registry.publish("library", {"1.0.0": ONE}, tarball=f"https://npm.invalid{TARBALL}")

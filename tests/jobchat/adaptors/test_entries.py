@@ -53,7 +53,7 @@ def signatures(*operations: Any, **groups: Any) -> list[str]:
     return [entry.signature for entry in parse_description({"operations": list(operations), **groups})]
 
 
-def test_an_entry_tells_all_that_is_known() -> None:
+def test_entry_text_has_parameters_defaults_and_examples() -> None:
     assert parse_description({"operations": [LEND], "exports": [], "common": []}) == (
         Entry(
             "lend",
@@ -94,11 +94,11 @@ def test_an_entry_tells_all_that_is_known() -> None:
         ({**function("a", []), "valid": False}, "a()"),
     ],
 )
-def test_one_signature(entry: Any, signature: str) -> None:
+def test_signature_is_built_from_parameters_and_types(entry: Any, signature: str) -> None:
     assert signatures(entry) == [signature]
 
 
-def test_the_comment_of_a_type_describes_the_type_and_not_the_function_it_is_filed_under() -> None:
+def test_typedef_becomes_a_type_entry_and_not_a_function() -> None:
     options = function(
         "execute",
         ["operations"],
@@ -123,11 +123,11 @@ def test_the_comment_of_a_type_describes_the_type_and_not_the_function_it_is_fil
     assert third.signature == "execute(operations)"
 
 
-def test_what_is_private_is_left_out_even_when_it_is_public_too() -> None:
+def test_private_function_is_left_out_even_if_it_is_also_tagged_public() -> None:
     assert signatures(function("a", [], {"title": "public"}, {"title": "private"}), function("b", [])) == ["b()"]
 
 
-def test_an_adaptors_own_function_hides_the_common_one() -> None:
+def test_function_of_the_adaptor_hides_the_common_one_of_the_same_name() -> None:
     common = [function("each", ["a"]), function("fn", ["f"])]
 
     assert signatures(function("each", ["b"]), exports=[function("x", [])], common=common) == [
@@ -137,7 +137,7 @@ def test_an_adaptors_own_function_hides_the_common_one() -> None:
     ]
 
 
-def test_dotted_parameters_stand_under_their_parent_wherever_they_were() -> None:
+def test_dotted_parameters_are_listed_under_their_parent_in_any_order() -> None:
     tags = [param("a.b.c"), param("a"), param("rows[].id"), param("rows"), param("a.b"), param("lost.x")]
 
     (entry,) = parse_description({"operations": [function("f", ["a", "rows"], *tags)]})
@@ -145,7 +145,7 @@ def test_dotted_parameters_stand_under_their_parent_wherever_they_were() -> None
     assert entry.text.split("\n")[2:] == ["- a", "    - c", "  - b", "- rows", "  - id", "- lost.x"]
 
 
-def test_a_type_without_end_is_any() -> None:
+def test_deeply_nested_type_is_cut_off_with_any() -> None:
     kind = name_type("A")
     for _ in range(50):
         kind = array(kind)
@@ -157,11 +157,11 @@ def test_a_type_without_end_is_any() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"5", b'{"operations":'])
-def test_what_is_no_description(content: bytes) -> None:
+def test_invalid_description_is_decoded_as_none(content: bytes) -> None:
     assert decode_description(content) is None
 
 
-def test_a_file_is_decoded() -> None:
+def test_description_is_decoded_from_json_bytes() -> None:
     assert decode_description(msgspec.json.encode({"operations": [LEND]})) == parse_description({"operations": [LEND]})
 
 
@@ -175,7 +175,7 @@ KEYS = ["operations", "common", "name", "params", "docs", "tags", "title", "type
         max_leaves=25,
     )
 )
-def test_no_description_is_too_strange(ast: Any) -> None:
+def test_any_json_is_parsed_as_a_description(ast: Any) -> None:
     assert all(entry.text.startswith(entry.signature) for entry in parse_description({"operations": [ast, LEND]}))
     assert parse_description(ast) is not None
 
@@ -193,7 +193,7 @@ def full(budget: int, **about: str) -> list[str]:
     return [entry.name for entry in select_entries(ENTRIES, budget=budget, **about).full]
 
 
-def test_docs_that_fit_are_shown_whole() -> None:
+def test_all_entries_are_selected_if_they_fit_the_budget() -> None:
     choice = select_entries(ENTRIES)
 
     assert (choice.signatures, choice.full, choice.is_complete) == ("", tuple(ENTRIES), True)
@@ -202,7 +202,7 @@ def test_docs_that_fit_are_shown_whole() -> None:
     assert not select_entries(ENTRIES, budget=len(choice.text) - 1).is_complete
 
 
-def test_the_job_comes_before_the_question_then_the_log_then_what_answers_then_the_file() -> None:
+def test_entries_are_ranked_by_job_question_log_relevance_and_file_order() -> None:
     about = {
         "code": "burn(x); // lend\nstate.find(1);\nsort (y)",
         "question": "why does order not put the seal on?",
@@ -213,13 +213,13 @@ def test_the_job_comes_before_the_question_then_the_log_then_what_answers_then_t
     assert full(560, code="sort()") == ["sort", "lend", "find", "order", "burn"]
 
 
-def test_signatures_are_never_cut_and_entries_never_in_the_middle() -> None:
+def test_all_signatures_are_included_even_if_no_entry_fits_the_budget() -> None:
     choice = select_entries(ENTRIES, budget=10)
 
     assert (choice.signatures, choice.full, choice.is_complete) == (SIGNATURES, (), False)
 
 
-def test_an_entry_that_does_not_fit_lets_a_smaller_one_in() -> None:
+def test_entry_over_the_budget_is_skipped_for_a_smaller_one() -> None:
     large = entry("huge", "x" * 1000)
 
     choice = select_entries([large, *ENTRIES], code="huge()", budget=len(SIGNATURES) + 7 + 100)
@@ -227,5 +227,5 @@ def test_an_entry_that_does_not_fit_lets_a_smaller_one_in() -> None:
     assert [entry.name for entry in choice.full] == ["lend"]
 
 
-def test_no_docs_are_whole() -> None:
+def test_selection_of_no_entries_is_complete() -> None:
     assert select_entries([]).is_complete

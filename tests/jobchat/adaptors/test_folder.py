@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_both_forms_are_found(folder: Path) -> None:
+def test_versions_are_listed_from_files_and_subfolders(folder: Path) -> None:
     assert list_versions(folder, "library") == ["1.0.0", "1.2.0", "1.4.0", "2.0.0"]
 
 
@@ -32,21 +32,21 @@ def names(entries: tuple[Entry, ...] | None) -> list[str] | None:
 
 
 @pytest.mark.parametrize(
-    ("version", "known"), [("1.2.0", ["two"]), ("2.0.0", ["three"]), ("1.4.0", None), ("3.0.0", None)]
+    ("version", "expected"), [("1.2.0", ["two"]), ("2.0.0", ["three"]), ("1.4.0", None), ("3.0.0", None)]
 )
-def test_a_version_is_loaded(folder: Path, version: str, known: list[str] | None) -> None:
-    assert names(load_entries(folder, "library", version)) == known
+def test_entries_of_a_version_are_loaded_if_readable(folder: Path, version: str, expected: list[str] | None) -> None:
+    assert names(load_entries(folder, "library", version)) == expected
 
 
-def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+def test_missing_folder_has_no_versions_and_no_entries(tmp_path: Path) -> None:
     assert list_versions(tmp_path / "gone", "library") == []
     assert load_entries(tmp_path / "gone", "library", "1.0.0") is None
 
 
 def test_a_file_is_read_once_until_it_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
+    decoded: list[Path] = []
     decode = library.decode_description
-    monkeypatch.setattr(library, "decode_description", lambda content: read.append(content) or decode(content))
+    monkeypatch.setattr(library, "decode_description", lambda content: decoded.append(content) or decode(content))
 
     first, second = load_entries(folder, "library", "1.0.0"), load_entries(folder, "library", "1.0.0")
     save_description(folder, "library", "1.0.0", describe("new"))
@@ -54,19 +54,19 @@ def test_a_file_is_read_once_until_it_changes(folder: Path, monkeypatch: pytest.
     (folder / "library@1.0.0.json").unlink()
 
     assert [names(first), names(second), names(changed)] == [["one"], ["one"], ["new"]]
-    assert len(read) == 2
+    assert len(decoded) == 2
     assert load_entries(folder, "library", "1.0.0") is None
 
 
-def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+def test_pipe_or_folder_in_place_of_a_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "library@1.0.0.json")
     (tmp_path / "library@2.0.0.json").mkdir()
 
-    assert load_entries(tmp_path, "library", "1.0.0") is None  # And does not block on the pipe.
+    assert load_entries(tmp_path, "library", "1.0.0") is None  # Must not block on the pipe.
     assert load_entries(tmp_path, "library", "2.0.0") is None
 
 
-def test_what_is_kept_is_found_again_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_saved_description_is_loaded_and_no_temporary_file_remains(tmp_path: Path) -> None:
     save_description(tmp_path / "new", "library", "1.0.0", describe("one"))
     save_description(tmp_path / "new", "library", "1.0.0", describe("two"))
 
@@ -74,7 +74,7 @@ def test_what_is_kept_is_found_again_and_nothing_else_is_left(tmp_path: Path) ->
     assert names(load_entries(tmp_path / "new", "library", "1.0.0")) == ["two"]
 
 
-def test_what_cannot_be_kept_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_save_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "library@1.0.0.json" / "in the way").mkdir(parents=True)
 
     with pytest.raises(IsADirectoryError):
@@ -83,7 +83,7 @@ def test_what_cannot_be_kept_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["library@1.0.0.json"]
 
 
-def test_a_file_that_is_far_too_large_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_over_the_size_limit_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "MAX_BYTES", 5)
 
     assert load_entries(folder, "library", "1.0.0") is None

@@ -31,11 +31,13 @@ from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE,
         ("@mine/library@1.0.0", {"version": "1.0.0", "docs": "missing"}, []),
     ],
 )
-async def test_in_a_folder_alone(adaptor_folder: Path, text: str, meta: dict[str, str], names: list[str]) -> None:
+async def test_lookup_in_a_local_folder_finds_exact_nearest_or_missing_docs(
+    adaptor_folder: Path, text: str, meta: dict[str, str], names: list[str]
+) -> None:
     assert await LibraryHarness(adaptor_folder.parent, online=False).look_up_names(text) == (meta, names)
 
 
-async def test_what_the_folder_has_is_not_fetched(adaptor_folder: Path, registry: FakeRegistry) -> None:
+async def test_docs_in_the_folder_are_not_fetched(adaptor_folder: Path, registry: FakeRegistry) -> None:
     library = LibraryHarness(adaptor_folder.parent, registry.url)
 
     await library.look_up_names("library@1.2.0")
@@ -44,7 +46,7 @@ async def test_what_the_folder_has_is_not_fetched(adaptor_folder: Path, registry
     assert (library.progress, registry.requests) == ([], [])
 
 
-async def test_a_folder_may_vanish_and_come_back(adaptor_folder: Path) -> None:
+async def test_folder_can_disappear_and_reappear(adaptor_folder: Path) -> None:
     library = LibraryHarness(adaptor_folder.parent, online=False)
     before = await library.look_up_names("library@1.0.0")
     shutil.move(adaptor_folder, adaptor_folder.parent / "away")
@@ -55,7 +57,7 @@ async def test_a_folder_may_vanish_and_come_back(adaptor_folder: Path) -> None:
     assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
-async def test_without_a_folder_there_are_our_samples(tmp_path: Path) -> None:
+async def test_bundled_samples_are_used_without_a_folder(tmp_path: Path) -> None:
     library = LibraryHarness(tmp_path, adaptors="", online=False)
 
     docs = await library.look_up("http")
@@ -64,7 +66,9 @@ async def test_without_a_folder_there_are_our_samples(tmp_path: Path) -> None:
     assert {path.stem for path in SAMPLES.glob("*.json")} == {"http@6.0.0", "http@6.5.4", "dhis2@8.0.7"}
 
 
-async def test_a_sample_is_not_the_newest_where_a_registry_knows_better(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_latest_version_of_the_registry_takes_precedence_over_a_sample(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
     registry.publish("http", {"6.5.4": ONE, "7.0.0": TWO})
     library = LibraryHarness(tmp_path, registry.url, adaptors="")
 
@@ -73,7 +77,7 @@ async def test_a_sample_is_not_the_newest_where_a_registry_knows_better(tmp_path
     assert library.progress == ["Looking up http@7.0.0"]
 
 
-async def test_a_version_is_fetched_once_and_kept_for_ever(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_version_is_fetched_once_and_cached_on_disk(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
     library, second = LibraryHarness(tmp_path, registry.url), LibraryHarness(tmp_path, registry.url)
 
@@ -88,7 +92,7 @@ async def test_a_version_is_fetched_once_and_kept_for_ever(tmp_path: Path, regis
 
 
 @pytest.mark.parametrize(("online", "download"), [(False, True), (True, False)])
-async def test_nothing_is_fetched_against_anybodys_will(
+async def test_nothing_is_fetched_if_offline_or_if_the_caller_forbids_downloads(
     tmp_path: Path, registry: FakeRegistry, online: bool, download: bool
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
@@ -112,7 +116,7 @@ async def test_many_chats_share_one_download(tmp_path: Path, registry: FakeRegis
     assert registry.requests == [PACKAGE, TARBALL]
 
 
-async def test_the_newest_is_what_the_registry_says_for_an_hour(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_latest_version_of_the_registry_is_cached_for_an_hour(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE, "3.0.0": ONE, "2.0.0": ONE})
     library = LibraryHarness(tmp_path, registry.url)
     first = await library.look_up_names("library")
@@ -131,7 +135,9 @@ async def test_the_newest_is_what_the_registry_says_for_an_hour(tmp_path: Path, 
     ]
 
 
-async def test_the_newest_stays_what_it_was_while_the_registry_is_away(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_latest_version_stays_known_while_the_registry_is_unavailable(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
     registry.publish("library", {"1.0.0": ONE})
     library = LibraryHarness(tmp_path, registry.url)
     await library.look_up_names("library")
@@ -143,7 +149,7 @@ async def test_the_newest_stays_what_it_was_while_the_registry_is_away(tmp_path:
     assert registry.requests.count(PACKAGE) == 2
 
 
-async def test_a_version_that_came_out_since_is_found(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_version_published_after_the_first_lookup_is_found(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
     library = LibraryHarness(tmp_path, registry.url)
     await library.look_up_names("library")
@@ -152,7 +158,9 @@ async def test_a_version_that_came_out_since_is_found(tmp_path: Path, registry: 
     assert await library.look_up_names("library@1.1.0") == ({"version": "1.1.0", "docs": "exact"}, ["two"])
 
 
-async def test_a_newest_that_nobody_names_is_the_highest(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_highest_version_is_latest_if_the_registry_has_no_latest_tag(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
     registry.publish("library", {"1.0.0": ONE, "1.10.0": TWO, "1.9.0": ONE})
     registry.responses[PACKAGE].body = registry.responses[PACKAGE].body.replace(b"latest", b"newest")
 
@@ -172,7 +180,7 @@ async def test_a_broken_file_in_the_cache_is_fetched_again(tmp_path: Path, regis
     assert cached.read_bytes() == describe("one")
 
 
-async def test_without_a_place_to_keep_it_a_description_is_remembered(
+async def test_description_is_held_in_memory_if_the_cache_folder_is_not_writable(
     tmp_path: Path, registry: FakeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
@@ -184,7 +192,9 @@ async def test_without_a_place_to_keep_it_a_description_is_remembered(
     assert caplog.messages[0].startswith("library@1.0.0 cannot be kept in the cache folder")
 
 
-async def test_the_memory_has_an_end(tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_descriptions_and_packages_in_memory_is_limited(
+    tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("palaver_jobchat.adaptors.library._MAX_FETCHED", 1)
     monkeypatch.setattr("palaver_jobchat.adaptors.npm_registry._MAX_PACKAGES", 1)
     registry.publish("library", {"1.0.0": ONE})
@@ -198,7 +208,7 @@ async def test_the_memory_has_an_end(tmp_path: Path, registry: FakeRegistry, mon
     assert registry.requests.count(PACKAGE) == registry.requests.count(TARBALL) == 2
 
 
-async def test_the_nearest_may_be_in_the_cache(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_nearest_version_is_taken_from_the_cache(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
     library = LibraryHarness(tmp_path, registry.url)
     await library.look_up_names("library@1.0.0")
@@ -209,7 +219,9 @@ async def test_the_nearest_may_be_in_the_cache(tmp_path: Path, registry: FakeReg
     )
 
 
-async def test_the_nearest_of_a_version_that_never_was_is_fetched(adaptor_folder: Path, registry: FakeRegistry) -> None:
+async def test_nearest_version_is_fetched_if_the_version_does_not_exist(
+    adaptor_folder: Path, registry: FakeRegistry
+) -> None:
     registry.publish("library", {"1.0.0": ONE, "1.7.0": package("seven"), "1.8.0": TWO})
     library = LibraryHarness(adaptor_folder.parent, registry.url)
 
@@ -220,7 +232,7 @@ async def test_the_nearest_of_a_version_that_never_was_is_fetched(adaptor_folder
     assert library.progress == ["Looking up library@1.7.5", "Looking up library@1.7.0"]
 
 
-async def test_only_one_nearest_is_fetched_and_then_what_lies_here_must_do(
+async def test_only_one_nearest_version_is_fetched_before_using_the_folder(
     adaptor_folder: Path, registry: FakeRegistry
 ) -> None:
     registry.publish("library", {"1.5.0": b"broken", "1.6.0": b"broken", "1.7.0": b"broken"})
@@ -233,7 +245,7 @@ async def test_only_one_nearest_is_fetched_and_then_what_lies_here_must_do(
     assert registry.tarballs == ["language-library-1.7.0.tgz"]
 
 
-async def test_a_version_that_could_not_be_fetched_is_not_replaced_by_another_download(
+async def test_failed_fetch_of_a_version_does_not_fetch_another_version(
     adaptor_folder: Path, registry: FakeRegistry
 ) -> None:
     registry.publish("library", {"1.5.0": ONE, "1.6.0": b"broken"})
@@ -247,11 +259,11 @@ async def test_a_version_that_could_not_be_fetched_is_not_replaced_by_another_do
 
 
 @pytest.mark.parametrize("path", ["/docs/library@1.0.0.json", "/docs/library/1.0.0/ast.json"])
-async def test_a_folder_may_be_an_address(tmp_path: Path, registry: FakeRegistry, path: str) -> None:
+async def test_folder_setting_can_be_a_url(tmp_path: Path, registry: FakeRegistry, path: str) -> None:
     registry.responses[path] = RegistryResponse(describe("one"))
     library = LibraryHarness(tmp_path, adaptors=f"{registry.url}/docs/", online=False)
 
-    # It is the operator's own: a chat that wants nothing downloaded from a registry may ask it.
+    # The operator configured this URL: `download=False` forbids only downloads from a registry.
     assert await library.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
     count = len(registry.requests)
     assert await library.look_up_names("library@1") == (EXACT, ["one"])
@@ -262,7 +274,7 @@ async def test_a_folder_may_be_an_address(tmp_path: Path, registry: FakeRegistry
     assert (library.progress, len(registry.requests)) == (["Looking up library@1.0.0"], count)
 
 
-async def test_what_one_address_had_is_not_taken_for_what_another_has(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_descriptions_of_different_urls_are_cached_separately(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.responses["/a/library@1.0.0.json"] = RegistryResponse(describe("one"))
     registry.responses["/b/library@1.0.0.json"] = RegistryResponse(describe("two"))
     registry.responses["/c/library@1.0.0.json"] = RegistryResponse(b"no description")
@@ -274,14 +286,16 @@ async def test_what_one_address_had_is_not_taken_for_what_another_has(tmp_path: 
     assert results == [(EXACT, ["one"]), (EXACT, ["two"]), (MISSING, [])]
 
 
-async def test_what_an_address_lacks_comes_from_the_registry(tmp_path: Path, registry: FakeRegistry) -> None:
+async def test_description_missing_at_the_url_is_fetched_from_the_registry(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
     registry.publish("library", {"1.0.0": ONE})
     library = LibraryHarness(tmp_path, registry.url, adaptors=f"{registry.url}/docs")
 
     assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
-async def test_without_a_registry_it_is_as_if_offline_and_said_once(
+async def test_missing_registry_setting_is_logged_once_and_nothing_is_fetched(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     library = LibraryHarness(tmp_path)
@@ -299,11 +313,11 @@ async def test_without_a_registry_it_is_as_if_offline_and_said_once(
     ]
 
 
-async def test_a_registry_that_is_no_address_is_none(tmp_path: Path) -> None:
+async def test_registry_that_is_not_a_url_is_ignored(tmp_path: Path) -> None:
     assert await LibraryHarness(tmp_path, "npm.example").look_up_names("library@1.0.0") == (MISSING, [])
 
 
-async def test_no_name_leads_out_of_the_folder(adaptor_folder: Path) -> None:
+async def test_adaptor_name_cannot_escape_the_folder(adaptor_folder: Path) -> None:
     (adaptor_folder.parent / "1.0.0").mkdir()
     (adaptor_folder.parent / "1.0.0" / "ast.json").write_bytes(describe("secret"))
     library = LibraryHarness(adaptor_folder.parent, online=False)

@@ -11,7 +11,7 @@ VERSIONS = ["5.9.0", "6.0.0", "6.5.4", "6.5.10", "6.10.0", "7.0.0-beta.1", "not-
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "version", "asks"),
+    ("text", "name", "version", "kind"),
     [
         ("@openfn/language-http@6.5.4", "@openfn/language-http", "6.5.4", "exact"),
         (" http@6.5.4 ", "@openfn/language-http", "6.5.4", "exact"),
@@ -26,12 +26,12 @@ VERSIONS = ["5.9.0", "6.0.0", "6.5.4", "6.5.10", "6.10.0", "7.0.0-beta.1", "not-
         ("@mine/thing@1.0.0", "@mine/thing", "1.0.0", "exact"),
     ],
 )
-def test_every_form(text: str, name: str, version: str | None, asks: str) -> None:
+def test_adaptor_names_are_parsed_in_all_forms(text: str, name: str, version: str | None, kind: str) -> None:
     adaptor = parse_adaptor(text)
 
     assert adaptor is not None
     assert adaptor == Adaptor(name, version)
-    assert adaptor.version_kind == asks
+    assert adaptor.version_kind == kind
     assert adaptor.short == (None if name == "@mine/thing" else "http")
 
 
@@ -53,12 +53,12 @@ def test_every_form(text: str, name: str, version: str | None, asks: str) -> Non
         LONG,
     ],
 )
-def test_what_is_no_name(text: str) -> None:
+def test_invalid_adaptor_name_is_not_parsed(text: str) -> None:
     assert parse_adaptor(text) is None
 
 
 @given(st.text(max_size=20) | st.text("./-@a", max_size=9).map("@openfn/language-".__add__))
-def test_no_name_leads_out_of_a_folder(text: str) -> None:
+def test_short_name_cannot_escape_a_folder(text: str) -> None:
     adaptor = parse_adaptor(text)
 
     if adaptor is not None and adaptor.short is not None:
@@ -80,11 +80,11 @@ def test_no_name_leads_out_of_a_folder(text: str) -> None:
         ("local", None),
     ],
 )
-def test_the_version_asked_for(requested: str | None, version: str | None) -> None:
+def test_choose_version_picks_the_highest_matching_version(requested: str | None, version: str | None) -> None:
     assert choose_version(Adaptor("@openfn/language-http", requested), VERSIONS) == version
 
 
-def test_the_nearest_is_lower_and_of_the_same_major() -> None:
+def test_nearest_version_is_lower_and_of_the_same_major_version() -> None:
     assert nearest_version("6.5.9", VERSIONS) == "6.5.4"
     assert nearest_version("6.99.0", VERSIONS) == "6.10.0"
     assert nearest_version("6.0.0", VERSIONS) is None

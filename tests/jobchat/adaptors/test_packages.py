@@ -21,12 +21,12 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarIn
 
 
 def refusal(tarball: bytes, announced: str | None = None) -> str:
-    with pytest.raises(DownloadError) as refused:
+    with pytest.raises(DownloadError) as caught:
         extract_description(tarball, integrity(tarball) if announced is None else announced)
-    return str(refused.value)
+    return str(caught.value)
 
 
-def test_a_package_is_read() -> None:
+def test_package_document_is_parsed() -> None:
     content = (
         b'{"name": "x", "dist-tags": {"latest": "1.1.0", "next": "2.0.0"}, "time": 5, "versions": {"1.0.0": {"dist": '
         b'{"shasum": "ab", "tarball": "https://x/1.tgz"}}, "1.1.0": {"dist": {"tarball": "t", "integrity": "i"}}, '
@@ -39,7 +39,7 @@ def test_a_package_is_read() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"versions": {"1.0.0": 5}}', b"[" * 9999])
-def test_what_is_no_package(content: bytes) -> None:
+def test_invalid_package_document_is_rejected(content: bytes) -> None:
     with pytest.raises(DownloadError):
         parse_package(content)
 
@@ -57,30 +57,30 @@ def test_what_is_no_package(content: bytes) -> None:
         ("file:///x.tgz", ["https://npm.example/x.tgz"]),
     ],
 )
-def test_where_a_tarball_may_lie(tarball: str, urls: list[str]) -> None:
+def test_tarball_urls_start_with_the_registry_and_leave_out_insecure_urls(tarball: str, urls: list[str]) -> None:
     assert tarball_urls("https://npm.example", Release(tarball)) == urls
 
 
-def test_a_mirror_under_a_path_is_asked_under_its_path() -> None:
+def test_tarball_url_includes_the_path_of_the_mirror() -> None:
     assert tarball_urls("http://mirror.example/npm", Release("http://npm.example/x.tgz")) == [
         "http://mirror.example/npm/x.tgz"
     ]
 
 
-def test_the_description_is_the_one_file_that_is_read() -> None:
+def test_description_is_extracted_from_the_tarball() -> None:
     tarball = package("lend")
 
     assert extract_description(tarball, integrity(tarball)) == describe("lend")
 
 
-def test_one_sum_of_several_is_enough_if_it_is_a_strong_one() -> None:
+def test_one_matching_strong_checksum_of_several_is_enough() -> None:
     tarball = package("lend")
 
     assert extract_description(tarball, f"sha1-abc= sha512-no! sha512-AAAA {integrity(tarball)}?x") == describe("lend")
 
 
 @pytest.mark.parametrize("announced", ["", "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "sha512-", "sha512-AAAA", "sha512"])
-def test_a_tarball_that_was_not_announced(announced: str) -> None:
+def test_tarball_that_does_not_match_its_checksum_is_rejected(announced: str) -> None:
     assert refusal(package("lend"), announced) == "the tarball is not the one that the registry announced"
 
 
@@ -96,18 +96,18 @@ def test_a_tarball_that_was_not_announced(announced: str) -> None:
         tar(link("package/ast.json", "", tarfile.FIFOTYPE)),
     ],
 )
-def test_a_tarball_without_such_a_file(tarball: bytes) -> None:
+def test_tarball_without_a_regular_description_file_is_rejected(tarball: bytes) -> None:
     assert refusal(tarball) == "the tarball has no package/ast.json"
 
 
 @pytest.mark.parametrize(
     "tarball", [b"", b"no gzip", package("lend")[:60], gzipped(b"no tar" * 200), package("lend")[:-100] + bytes(100)]
 )
-def test_a_tarball_that_is_broken(tarball: bytes) -> None:
+def test_broken_tarball_is_rejected(tarball: bytes) -> None:
     assert refusal(tarball).startswith("the tarball ")
 
 
-def test_a_tarball_that_inflates_to_far_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tarball_over_the_unpacked_size_limit_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npm_registry, "_MAX_UNPACKED_BYTES", 1_000_000)
     tarball = tar(("package/zeros", bytes(3_000_000)), ("package/ast.json", describe("lend")))
 
@@ -115,20 +115,20 @@ def test_a_tarball_that_inflates_to_far_too_much(monkeypatch: pytest.MonkeyPatch
     assert refusal(tarball) == "the tarball holds more than 1,000,000 bytes"
 
 
-def test_a_tarball_of_far_too_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tarball_with_too_many_files_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npm_registry, "_MAX_MEMBERS", 20)
 
     assert refusal(tar(*((f"package/{n}", b"") for n in range(30)))) == "the tarball holds more than 20 files"
 
 
-def test_a_description_that_says_it_is_huge() -> None:
+def test_description_with_a_huge_declared_size_is_rejected() -> None:
     info = tarfile.TarInfo("package/ast.json")
     info.size = 10**12
 
     assert refusal(gzipped(info.tobuf())) == "package/ast.json has more than 20,971,520 bytes"
 
 
-def test_long_names_of_long_names_of_long_names() -> None:
+def test_tarball_with_nested_long_name_headers_is_rejected() -> None:
     info = tarfile.TarInfo("././@LongLink")
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1
 
@@ -136,7 +136,7 @@ def test_long_names_of_long_names_of_long_names() -> None:
 
 
 @given(st.binary(max_size=2000), st.integers(0, 1500), st.binary(min_size=1, max_size=9))
-def test_no_tarball_is_too_strange(rest: bytes, place: int, noise: bytes) -> None:
+def test_any_bytes_are_extracted_or_rejected_with_a_download_error(rest: bytes, place: int, noise: bytes) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.addfile(tarfile.TarInfo("package/index.js"))

@@ -17,26 +17,26 @@ class Clock:
         return self.time
 
 
-async def test_whoever_comes_meanwhile_joins() -> None:
-    flights, begun, go = SingleFlight(now=Clock(), timeout_s=10), list[int](), asyncio.Event()
+async def test_concurrent_callers_share_one_execution() -> None:
+    flights, starts, may_finish = SingleFlight(now=Clock(), timeout_s=10), list[int](), asyncio.Event()
 
     async def work() -> str:
-        begun.append(1)
-        await go.wait()
+        starts.append(1)
+        await may_finish.wait()
         return "done"
 
     tasks = [asyncio.create_task(wait_for(flights.join("x", work))) for _ in range(5)]
-    await wait_until(lambda: bool(begun))
+    await wait_until(lambda: bool(starts))
     tasks[0].cancel()  # The caller that started it.
-    go.set()
+    may_finish.set()
 
     assert await asyncio.gather(*tasks[1:]) == ["done"] * 4
-    assert begun == [1]
+    assert starts == [1]
     assert await wait_for(flights.join("x", work)) == "done"
-    assert begun == [1, 1]
+    assert starts == [1, 1]
 
 
-async def test_what_failed_is_left_alone_for_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_work_is_not_retried_for_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     flights = SingleFlight(now=clock, timeout_s=10)
     results = [ValueError("broken"), "whole"]
@@ -57,23 +57,23 @@ async def test_what_failed_is_left_alone_for_a_minute(caplog: pytest.LogCaptureF
     assert caplog.messages == ["Fetching x: broken. Not tried again for 60 s."]
 
 
-async def test_it_lasts_only_so_long(caplog: pytest.LogCaptureFixture) -> None:
+async def test_work_is_stopped_after_the_timeout(caplog: pytest.LogCaptureFixture) -> None:
     flights = SingleFlight(now=Clock(), timeout_s=0.02)
 
     assert await wait_for(flights.join("x", asyncio.Event().wait)) is None
     assert caplog.messages == ["x: took more than 0.02 s. Not tried again for 60 s."]
 
 
-async def test_one_who_has_waited_long_enough_goes_on_without() -> None:
-    flights, go = SingleFlight(now=Clock(), timeout_s=10), asyncio.Event()
-    flight = flights.join("x", go.wait)
+async def test_caller_with_a_deadline_gets_none_while_the_work_continues() -> None:
+    flights, may_finish = SingleFlight(now=Clock(), timeout_s=10), asyncio.Event()
+    flight = flights.join("x", may_finish.wait)
 
     assert await wait_for(flight, asyncio.get_running_loop().time() + 0.01) is None
-    go.set()
+    may_finish.set()
     assert await wait_for(flight) is True
 
 
-async def test_a_flight_that_is_ended_brings_nothing() -> None:
+async def test_cancelled_work_returns_none() -> None:
     flight = SingleFlight(now=Clock(), timeout_s=10).join("x", asyncio.Event().wait)
     assert flight is not None
     flight.cancel()
@@ -81,7 +81,7 @@ async def test_a_flight_that_is_ended_brings_nothing() -> None:
     assert await wait_for(flight) is None
 
 
-async def test_the_memory_of_failures_has_an_end() -> None:
+async def test_number_of_remembered_failures_is_limited() -> None:
     flights = SingleFlight(now=Clock(), timeout_s=10)
 
     async def work() -> None:

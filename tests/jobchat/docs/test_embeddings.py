@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class CountingModel:
-    """A model that remembers what it was asked."""
+    """A model that records the texts it embeds."""
 
     def __init__(self, *, by: float = 1.0) -> None:
         self.by = by
@@ -59,7 +59,7 @@ def titles(file: Path, question: str, vector_search: VectorSearch | None) -> lis
     return [one.title for one in search_index(file, build_query(question), vector_search=vector_search).results]
 
 
-def test_a_model_from_a_folder_moves_what_means_the_same_to_the_front(folder: Path, tmp_path: Path) -> None:
+def test_model_from_a_folder_ranks_texts_of_similar_meaning_first(folder: Path, tmp_path: Path) -> None:
     model = load_embedding(str(save_model(tmp_path / "model")))
     assert model is not None
     file = tmp_path / "x.db"
@@ -71,7 +71,7 @@ def test_a_model_from_a_folder_moves_what_means_the_same_to_the_front(folder: Pa
     assert titles(file, question, VectorSearch(model))[0] == "Lending"
 
 
-def test_what_is_near_but_shares_no_words_is_not_shown(folder: Path, tmp_path: Path) -> None:
+def test_similar_text_without_common_words_is_not_returned(folder: Path, tmp_path: Path) -> None:
     model = load_embedding(str(save_model(tmp_path / "model")))
     assert model is not None
     build_index(folder, tmp_path / "x.db", embeddings=model)
@@ -91,7 +91,7 @@ def test_the_score_of_a_merged_ranking_is_relative_to_the_best(folder: Path, tmp
     assert all(one.score is not None and 0.35 <= one.score <= 1 for one in results)
 
 
-def test_unchanged_files_keep_their_pieces_and_vectors(folder: Path, tmp_path: Path) -> None:
+def test_unchanged_files_keep_their_chunks_and_vectors(folder: Path, tmp_path: Path) -> None:
     file, counter = tmp_path / "x.db", CountingModel()
     build_index(folder, file, embeddings=Embedding("counting", counter))
     before = vectors(file)
@@ -106,7 +106,7 @@ def test_unchanged_files_keep_their_pieces_and_vectors(folder: Path, tmp_path: P
     assert len(unchanged) >= 2
 
 
-def test_another_model_makes_all_vectors_anew_and_none_forgets_them(folder: Path, tmp_path: Path) -> None:
+def test_changed_model_recomputes_all_vectors_and_no_model_removes_them(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     build_index(folder, file, embeddings=Embedding("one", CountingModel()))
 
@@ -120,7 +120,7 @@ def test_another_model_makes_all_vectors_anew_and_none_forgets_them(folder: Path
     assert (vectors(file), about(file)) == ({}, (None, None))
 
 
-def test_vectors_of_another_model_are_not_compared(
+def test_vectors_of_another_model_are_ignored_with_one_warning(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "x.db"
@@ -133,7 +133,7 @@ def test_vectors_of_another_model_are_not_compared(
     assert caplog.messages == ["The index of the docs has no vectors of two: index again."]
 
 
-def test_an_index_that_was_replaced_is_read_anew(folder: Path, tmp_path: Path) -> None:
+def test_vector_search_reloads_a_replaced_index(folder: Path, tmp_path: Path) -> None:
     file, model = tmp_path / "x.db", Embedding("counting", CountingModel())
     vector_search = VectorSearch(model)
     build_index(folder, file, embeddings=model)
@@ -148,7 +148,7 @@ def test_an_index_that_was_replaced_is_read_anew(folder: Path, tmp_path: Path) -
     assert titles(file, "owls and mice", vector_search) == ["Owls"]
 
 
-def test_progress_is_told_of_vectors_too(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_for_vectors(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver_jobchat.docs.index._EMBED_BATCH_SIZE", 2)
     calls: list[tuple[str, int, int]] = []
 
@@ -162,7 +162,7 @@ def test_progress_is_told_of_vectors_too(folder: Path, tmp_path: Path, monkeypat
     assert calls[4:] == [("vectors", 0, 3), ("vectors", 2, 3), ("vectors", 3, 3)]
 
 
-def test_a_model_is_known_by_what_it_makes_not_by_where_it_lies(folder: Path, tmp_path: Path) -> None:
+def test_model_is_identified_by_its_vectors_and_not_by_its_path(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     first, moved = save_model(tmp_path / "a"), save_model(tmp_path / "b")
     reversed_model = save_model(tmp_path / "c", reverse=True)
@@ -173,7 +173,7 @@ def test_a_model_is_known_by_what_it_makes_not_by_where_it_lies(folder: Path, tm
     assert computed == [3, 0, 3]
 
 
-def test_a_function_of_ones_own_is_a_model() -> None:
+def test_function_can_be_used_as_a_model() -> None:
     model = load_embedding("tests.jobchat.docs.fake_embeddings:by_length")
 
     assert model is not None
@@ -191,19 +191,21 @@ def test_a_function_of_ones_own_is_a_model() -> None:
         (".", "holds no model2vec model"),
     ],
 )
-def test_what_is_no_model_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, message: str) -> None:
+def test_invalid_model_setting_is_rejected_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, message: str
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(PalaverError, match=message):
         load_embedding(setting)
 
 
-def test_no_setting_is_no_model() -> None:
+def test_empty_setting_loads_no_model() -> None:
     assert load_embedding("") is None
 
 
 @pytest.mark.parametrize("missing", ["numpy", "model2vec"])
-def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+def test_error_names_the_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
 
     with pytest.raises(PalaverError, match=r"palaver\[embeddings\]"):
@@ -211,7 +213,7 @@ def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("given_", "message"),
+    ("embed", "message"),
     [
         (lambda texts: [[1.0]] * (len(texts) + 1), "for 1 texts it gave the shape"),
         (lambda texts: [1.0], r"gave the shape \(1,\)"),
@@ -221,12 +223,12 @@ def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         (lambda texts: 1 / 0, "gave no vectors: ZeroDivisionError"),
     ],
 )
-def test_a_model_that_gives_something_else_is_said(given_: Any, message: str) -> None:
+def test_model_with_invalid_output_is_rejected(embed: Any, message: str) -> None:
     with pytest.raises(PalaverError, match=message):
-        Embedding("mine", given_).vectors(["a"])
+        Embedding("mine", embed).vectors(["a"])
 
 
-def test_a_model_that_differs_in_the_last_digit_is_the_same() -> None:
+def test_models_that_differ_by_rounding_are_the_same() -> None:
     probe = np.array([0.6, 0.8], dtype=np.float32)
 
     assert is_same_model(probe, probe.tobytes())
@@ -234,7 +236,7 @@ def test_a_model_that_differs_in_the_last_digit_is_the_same() -> None:
     assert not is_same_model(probe, probe[::-1].tobytes())
 
 
-def test_a_text_of_unknown_words_lies_nowhere() -> None:
+def test_zero_vector_is_not_normalized() -> None:
     assert Embedding("zero", lambda texts: [[0.0, 0.0]] * len(texts)).vectors(["a"]).tolist() == [[0.0, 0.0]]
 
 
@@ -253,7 +255,7 @@ RANKING = st.lists(st.integers(0, 40), unique=True, max_size=30)
 
 
 @given(RANKING)
-def test_one_ranking_merged_is_itself(ranking: list[int]) -> None:
+def test_merging_a_single_ranking_keeps_its_order(ranking: list[int]) -> None:
     assert (
         list(merge_rankings(ranking))
         == list(merge_rankings(ranking, ranking))
@@ -263,7 +265,7 @@ def test_one_ranking_merged_is_itself(ranking: list[int]) -> None:
 
 
 @given(RANKING, RANKING)
-def test_a_merged_ranking_holds_all_and_none_twice_whatever_the_order(one: list[int], other: list[int]) -> None:
+def test_merged_ranking_has_each_item_once_for_any_argument_order(one: list[int], other: list[int]) -> None:
     scores = merge_rankings(one, other)
 
     assert list(scores.items()) == list(merge_rankings(other, one).items())
@@ -272,7 +274,7 @@ def test_a_merged_ranking_holds_all_and_none_twice_whatever_the_order(one: list[
 
 
 @given(RANKING, RANKING, st.integers(0, 40), st.integers(0, 40))
-def test_what_is_above_in_both_rankings_is_above_in_the_merged(
+def test_item_above_another_in_both_rankings_is_above_it_in_the_merged_one(
     one: list[int], other: list[int], high: int, low: int
 ) -> None:
     if all(ranking.index(high) < ranking.index(low) for ranking in (one, other) if {high, low} <= set(ranking)) and all(

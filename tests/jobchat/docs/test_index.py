@@ -34,7 +34,7 @@ def search_titles(file: Path, question: str) -> list[str]:
     return [one.path for one in search_index(file, build_query(question)).results]
 
 
-def test_what_cannot_be_read_is_reported_and_the_rest_indexed(
+def test_unreadable_files_are_reported_and_the_rest_is_indexed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(markdown, "MAX_FILE_BYTES", 1000)
@@ -71,7 +71,7 @@ def _round(folder: Path) -> str:
 def test_a_file_or_folder_without_permission_is_reported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The tests may run as root, so that the system's error is simulated.
+    # The tests may run as root, so the system's error is simulated.
     is_file, scandir = Path.is_file, os.scandir
     (folder / "closed.md").write_text("x")
     (folder / "secret").mkdir()
@@ -95,7 +95,7 @@ def test_a_file_or_folder_without_permission_is_reported(
     )
 
 
-def test_links_are_followed_only_inside(folder: Path, tmp_path: Path) -> None:
+def test_symlinks_are_followed_only_inside_the_folder(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.md").write_text("A secret page of somebody.")
     (folder / "out.md").symlink_to(tmp_path / "outside" / "secret.md")
@@ -109,7 +109,7 @@ def test_links_are_followed_only_inside(folder: Path, tmp_path: Path) -> None:
     assert paths(tmp_path / "x.db") == ["in.md", "paper.md"]
 
 
-def test_a_name_that_is_no_text_is_left_out(folder: Path, tmp_path: Path) -> None:
+def test_file_name_that_is_not_utf8_is_left_out(folder: Path, tmp_path: Path) -> None:
     try:
         (folder / os.fsdecode(b"na\xefve.md")).write_text("A page.")
     except OSError:
@@ -120,7 +120,7 @@ def test_a_name_that_is_no_text_is_left_out(folder: Path, tmp_path: Path) -> Non
     assert report.problems == (Problem("na\ufffdve.md", "left out: its name is not UTF-8"),)
 
 
-def test_a_file_that_vanishes_meanwhile_is_gone(folder: Path, tmp_path: Path) -> None:
+def test_file_deleted_during_indexing_is_removed_from_the_index(folder: Path, tmp_path: Path) -> None:
     (folder / "rags.md").write_text("# Rags\n\nOld rags become paper.\n")
     build_index(folder, tmp_path / "x.db")
 
@@ -132,7 +132,7 @@ def test_a_file_that_vanishes_meanwhile_is_gone(folder: Path, tmp_path: Path) ->
     assert paths(tmp_path / "x.db") == ["paper.md"]
 
 
-def test_a_folder_that_cannot_be_read_empties_no_index(
+def test_unreadable_folder_is_an_error_and_leaves_the_index_unchanged(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_index(folder, tmp_path / "x.db")
@@ -147,7 +147,7 @@ def test_a_folder_that_cannot_be_read_empties_no_index(
     assert paths(tmp_path / "x.db") == ["paper.md"]
 
 
-def test_progress_is_told_from_the_first_file_to_the_last(folder: Path, tmp_path: Path) -> None:
+def test_progress_is_reported_for_each_file(folder: Path, tmp_path: Path) -> None:
     (folder / "rags.md").write_text("Old rags become paper.")
     calls: list[tuple[str, int, int]] = []
 
@@ -156,21 +156,21 @@ def test_progress_is_told_from_the_first_file_to_the_last(folder: Path, tmp_path
     assert calls == [("files", 0, 2), ("files", 1, 2), ("files", 2, 2)]
 
 
-def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, tmp_path: Path) -> None:
+def test_searches_see_the_old_index_and_other_writers_wait_during_indexing(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     build_index(folder, file)
     (folder / "paper.md").write_text("# Paper\n\nNow it comes from bamboo and straw.\n")
-    inside, may_end = threading.Event(), threading.Event()
+    writing, may_end = threading.Event(), threading.Event()
     reports: list[IndexReport] = []
 
     def hold(_what: str, count: int, of: int) -> None:
         if count == of:
-            inside.set()
+            writing.set()
             assert may_end.wait(30)
 
     first = threading.Thread(target=lambda: reports.append(build_index(folder, file, progress=hold)))
     first.start()
-    assert inside.wait(30)
+    assert writing.wait(30)
     assert search_titles(file, "wood and rags") == ["paper.md"]
     with pytest.raises(PalaverError, match="being written by another process"):
         build_index(folder, file, lock_timeout=0.05)
@@ -184,7 +184,7 @@ def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, 
     assert search_titles(file, "bamboo and straw") == ["paper.md"]
 
 
-def test_an_indexing_that_fails_changes_nothing(folder: Path, tmp_path: Path) -> None:
+def test_failed_indexing_leaves_the_old_index(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     build_index(folder, file)
     before = file.read_bytes()
@@ -200,7 +200,7 @@ def test_an_indexing_that_fails_changes_nothing(folder: Path, tmp_path: Path) ->
     assert sorted(one.name for one in tmp_path.iterdir()) == [".x.db.lock", "docs", "x.db"]
 
 
-def test_a_place_that_cannot_be_written_is_said(folder: Path, tmp_path: Path) -> None:
+def test_unwritable_index_path_is_reported(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(PalaverError, match="cannot be written"):
@@ -209,7 +209,7 @@ def test_a_place_that_cannot_be_written_is_said(folder: Path, tmp_path: Path) ->
         build_index(folder, tmp_path / "docs")
 
 
-def test_a_lock_that_is_none_is_no_reason_to_wait(folder: Path, tmp_path: Path) -> None:
+def test_lock_path_that_cannot_be_opened_is_reported_at_once(folder: Path, tmp_path: Path) -> None:
     (tmp_path / ".x.db.lock").mkdir()
 
     with pytest.raises(PalaverError, match="unable to open"):

@@ -16,7 +16,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("docs")
 
 
-def test_a_first_indexing_says_where_it_is_and_how_to_use_it(folder: Path) -> None:
+def test_first_indexing_prints_the_index_path_and_the_setting(folder: Path) -> None:
     (folder / "a.md").write_text("A page.")
     (folder / "b.md").write_bytes(b"Caf\xe9.")
 
@@ -28,7 +28,7 @@ def test_a_first_indexing_says_where_it_is_and_how_to_use_it(folder: Path) -> No
     assert Path("docs.db").is_file()
 
 
-def test_the_file_in_use_is_brought_up_to_date(folder: Path) -> None:
+def test_configured_index_is_updated(folder: Path) -> None:
     (folder / "a.md").write_text("A page.")
     settings = Settings(index="mine.db", embeddings="tests.jobchat.docs.fake_embeddings:by_length")
     stages: list[str] = []
@@ -43,13 +43,13 @@ def test_the_file_in_use_is_brought_up_to_date(folder: Path) -> None:
     assert stages == ["files", "files", "vectors", "vectors"]
 
 
-def test_an_empty_folder_is_said(folder: Path) -> None:
+def test_empty_folder_is_reported(folder: Path) -> None:
     assert index_folder(folder, Path("x.db"), Settings())[:2] == [
         "docs: 0 files, 0 pieces (0 added, 0 changed, 0 removed, 0 as before).",
         "There is no Markdown in this folder: nothing will be found.",
     ]
 
 
-def test_what_cannot_be_done_is_an_error() -> None:
+def test_missing_folder_is_an_error() -> None:
     with pytest.raises(PalaverError, match="There is no folder gone to index"):
         index_folder(Path("gone"), None, Settings())

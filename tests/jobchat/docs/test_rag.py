@@ -1,4 +1,4 @@
-"""The search results of a turn: those that the client sent, and new ones."""
+"""The search results of a turn: results that the client sent, and new ones."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ def texts(rag: RagResults) -> list[str]:
 
 
 @pytest.mark.parametrize("incoming", [[], [None, 5, "x", {}, {"text": 3}, {"text": " "}, {"text": "x" * 4001}]])
-def test_without_usable_results_the_turns_own_search_counts(incoming: list[Any]) -> None:
+def test_new_search_results_are_used_without_valid_earlier_ones(incoming: list[Any]) -> None:
     assert texts(select_results(incoming, SEARCHED, topic=NOW, previous_topic=NOW)) == ["two", "three"]
 
 
 @pytest.mark.parametrize("earlier", [NOW, None])
-def test_results_stay_in_their_order_and_new_ones_follow(earlier: PreviousTopic | None) -> None:
+def test_earlier_results_keep_their_order_and_new_ones_follow(earlier: PreviousTopic | None) -> None:
     rag = select_results(THEIRS, SEARCHED, topic=NOW, previous_topic=earlier)
 
     assert texts(rag) == ["one", "two", "three"]
@@ -40,29 +40,29 @@ def test_results_stay_in_their_order_and_new_ones_follow(earlier: PreviousTopic 
         (PreviousTopic(page="a", adaptor=NOW.adaptor, version="6.0.0"), False),
     ],
 )
-def test_results_for_something_else_are_dropped(earlier: PreviousTopic | None, refresh: bool) -> None:
+def test_earlier_results_are_dropped_on_refresh_or_another_topic(earlier: PreviousTopic | None, refresh: bool) -> None:
     assert texts(select_results(THEIRS, SEARCHED, topic=NOW, previous_topic=earlier, refresh=refresh)) == [
         "two",
         "three",
     ]
 
 
-def test_without_an_index_theirs_are_used_even_if_new_ones_were_wanted() -> None:
+def test_earlier_results_are_used_without_an_index_even_on_refresh() -> None:
     assert select_results(THEIRS, None, topic=NOW, refresh=True) == RagResults(
         (SearchResult("one", "One", score=1), SearchResult("two"))
     )
     assert select_results([], None, topic=NOW) == RagResults()
 
 
-def test_at_most_ten_and_the_budget() -> None:
+def test_results_are_limited_to_ten_and_to_the_budget() -> None:
     nine = [{"text": f"{number:02}"} for number in range(9)]
 
     assert texts(select_results(nine, SEARCHED, topic=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
     assert texts(select_results(nine, SEARCHED, topic=NOW, budget=5)) == ["00", "01"]
 
 
-def test_of_a_strangers_result_only_what_we_know_is_kept() -> None:
-    strange = {
+def test_only_known_fields_of_a_result_are_used() -> None:
+    untrusted = {
         "text": None,
         "content": "x" * MAX_RESULT_CHARACTERS,
         "title": "Title",
@@ -71,13 +71,13 @@ def test_of_a_strangers_result_only_what_we_know_is_kept() -> None:
         "more": [],
     }
 
-    assert valid_results([strange, {"text": "y", "metadata": [], "score": 0.5}]) == [
+    assert valid_results([untrusted, {"text": "y", "metadata": [], "score": 0.5}]) == [
         SearchResult("x" * MAX_RESULT_CHARACTERS, "Title", "", "p.md"),
         SearchResult("y", score=0.5),
     ]
 
 
-def test_the_answer_has_exactly_three_keys() -> None:
+def test_rag_metadata_has_exactly_three_keys() -> None:
     rag = RagResults(
         (SearchResult("a", "T", "S", "p.md", 1.0), SearchResult("b", "T"), SearchResult("c"), SearchResult("d", "U")),
         ("q",),
@@ -96,7 +96,7 @@ def test_the_answer_has_exactly_three_keys() -> None:
     assert RagResults().meta() == {"search_results": [], "search_results_sections": [], "search_queries": []}
 
 
-def test_what_we_answer_can_be_sent_back() -> None:
+def test_results_in_the_response_can_be_sent_back() -> None:
     rag = select_results([], SEARCHED, topic=NOW)
 
     assert (

@@ -22,7 +22,7 @@ def titles(searched: SearchResults | None) -> list[str] | None:
     return None if searched is None else [one.title for one in searched.results]
 
 
-async def test_without_any_setting_our_own_pages_are_searched(tmp_path: Path) -> None:
+async def test_bundled_pages_are_searched_by_default(tmp_path: Path) -> None:
     retriever = DocsRetriever(settings(tmp_path))
 
     results = await asyncio.gather(*(retriever.search(QUERY) for _ in range(8)))
@@ -31,7 +31,7 @@ async def test_without_any_setting_our_own_pages_are_searched(tmp_path: Path) ->
     assert {titles(one)[0] for one in results} == {"Cursors: only what is new since the last run"}  # type: ignore[index]
 
 
-async def test_an_index_of_ones_own_takes_their_place_and_may_be_replaced(tmp_path: Path) -> None:
+async def test_configured_index_replaces_the_bundled_pages_and_can_be_rebuilt(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "owls.md").write_text("# Owls\n\nOwls hunt mice at night.\n")
     retriever = DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db")))
@@ -49,11 +49,11 @@ async def test_an_index_of_ones_own_takes_their_place_and_may_be_replaced(tmp_pa
     assert not (tmp_path / "cache").exists()
 
 
-async def test_a_question_about_nothing_needs_no_index(tmp_path: Path) -> None:
+async def test_query_without_terms_needs_no_index(tmp_path: Path) -> None:
     assert await DocsRetriever(settings(tmp_path, index="gone")).search(Query("", ())) == SearchResults()
 
 
-async def test_an_index_that_cannot_be_read_is_logged_once_and_the_chat_goes_on(
+async def test_unreadable_index_is_logged_once_and_search_returns_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "x.db").write_text("This is no index at all, but it has some length. " * 40)
@@ -65,7 +65,7 @@ async def test_an_index_that_cannot_be_read_is_logged_once_and_the_chat_goes_on(
     ]
 
 
-async def test_a_cache_that_was_cleaned_is_filled_again(tmp_path: Path) -> None:
+async def test_deleted_cache_is_rebuilt_on_a_later_search(tmp_path: Path) -> None:
     retriever = DocsRetriever(settings(tmp_path))
     await retriever.search(QUERY)
     for file in (tmp_path / "cache").iterdir():
@@ -75,7 +75,7 @@ async def test_a_cache_that_was_cleaned_is_filled_again(tmp_path: Path) -> None:
     assert titles(await retriever.search(QUERY)) != []
 
 
-async def test_a_cache_that_cannot_be_written_leaves_the_chat_without_docs(
+async def test_search_returns_none_if_the_cache_cannot_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "cache").write_text("no folder")
@@ -87,16 +87,14 @@ async def test_a_cache_that_cannot_be_written_leaves_the_chat_without_docs(
     assert message.startswith("The docs that come with Job Chat cannot be used: ")
 
 
-async def test_the_users_cache_folder_is_taken_where_none_is_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_users_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / name)
 
     assert titles(await DocsRetriever(Settings()).search(QUERY)) != []
     assert (tmp_path / "palaver-jobchat").is_dir()
 
 
-async def test_with_a_model_both_rankings_count(tmp_path: Path) -> None:
+async def test_search_with_a_model_scores_the_best_result_as_one(tmp_path: Path) -> None:
     retriever = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
 
     results = await retriever.search(QUERY)
@@ -115,7 +113,7 @@ async def test_with_a_model_both_rankings_count(tmp_path: Path) -> None:
         ("someone/some-model", "EMBEDDINGS: 'someone/some-model' is neither a folder"),
     ],
 )
-async def test_without_the_model_words_still_find(
+async def test_search_uses_words_only_if_the_model_cannot_be_loaded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, model: str, warning: str
 ) -> None:
     retriever = DocsRetriever(settings(tmp_path, embeddings=model))
@@ -124,7 +122,7 @@ async def test_without_the_model_words_still_find(
     assert [message.startswith(warning) for message in caplog.messages] == [True]
 
 
-async def test_a_model_that_fails_from_the_first_leaves_the_words(
+async def test_search_uses_words_only_if_the_model_fails_on_first_use(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake_embeddings, "is_away", True)
@@ -136,7 +134,7 @@ async def test_a_model_that_fails_from_the_first_leaves_the_words(
     ]
 
 
-async def test_a_model_that_fails_at_a_question_leaves_the_words(
+async def test_search_uses_words_only_if_the_model_fails_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     retriever = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))

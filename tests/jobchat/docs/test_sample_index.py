@@ -38,7 +38,7 @@ def test_a_question_finds_its_page(file: Path, question: str, adaptor: str | Non
 
 
 @pytest.mark.parametrize("question", ["What is the capital of France?", "a recipe for apple cake", "thank you!"])
-def test_what_they_are_not_about_finds_nothing(file: Path, question: str) -> None:
+def test_unrelated_question_finds_nothing(file: Path, question: str) -> None:
     assert search_index(file, build_query(question)).results == ()
 
 
@@ -52,11 +52,11 @@ def test_each_page_is_short_and_has_a_title() -> None:
         assert 600 <= len(text) <= 2500, page.name
 
 
-def test_it_is_made_once_and_anew_if_it_is_broken(tmp_path: Path) -> None:
+def test_sample_index_is_built_once_and_rebuilt_if_broken(tmp_path: Path) -> None:
     file = sample_index(tmp_path / "deep" / "cache")
-    counts = file.stat()
+    first_stat = file.stat()
 
-    assert sample_index(tmp_path / "deep" / "cache").stat().st_mtime_ns == counts.st_mtime_ns
+    assert sample_index(tmp_path / "deep" / "cache").stat().st_mtime_ns == first_stat.st_mtime_ns
     file.write_bytes(b"what a cache becomes")
     assert sample_index(tmp_path / "deep" / "cache") == file
     assert search_index(file, build_query("cursor since the last run")).results
@@ -64,16 +64,16 @@ def test_it_is_made_once_and_anew_if_it_is_broken(tmp_path: Path) -> None:
     assert search_index(sample_index(tmp_path / "deep" / "cache"), build_query("cursor since the last run")).results
 
 
-def test_a_model_given_later_adds_its_vectors(tmp_path: Path) -> None:
-    counts: list[int] = []
+def test_model_configured_later_adds_vectors_to_the_index(tmp_path: Path) -> None:
+    batch_sizes: list[int] = []
 
     def embed(texts: list[str]) -> list[list[float]]:
-        counts.append(len(texts))
+        batch_sizes.append(len(texts))
         return [[1.0, 2.0]] * len(texts)
 
     file = sample_index(tmp_path)
     assert sample_index(tmp_path, embeddings=Embedding("mine", embed)) == file
-    assert counts[0] == 1
-    assert counts[1] > 14
+    assert batch_sizes[0] == 1
+    assert batch_sizes[1] > 14
     assert sample_index(tmp_path, embeddings=Embedding("mine", embed)) == file
-    assert counts[2:] == [1]
+    assert batch_sizes[2:] == [1]

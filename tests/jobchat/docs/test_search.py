@@ -39,7 +39,7 @@ def titles(file: Path, question: str, *, adaptor: str | None = None, budget: int
     return [one.title for one in search_index(file, build_query(question, adaptor=adaptor), budget=budget).results]
 
 
-def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> None:
+def test_reindexing_updates_only_changed_files(folder: Path, file: Path) -> None:
     (folder / "paper.md").unlink()
     (folder / "lending.md").write_text("# Lending\n\nNobody may borrow parchment here.\n")
     (folder / "new.md").write_text("# New\n\nSomething else.\n")
@@ -51,7 +51,7 @@ def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> Non
     assert titles(file, "who may borrow parchment?") == ["Lending"]
 
 
-def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
+def test_result_has_text_title_section_and_path(file: Path) -> None:
     results = search_index(file, build_query("How do loans of a book end?"))
 
     assert results == SearchResults(
@@ -64,28 +64,28 @@ def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
     }
 
 
-def test_words_match_in_all_their_forms_and_identifiers_only_whole(file: Path) -> None:
+def test_words_match_by_stem_and_identifiers_only_exactly(file: Path) -> None:
     assert titles(file, "sorting shelf") == ["Shelves"]
     assert titles(file, "lend_book") == ["Lending"]
     assert titles(file, "lend_boo") == []
 
 
-def test_two_words_of_the_question_must_be_there_or_all_if_it_has_fewer(file: Path) -> None:
+def test_result_must_contain_two_terms_or_all_if_there_are_fewer(file: Path) -> None:
     assert titles(file, "paper planes for children") == []
     assert titles(file, "what is paper?") == ["Paper"]
 
 
 @pytest.mark.parametrize("question", ["", "how do I use it?", "OpenFn job!", "the salesforce job", "?!"])
-def test_a_question_about_nothing_searches_nothing(file: Path, question: str) -> None:
+def test_question_without_content_terms_returns_no_results(file: Path, question: str) -> None:
     assert search_index(file, build_query(question, adaptor="salesforce")) == SearchResults()
 
 
-def test_the_adaptors_name_ranks_but_is_no_reason(file: Path) -> None:
+def test_adaptor_name_is_part_of_the_query_but_does_not_match_alone(file: Path) -> None:
     assert build_query("sort books", adaptor="paper") == Query("sort books paper", ("sort", "books"), "paper")
     assert titles(file, "sort books", adaptor="paper") == ["Shelves"]
 
 
-def test_a_short_question_is_about_what_was_said_before() -> None:
+def test_short_question_is_combined_with_the_previous_question() -> None:
     before = "How are books sorted?"
 
     assert build_query(" and why? ", previous_question=before) == Query(
@@ -102,14 +102,14 @@ def test_a_short_question_is_about_what_was_said_before() -> None:
     )
 
 
-def test_results_keep_to_their_budget(file: Path) -> None:
+def test_results_fit_the_budget(file: Path) -> None:
     assert len(titles(file, "book titles")) == 2
     assert len(titles(file, "book titles", budget=100)) == 1
     assert fit_budget([SearchResult("aa"), SearchResult("bbb"), SearchResult("c")], 4) == [SearchResult("aa")]
 
 
 @pytest.mark.parametrize("number", [9, 2])
-def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, number: int) -> None:
+def test_at_most_five_results_are_returned_and_none_far_below_the_best(tmp_path: Path, number: int) -> None:
     for index in range(number):
         (tmp_path / f"{index}.md").write_text("Owls hunt mice at night. Mice hear owls. " * 5)
     (tmp_path / "far.md").write_text("owls " + "something else " * 80 + "mice")
@@ -126,13 +126,13 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
 @pytest.mark.parametrize(
     "question", ['"a" AND', "NEAR(x y)", "title:paper*", "a OR b -c ^d", "it's 100% {x}", "é日本 \x00"]
 )
-def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
+def test_search_operators_in_a_question_are_treated_as_text(file: Path, question: str) -> None:
     assert search_index(file, build_query(f"{question} zebra")).results == ()
 
 
 @given(st.text(max_size=200), st.none() | st.text(max_size=60), st.none() | st.sampled_from(["http", "paper", "x-y"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_text_can_be_asked_for(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
+def test_any_text_can_be_searched(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
     results = search_index(file, build_query(question, previous_question=before, adaptor=adaptor)).results
 
     assert len(results) <= 5
@@ -153,13 +153,13 @@ def test_a_long_question_is_ranked_by_its_rarest_words(tmp_path: Path, monkeypat
     assert titles(file, "common words about the owl seldom seen") == ["owl"]
 
 
-def test_there_is_no_index_where_there_is_none(tmp_path: Path) -> None:
+def test_searching_a_missing_index_raises_and_creates_no_file(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.Error):
         search_index(tmp_path / "gone.sqlite", build_query("paper"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_indexed_is_said(folder: Path, tmp_path: Path) -> None:
+def test_missing_folder_or_foreign_output_file_is_rejected(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("This is no database at all.")
     with sqlite3.connect(tmp_path / "other") as other:
         other.execute("CREATE TABLE files (mine)")
@@ -173,7 +173,7 @@ def test_what_cannot_be_indexed_is_said(folder: Path, tmp_path: Path) -> None:
         build_index(folder, tmp_path / "other")
 
 
-def test_an_index_of_another_shape_is_made_anew(folder: Path, file: Path) -> None:
+def test_index_of_another_schema_version_is_rebuilt(folder: Path, file: Path) -> None:
     with sqlite3.connect(file) as database:
         database.execute("PRAGMA user_version = 99")
     database.close()

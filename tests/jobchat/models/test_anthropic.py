@@ -35,7 +35,7 @@ def model(fake: FakeAnthropic, **options: Any) -> Anthropic:
     return Anthropic(**{"api_key": KEY, "base_url": fake.url, "retry_policy": NO_RETRY, **options})
 
 
-async def test_text_is_handed_on_piece_by_piece() -> None:
+async def test_text_is_streamed_in_deltas() -> None:
     usage = {"input_tokens": 3, "output_tokens": 7, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 100}
     with FakeAnthropic([{"text": "Hello", "chunks": 3, "usage": usage}]) as fake:
         assert await collect_events(model(fake)) == [
@@ -48,7 +48,7 @@ async def test_text_is_handed_on_piece_by_piece() -> None:
         ]
 
 
-async def test_calls_are_whole_or_nothing() -> None:
+async def test_tool_calls_have_a_complete_input_or_none() -> None:
     edits = {"edits": [{"action": "rewrite", "new_code": "fn(s => s);"}]}
     blocks = [
         {"thinking": "Hm, how do I do that?"},
@@ -58,9 +58,9 @@ async def test_calls_are_whole_or_nothing() -> None:
         {"raw_tool": {"id": "three", "name": "edit_job"}},
     ]
     with FakeAnthropic([{"blocks": blocks, "chunks": 4}]) as fake:
-        happenings = await collect_events(model(fake))
+        events = await collect_events(model(fake))
 
-    assert [happening for happening in happenings if not isinstance(happening, TextDelta | UsageReport)] == [
+    assert [event for event in events if not isinstance(event, TextDelta | UsageReport)] == [
         ToolCallStarted("one", "edit_job"),
         ToolCallFinished("one", "edit_job", edits),
         ToolCallStarted("two", "edit_job"),
@@ -69,7 +69,7 @@ async def test_calls_are_whole_or_nothing() -> None:
         ToolCallFinished("three", "edit_job", {}),
         ResponseFinished("tool-calls", "tool_use"),
     ]
-    assert "".join(happening.text for happening in happenings if isinstance(happening, TextDelta)) == "I'll do that."
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "I'll do that."
 
 
 @pytest.mark.parametrize(
@@ -85,65 +85,70 @@ async def test_calls_are_whole_or_nothing() -> None:
         ("something_new", "stop"),
     ],
 )
-async def test_a_reason_to_stop_has_our_word_and_the_providers(raw: str, reason: Any) -> None:
+async def test_stop_reason_is_reported_normalized_and_raw(raw: str, reason: Any) -> None:
     with FakeAnthropic([{"text": "Cut", "stop": raw}]) as fake:
         assert (await collect_events(model(fake)))[-1] == ResponseFinished(reason, raw)
 
 
-async def test_the_request_is_the_prompt_and_no_more() -> None:
+async def test_request_body_has_the_prompt_and_the_model_options() -> None:
     with FakeAnthropic([{"text": "a"}] * 3) as fake:
         await collect_events(model(fake))
         await collect_events(model(fake, thinking="adaptive", model="claude-other", max_tokens=100), PLAIN_PROMPT)
         await collect_events(model(fake, thinking="adaptive"), must_edit=True)
 
-    usual = {"messages": PROMPT.messages, "system": PROMPT.system, "stream": True}
-    sonnet = {"model": "claude-sonnet-5-5", "max_tokens": 16384, **usual, "tools": [EDIT_JOB]}
+    common = {"messages": PROMPT.messages, "system": PROMPT.system, "stream": True}
+    sonnet = {"model": "claude-sonnet-5-5", "max_tokens": 16384, **common, "tools": [EDIT_JOB]}
     assert [request.body for request in fake.requests] == [
         {**sonnet, "tool_choice": {"type": "auto"}, "thinking": {"type": "disabled"}},
-        {**usual, "model": "claude-other", "max_tokens": 100, "thinking": {"type": "adaptive"}},
+        {**common, "model": "claude-other", "max_tokens": 100, "thinking": {"type": "adaptive"}},
         {**sonnet, "tool_choice": {"type": "tool", "name": "edit_job"}, "thinking": {"type": "disabled"}},
     ]
 
 
-async def test_a_callers_key_is_sent_instead_of_the_servers_and_only_for_its_own_request() -> None:
+async def test_callers_key_replaces_the_servers_for_that_request_only() -> None:
     with FakeAnthropic([{"text": "a"}] * 4) as fake:
-        ours = model(fake)
+        anthropic = model(fake)
         for key in (None, "sk-ant-callers", "  ", " sk-ant-another "):
-            await collect_events(ours, key=key)
+            await collect_events(anthropic, key=key)
 
     assert [request.key for request in fake.requests] == [KEY, "sk-ant-callers", KEY, "sk-ant-another"]
 
 
-async def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_key_and_base_url_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with FakeAnthropic([{"text": "a"}]) as fake:
         monkeypatch.setenv("ANTHROPIC_API_KEY", " sk-ant-from-the-environment ")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.url)
-        ours = Anthropic()
-        await collect_events(ours)
+        anthropic = Anthropic()
+        await collect_events(anthropic)
 
-    assert (ours.name, ours.is_configured) == ("claude-sonnet-5-5", True)
+    assert (anthropic.name, anthropic.is_configured) == ("claude-sonnet-5-5", True)
     assert fake.requests[0].key == "sk-ant-from-the-environment"
 
 
-async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_without_any_key_fails_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "somebody-elses")
     with FakeAnthropic([]) as fake:
-        ours = Anthropic(base_url=fake.url)
+        anthropic = Anthropic(base_url=fake.url)
 
-        assert await collect_failure(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
-        assert (ours.is_configured, fake.requests) == (False, [])
+        assert await collect_failure(anthropic) == (
+            "unauthorized",
+            "No model key: send api_key or configure one.",
+            401,
+            {},
+        )
+        assert (anthropic.is_configured, fake.requests) == (False, [])
 
 
 @pytest.mark.parametrize("key", ["sk-ant-ключ", "sk-ant-a\r\nx-evil: 1"])
-async def test_a_key_that_fits_in_no_header_is_a_wrong_key(key: str) -> None:
+async def test_key_with_invalid_header_characters_is_an_auth_error(key: str) -> None:
     message = "The model's provider did not accept the key of the request. Check api_key."
     with FakeAnthropic([]) as fake:
         assert await collect_failure(model(fake), key=key) == ("auth_error", message, 401, {"key": "request"})
         assert fake.requests == []
 
 
-async def test_closing_an_answer_closes_the_connection() -> None:
+async def test_closing_the_stream_closes_the_connection() -> None:
     with FakeAnthropic([{"text": "Half", "hang": True}]) as fake:
         answer = model(fake).stream(ModelRequest(prompt=PROMPT))
         assert [await anext(answer), await anext(answer)] == [UsageReport(usage_of(10, 1)), TextDelta("Half")]
@@ -154,7 +159,7 @@ async def test_closing_an_answer_closes_the_connection() -> None:
 
 
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
-async def test_cancelling_whoever_waits_closes_the_connection(step: dict[str, Any]) -> None:
+async def test_cancelling_the_caller_closes_the_connection(step: dict[str, Any]) -> None:
     with FakeAnthropic([step]) as fake:
         task = asyncio.create_task(collect_events(model(fake)))
         assert await becomes_true(5, lambda: len(fake.requests) == 1)
@@ -167,7 +172,7 @@ async def test_cancelling_whoever_waits_closes_the_connection(step: dict[str, An
         assert await becomes_true(1, lambda: fake.hung_up == 1)
 
 
-async def test_the_first_word_does_not_wait_for_the_second() -> None:
+async def test_first_delta_is_delivered_before_the_response_ends() -> None:
     with FakeAnthropic([{"text": "Hello", "chunks": 2, "delay": 0.2}]) as fake:
         async with aclosing(model(fake).stream(ModelRequest(prompt=PROMPT))) as answer:
             seen = [(type(one).__name__, asyncio.get_running_loop().time()) async for one in answer]
@@ -176,44 +181,44 @@ async def test_the_first_word_does_not_wait_for_the_second() -> None:
     assert times["ResponseFinished"] - times["TextDelta"] > 0.15
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_connection_is_reused_across_requests_and_keys() -> None:
     with FakeAnthropic([{"text": "a"}] * 3) as fake:
-        ours = model(fake)
+        anthropic = model(fake)
         for key in (None, "sk-ant-callers", None):
-            await collect_events(ours, key=key)
+            await collect_events(anthropic, key=key)
         assert fake.connections == 1
 
 
-async def test_fifty_ask_at_once() -> None:
+async def test_fifty_concurrent_requests_each_get_the_right_answer() -> None:
     with FakeAnthropic(lambda request: {"text": request.key * 3, "chunks": 20, "delay": 0.005}) as fake:
-        ours = model(fake)
-        responses = await asyncio.gather(*(collect_events(ours, key=f"key-{number}") for number in range(50)))
+        anthropic = model(fake)
+        responses = await asyncio.gather(*(collect_events(anthropic, key=f"key-{number}") for number in range(50)))
 
     texts = ["".join(one.text for one in answer if isinstance(one, TextDelta)) for answer in responses]
     assert texts == [f"key-{number}" * 3 for number in range(50)]
     assert {answer[-1] for answer in responses} == {ResponseFinished("stop", "end_turn")}
 
 
-def test_every_event_loop_has_connections_of_its_own() -> None:
+def test_model_works_in_several_event_loops() -> None:
     with FakeAnthropic([{"text": "a"}] * 2) as fake:
-        ours = model(fake)
-        texts = [asyncio.run(collect_events(ours))[1] for _ in range(2)]
+        anthropic = model(fake)
+        texts = [asyncio.run(collect_events(anthropic))[1] for _ in range(2)]
 
     assert texts == [TextDelta("a"), TextDelta("a")]
 
 
 async def test_connections_can_be_closed_and_opened_again() -> None:
     with FakeAnthropic([{"text": "a"}] * 2) as fake:
-        ours = model(fake)
-        await ours.aclose()
-        await collect_events(ours)
-        await ours.aclose()
+        anthropic = model(fake)
+        await anthropic.aclose()
+        await collect_events(anthropic)
+        await anthropic.aclose()
         assert await becomes_true(1, lambda: fake.open_connections == 0)
-        await collect_events(ours)
+        await collect_events(anthropic)
         assert fake.connections == 2
 
 
-async def test_thinking_is_counted_and_not_heard() -> None:
+async def test_thinking_is_counted_in_usage_and_gives_no_text() -> None:
     usage = b'{"output_tokens":9,"output_tokens_details":{"thinking_tokens":8}}'
     events = [
         b'data: {"type":"message_start","message":{"usage":{"input_tokens":4,"output_tokens":1}}}',
@@ -225,28 +230,28 @@ async def test_thinking_is_counted_and_not_heard() -> None:
     sse_parser, parser = SseParser(), AnthropicStreamParser()
     body = b"\n\n".join(events) + b"\n\n"
 
-    happenings = [
-        happening
+    model_events = [
+        model_event
         for offset in range(len(body))
         for event in sse_parser.feed(body[offset : offset + 1])
-        for happening in parser.feed(event)
+        for model_event in parser.feed(event)
     ]
 
     cached = {"cached_input_tokens": 0, "cache_creation_input_tokens": 0}
-    assert happenings == [
+    assert model_events == [
         UsageReport(Usage(4, 1, **cached)),
         UsageReport(Usage(4, 9, **cached, reasoning_tokens=8)),
         ResponseFinished("stop", "end_turn"),
     ]
 
 
-async def test_no_log_holds_a_key(caplog: pytest.LogCaptureFixture) -> None:
+async def test_keys_do_not_appear_in_logs_or_repr(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     refused = {"error": {"status": 401, "message": f"invalid x-api-key {KEY}"}}
     with FakeAnthropic([{"text": "a"}, refused]) as fake:
-        ours = model(fake)
-        await collect_events(ours, key="sk-ant-callers-own")
-        await collect_failure(ours)
+        anthropic = model(fake)
+        await collect_events(anthropic, key="sk-ant-callers-own")
+        await collect_failure(anthropic)
 
     assert "sk-ant-" not in caplog.text
     assert "sk-ant-" not in repr(ModelRequest(prompt=PROMPT, key=KEY))

@@ -16,7 +16,7 @@ FINISHED = ResponseFinished("stop", "end_turn")
 
 
 class Clock:
-    """Time that passes only in sleep."""
+    """A clock that advances only in sleep()."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -40,11 +40,11 @@ def refused(status: int = 529, *, retry: bool = True, **headers: str) -> dict[st
 
 
 def silent(status: int) -> dict[str, Any]:
-    """An error that says nothing about another try."""
+    """An error without a hint about retrying."""
     return refused(status, x_should_retry="")
 
 
-async def test_two_failures_are_waited_out() -> None:
+async def test_request_succeeds_after_two_retries() -> None:
     clock = Clock()
     with FakeAnthropic([refused(), refused(), {"text": "a"}]) as fake:
         events = await collect_events(model(fake, clock.policy()), PLAIN_PROMPT)
@@ -60,45 +60,45 @@ async def test_a_third_failure_is_reported() -> None:
         assert (len(fake.requests), clock.slept) == (3, [0.5, 1.0])
 
 
-async def test_pauses_grow_to_a_limit_and_are_never_all_the_same() -> None:
+async def test_retry_delays_grow_to_a_maximum_with_jitter() -> None:
     clock = Clock()
-    chances = iter([0.0, 1.0, 0.5, 0.0, 0.0, 0.0])
+    jitter_values = iter([0.0, 1.0, 0.5, 0.0, 0.0, 0.0])
     with FakeAnthropic([refused()] * 6 + [{"text": "a"}]) as fake:
-        await collect_events(model(fake, clock.policy(retries=6, jitter=lambda: next(chances))), PLAIN_PROMPT)
+        await collect_events(model(fake, clock.policy(retries=6, jitter=lambda: next(jitter_values))), PLAIN_PROMPT)
 
     assert clock.slept == [0.5, 0.75, 1.75, 4.0, 8.0, 8.0]
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-async def test_these_may_be_better_next_time(status: int) -> None:
+async def test_retryable_status_is_retried(status: int) -> None:
     clock = Clock()
     with FakeAnthropic([silent(status), {"text": "a"}]) as fake:
         assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == FINISHED
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-async def test_these_will_not(status: int) -> None:
+async def test_other_client_error_is_not_retried(status: int) -> None:
     clock = Clock()
     with FakeAnthropic([silent(status), {"text": "a"}]) as fake:
         await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT)
         assert len(fake.requests) == 1
 
 
-async def test_a_lost_connection_is_tried_again() -> None:
+async def test_lost_connection_is_retried() -> None:
     clock = Clock()
     with FakeAnthropic([{"drop": True}, {"text": "a"}]) as fake:
         assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == FINISHED
         assert clock.slept == [0.5]
 
 
-async def test_a_provider_that_says_whether_to_try_again_is_believed() -> None:
+async def test_x_should_retry_header_decides_about_retries() -> None:
     clock = Clock()
     with FakeAnthropic([refused(400), {"text": "a"}, refused(retry=False), {"text": "b"}]) as fake:
         assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == FINISHED
         assert await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT) == OVERLOADED
 
 
-async def test_a_pause_that_the_provider_asks_for_is_kept() -> None:
+async def test_retry_after_header_sets_the_delay() -> None:
     clock = Clock()
     with FakeAnthropic([refused(retry_after="7"), refused(retry_after_ms="20"), {"text": "a"}]) as fake:
         await collect_events(model(fake, clock.policy()), PLAIN_PROMPT)
@@ -106,7 +106,7 @@ async def test_a_pause_that_the_provider_asks_for_is_kept() -> None:
     assert clock.slept == [7.0, 0.02]
 
 
-async def test_a_long_pause_is_reported_and_not_slept() -> None:
+async def test_long_retry_after_is_reported_instead_of_waiting() -> None:
     clock = Clock()
     with FakeAnthropic([refused(429, retry_after="10.5"), {"text": "a"}]) as fake:
         assert await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT) == (
@@ -119,7 +119,7 @@ async def test_a_long_pause_is_reported_and_not_slept() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "requests"), [(6.9, 1), (7.1, 2), (14.1, 3)])
-async def test_no_try_begins_after_the_time_is_up(seconds: float, requests: int) -> None:
+async def test_no_attempt_starts_after_the_timeout(seconds: float, requests: int) -> None:
     clock = Clock()
     with FakeAnthropic([refused(retry_after="7")] * 4) as fake:
         failure = await collect_failure(model(fake, clock.policy(timeout_s=seconds)), PLAIN_PROMPT)
@@ -128,20 +128,20 @@ async def test_no_try_begins_after_the_time_is_up(seconds: float, requests: int)
 
 
 @pytest.mark.parametrize("broken", [{"drop": True}, {"then_error": {"type": "overloaded_error", "message": "x"}}])
-async def test_after_the_first_word_there_is_no_other_try(broken: dict[str, Any]) -> None:
+async def test_failure_after_the_first_delta_is_not_retried(broken: dict[str, Any]) -> None:
     clock = Clock()
     with FakeAnthropic([{"text": "Half", **broken}, {"text": "a"}]) as fake:
         await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT)
         assert (len(fake.requests), clock.slept) == (1, [])
 
 
-async def test_without_retries_there_is_one_try() -> None:
+async def test_zero_retries_means_one_attempt() -> None:
     clock = Clock()
     with FakeAnthropic([refused()] * 2) as fake:
         assert await collect_failure(model(fake, clock.policy(retries=0)), PLAIN_PROMPT) == OVERLOADED
         assert len(fake.requests) == 1
 
 
-def test_the_clock_is_the_real_one_unless_another_is_given() -> None:
+def test_default_clock_does_not_go_backwards() -> None:
     now: Callable[[], float] = RetryPolicy().now
     assert now() <= now()

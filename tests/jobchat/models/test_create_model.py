@@ -15,7 +15,7 @@ from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import PLAIN_PROMPT, collect_events
 
 
-async def test_anthropic_answers_with_the_settings_unless_another_is_set() -> None:
+async def test_anthropic_is_the_default_provider_and_uses_the_settings() -> None:
     settings = Settings(model="claude-x", max_tokens=7, thinking="adaptive", retries=0, timeout=9)
     with FakeAnthropic([{"text": "a"}]) as fake:
         model = models.create_model(settings, api_key="sk-ant-a", base_url=fake.url)
@@ -32,15 +32,13 @@ async def test_anthropic_answers_with_the_settings_unless_another_is_set() -> No
     )
 
 
-def test_others_answer_if_they_are_set() -> None:
+def test_provider_setting_selects_the_model_class() -> None:
     assert isinstance(models.create_model(Settings(provider="openai", model="m", api_key="k")), OpenAI)
     assert isinstance(models.create_model(Settings(provider="scripted")), ScriptedModel)
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_a_missing_package_is_told_with_the_command_that_brings_it(
-    provider: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_package_is_reported_with_the_install_command(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, f"palaver_jobchat.models.{provider}")
     monkeypatch.setitem(sys.modules, provider, None)
 

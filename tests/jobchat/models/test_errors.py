@@ -130,7 +130,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-async def test_a_failure_before_the_first_word(row: str) -> None:
+async def test_provider_error_before_the_first_delta_is_mapped_to_a_failure(row: str) -> None:
     step, *expected = ROWS[row]
     with FakeAnthropic([step]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
@@ -166,7 +166,7 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("row", INSIDE)
-async def test_a_failure_after_the_first_word(row: str) -> None:
+async def test_provider_error_after_the_first_delta_is_mapped_to_a_failure(row: str) -> None:
     then_error, *expected = INSIDE[row]
     with FakeAnthropic([{"text": "Half an ans", "then_error": then_error}]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
@@ -177,14 +177,14 @@ async def test_a_failure_after_the_first_word(row: str) -> None:
 
 
 @pytest.mark.parametrize("how", [True, "cleanly"])
-async def test_an_answer_that_breaks_off_is_a_lost_connection(how: Any) -> None:
+async def test_interrupted_answer_is_a_connection_error(how: Any) -> None:
     with FakeAnthropic([{"text": "Half", "drop": how}]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
         assert await collect_failure(model) == ("connection_error", LOST, 503, {})
 
 
-async def test_where_nobody_listens_there_is_no_connection() -> None:
+async def test_unreachable_server_is_a_connection_error() -> None:
     with FakeAnthropic([]) as fake:
         url = fake.url
 
@@ -197,7 +197,7 @@ async def test_where_nobody_listens_there_is_no_connection() -> None:
 
 
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
-async def test_silence_is_a_timeout(step: dict[str, Any]) -> None:
+async def test_model_that_sends_nothing_times_out(step: dict[str, Any]) -> None:
     with FakeAnthropic([step]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=RetryPolicy(retries=2, timeout_s=0.3))
 
@@ -210,7 +210,7 @@ async def test_silence_is_a_timeout(step: dict[str, Any]) -> None:
         assert len(fake.requests) == 1
 
 
-async def test_a_callers_key_that_is_wrong_is_told_as_the_callers() -> None:
+async def test_rejected_key_of_the_caller_is_reported_as_the_callers() -> None:
     message = "The model's provider did not accept the key of the request. Check api_key."
     with FakeAnthropic([error(401, "invalid x-api-key")]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
@@ -221,15 +221,15 @@ async def test_a_callers_key_that_is_wrong_is_told_as_the_callers() -> None:
 @pytest.mark.parametrize("step", ["error", "then_error"])
 async def test_a_key_that_the_provider_repeats_is_masked(step: str) -> None:
     message = "no credit for mySecret and sk-ant-other-key-1"
-    trouble = {"status": 400, "type": "invalid_request_error", "message": message}
-    with FakeAnthropic([{step: trouble}]) as fake:
+    error_body = {"status": 400, "type": "invalid_request_error", "message": message}
+    with FakeAnthropic([{step: error_body}]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
         failure = await collect_failure(model, key="mySecret")
 
     assert failure == ("bad_request", "The model's provider refused the request: no credit for *** and ***.", 400, {})
 
 
-async def test_a_stream_that_is_no_json_is_the_providers_trouble() -> None:
+async def test_stream_with_invalid_json_is_a_provider_error() -> None:
     from palaver_jobchat.testing import fake_anthropic
 
     with pytest.MonkeyPatch.context() as patch, FakeAnthropic([{"text": "a"}]) as fake:
@@ -239,14 +239,14 @@ async def test_a_stream_that_is_no_json_is_the_providers_trouble() -> None:
         assert await collect_failure(model) == ("provider_error", "The model's provider failed. Try again.", 502, {})
 
 
-async def test_what_is_no_trouble_of_the_providers_is_not_told_as_one() -> None:
+async def test_programming_error_is_not_reported_as_a_provider_error() -> None:
     with FakeAnthropic([]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, model=object(), retry_policy=NO_RETRY)  # pyright: ignore[reportArgumentType]
         with pytest.raises(TypeError):
             await anext(model.stream(ModelRequest(prompt=PROMPT)))
 
 
-def test_a_pause_is_told_in_seconds_milliseconds_or_as_a_date() -> None:
+def test_retry_after_is_parsed_from_seconds_milliseconds_or_a_date() -> None:
     assert retry_after({}) is None
     assert retry_after({"retry-after": "soon"}) is None
     assert retry_after({"retry-after": "inf"}) is None
@@ -259,10 +259,10 @@ def test_a_pause_is_told_in_seconds_milliseconds_or_as_a_date() -> None:
 
 
 @given(before=st.text(), key=st.text(min_size=1), after=st.text())
-def test_no_text_keeps_a_key(before: str, key: str, after: str) -> None:
+def test_key_is_masked_in_any_text(before: str, key: str, after: str) -> None:
     assert key not in mask_keys(before + key + after, key).replace("***", "")
 
 
-def test_what_was_sent_does_not_show_its_key() -> None:
+def test_repr_of_request_info_hides_the_key() -> None:
     info = RequestInfo(model="m", key=KEY, key_source="server", field_sizes={}, timeout=1, setting="X")
     assert repr(info) == "RequestInfo(model='m', key_source='server')"

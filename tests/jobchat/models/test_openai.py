@@ -88,15 +88,15 @@ class Endpoint:
 
 @asynccontextmanager
 async def run_endpoint(*script: Any) -> AsyncIterator[Endpoint]:
-    endpoint, open_ones = Endpoint(*script), set[Connection]()
+    endpoint, open_connections = Endpoint(*script), set[Connection]()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(endpoint.answer, open_ones), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: Connection(endpoint.answer, open_connections), "127.0.0.1", 0)
     endpoint.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
         yield endpoint
     finally:
         server.close()
-        for connection in list(open_ones):
+        for connection in list(open_connections):
             await connection.aclose()
         await server.wait_closed()
 
@@ -110,7 +110,7 @@ def model(endpoint: Endpoint, **options: Any) -> OpenAI:
 HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(content="lo"), chunk("stop"), None]
 
 
-async def test_text_is_handed_on_piece_by_piece() -> None:
+async def test_text_is_streamed_in_deltas() -> None:
     async with run_endpoint([*HELLO[:-1], chunk(usage=USAGE), None]) as endpoint:
         assert await collect_events(model(endpoint)) == [
             TextDelta("Hel"),
@@ -120,7 +120,7 @@ async def test_text_is_handed_on_piece_by_piece() -> None:
         ]
 
 
-async def test_calls_are_put_together_and_never_completed() -> None:
+async def test_tool_calls_are_assembled_and_incomplete_ones_have_no_input() -> None:
     mixed = [
         chunk(role="assistant", content=None, reasoning_content="Hm."),
         call(0, "", id="one", name="edit_job"),
@@ -142,7 +142,7 @@ async def test_calls_are_put_together_and_never_completed() -> None:
         ]
 
 
-async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
+async def test_tool_call_without_index_and_id_is_accepted() -> None:
     nameless = chunk(tool_calls=[{"index": None, "function": {"name": "edit_job", "arguments": "{}"}}, {"index": 0}])
     async with run_endpoint([nameless, chunk("stop"), None]) as endpoint:
         assert await collect_events(model(endpoint)) == [
@@ -153,7 +153,7 @@ async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chunks", "stopped"),
+    ("chunks", "finished"),
     [
         ([chunk(content="a"), chunk("length")], ResponseFinished("length", "length")),
         ([chunk("content_filter")], ResponseFinished("content-filter", "content_filter")),
@@ -165,12 +165,12 @@ async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
         ),
     ],
 )
-async def test_a_reason_to_stop_has_our_word_and_the_providers(chunks: list[Any], stopped: ResponseFinished) -> None:
+async def test_stop_reason_is_reported_normalized_and_raw(chunks: list[Any], finished: ResponseFinished) -> None:
     async with run_endpoint([*chunks, None]) as endpoint:
-        assert (await collect_events(model(endpoint)))[-1] == stopped
+        assert (await collect_events(model(endpoint)))[-1] == finished
 
 
-async def test_the_prompt_is_translated() -> None:
+async def test_prompt_is_translated_to_chat_completions() -> None:
     use = {"type": "tool_use", "id": "one", "name": "edit_job", "input": {"edits": []}}
     result = {"type": "tool_result", "tool_use_id": "one", "content": "Not applied.", "is_error": True}
     tool_result = {"type": "tool_result", "tool_use_id": "one", "content": [{"type": "text", "text": "Done."}]}
@@ -194,12 +194,12 @@ async def test_the_prompt_is_translated() -> None:
         await collect_events(model(endpoint), Prompt(system=[], messages=PROMPT.messages, tools=[]))
 
     tool_call = {"id": "one", "type": "function", "function": {"name": "edit_job", "arguments": '{"edits":[]}'}}
-    usual = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
+    common = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
     tools = [{"type": "function", "function": FUNCTION}]
     question = {"role": "user", "content": "Rename it."}
     assert endpoint.bodies == [
         {
-            **usual,
+            **common,
             "max_tokens": 50,
             "messages": [
                 {"role": "system", "content": "You help.\n\nDocs."},
@@ -215,41 +215,46 @@ async def test_the_prompt_is_translated() -> None:
             "tool_choice": "auto",
         },
         {
-            **usual,
+            **common,
             "max_tokens": 16384,
             "messages": [{"role": "system", "content": "You help."}, question],
             "tools": tools,
             "tool_choice": {"type": "function", "function": {"name": "edit_job"}},
         },
-        {**usual, "max_tokens": 16384, "messages": [question]},
+        {**common, "max_tokens": 16384, "messages": [question]},
     ]
 
 
-def test_openais_own_models_know_the_limit_by_another_name() -> None:
+def test_openai_itself_gets_max_completion_tokens_instead_of_max_tokens() -> None:
     request = OpenAI(model="m")._request_body(ModelRequest(prompt=PLAIN_PROMPT))
     assert {name for name in request if name.startswith("max")} == {"max_completion_tokens"}
 
 
 async def test_a_callers_key_is_sent_instead_of_the_servers() -> None:
     async with run_endpoint(HELLO, HELLO, HELLO) as endpoint:
-        ours = model(endpoint)
+        openai = model(endpoint)
         for key in ("callers", None, " "):
-            await collect_events(ours, key=key)
+            await collect_events(openai, key=key)
 
         assert endpoint.keys == ["callers", "server-key", "server-key"]
-        assert (ours.name, ours.is_configured) == ("m", True)
+        assert (openai.name, openai.is_configured) == ("m", True)
 
 
-async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_without_any_key_fails_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
     async with run_endpoint() as endpoint:
-        ours = model(endpoint, api_key="")
+        openai = model(endpoint, api_key="")
 
-        assert await collect_failure(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
-        assert (ours.is_configured, endpoint.exchanges) == (False, [])
+        assert await collect_failure(openai) == (
+            "unauthorized",
+            "No model key: send api_key or configure one.",
+            401,
+            {},
+        )
+        assert (openai.is_configured, endpoint.exchanges) == (False, [])
 
 
-async def test_the_environments_key_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_openai_api_key_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
     async with run_endpoint(HELLO) as endpoint:
         await collect_events(model(endpoint, api_key=""), key="callers")
@@ -257,13 +262,13 @@ async def test_the_environments_key_goes_nowhere(monkeypatch: pytest.MonkeyPatch
         assert endpoint.keys == ["callers"]
 
 
-@pytest.mark.parametrize("whose", ["request", "server"])
-async def test_a_key_of_anthropics_goes_to_nobody_else(whose: str) -> None:
+@pytest.mark.parametrize("key_source", ["request", "server"])
+async def test_anthropic_key_is_not_sent_to_another_provider(key_source: str) -> None:
     message = "The key is one of Anthropic's, and the model is not. Send a key for this server's model, or none."
     async with run_endpoint() as endpoint:
-        ours = model(endpoint, api_key="sk-ant-a" if whose == "server" else "b")
+        openai = model(endpoint, api_key="sk-ant-a" if key_source == "server" else "b")
 
-        assert await collect_failure(ours, key="sk-ant-a" if whose == "request" else None) == (
+        assert await collect_failure(openai, key="sk-ant-a" if key_source == "request" else None) == (
             "bad_request",
             message,
             400,
@@ -272,7 +277,7 @@ async def test_a_key_of_anthropics_goes_to_nobody_else(whose: str) -> None:
         assert endpoint.exchanges == []
 
 
-async def test_a_key_of_anthropics_goes_to_the_address_that_is_set_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_anthropic_key_is_sent_to_the_configured_anthropic_url(monkeypatch: pytest.MonkeyPatch) -> None:
     async with run_endpoint(HELLO, HELLO) as endpoint:
         await collect_events(model(endpoint, anthropic_url=endpoint.url.removesuffix("/v1")), key="sk-ant-a")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
@@ -358,14 +363,14 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("row", FAILURES)
-async def test_a_failure_is_told_as_every_providers_is(row: str) -> None:
+async def test_provider_error_is_mapped_to_a_failure(row: str) -> None:
     step, *expected = FAILURES[row]
     async with run_endpoint(step) as endpoint:
         assert await collect_failure(model(endpoint), field_sizes={"content": 3}) == tuple(expected)
 
 
 @pytest.mark.parametrize("step", [[chunk(content="Half"), ...], [...]])
-async def test_silence_is_a_timeout(step: list[Any]) -> None:
+async def test_model_that_sends_nothing_times_out(step: list[Any]) -> None:
     async with run_endpoint(step) as endpoint:
         assert await collect_failure(model(endpoint, retry_policy=RetryPolicy(retries=0, timeout_s=0.3))) == (
             "timeout",
@@ -375,7 +380,7 @@ async def test_silence_is_a_timeout(step: list[Any]) -> None:
         )
 
 
-async def test_a_failure_before_the_first_word_is_tried_again() -> None:
+async def test_failure_before_the_first_delta_is_retried() -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -387,24 +392,24 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
     assert (events[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
 
 
-async def test_closing_an_answer_closes_the_connection() -> None:
+async def test_closing_the_stream_closes_the_connection() -> None:
     async with run_endpoint([chunk(content="Half"), ...]) as endpoint:
-        ours = model(endpoint)
-        answer = ours.stream(ModelRequest(prompt=PROMPT))
+        openai = model(endpoint)
+        answer = openai.stream(ModelRequest(prompt=PROMPT))
         assert await anext(answer) == TextDelta("Half")
 
         await answer.aclose()
 
         assert await becomes_true(1, lambda: endpoint.exchanges[0].is_disconnected)
-        await ours.aclose()
+        await openai.aclose()
 
 
-def test_a_model_must_be_named() -> None:
+def test_missing_model_name_is_rejected() -> None:
     with pytest.raises(PalaverError, match="PALAVER_JOBCHAT_MODEL"):
         OpenAI(model="")
 
 
-async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
+async def test_palaver_server_can_be_used_as_an_openai_endpoint(tmp_path: Path) -> None:
     steps = [
         {"text": "I'll do it."},
         {"tool_call": {"id": "one", "name": "edit_job", "arguments": {"edits": []}}},
@@ -412,8 +417,8 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
     ]
     question = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
     with server_process(tmp_path) as server:
-        ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY)
-        events = await collect_events(ours, Prompt(system=[], messages=question, tools=[]))
+        openai = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY)
+        events = await collect_events(openai, Prompt(system=[], messages=question, tools=[]))
         failure = await collect_failure(
             OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY), PLAIN_PROMPT
         )

@@ -32,7 +32,7 @@ def build_question(question: str, job: str = "", *, log: str = "", suggest: bool
 
 
 async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
-    """The text, and the edits, as the real client hears them."""
+    """Return the text and the edits that the real client receives."""
     with FakeAnthropic(rehearsal_step) as fake:
         events = await collect_events(
             Anthropic(api_key="rehearsal", base_url=fake.url, retry_policy=NO_RETRY), question, **asking
@@ -43,7 +43,7 @@ async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]
     return text, requested_edits([one.input for one in events if isinstance(one, ToolCallFinished)])
 
 
-async def test_an_empty_job_becomes_a_small_one() -> None:
+async def test_empty_job_gets_a_small_example_job() -> None:
     text, edits = await rehearsed(build_question("Write a job that fetches patients."))
 
     assert text == f"{OPENING} I'll write a small job that asks for patients and logs how many there are."
@@ -58,7 +58,7 @@ async def test_an_empty_job_becomes_a_small_one() -> None:
         ("Rename 'id' to 'key'", JOB.replace("x.id)", "x.key)"), "in one place"),
     ],
 )
-async def test_a_name_is_changed_wherever_it_is_one(question: str, code: str, where: str) -> None:
+async def test_rename_changes_each_occurrence_of_the_identifier(question: str, code: str, where: str) -> None:
     text, edits = await rehearsed(build_question(question, JOB))
 
     assert text.startswith(f"{OPENING} I'll rename ")
@@ -66,7 +66,7 @@ async def test_a_name_is_changed_wherever_it_is_one(question: str, code: str, wh
     assert apply_edits(JOB, edits).code == code
 
 
-async def test_a_name_that_is_not_there_changes_nothing() -> None:
+async def test_rename_of_an_unknown_name_changes_nothing() -> None:
     text, edits = await rehearsed(build_question("rename foo to bar", JOB))
 
     assert (text, edits) == (f"{OPENING} There is no `foo` in the job, so there is nothing to rename.", [])
@@ -84,8 +84,11 @@ async def test_any_other_change_adds_a_step_at_the_end(job: str) -> None:
     assert [outcome.state for outcome in result.outcomes] == ["applied"]
     assert result.code.rstrip() == job.rstrip() + 2 * newline + STEP.replace("\n", newline)
 
-    second, none = await rehearsed(build_question("Add a log of how many there are", result.code))
-    assert (second, none) == (f"{OPENING} The job logs how many records there are already. I leave it as it is.", [])
+    second_text, second_edits = await rehearsed(build_question("Add a log of how many there are", result.code))
+    assert (second_text, second_edits) == (
+        f"{OPENING} The job logs how many records there are already. I leave it as it is.",
+        [],
+    )
 
 
 async def test_a_question_is_answered_and_changes_nothing() -> None:
@@ -101,7 +104,7 @@ async def test_a_question_is_answered_and_changes_nothing() -> None:
     )
 
 
-async def test_a_question_about_no_job_tells_what_one_is() -> None:
+async def test_question_without_a_job_explains_what_a_job_is() -> None:
     text, edits = await rehearsed(build_question("How do I write a job?"))
 
     assert edits == []
@@ -109,7 +112,7 @@ async def test_a_question_about_no_job_tells_what_one_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "pointed"),
+    ("log", "excerpt"),
     [
         ("R/T start\nTypeError: oh no\n  at job.js:4:9", "It is about line 4 of the job:\n\n```js\nconst ids"),
         ("a\nError: line 1 is bad", "It is about line 1 of the job:\n\n```js\nget('/patients');\n```"),
@@ -117,32 +120,32 @@ async def test_a_question_about_no_job_tells_what_one_is() -> None:
         ("a\nrequest failed with 404", "tells of an error:\n\n```\nrequest failed with 404\n```"),
     ],
 )
-async def test_an_error_in_the_log_is_pointed_at(log: str, pointed: str) -> None:
+async def test_answer_points_to_the_error_in_the_log(log: str, excerpt: str) -> None:
     text, edits = await rehearsed(build_question("Why does it fail?", JOB, log=log))
 
     assert edits == []
     assert text.startswith(f"{OPENING} Line 2 of the log tells of an error:")
-    assert pointed in text
+    assert excerpt in text
 
 
-async def test_a_log_without_an_error_is_no_matter() -> None:
+async def test_log_without_an_error_is_ignored() -> None:
     text, _ = await rehearsed(build_question("What does it do?", JOB, log="all is well"))
 
     assert text.startswith(f"{OPENING} The job has 2 operations:")
 
 
-async def test_where_no_edits_can_be_made_the_code_stands_in_the_text() -> None:
+async def test_code_is_in_the_text_if_edits_are_not_allowed() -> None:
     text, edits = await rehearsed(build_question("Add a log", JOB, suggest=False))
 
     assert edits == []
     assert text.endswith(f"\n\n```js\n{STEP}\n```")
 
 
-async def test_a_correction_corrects_nothing() -> None:
+async def test_correction_request_gets_no_edits() -> None:
     assert await rehearsed(build_question("Add a log", JOB), must_edit=True) == (OPENING, [])
 
 
-def test_a_request_in_other_shapes_is_answered_too() -> None:
+def test_message_with_plain_string_content_is_answered() -> None:
     request: Any = SimpleNamespace(body={"messages": [{"role": "user", "content": "What is a job?"}]})
 
     assert rehearsal_step(request)["blocks"][0]["text"].startswith(OPENING)

@@ -37,25 +37,26 @@ STEPS: list[dict[str, Any]] = [
 
 
 async def everything(model: Model, **asking: Any) -> list[ModelEvent | tuple[Any, ...]]:
-    """What happens, and how it fails if it does."""
+    """Return the events, and the failure if there is one."""
     seen: list[ModelEvent | tuple[Any, ...]] = []
     try:
         async for event in model.stream(ModelRequest(prompt=PROMPT, field_sizes={"content": 2}, **asking)):
-            seen.append(event)  # noqa: PERF401  # What came before a failure counts.
+            seen.append(event)  # noqa: PERF401  # Events before a failure count.
     except Failure as failure:
         seen.append((failure.code, failure.message, failure.status, dict(failure.details)))
     return seen
 
 
 @pytest.mark.parametrize("index", range(len(STEPS)))
-async def test_a_step_is_heard_as_it_would_be_over_the_wire(index: int) -> None:
+async def test_scripted_step_gives_the_same_events_as_the_fake_server(index: int) -> None:
     step = STEPS[index]
     with FakeAnthropic([step]) as fake:
-        patience = RetryPolicy(retries=0, timeout_s=1.0 if step.get("hang") else 20)
-        wired = await everything(Anthropic(api_key=KEY, base_url=fake.url, retry_policy=patience))
+        policy = RetryPolicy(retries=0, timeout_s=1.0 if step.get("hang") else 20)
+        server_events = await everything(Anthropic(api_key=KEY, base_url=fake.url, retry_policy=policy))
 
     assert (
-        await everything(ScriptedModel(timeout=patience.timeout_s if step.get("hang") else 20), script=[step]) == wired
+        await everything(ScriptedModel(timeout=policy.timeout_s if step.get("hang") else 20), script=[step])
+        == server_events
     )
 
 
@@ -66,14 +67,14 @@ async def test_a_correction_plays_the_second_step() -> None:
     assert TextDelta("two") in await collect_events(ScriptedModel(), script=script, must_edit=True)
 
 
-async def test_past_its_end_a_script_fails() -> None:
+async def test_script_without_more_steps_fails() -> None:
     message = "The model's script has no more steps. Add one to model_script."
 
     assert await collect_failure(ScriptedModel(), script=[]) == ("provider_error", message, 502, {})
     assert await collect_failure(ScriptedModel(), script=[{}], must_edit=True) == ("provider_error", message, 502, {})
 
 
-async def test_no_script_and_one_that_is_none_are_the_callers_mistakes() -> None:
+async def test_missing_or_invalid_script_is_a_bad_request() -> None:
     message = "This server's model plays scripts: send one as model_script."
     assert await collect_failure(ScriptedModel()) == ("bad_request", message, 400, {})
 
@@ -81,7 +82,7 @@ async def test_no_script_and_one_that_is_none_are_the_callers_mistakes() -> None
     assert await collect_failure(ScriptedModel(), script=[{"txt": 1}]) == ("bad_request", unknown, 400, {})
 
 
-async def test_it_needs_nothing_and_keeps_nothing() -> None:
+async def test_scripted_model_is_always_configured_and_usable_after_close() -> None:
     model = ScriptedModel()
     await model.aclose()
 

@@ -78,7 +78,7 @@ def test_a_good_job_gives_no_finding(code: str) -> None:
     assert check(code) == ()
 
 
-def test_the_jobs_of_our_own_primer_give_no_finding() -> None:
+def test_jobs_of_the_primer_give_no_finding() -> None:
     assert len(rules.javascript_blocks(prompt.PRIMER)) == 2
     assert check_text(prompt.PRIMER) == ()
 
@@ -220,15 +220,15 @@ CASES: list[tuple[str, str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("rule", "code", "expected"), CASES)
-def test_what_a_rule_finds(rule: str, code: str, expected: list[str]) -> None:
+def test_rule_finds_the_expected_lines(rule: str, code: str, expected: list[str]) -> None:
     assert rule_findings(rule, code)[: len(expected) + 1] == expected
 
 
-def test_every_rule_is_tried_here() -> None:
+def test_each_rule_except_known_functions_has_a_case() -> None:
     assert {rule.id for rule in RULES} - {case[0] for case in CASES} == {"known_functions"}
 
 
-def test_functions_are_known_from_the_docs_of_the_very_version() -> None:
+def test_unknown_functions_are_found_only_with_docs_of_the_exact_version() -> None:
     code = "lent('a');\nfn(s => other(s));\nhttp.get('/a');\nexecute(Book());\nparseInt('1');"
 
     assert [finding for finding in check(code, DOCS) if finding.rule == "known_functions"] == [
@@ -241,25 +241,25 @@ def test_functions_are_known_from_the_docs_of_the_very_version() -> None:
     assert rule_findings("known_functions", code) == []
 
 
-def test_a_callback_is_known_from_the_docs_too() -> None:
+def test_callbacks_are_recognized_from_the_docs() -> None:
     code = "lend($.a, state => state.data);\nmap($.a, item => item.name);"
 
     assert rule_findings("returns_state", code, DOCS) == ["error 1"]
     assert rule_findings("returns_state", code) == []
 
 
-def test_code_that_does_not_parse_is_judged_by_what_needs_no_tree() -> None:
+def test_code_that_does_not_parse_is_checked_only_by_rules_without_a_tree() -> None:
     code = "fn(state => { password = 'x' // TODO\nimport a"
 
     assert {finding.rule for finding in check(code)} == {"parses", "no_credentials", "no_placeholders"}
 
 
-def test_a_rule_says_a_thing_once_in_a_line_and_no_more_than_a_screenful() -> None:
+def test_rule_reports_once_per_line_and_at_most_twenty_findings() -> None:
     assert rule_findings("no_bare_state", "get(state.a, state.b);") == ["error 1"]
     assert len(rule_findings("no_bare_state", "get(state.a);\n" * 99)) == 20
 
 
-def test_a_finding_goes_on_the_wire_as_it_is() -> None:
+def test_finding_is_serialized_with_all_its_fields() -> None:
     (finding,) = check("each('a', get('/b'));")
 
     assert msgspec.to_builtins(finding) == {
@@ -281,5 +281,5 @@ PIECES = st.lists(
 
 
 @given(st.text(max_size=80) | PIECES.map(" ".join) | st.lists(st.sampled_from(GOOD), max_size=4).map("\n".join))
-def test_no_text_makes_a_rule_raise_and_findings_lie_inside(code: str) -> None:
+def test_any_text_can_be_checked_and_lines_of_findings_are_within_it(code: str) -> None:
     assert all(1 <= finding.line <= code.count("\n") + 1 for finding in check(code, DOCS))

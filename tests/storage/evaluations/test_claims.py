@@ -7,7 +7,7 @@ from palaver.storage.evaluations import slices as evaluation_slices
 from tests.storage.evaluation_factory import AT, make_evaluation, register_processes
 
 
-async def test_all_slices_are_the_processes_from_the_start(database: Database) -> None:
+async def test_creating_process_claims_all_slices_at_once(database: Database) -> None:
     await database.write(register_processes, "cli", "server")
     created, claimed = await database.write(
         evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT
@@ -21,7 +21,7 @@ async def test_all_slices_are_the_processes_from_the_start(database: Database) -
     assert await database.write(evaluation_slices.claim_slices, "server", ["tutor"], 100, AT) == []
 
 
-async def test_of_one_that_was_stopped_what_is_left_ends_with_it(database: Database) -> None:
+async def test_cancelled_evaluation_ends_when_its_slices_are_released(database: Database) -> None:
     await database.write(register_processes, "cli")
     _, claimed = await database.write(
         evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT
@@ -34,7 +34,7 @@ async def test_of_one_that_was_stopped_what_is_left_ends_with_it(database: Datab
     assert (await database.read(evaluations.get_evaluation, "default", "ev_1")).state == "cancelled"
 
 
-async def test_when_the_process_dies_others_go_on(database: Database) -> None:
+async def test_slices_of_a_dead_process_are_claimed_by_others(database: Database) -> None:
     await database.write(register_processes, "cli", "server")
     await database.write(evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT)
     await database.write(evaluation_slices.requeue_lost_slices, ["cli"], AT)
@@ -43,7 +43,7 @@ async def test_when_the_process_dies_others_go_on(database: Database) -> None:
     assert [one.first for one in claimed] == [0, 3]
 
 
-async def test_one_with_nothing_to_do_has_ended(database: Database) -> None:
+async def test_claimed_evaluation_without_cells_has_succeeded(database: Database) -> None:
     created, claimed = await database.write(
         evaluation_claims.create_claimed_evaluation, "default", make_evaluation(0), "cli", AT
     )

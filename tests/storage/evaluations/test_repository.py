@@ -30,12 +30,12 @@ async def claim(database: Database, process: str = "p1", free: int = 100) -> lis
 
 
 async def run(database: Database, outcomes: list[NewResult], stops: StopConditions = FREE, process: str = "p1") -> None:
-    """Record these results, and end what holds them."""
+    """Record these results and end the slices that hold them."""
     remaining = {one.cell: one for one in outcomes}
     while result := await claim(database, process):
         for one in result:
-            some = [remaining[cell] for cell in range(one.first, one.first + one.count) if cell in remaining]
-            await database.write(results.record_results, process, one, some, stops, AT)
+            batch = [remaining[cell] for cell in range(one.first, one.first + one.count) if cell in remaining]
+            await database.write(results.record_results, process, one, batch, stops, AT)
             await database.write(slices.end_slice, process, one, AT)
 
 
@@ -44,7 +44,7 @@ async def state(database: Database, id: str = "ev_1") -> tuple[Any, ...]:
     return result.state, result.done, result.failed, result.errors
 
 
-async def test_a_new_evaluation_waits_and_is_found_with_its_plan(database: Database) -> None:
+async def test_new_evaluation_is_queued_and_stored_with_its_plan(database: Database) -> None:
     created = await database.write(
         evaluations.create_evaluation, "default", make_evaluation(plan={"a": [1]}, rows=b"x" * 32, key="k1"), AT
     )
@@ -53,9 +53,9 @@ async def test_a_new_evaluation_waits_and_is_found_with_its_plan(database: Datab
 
     assert (created.state, created.total, created.done, created.key, created.version) == ("queued", 6, 0, "k1", 1)
     assert (result.evaluation, result.plan, result.rows) == (created, {"a": [1]}, b"x" * 32)
-    for ask in (evaluations.get_evaluation, evaluations.get_planned, evaluations.delete_evaluation):
+    for operation in (evaluations.get_evaluation, evaluations.get_planned, evaluations.delete_evaluation):
         with pytest.raises(NotFound):
-            await database.write(ask, "other", "ev_1")
+            await database.write(operation, "other", "ev_1")
 
 
 ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
@@ -66,7 +66,7 @@ ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
 ]
 
 
-async def test_it_ends_as_its_cells_did(database: Database) -> None:
+async def test_final_state_depends_on_the_results_of_the_cells(database: Database) -> None:
     result: list[tuple[Any, ...]] = []
     for number, (outcomes, _) in enumerate(ENDS):
         await database.write(
@@ -78,13 +78,13 @@ async def test_it_ends_as_its_cells_did(database: Database) -> None:
     assert result == [expected for _, expected in ENDS]
 
 
-async def test_one_without_cells_has_ended_at_once(database: Database) -> None:
+async def test_evaluation_without_cells_succeeds_at_once(database: Database) -> None:
     created = await database.write(evaluations.create_evaluation, "default", make_evaluation(0), AT)
 
     assert (created.state, created.ended_at) == ("succeeded", AT)
 
 
-async def test_what_nobody_runs_is_cancelled_at_once(database: Database) -> None:
+async def test_queued_evaluation_is_cancelled_at_once(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(), AT)
 
     done = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
@@ -92,7 +92,7 @@ async def test_what_nobody_runs_is_cancelled_at_once(database: Database) -> None
     assert (done.state, done.ended_at, await claim(database)) == ("cancelled", AT, [])
 
 
-async def test_what_is_running_is_cancelled_when_it_is_let_go_of(database: Database) -> None:
+async def test_running_evaluation_is_cancelled_when_its_slices_are_released(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(), AT)
     [first, *others] = await claim(database, free=2)
     await database.write(results.record_results, "p1", first, [make_result(0)], FREE, AT)
@@ -115,7 +115,7 @@ async def test_what_is_running_is_cancelled_when_it_is_let_go_of(database: Datab
     assert (second.state, second.reason) == ("cancelled", None)
 
 
-async def test_too_many_failures_end_it(database: Database) -> None:
+async def test_too_many_failed_cells_end_the_evaluation(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1), AT)
 
     await run(database, [make_result(cell, status="failed") for cell in range(6)], StopConditions(max_failed=2))
@@ -128,11 +128,11 @@ async def test_too_many_failures_end_it(database: Database) -> None:
     )
 
 
-async def test_money_that_is_spent_ends_it_and_scores_count(database: Database) -> None:
+async def test_cost_limit_includes_scores_and_ends_the_evaluation(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1, concurrency=1), AT)
 
-    dear = [make_result(cell, cost=0.2, scores=[make_score(cost=0.3)]) for cell in range(6)]
-    await run(database, dear, StopConditions(max_cost=1.0))
+    outcomes = [make_result(cell, cost=0.2, scores=[make_score(cost=0.3)]) for cell in range(6)]
+    await run(database, outcomes, StopConditions(max_cost=1.0))
 
     result = await database.read(evaluations.get_evaluation, "default", "ev_1")
     assert (result.state, result.done, result.cost, result.score_cost) == ("failed", 2, 0.4, 0.6)
@@ -140,12 +140,14 @@ async def test_money_that_is_spent_ends_it_and_scores_count(database: Database) 
     assert result.reason["code"] == "max_cost"
 
 
-async def test_what_failed_is_run_again_and_the_rest_stays(database: Database) -> None:
+async def test_rerun_of_failed_cells_or_errors_keeps_the_other_results(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(4, size=2), AT)
-    erred = [make_score(None, status="error", reason="webhook_failed: away")]
+    error_scores = [make_score(None, status="error", reason="webhook_failed: away")]
     with pytest.raises(StillRunning):
         await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
-    await run(database, [make_result(0), make_result(1, status="failed"), make_result(2, scores=erred), make_result(3)])
+    await run(
+        database, [make_result(0), make_result(1, status="failed"), make_result(2, scores=error_scores), make_result(3)]
+    )
     before = await state(database)
 
     await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
@@ -160,7 +162,7 @@ async def test_what_failed_is_run_again_and_the_rest_stays(database: Database) -
     assert [(one.cell, one.seq, len(one.scores)) for one in page.data] == [(0, 1, 0), (1, 5, 0), (2, 6, 1), (3, 4, 0)]
 
 
-async def test_all_of_it_may_be_run_again(database: Database) -> None:
+async def test_rerun_of_all_cells_resets_the_evaluation(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2), AT)
     await run(database, [make_result(0, cost=1.0, scores=[make_score()]), make_result(1, cost=1.0)])
 
@@ -177,12 +179,12 @@ async def test_all_of_it_may_be_run_again(database: Database) -> None:
     )
 
 
-async def test_deleting_one_leaves_nothing_and_others_alone(database: Database) -> None:
+async def test_deleting_an_evaluation_deletes_its_scores_and_no_others(database: Database) -> None:
     for name in ("ev_1", "ev_2"):
         await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id=name), AT)
     [one, other] = await claim(database, free=2)
-    for held in (one, other):
-        await database.write(results.record_results, "p1", held, [make_result(0, scores=[make_score()])], FREE, AT)
+    for claimed in (one, other):
+        await database.write(results.record_results, "p1", claimed, [make_result(0, scores=[make_score()])], FREE, AT)
 
     await database.write(evaluations.delete_evaluation, "default", "ev_1")
 
@@ -194,13 +196,13 @@ async def test_deleting_one_leaves_nothing_and_others_alone(database: Database) 
     assert await database.read(slices.find_stopped, [mine.evaluation_key, theirs.evaluation_key]) == {
         mine.evaluation_key
     }
-    assert [await database.read(load_score_rows, *held.evaluation_key) for held in (mine, theirs)] == [
+    assert [await database.read(load_score_rows, *claimed.evaluation_key) for claimed in (mine, theirs)] == [
         [],
         [(0, "exact_match", 0, "scored", True, 1.0)],
     ]
 
 
-async def test_lists_are_the_newest_first_by_state_test_set_and_name(database: Database) -> None:
+async def test_evaluations_are_listed_newest_first_and_filtered(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(0, id="ev_1", name="100% ÄPFEL"), AT)
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id="ev_2", testset="ts_2"), AT)
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id="ev_3"), AT)
@@ -220,7 +222,7 @@ async def test_lists_are_the_newest_first_by_state_test_set_and_name(database: D
     assert await database.read(evaluations.get_plans, "default", ["ev_2", "ev_4"]) == {"ev_2": {"repeats": 1}}
 
 
-async def test_an_evaluation_of_a_dead_process_ends_if_it_was_stopped(database: Database) -> None:
+async def test_cancelled_evaluation_of_a_dead_process_ends(database: Database) -> None:
     await database.write(register_processes, "p1")
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2), AT)
     await claim(database)

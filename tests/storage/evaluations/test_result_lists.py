@@ -15,14 +15,14 @@ from tests.storage.evaluation_factory import AT, make_evaluation, make_result, m
 
 
 async def record(database: Database, *outcomes: NewResult, id: str = "ev_1", project: str = "default") -> None:
-    """An evaluation with these results, recorded in that order."""
+    """Create an evaluation with these results, recorded in this order."""
     await database.write(evaluations.create_evaluation, project, make_evaluation(len(outcomes), size=50, id=id), AT)
-    [held] = [
+    [claimed] = [
         one
         for one in await database.write(slices.claim_slices, "p1", ["tutor"], 9, AT)
         if one.evaluation_key == (project, id)
     ]
-    await database.write(results.record_results, "p1", held, list(outcomes), StopConditions(), AT)
+    await database.write(results.record_results, "p1", claimed, list(outcomes), StopConditions(), AT)
 
 
 OUTCOMES = [
@@ -35,7 +35,7 @@ OUTCOMES = [
 ]
 
 
-async def test_pages_follow_the_cells_and_streams_the_recording(database: Database) -> None:
+async def test_pages_are_in_cell_order_and_streams_in_order_of_recording(database: Database) -> None:
     await record(database, *OUTCOMES)
     await record(database, make_result(0), id="ev_2")
 
@@ -72,7 +72,7 @@ CELLS_BY_FILTER: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-async def test_results_are_found_by_what_came_of_them(database: Database) -> None:
+async def test_results_are_filtered_on_one_page_and_across_pages(database: Database) -> None:
     await record(database, *OUTCOMES)
 
     async def search(filters: dict[str, Any], window: Window = FIRST_PAGE) -> tuple[list[int], str | None]:
@@ -84,12 +84,12 @@ async def test_results_are_found_by_what_came_of_them(database: Database) -> Non
         one_by_one: list[int] = []
         after = None
         for _ in cells:
-            some, after = await search(filters, Window(limit=1, after=after))
-            one_by_one += some
+            batch, after = await search(filters, Window(limit=1, after=after))
+            one_by_one += batch
         assert (one_by_one, after) == (cells, None)
 
 
-async def test_many_cells_are_looked_through_a_piece_at_a_time(database: Database) -> None:
+async def test_results_are_filtered_among_very_many_cells(database: Database) -> None:
     await record(database, *(make_result(cell, variant=cell % 2) for cell in range(20)))
     filters = ResultFilters(among=range(0, 100_000, 5), variant=1)
 
@@ -98,7 +98,7 @@ async def test_many_cells_are_looked_through_a_piece_at_a_time(database: Databas
     assert [one.cell for one in page.data] == [5, 15]
 
 
-async def test_one_is_read_whole_and_no_other_projects(database: Database) -> None:
+async def test_single_result_is_read_in_full_and_only_in_its_project(database: Database) -> None:
     usage = Usage(input_tokens=3, output_tokens=4)
     await record(
         database,
@@ -128,7 +128,7 @@ async def test_one_is_read_whole_and_no_other_projects(database: Database) -> No
             await database.read(results.get_result, project, evaluation, cell)
 
 
-async def test_all_are_written_out_a_piece_at_a_time(database: Database) -> None:
+async def test_result_details_are_read_in_batches(database: Database) -> None:
     await record(database, *(make_result(cell) for cell in range(5)))
 
     first = await database.read(results.list_result_details, "default", "ev_1", -1, 3)
@@ -139,7 +139,7 @@ async def test_all_are_written_out_a_piece_at_a_time(database: Database) -> None
     ]
 
 
-async def test_the_last_ones_tell_how_fast_it_goes(database: Database) -> None:
+async def test_recent_pace_is_measured_over_the_last_results(database: Database) -> None:
     await record(database, *(make_result(cell) for cell in range(5)))
 
     result = await database.read(results.recent_pace, "default", "ev_1", 3)
@@ -149,7 +149,7 @@ async def test_the_last_ones_tell_how_fast_it_goes(database: Database) -> None:
     assert await database.read(results.recent_pace, "default", "ev_9") is None
 
 
-async def test_texts_that_a_database_cannot_hold_are_held_anyway(database: Database) -> None:
+async def test_characters_that_a_database_cannot_store_are_replaced(database: Database) -> None:
     odd = "a\0b\ud800"
     await record(database, make_result(0, words=odd, scores=[make_score(name=odd, label=odd, reason=odd)]))
 

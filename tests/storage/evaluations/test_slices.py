@@ -22,7 +22,7 @@ def claim_keys(claimed: list[Slice]) -> list[tuple[str, int, int]]:
     return [(one.evaluation, one.place, one.width) for one in claimed]
 
 
-async def test_a_workflow_runs_no_more_cells_than_it_may_in_all_processes(database: Database) -> None:
+async def test_claims_of_all_processes_stay_within_the_concurrency_limit(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(100, size=5, concurrency=10), AT)
 
     first, second = await claim(database, "p1", free=5), await claim(database, "p2")
@@ -37,14 +37,14 @@ async def test_a_workflow_runs_no_more_cells_than_it_may_in_all_processes(databa
     assert claim_keys(await claim(database, "p3")) == [("ev_1", 4, 3)]
 
 
-async def test_many_who_take_at_once_never_get_the_same(database: Database) -> None:
+async def test_concurrent_claims_never_get_the_same_slice(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(60, size=3, concurrency=40), AT)
 
     claimed = await asyncio.gather(*(claim(database, f"p{number}", free=4) for number in range(12)))
 
-    positions = [one.place for some in claimed for one in some]
+    positions = [one.place for batch in claimed for one in batch]
     assert sorted(positions) == list(range(len(set(positions))))
-    assert sum(one.width for some in claimed for one in some) == 40
+    assert sum(one.width for batch in claimed for one in batch) == 40
 
 
 async def test_a_short_evaluation_does_not_wait_for_a_long_one(database: Database) -> None:
@@ -59,15 +59,15 @@ async def test_a_short_evaluation_does_not_wait_for_a_long_one(database: Databas
     assert claim_keys(await claim(database)) == [("ev_2", 0, 1)]
 
 
-async def test_only_workflows_that_a_process_serves_are_its_to_run(database: Database) -> None:
-    some = [NewSlice("tutor", 0, 1), NewSlice("", 0, 1), NewSlice("other", 0, 1)]
-    await database.write(evaluations.create_evaluation, "default", make_evaluation(3, slices=some), AT)
+async def test_process_claims_only_slices_of_workflows_it_serves(database: Database) -> None:
+    new_slices = [NewSlice("tutor", 0, 1), NewSlice("", 0, 1), NewSlice("other", 0, 1)]
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(3, slices=new_slices), AT)
 
     assert [one.workflow for one in await claim(database, names=["other"])] == ["", "other"]
     assert [one.workflow for one in await claim(database, names=[])] == []
 
 
-async def test_what_a_process_gives_back_is_anothers(database: Database) -> None:
+async def test_released_slice_is_claimed_by_another_process(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     [mine] = await claim(database)
 
@@ -84,7 +84,7 @@ async def test_what_a_process_gives_back_is_anothers(database: Database) -> None
     ) == RecordOutcome(is_ours=True)
 
 
-async def test_what_the_dead_and_the_unknown_have_left_is_given_back(database: Database) -> None:
+async def test_slices_of_dead_and_unknown_processes_are_requeued(database: Database) -> None:
     await database.write(register_processes, "p1", "p2")
     await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1, concurrency=6), AT)
     for process in ("p1", "p2", "gone"):
@@ -95,7 +95,7 @@ async def test_what_the_dead_and_the_unknown_have_left_is_given_back(database: D
     assert await database.write(slices.requeue_lost_slices, [], AT) == 0
 
 
-async def test_deaths_are_counted_until_a_cell_is_recorded(database: Database) -> None:
+async def test_attempts_are_counted_until_a_cell_is_recorded(database: Database) -> None:
     await database.write(register_processes, "p1")
     await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     attempts: list[int] = []
@@ -111,7 +111,7 @@ async def test_deaths_are_counted_until_a_cell_is_recorded(database: Database) -
     assert [one.attempts for one in await claim(database)] == [1]
 
 
-async def test_calls_are_given_out_at_their_pace_to_all_processes(database: Database) -> None:
+async def test_calls_are_reserved_at_the_rate_limit_of_the_evaluation(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     later = AT + timedelta(seconds=60)
 

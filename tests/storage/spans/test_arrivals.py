@@ -8,7 +8,7 @@ from palaver.storage.spans.queries import SpanQuery
 from tests.storage.span_factory import insert_rows, span_id, span_row, trace_id
 
 
-async def test_what_was_kept_is_told_in_the_order_in_which_it_came(database: Database) -> None:
+async def test_spans_are_listed_in_order_of_arrival(database: Database) -> None:
     await insert_rows(database, span_row("before", 9))
     last = await database.read(span_arrivals.last_position)
     await insert_rows(database, span_row("late", 5, parent="before"), span_row("theirs", project="theirs"))
@@ -29,11 +29,11 @@ async def test_what_was_kept_is_told_in_the_order_in_which_it_came(database: Dat
     assert await read(span_arrivals.list_arrivals, "mine", await read(span_arrivals.last_position)) == []
 
 
-async def test_nothing_is_last_where_nothing_was_kept(database: Database) -> None:
+async def test_last_position_of_an_empty_database_is_zero(database: Database) -> None:
     assert await database.read(span_arrivals.last_position) == 0
 
 
-async def test_traces_are_had_by_name_as_far_as_they_are_asked_for(database: Database) -> None:
+async def test_traces_are_listed_by_id_and_filtered(database: Database) -> None:
     await insert_rows(
         database, span_row("b", 2, trace="b"), span_row("a", 1, trace="a"), span_row("aa", 2, trace="a", parent="a")
     )
@@ -47,19 +47,19 @@ async def test_traces_are_had_by_name_as_far_as_they_are_asked_for(database: Dat
     assert [one.name for one in await database.read(span_arrivals.list_matching_traces, "mine", traces, query)] == ["b"]
 
 
-async def test_a_trace_is_found_by_the_beginning_of_its_id(database: Database) -> None:
+async def test_traces_are_found_by_id_prefix(database: Database) -> None:
     await insert_rows(
         database, span_row("a", trace="a"), span_row("b", trace="b"), span_row("c", trace="c", project="theirs")
     )
     known = sorted([trace_id("a"), trace_id("b")])
 
-    async def beginning(prefix: str, limit: int = 9) -> list[str]:
+    async def find(prefix: str, limit: int = 9) -> list[str]:
         return await database.read(span_arrivals.find_traces_by_prefix, "mine", prefix, limit=limit)
 
-    assert await beginning("") == known
-    assert await beginning("", 1) == known[:1]
-    assert await beginning(trace_id("a")) == [trace_id("a")]
-    assert await beginning(trace_id("c")) == []
+    assert await find("") == known
+    assert await find("", 1) == known[:1]
+    assert await find(trace_id("a")) == [trace_id("a")]
+    assert await find(trace_id("c")) == []
 
 
 async def test_an_outline_has_every_span_once_below_its_parent(database: Database) -> None:
@@ -87,7 +87,7 @@ async def test_an_outline_has_every_span_once_below_its_parent(database: Databas
     ]
 
 
-async def test_what_takes_the_place_of_the_last_comes_after_it(database: Database) -> None:
+async def test_replaced_span_arrives_at_a_later_position(database: Database) -> None:
     await insert_rows(database, span_row("a"), span_row("b", 1))
     before = await database.read(span_arrivals.last_position)
     await insert_rows(database, span_row("b", 1, duration_ms=9_000.0))

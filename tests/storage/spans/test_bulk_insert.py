@@ -12,7 +12,7 @@ from tests.storage.span_factory import insert_rows, span_id, span_row, trace_id
 SPAN_COUNT = 300
 
 
-async def test_many_are_all_kept_and_found(database: Database) -> None:
+async def test_many_spans_are_stored_and_found(database: Database) -> None:
     rows = [
         span_row(f"s{number}", number, text=f"word{number} common", user=f"u{number}") for number in range(SPAN_COUNT)
     ]
@@ -31,10 +31,10 @@ async def test_many_are_all_kept_and_found(database: Database) -> None:
         assert body == rows[number].body
 
 
-@pytest.mark.parametrize("texts", ["short", "a long story " * 200])
-async def test_a_span_that_is_replaced_is_no_longer_found_by_its_words(database: Database, texts: str) -> None:
-    await insert_rows(database, span_row("a", text=f"{texts} before"))
-    await insert_rows(database, span_row("a", duration_ms=200.0, text=f"{texts} after"))
+@pytest.mark.parametrize("filler", ["short", "a long story " * 200])
+async def test_replaced_span_is_no_longer_found_by_its_old_text(database: Database, filler: str) -> None:
+    await insert_rows(database, span_row("a", text=f"{filler} before"))
+    await insert_rows(database, span_row("a", duration_ms=200.0, text=f"{filler} after"))
 
     before, after = [
         await database.read(span_pages.list_spans, "mine", SpanQuery(search=word)) for word in ("before", "after")

@@ -32,10 +32,10 @@ from palaver.storage.spans.writes import SpanRow
 from palaver.storage.tables import metadata
 from tests.storage.span_factory import NOON, SECOND, TODAY, span_row
 
-# Reading
+# Parsing
 
 
-def test_a_filter_is_read_into_leaves_and_what_joins_them() -> None:
+def test_filter_is_parsed_into_conditions_and_groups() -> None:
     given = {
         "and": [
             {"field": "kind", "op": "eq", "value": "llm"},
@@ -110,14 +110,14 @@ TIME = "The value is a time with its zone, like 2026-11-15T07:20:00Z."
         ({"field": "start", "op": "lt", "value": 7}, "/filter/value", TIME),
     ],
 )
-def test_what_is_no_filter_is_refused_with_its_place(given: Any, pointer: str, message: str) -> None:
+def test_invalid_filter_is_rejected_with_a_pointer(given: Any, pointer: str, message: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         parse_filter(given)
 
     assert (refused.value.pointer, refused.value.message) == (pointer, message)
 
 
-def test_an_unknown_field_is_told_with_the_known_ones() -> None:
+def test_unknown_field_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(InvalidValue) as refused:
         parse_filter({"field": "spans; DROP TABLE spans", "op": "exists"})
 
@@ -125,7 +125,7 @@ def test_an_unknown_field_is_told_with_the_known_ones() -> None:
     assert refused.value.message.startswith("There is no field 'spans; DROP TABLE spans'. Known: trace_id, ")
 
 
-def test_eight_levels_and_fifty_conditions_are_taken() -> None:
+def test_eight_levels_and_fifty_conditions_are_accepted() -> None:
     assert span_filters.list_conditions(parse_filter(nested(8))) == [FilterCondition("field", "kind", "exists")]
     assert len(span_filters.list_conditions(parse_filter({"and": [KIND] * 50}))) == 50
 
@@ -138,25 +138,25 @@ _json = st.recursive(
 
 
 @given(_json)
-def test_whatever_is_given_is_read_or_refused(given: Any) -> None:
+def test_any_json_is_parsed_or_rejected_as_a_filter(given: Any) -> None:
     with suppress(InvalidValue):
         assert isinstance(parse_filter(given), FilterCondition | FilterGroup)
 
 
-def test_what_no_index_helps_with_is_named() -> None:
+def test_names_without_a_usable_index_are_reported() -> None:
     name, kind = FilterCondition("field", "name", "eq", ("a",)), FilterCondition("field", "kind", "eq", ("a",))
-    label = FilterCondition("attribute", "http.route", "exists")
+    attribute = FilterCondition("attribute", "http.route", "exists")
 
     assert find_unindexed_names(kind) == []
     assert find_unindexed_names(FilterCondition("field", "kind", "ne", ("a",))) == ["kind"]
     assert find_unindexed_names(FilterCondition("field", "start", "gte", (NOON,))) == []
     assert find_unindexed_names(FilterCondition("attribute", "kind", "eq", ("a",))) == ["kind"]
-    assert find_unindexed_names(FilterGroup("and", (name, kind, label))) == []
-    assert find_unindexed_names(FilterGroup("and", (name, label))) == ["name", "http.route"]
+    assert find_unindexed_names(FilterGroup("and", (name, kind, attribute))) == []
+    assert find_unindexed_names(FilterGroup("and", (name, attribute))) == ["name", "http.route"]
     assert find_unindexed_names(FilterGroup("or", (name, kind))) == ["name"]
 
 
-# Finding
+# Searching
 
 TEXTS = ["", "a", "A", "ab", "a_b", "a%b", "axb", "ä", "ok", "error", "llm", "tool", 'a"b', "a\\b", "'", "𝄞", "B"]
 NUMBERS = [0, 1, -1, 2.5, 100.0, 7, 1e300, 31]
@@ -165,7 +165,7 @@ TIMES = [NOON + at * SECOND for at in (-1, 0, 1, 2)]
 
 
 def rows() -> list[SpanRow]:
-    """Spans that differ in all that can be asked for."""
+    """Return spans that differ in all fields that can be filtered."""
     return [
         span_row("a", 0, kind="llm", model="a", cost=2.5, input_tokens=1, attributes={"http.route": "a_b", "a": 1}),
         span_row("ab", 1, kind="tool", status="error", model="A", user="a%b", attributes={"a": "1", "a.b": True}),
@@ -184,7 +184,7 @@ def rows() -> list[SpanRow]:
 
 @pytest.fixture(params=["sqlite", "postgresql"], scope="module")
 def filled(request: pytest.FixtureRequest) -> Iterator[Connection]:
-    """A database that holds these, and others in another project."""
+    """A database with these spans, and others in another project."""
     if request.param == "sqlite":
         engine: Engine = create_engine("sqlite://", poolclass=StaticPool)
     else:
@@ -242,7 +242,7 @@ def test_sql_finds_what_plain_python_finds(filled: Connection, given: Any) -> No
 
 
 def holds(filter_: Filter, span: SpanRow) -> bool:
-    """The same, the slow way."""
+    """Evaluate a filter in plain Python."""
     if isinstance(filter_, FilterGroup):
         return (all if filter_.joined_by == "and" else any)(holds(part, span) for part in filter_.parts)
     if filter_.op in ("ne", "not_in", "missing"):
@@ -284,7 +284,7 @@ def _kind(value: Any) -> type:
 
 
 @pytest.mark.parametrize("field", sorted(INDEXED_COLUMNS - {"trace_id", "start"}))
-def test_the_latest_of_what_has_an_index_are_found_in_its_order(field: str) -> None:
+def test_filter_on_an_indexed_column_uses_its_index(field: str) -> None:
     engine = create_engine("sqlite://", poolclass=StaticPool)
     metadata.create_all(engine)
     value = "error" if field == "status" else "x"

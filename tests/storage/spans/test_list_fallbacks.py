@@ -27,7 +27,7 @@ def shown_fields(result: TraceListItem) -> tuple[Any, ...]:
     return (*texts, result.model, result.provider, result.session, result.user)
 
 
-async def test_a_silent_head_shows_what_the_call_that_ended_last_says(database: Database) -> None:
+async def test_empty_head_shows_the_fields_of_the_model_call_that_ended_last(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root", **SILENT),
@@ -39,7 +39,7 @@ async def test_a_silent_head_shows_what_the_call_that_ended_last_says(database: 
     assert shown_fields(await only(database)) == ("in long", "out long", "a", "p", "s", "u")
 
 
-async def test_a_call_that_tells_both_sides_goes_before_a_later_one_that_does_not(database: Database) -> None:
+async def test_call_with_input_and_output_is_preferred_to_a_later_incomplete_one(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root", **SILENT),
@@ -50,13 +50,13 @@ async def test_a_call_that_tells_both_sides_goes_before_a_later_one_that_does_no
     assert shown_fields(await only(database)) == ("in whole", "out whole", None, None, None, None)
 
 
-async def test_where_no_call_tells_both_sides_the_last_one_tells_what_it_can(database: Database) -> None:
+async def test_last_call_is_used_if_no_call_has_input_and_output(database: Database) -> None:
     await insert_rows(database, span_row("root", **SILENT), span_row("half", 2, **CALL, preview_out=EMPTY, model="m"))
 
     assert shown_fields(await only(database)) == ("in half", "", "m", None, None, None)
 
 
-async def test_what_the_head_says_stays(database: Database) -> None:
+async def test_fields_of_the_head_are_not_replaced(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root", session="mine", user="me"),
@@ -66,19 +66,19 @@ async def test_what_the_head_says_stays(database: Database) -> None:
     assert shown_fields(await only(database)) == ("in root", "out root", "m", None, "mine", "me")
 
 
-async def test_a_head_that_tells_all_of_it_is_asked_for_no_more(database: Database) -> None:
+async def test_head_with_model_and_previews_takes_nothing_from_calls(database: Database) -> None:
     await insert_rows(database, span_row("root", model="m"), span_row("call", 1, model="n", session="s", **CALL))
 
     assert shown_fields(await only(database)) == ("in root", "out root", "m", None, None, None)
 
 
-async def test_what_failed_has_no_answer(database: Database) -> None:
+async def test_failed_trace_shows_no_output(database: Database) -> None:
     await insert_rows(database, span_row("root", status="error", **SILENT), span_row("call", 1, **CALL))
 
     assert shown_fields(await only(database)) == ("in call", "", None, None, None, None)
 
 
-async def test_a_run_of_ours_has_said_itself_what_it_said(database: Database) -> None:
+async def test_trace_of_a_palaver_run_takes_only_the_model_from_calls(database: Database) -> None:
     await insert_rows(
         database, span_row("root", run_id="run_1", **SILENT), span_row("call", 1, model="m", session="s", **CALL)
     )
@@ -86,7 +86,7 @@ async def test_a_run_of_ours_has_said_itself_what_it_said(database: Database) ->
     assert shown_fields(await only(database)) == ("", "", "m", None, None, None)
 
 
-async def test_a_trace_without_calls_stays_as_it_is(database: Database) -> None:
+async def test_trace_without_model_calls_is_unchanged(database: Database) -> None:
     await insert_rows(database, span_row("root", **SILENT), span_row("step", 1, parent="root"))
 
     assert shown_fields(await only(database)) == ("", "", None, None, None, None)

@@ -21,7 +21,7 @@ async def list_names(database: Database, query: SpanQuery = span_pages.ALL_SPANS
     return [one.name for one in (await database.read(span_pages.list_spans, "mine", query)).data]
 
 
-async def test_the_latest_come_first_a_page_at_a_time_and_pages_stay_while_spans_arrive(database: Database) -> None:
+async def test_spans_are_listed_latest_first_and_pages_are_stable_while_spans_arrive(database: Database) -> None:
     await insert_rows(
         database, *(span_row(f"{at}", at, trace=f"{at}") for at in range(5)), span_row("a", 3, trace="same time")
     )
@@ -63,7 +63,7 @@ async def test_a_cursor_of_another_list_or_a_damaged_one_is_refused(database: Da
             await database.read(read, project, query, Window(1, after))
 
 
-async def test_spans_are_found_by_when_they_started(database: Database) -> None:
+async def test_spans_are_filtered_by_start_time(database: Database) -> None:
     await insert_rows(database, *(span_row(f"{at}", at) for at in range(4)))
 
     assert await list_names(database, SpanQuery(since=NOON + 2 * SECOND)) == ["3", "2"]
@@ -71,7 +71,7 @@ async def test_spans_are_found_by_when_they_started(database: Database) -> None:
     assert await list_names(database, SpanQuery(since=NOON + SECOND, until=NOON + 3 * SECOND)) == ["2", "1"]
 
 
-async def test_a_trace_is_listed_once_with_what_its_calls_come_to(database: Database) -> None:
+async def test_trace_is_listed_once_with_the_totals_of_its_model_calls(database: Database) -> None:
     tokens: dict[str, Any] = {"input_tokens": 10, "output_tokens": 1, "cost": 0.5}
     await insert_rows(
         database,
@@ -109,7 +109,7 @@ async def test_a_trace_is_listed_once_with_what_its_calls_come_to(database: Data
     )
 
 
-async def test_a_trace_whose_calls_say_nothing_has_what_its_root_says(database: Database) -> None:
+async def test_trace_without_usage_in_its_calls_has_the_usage_of_its_root(database: Database) -> None:
     await insert_rows(
         database, span_row("agent", input_tokens=7, cost=2.0), span_row("chat", 1, parent="agent", kind="llm")
     )
@@ -161,7 +161,7 @@ async def test_a_list_of_no_traces_is_empty(database: Database) -> None:
         ("a\0b", []),
     ],
 )
-async def test_a_search_finds_words_and_phrases_and_knows_no_commands(
+async def test_search_finds_words_and_phrases_and_has_no_operators(
     database: Database, search: str, expected: list[str]
 ) -> None:
     texts = {
@@ -174,19 +174,19 @@ async def test_a_search_finds_words_and_phrases_and_knows_no_commands(
         "numbers": "3e5, 0x1f",
         "long": "a" * 200,
     }
-    await insert_rows(database, *(span_row(name, text=messages, trace=name) for name, messages in texts.items()))
+    await insert_rows(database, *(span_row(name, text=content, trace=name) for name, content in texts.items()))
 
     assert sorted(await list_names(database, SpanQuery(search=search))) == expected
 
 
-async def test_a_search_for_what_is_everywhere_finds_the_latest(
+async def test_search_for_a_frequent_word_lists_the_latest_first(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_words, "MAX_SORTED_HITS", 3)
     monkeypatch.setattr(span_words, "SEARCH_WINDOWS", (2, 4, 99))
-    texts = [span_row(f"{at}", at, trace=f"{at}", text="same", kind="llm") for at in range(9)]
+    matching = [span_row(f"{at}", at, trace=f"{at}", text="same", kind="llm") for at in range(9)]
     await insert_rows(
-        database, *texts, *(span_row(f"no {at}", at, trace=f"no {at}", text="other", kind="llm") for at in range(6))
+        database, *matching, *(span_row(f"no {at}", at, trace=f"no {at}", text="other", kind="llm") for at in range(6))
     )
     llm = FilterCondition("field", "kind", "eq", ("llm",))
 
@@ -204,7 +204,7 @@ async def test_a_search_for_what_is_everywhere_finds_the_latest(
     assert [one.name for one in earlier.data] == ["2", "1"]
 
 
-async def test_all_that_is_asked_for_has_to_hold(database: Database) -> None:
+async def test_filter_search_and_time_range_are_combined(database: Database) -> None:
     await insert_rows(
         database,
         span_row("a", 0, text="x", kind="llm"),
@@ -220,7 +220,7 @@ async def test_all_that_is_asked_for_has_to_hold(database: Database) -> None:
 
 
 @given(st.text())
-def test_plain_words_are_letters_and_digits(texts: str) -> None:
+def test_normalized_words_are_letters_and_digits(texts: str) -> None:
     words = span_words.normalize_words(texts)
 
     assert words == span_words.normalize_words(words)

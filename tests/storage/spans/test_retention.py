@@ -28,12 +28,12 @@ async def names(database: Database, search: str | None = None, project: str = "m
 
 async def let_go(database: Database, before: date, project: str | None = None) -> int:
     deleted = 0
-    while some := await database.write(span_retention.delete_before, before, project):
-        deleted += some
+    while batch := await database.write(span_retention.delete_before, before, project):
+        deleted += batch
     return deleted
 
 
-async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database) -> None:
+async def test_deleting_days_deletes_their_spans_bodies_and_search_words(database: Database) -> None:
     await insert_rows(database, *(span_row(f"{days}", days * DAY, text="x", trace=f"{days}") for days in (0, -1, -2)))
     await insert_rows(database, span_row("theirs", -2 * DAY, project="theirs"))
 
@@ -49,26 +49,28 @@ async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database)
     assert await database.read(bodies) == 1
 
 
-async def test_a_day_goes_in_pieces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_day_is_deleted_in_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(span_retention, "DELETE_BATCH", 3)
     await insert_rows(database, *(span_row(f"{number}", trace=f"{number}") for number in range(7)))
 
-    pieces = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
+    batches = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
 
-    assert pieces == [3, 3, 1, 0]
+    assert batches == [3, 3, 1, 0]
     assert await names(database) == []
 
 
-async def test_no_piece_is_begun_after_its_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_further_batch_starts_after_the_time_budget(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(span_retention, "DELETE_BUDGET_S", 0)
     await insert_rows(database, *(span_row(f"{number}", trace=f"{number}") for number in range(50)))
 
-    pieces = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
+    batches = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
 
-    assert pieces == [20, 20, 10, 0]
+    assert batches == [20, 20, 10, 0]
 
 
-async def test_one_project_may_keep_less_than_others(database: Database) -> None:
+async def test_days_of_one_project_can_be_deleted_separately(database: Database) -> None:
     await insert_rows(
         database, span_row("old", -1 * DAY), span_row("new"), span_row("theirs", -1 * DAY, project="theirs")
     )
@@ -78,11 +80,11 @@ async def test_one_project_may_keep_less_than_others(database: Database) -> None
     assert await names(database) == ["new"]
     assert await names(database, project="theirs") == ["theirs"]
     await insert_rows(database, span_row("late", -1 * DAY), span_row("tardy", -1 * DAY, project="theirs"))
-    held = await database.read(span_days.list_day_usage)
-    assert [(one.project, one.day, one.spans) for one in held] == [("theirs", TODAY - ONE, 2), ("mine", TODAY, 2)]
+    usage = await database.read(span_days.list_day_usage)
+    assert [(one.project, one.day, one.spans) for one in usage] == [("theirs", TODAY - ONE, 2), ("mine", TODAY, 2)]
 
 
-async def test_what_comes_late_for_a_day_that_went_is_filed_under_today(database: Database) -> None:
+async def test_late_spans_of_deleted_days_are_stored_under_today(database: Database) -> None:
     await insert_rows(database, span_row("old", -2 * DAY))
     await let_go(database, TODAY - ONE)
 
@@ -91,24 +93,24 @@ async def test_what_comes_late_for_a_day_that_went_is_filed_under_today(database
     )
     await insert_rows(database, span_row("in time", -1 * DAY))
 
-    held = await database.read(span_days.list_day_usage)
-    assert [(one.project, one.day, one.spans) for one in held] == [
+    usage = await database.read(span_days.list_day_usage)
+    assert [(one.project, one.day, one.spans) for one in usage] == [
         ("mine", TODAY - ONE, 1),
         ("mine", TODAY, 2),
         ("theirs", TODAY, 1),
     ]
 
 
-async def test_a_trace_that_goes_on_the_next_day_gets_another_head(database: Database) -> None:
-    night = 12 * 60 * 60
+async def test_trace_that_continues_after_a_deleted_day_gets_another_head(database: Database) -> None:
+    midnight = 12 * 60 * 60
     await insert_rows(
         database,
-        span_row("root", night - 60, duration_ms=120_000.0),
-        span_row("before", night - 30, parent="root"),
-        span_row("after", night + 10, parent="root"),
-        span_row("last", night + 20, parent="root"),
-        span_row("short", night - 60, trace="u"),
-        span_row("alone", night - 60, trace="v", duration_ms=120_000.0),
+        span_row("root", midnight - 60, duration_ms=120_000.0),
+        span_row("before", midnight - 30, parent="root"),
+        span_row("after", midnight + 10, parent="root"),
+        span_row("last", midnight + 20, parent="root"),
+        span_row("short", midnight - 60, trace="u"),
+        span_row("alone", midnight - 60, trace="v", duration_ms=120_000.0),
     )
 
     assert await let_go(database, TODAY + ONE) == 4
@@ -116,21 +118,21 @@ async def test_a_trace_that_goes_on_the_next_day_gets_another_head(database: Dat
     assert [(one.name, one.spans) for one in result.data] == [("after", 2)]
 
 
-async def test_how_much_days_hold_is_counted(database: Database) -> None:
+async def test_spans_and_bytes_are_counted_per_day(database: Database) -> None:
     first, second, third = span_row("a"), span_row("b", 1), span_row("b", 1, duration_ms=999.0, body=b"{}")
     await insert_rows(database, first, second, span_row("c", -1 * DAY))
     await insert_rows(database, third, first)
 
-    held = await database.read(span_days.list_day_usage, "mine")
+    usage = await database.read(span_days.list_day_usage, "mine")
 
-    assert held == [
+    assert usage == [
         DayUsage("mine", TODAY - ONE, 1, span_row("c").bytes),
         DayUsage("mine", TODAY, 2, first.bytes + third.bytes),
     ]
     assert await database.read(span_days.list_day_usage, "theirs") == []
 
 
-async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> None:
+async def test_first_day_within_a_size_limit_is_found(database: Database) -> None:
     size = span_row("0").bytes
     await insert_rows(database, *(span_row(f"{days}", -days * DAY, trace=f"{days}", text="0") for days in range(4)))
 
@@ -145,7 +147,7 @@ async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> Non
     assert await over(0) is None
 
 
-async def test_coming_days_have_their_partitions(database: Database) -> None:
+async def test_partitions_are_created_for_upcoming_days(database: Database) -> None:
     await database.write(span_days.create_upcoming_partitions, TODAY)
     await database.write(span_days.create_upcoming_partitions, TODAY)
 
@@ -156,7 +158,7 @@ async def test_coming_days_have_their_partitions(database: Database) -> None:
     assert await database.read(partitions) == (created if database.kind == "postgresql" else [])
 
 
-async def test_a_day_that_was_emptied_leaves_no_table(postgres_url: str) -> None:
+async def test_partition_of_an_emptied_day_is_dropped(postgres_url: str) -> None:
     database = open_database(postgres_url)
     await insert_rows(database, span_row("old", -1 * DAY), span_row("new"))
     await let_go(database, TODAY, "mine")
@@ -173,7 +175,7 @@ async def test_a_day_that_was_emptied_leaves_no_table(postgres_url: str) -> None
     await database.close()
 
 
-async def test_a_count_that_is_wrong_does_not_keep_a_day_for_ever(database: Database) -> None:
+async def test_day_with_a_wrong_count_is_deleted(database: Database) -> None:
     await insert_rows(database, span_row("a"))
     await database.write(span_days.add_day_usage, "mine", [(span_days.day_number(TODAY), 5, 500)])
 
@@ -183,7 +185,7 @@ async def test_a_count_that_is_wrong_does_not_keep_a_day_for_ever(database: Data
     assert await database.read(lambda db: db.execute(select(table.c.id)).all()) == []
 
 
-async def test_a_day_that_somebody_reads_for_long_goes_another_time(
+async def test_partition_in_use_by_a_reader_is_dropped_on_a_later_attempt(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_retention, "DROP_LOCK_TIMEOUT_S", 0.05)
@@ -200,7 +202,7 @@ async def test_a_day_that_somebody_reads_for_long_goes_another_time(
     await database.close()
 
 
-async def test_whatever_else_keeps_a_day_from_going_is_told(postgres_url: str) -> None:
+async def test_other_errors_while_dropping_a_partition_are_raised(postgres_url: str) -> None:
     database = open_database(postgres_url)
     await insert_rows(database, span_row("old", -1 * DAY))
     await database.write(lambda db: db.execute(text("CREATE VIEW watched AS SELECT * FROM spans_20261114")))

@@ -14,7 +14,7 @@ from tests.storage.span_factory import NOON, SECOND, insert_rows, span_row
 HOUR = timedelta(hours=1)
 
 
-async def test_sessions_are_listed_the_last_active_first(database: Database) -> None:
+async def test_sessions_are_listed_by_last_activity(database: Database) -> None:
     await insert_rows(
         database,
         span_row("a", 0, trace="1", session="s1"),
@@ -45,7 +45,7 @@ async def test_sessions_are_listed_the_last_active_first(database: Database) -> 
     assert earlier.data == [item("s1", 0, 0, 1, 1, **{"in": "a", "out": "b"})]
 
 
-async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_it(database: Database) -> None:
+async def test_session_previews_come_from_the_heads_of_its_traces(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root", 0, trace="1"),
@@ -60,7 +60,7 @@ async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_i
     ]
 
 
-async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -> None:
+async def test_sessions_are_searched_by_part_of_their_name(database: Database) -> None:
     names = ["shop-1", "shop_2", "100 %", "\u202ekcatta", "'; DROP TABLE spans; --"]
     await insert_rows(database, *(span_row(f"{at}", at, trace=f"{at}", session=name) for at, name in enumerate(names)))
 
@@ -77,7 +77,7 @@ async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -
     assert await search("shop", Window(1, page.next)) == ["shop-1"]
 
 
-async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(database: Database) -> None:
+async def test_traces_of_a_session_are_listed_in_order_of_start(database: Database) -> None:
     await insert_rows(
         database,
         span_row("second", 2, trace="2"),
@@ -97,7 +97,7 @@ async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(dat
     ]
 
 
-async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
+async def test_trace_stats_are_grouped_by_time_and_field(database: Database) -> None:
     hour = HOUR.total_seconds()
     await insert_rows(
         database,
@@ -116,8 +116,8 @@ async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
     failed = SpanQuery(filter=FilterCondition("field", "status", "eq", ("error",)))
 
     def stat(at: float, group: str | None, traces: int, **more: float) -> TraceStats:
-        usual = {"errors": 0, "p50_ms": 100.0, "p95_ms": 100.0, "input_tokens": 0, "output_tokens": 0, "cost": 0.0}
-        return TraceStats(at=NOON + at * HOUR, group=group, traces=traces, **(usual | more))  # type: ignore[arg-type]
+        defaults = {"errors": 0, "p50_ms": 100.0, "p95_ms": 100.0, "input_tokens": 0, "output_tokens": 0, "cost": 0.0}
+        return TraceStats(at=NOON + at * HOUR, group=group, traces=traces, **(defaults | more))  # type: ignore[arg-type]
 
     busy = stat(0, "w", 21, errors=1, p50_ms=10.0, p95_ms=19.0, input_tokens=11, output_tokens=2, cost=0.75)
     assert sorted(result, key=lambda one: (one.at, one.group or "")) == [

@@ -29,7 +29,7 @@ async def below(database: Database, parent: str | None = None, window: Window = 
     return await database.read(span_trees.list_children, "mine", trace_id("t"), parent=parent_id, window=window)
 
 
-async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(database: Database) -> None:
+async def test_children_are_listed_by_start_with_their_descendant_counts(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root"),
@@ -47,21 +47,21 @@ async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(d
     assert tree_rows(await below(database, "nobody")) == []
 
 
-async def test_a_page_that_is_asked_for_often_is_planned_for_its_own_trace(database: Database) -> None:
+async def test_repeated_query_for_children_never_uses_a_generic_plan(database: Database) -> None:
     await insert_rows(database, span_row("root"), *(span_row(f"{at}", at, parent="root") for at in range(20)))
 
-    def often(db: Connection) -> Any:
-        for _ in range(20):  # After five it is prepared, after five more PostgreSQL may plan for all traces alike.
+    def query_repeatedly(db: Connection) -> Any:
+        for _ in range(20):  # Prepared after five executions; after five more PostgreSQL may use a generic plan.
             span_trees.list_children(db, "mine", trace_id("t"), parent=span_id("root"))
         if db.dialect.name != "postgresql":
             return None
         plans = "SELECT generic_plans FROM pg_prepared_statements WHERE position('span_id IN' IN statement) > 0"
         return db.exec_driver_sql(plans).scalars().all()
 
-    assert await database.read(often) in (None, [0])
+    assert await database.read(query_repeatedly) in (None, [0])
 
 
-async def test_children_come_a_page_at_a_time(database: Database) -> None:
+async def test_children_are_listed_in_pages(database: Database) -> None:
     await insert_rows(database, span_row("root"), *(span_row(f"{at}", at, parent="root") for at in range(5)))
 
     first = await below(database, "root", Window(2))
@@ -74,7 +74,7 @@ async def test_children_come_a_page_at_a_time(database: Database) -> None:
         await below(database, "0", Window(2, first.next))
 
 
-async def test_orphans_and_circles_stand_at_the_top(database: Database) -> None:
+async def test_orphans_and_cycles_are_listed_at_the_top_level(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root", 5),
@@ -125,7 +125,7 @@ def test_every_span_is_in_the_tree_exactly_once(created: list[tuple[int, int]]) 
     assert summary.root.spans == len(created)
 
 
-async def test_the_skeleton_is_every_span_in_the_order_of_start(database: Database) -> None:
+async def test_skeleton_lists_all_spans_by_start(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root"),
@@ -136,16 +136,16 @@ async def test_the_skeleton_is_every_span_in_the_order_of_start(database: Databa
     first = await database.read(span_trees.list_skeleton, "mine", trace_id("t"), Window(2))
     second = await database.read(span_trees.list_skeleton, "mine", trace_id("t"), Window(2, first.next))
 
-    same: dict[str, Any] = {"kind": "unknown", "status": "ok", "duration_ms": 100.0}
+    common: dict[str, Any] = {"kind": "unknown", "status": "ok", "duration_ms": 100.0}
     assert first.data == [
-        SkeletonSpan(span_id=span_id("root"), parent_id=None, name="root", start=NOON, **same),
-        SkeletonSpan(span_id=span_id("a"), parent_id=span_id("x"), name="a", start=NOON + SECOND, **same),
+        SkeletonSpan(span_id=span_id("root"), parent_id=None, name="root", start=NOON, **common),
+        SkeletonSpan(span_id=span_id("a"), parent_id=span_id("x"), name="a", start=NOON + SECOND, **common),
     ]
     assert [(one.name, one.kind, one.status) for one in second.data] == [("b", "llm", "error")]
     assert second.next is None
 
 
-async def test_a_summary_tells_what_a_trace_comes_to(database: Database) -> None:
+async def test_trace_overview_has_counts_totals_kinds_and_sessions(database: Database) -> None:
     await insert_rows(
         database,
         span_row("root", session="s2"),
@@ -163,51 +163,51 @@ async def test_a_summary_tells_what_a_trace_comes_to(database: Database) -> None
     assert await database.read(span_trees.get_trace_overview, "theirs", trace_id("t")) is None
 
 
-async def test_records_are_given_by_their_ids(database: Database) -> None:
+async def test_span_bodies_are_read_by_id(database: Database) -> None:
     rows = [span_row("a"), span_row("b"), span_row("c")]
     await insert_rows(database, *rows)
 
-    def some(db: Connection) -> dict[str, bytes]:
+    def read_bodies(db: Connection) -> dict[str, bytes]:
         return dict(span_trees.iter_span_bodies(db, "mine", trace_id("t"), [span_id("a"), span_id("c"), span_id("x")]))
 
-    assert await database.read(some) == {span_id("a"): rows[0].body, span_id("c"): rows[2].body}
+    assert await database.read(read_bodies) == {span_id("a"): rows[0].body, span_id("c"): rows[2].body}
 
 
-async def test_the_shape_of_a_long_trace_is_read_once_and_again_when_it_changes(
+async def test_shape_of_a_long_trace_is_cached_until_it_changes(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[str] = []
+    reads: list[str] = []
     reader = span_shapes._read_shape
 
-    def noted(db: Connection, project: str, trace: str) -> span_shapes.TraceShape:
-        read.append(f"{project} {trace[-2:]}")
+    def counting_reader(db: Connection, project: str, trace: str) -> span_shapes.TraceShape:
+        reads.append(f"{project} {trace[-2:]}")
         return reader(db, project, trace)
 
     monkeypatch.setattr(span_shapes, "CACHE_MIN_SPANS", 3)
     monkeypatch.setattr(span_shapes, "CACHE_MAX_SPANS", 8)
-    monkeypatch.setattr(span_shapes, "_read_shape", noted)
+    monkeypatch.setattr(span_shapes, "_read_shape", counting_reader)
     await insert_rows(database, span_row("root", 1), span_row("a", 2, parent="root"), span_row("b", 3, parent="root"))
     await insert_rows(database, *(span_row(name, at, trace="u") for at, name in enumerate("xyz")))
 
     first = tree_rows(await below(database, "root")), tree_rows(await below(database))
     assert first == ([("a", 0, 0, ()), ("b", 0, 0, ())], [("root", 2, 2, ())])
-    assert len(read) == 1
+    assert len(reads) == 1
     await insert_rows(
         database, span_row("b", 3, parent="a", duration_ms=9_000.0)
-    )  # It came again, and hangs elsewhere.
+    )  # Stored again, below another parent.
     assert tree_rows(await below(database)) == [("root", 1, 2, ())]
     assert tree_rows(await below(database, "a")) == [("b", 0, 0, ())]
-    assert len(read) == 2
+    assert len(reads) == 2
     await insert_rows(database, span_row("c", 4, parent="a"))
     assert tree_rows(await below(database, "a")) == [("b", 0, 0, ()), ("c", 0, 0, ())]
-    assert len(read) == 3
+    assert len(reads) == 3
 
     for _ in range(2):
         await database.read(span_trees.list_children, "mine", trace_id("u"))
-    assert len(read) == 4
+    assert len(reads) == 4
     await insert_rows(
         database, span_row("d", 5, parent="a"), span_row("e", 6, parent="a")
-    )  # Now there is room for one of them.
+    )  # Now the cache has room for only one of the two traces.
     await below(database)
     await database.read(span_trees.list_children, "mine", trace_id("u"))
-    assert len(read) == 6
+    assert len(reads) == 6

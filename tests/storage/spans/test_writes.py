@@ -37,7 +37,7 @@ async def body(database: Database, name: str) -> bytes | None:
     return await database.read(span_trees.get_span_body, "mine", trace_id("t"), span_id(name))
 
 
-async def test_what_is_kept_is_given_back_as_a_row_and_as_a_record(database: Database) -> None:
+async def test_stored_span_is_read_as_a_list_item_and_as_a_body(database: Database) -> None:
     text = "word " * 1000
     row_ = span_row("chat", model="m", session="s", attributes={"a": text}, input_tokens=3, cost=0.25)
 
@@ -53,11 +53,11 @@ async def test_what_is_kept_is_given_back_as_a_row_and_as_a_record(database: Dat
     assert await database.read(span_trees.get_span_body, "theirs", trace_id("t"), span_id("chat")) is None
 
 
-async def test_nothing_is_kept_of_nothing(database: Database) -> None:
+async def test_inserting_no_spans_stores_nothing(database: Database) -> None:
     assert await insert_rows(database) == InsertCounts(0, 0, 0)
 
 
-async def test_the_version_that_ended_later_takes_the_place_of_the_other(database: Database) -> None:
+async def test_span_is_replaced_only_by_a_version_that_ended_later(database: Database) -> None:
     await insert_rows(database, span_row("chat", text="first", duration_ms=10.0))
 
     assert await insert_rows(database, span_row("chat", text="second", duration_ms=20.0)) == InsertCounts(0, 1, 0)
@@ -70,14 +70,14 @@ async def test_the_version_that_ended_later_takes_the_place_of_the_other(databas
     assert await heads(database) == ["chat"]
 
 
-async def test_of_two_versions_that_come_together_the_later_one_is_kept(database: Database) -> None:
+async def test_latest_of_several_versions_in_one_insert_is_stored(database: Database) -> None:
     earlier, late = span_row("chat", duration_ms=1.0, model="early"), span_row("chat", duration_ms=2.0, model="late")
 
     assert await insert_rows(database, late, earlier, late) == InsertCounts(new=1, replaced=0, ignored=2)
     assert [one.model for one in (await database.read(span_pages.list_spans, "mine")).data] == ["late"]
 
 
-async def test_a_span_that_moves_to_another_day_is_still_the_same_one(database: Database) -> None:
+async def test_span_that_moves_to_another_day_is_replaced(database: Database) -> None:
     await insert_rows(database, span_row("chat", duration_ms=1.0))
     tomorrow = span_row("chat", 24 * 60 * 60, duration_ms=1.0)
 
@@ -85,7 +85,7 @@ async def test_a_span_that_moves_to_another_day_is_still_the_same_one(database: 
     assert await names(database) == ["chat"]
 
 
-async def test_the_same_ids_in_another_project_or_trace_are_other_spans(database: Database) -> None:
+async def test_equal_ids_in_another_project_or_trace_are_different_spans(database: Database) -> None:
     await insert_rows(database, span_row("a"), span_row("a", trace="u"), span_row("a", project="theirs"))
 
     assert await names(database) == ["a", "a"]
@@ -105,7 +105,7 @@ async def test_the_head_of_a_trace_is_its_root_or_else_its_earliest_span(databas
     assert await heads(database) == ["root"]
 
 
-async def test_a_head_that_is_replaced_by_a_lesser_one_hands_over(database: Database) -> None:
+async def test_head_is_chosen_again_when_it_is_replaced(database: Database) -> None:
     await insert_rows(database, span_row("a", 1), span_row("b", 2, parent="x"))
     await insert_rows(database, span_row("a", 3, parent="x"))
     assert await heads(database) == ["b"]
@@ -123,7 +123,7 @@ async def test_the_head_does_not_depend_on_the_order_of_arrival(
     assert await heads(database) == [expected]
 
 
-async def test_spans_that_many_add_at_once_are_kept_once_with_one_head(database: Database) -> None:
+async def test_concurrent_inserts_store_each_span_once_with_one_head(database: Database) -> None:
     rows = [span_row(f"{number}", number, parent="x") for number in range(8)]
     others = [span_row(f"{number}", number * 24 * 60 * 60, project=f"{number % 3}") for number in range(-8, 0)]
 
@@ -134,7 +134,7 @@ async def test_spans_that_many_add_at_once_are_kept_once_with_one_head(database:
     assert await heads(database) == ["0"]
 
 
-async def test_very_many_are_added_in_several_steps(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_insert_is_split_into_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "INSERT_BATCH", 3)
 
     assert await insert_rows(
@@ -147,7 +147,7 @@ def _days(db: Connection) -> list[int]:
     return [*db.scalars(select(table.c.day).order_by(table.c.id))]
 
 
-async def test_a_start_that_is_far_off_is_filed_under_the_day_of_arrival(database: Database) -> None:
+async def test_span_with_a_distant_start_is_stored_under_the_day_of_arrival(database: Database) -> None:
     day = 24 * 60 * 60
     given = [span_row(f"{days}", days * day) for days in (0, 1, 2, -30, -31)] + [
         span_row("never", trace="u", start=NOON - 20_000 * 86_400 * SECOND)
@@ -163,22 +163,22 @@ def _left(db: Connection) -> tuple[int, int]:
     return len(db.execute(select(table.c.id)).all()), len(db.execute(select(span_bodies.c.day)).all())
 
 
-async def test_an_erased_project_leaves_no_word_behind(database: Database) -> None:
+async def test_deleting_the_spans_of_a_project_removes_their_search_words(database: Database) -> None:
     await insert_rows(database, *(span_row(f"{number}", text="hello") for number in range(5)))
     await insert_rows(database, span_row("theirs", project="theirs", text="hello"))
 
-    pieces = []
+    batches = []
     while deleted := await database.write(span_retention.delete_matching, "mine", 2):
-        pieces.append(deleted)
+        batches.append(deleted)
     await insert_rows(database, span_row("new", text="other"))
 
-    assert pieces == [2, 2, 1]
+    assert batches == [2, 2, 1]
     assert await database.read(_left) == (2, 2)
     assert await names(database, search="hello") == []
     assert await names(database, search="other") == ["new"]
 
 
-async def test_what_happened_in_a_project_goes_with_it(database: Database) -> None:
+async def test_deleting_a_project_deletes_its_spans_and_day_usage(database: Database) -> None:
     await insert_rows(database, *(span_row(f"{number}", text="hello", trace=f"{number}") for number in range(3)))
     await insert_rows(database, span_row("theirs", project="theirs"))
 
@@ -190,7 +190,7 @@ async def test_what_happened_in_a_project_goes_with_it(database: Database) -> No
     assert await names(database, search="hello") == []
 
 
-async def test_what_carries_a_label_goes_in_pieces_and_the_rest_of_its_trace_gets_another_head(
+async def test_labelled_spans_are_deleted_in_batches_and_their_trace_gets_another_head(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_erasing, "ERASE_BATCH", 2)
@@ -200,20 +200,20 @@ async def test_what_carries_a_label_goes_in_pieces_and_the_rest_of_its_trace_get
     await insert_rows(database, span_row("bobs", 3, user="bob"), span_row("c", user="bob", trace="u"))
     await insert_rows(database, span_row("d", user="ann", trace="u", project="theirs"))
 
-    pieces = [await database.write(span_erasing.delete_labelled, "mine", "user", "ann") for _ in range(3)]
+    batches = [await database.write(span_erasing.delete_labelled, "mine", "user", "ann") for _ in range(3)]
 
-    assert pieces == [1, 2, 0]
+    assert batches == [1, 2, 0]
     assert sorted(await names(database)) == ["bobs", "c"]
     assert sorted(await heads(database)) == ["bobs", "c"]
     assert await names(database, search="x") == []
 
 
 @given(st.binary(max_size=3000))
-def test_a_packed_body_is_the_same_again(texts: bytes) -> None:
+def test_compressed_body_is_decompressed_unchanged(texts: bytes) -> None:
     body = b"{" + texts
     assert decompress_body(compress_body(body)) == body
 
 
-def test_a_span_ends_when_its_time_is_over() -> None:
+def test_end_of_a_span_is_its_start_plus_duration() -> None:
     assert span_row("a", duration_ms=1500.0).end == NOON + timedelta(seconds=1.5)
     assert spans.COMPRESS_FROM_BYTES == 2048

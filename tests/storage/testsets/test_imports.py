@@ -25,7 +25,7 @@ async def begin(database: Database, at: datetime = NOW, testset: str = TS) -> Im
 
 
 async def create_set(database: Database) -> None:
-    """Make the set."""
+    """Create the test set."""
     await database.write(
         testsets.create_testset, P, testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
     )
@@ -47,7 +47,7 @@ async def under_way(database: Database) -> int:
     return len(await database.read(lambda db: db.execute(select(imports_table)).all()))
 
 
-async def test_one_import_at_a_time_goes_into_a_set(database: Database) -> None:
+async def test_test_set_has_one_active_import_at_a_time(database: Database) -> None:
     first = await begin(database)
     with pytest.raises(StillRunning, match="under way"):
         await begin(database, LATER)
@@ -60,7 +60,7 @@ async def test_one_import_at_a_time_goes_into_a_set(database: Database) -> None:
     assert second.number != first.number
 
 
-async def test_what_an_import_brought_is_swept_and_what_was_there_stays(database: Database) -> None:
+async def test_sweep_deletes_rows_of_the_import_and_keeps_earlier_ones(database: Database) -> None:
     await create_set(database)
     before = await begin(database)
     await stage(database, before, "old")
@@ -75,7 +75,7 @@ async def test_what_an_import_brought_is_swept_and_what_was_there_stays(database
     assert metas == {b"old".ljust(16): {"__id__": "old"}}
 
 
-async def test_a_commit_takes_over_what_an_import_brought(database: Database) -> None:
+async def test_sweep_keeps_rows_that_a_commit_also_inserted(database: Database) -> None:
     await create_set(database)
     claim = await begin(database)
     await stage(database, claim, "shared", "own")
@@ -86,7 +86,7 @@ async def test_a_commit_takes_over_what_an_import_brought(database: Database) ->
     assert await list_hashes(database) == ["shared"]
 
 
-async def test_what_was_committed_is_not_swept(database: Database) -> None:
+async def test_committed_rows_are_not_swept(database: Database) -> None:
     await create_set(database)
     claim = await begin(database)
     await stage(database, claim, "new")
@@ -97,7 +97,7 @@ async def test_what_was_committed_is_not_swept(database: Database) -> None:
     assert await list_hashes(database) == ["new"]
 
 
-async def test_of_a_set_that_is_no_more_everything_is_swept(database: Database) -> None:
+async def test_all_rows_of_a_deleted_test_set_are_swept(database: Database) -> None:
     await create_set(database)
     claim = await begin(database)
     await stage(database, claim, "old")
@@ -109,7 +109,7 @@ async def test_of_a_set_that_is_no_more_everything_is_swept(database: Database) 
     assert (await list_hashes(database), await under_way(database)) == ([], 0)
 
 
-async def test_more_than_one_piece_is_swept(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sweep_deletes_more_than_one_batch(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testset_imports, "SWEEP_BATCH", 3)
     await create_set(database)
     claim = await begin(database)
@@ -120,7 +120,7 @@ async def test_more_than_one_piece_is_swept(database: Database, monkeypatch: pyt
     assert await list_hashes(database) == []
 
 
-async def test_an_import_of_which_nothing_is_heard_is_swept_and_cannot_go_on(database: Database) -> None:
+async def test_dead_import_is_swept_and_cannot_continue(database: Database) -> None:
     claim = await begin(database)
     await stage(database, claim, "new")
     await sweep_dead_imports(database, NOW + testset_imports.IMPORT_TIMEOUT)
@@ -133,7 +133,7 @@ async def test_an_import_of_which_nothing_is_heard_is_swept_and_cannot_go_on(dat
     assert (after, dead, await list_hashes(database), await under_way(database)) == (["new"], claim, [], 0)
 
 
-async def test_one_that_says_it_is_at_work_is_left_alone(database: Database) -> None:
+async def test_import_with_a_recent_heartbeat_is_not_swept(database: Database) -> None:
     claim = await begin(database)
     await stage(database, claim, "new")
     await database.write(testset_imports.keep_import_alive, claim, LATER)

@@ -16,7 +16,7 @@ CONVERSATION = {"source": {"kind": "conversation", "id": "conv_1", "upto": None}
 TRACE = {"source": {"kind": "trace", "trace_id": trace_id("t"), "span_id": None}}
 
 
-async def test_rows_are_found_by_the_labels_of_what_they_were_cut_from(database: Database) -> None:
+async def test_copied_rows_are_found_by_the_labels_of_their_source(database: Database) -> None:
     metas: dict[bytes, Any] = {
         b"\0" * 15 + b"\1": CONVERSATION,
         b"\0" * 15 + b"\2": TRACE,

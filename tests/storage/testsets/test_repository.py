@@ -26,7 +26,7 @@ def revision(number: int, digest: str, **more: Any) -> Revision:
     return Revision(testset="ts_1", number=number, digest=digest, rows=0, columns=[], created_at=NOW, **more)
 
 
-async def test_a_set_is_kept_as_it_was_made(database: Database) -> None:
+async def test_test_set_is_stored_and_found_by_id_and_name(database: Database) -> None:
     created = a_set(description="ours", head=3, rows=7, columns=[{"name": "q", "kind": "text"}])
     await database.write(testsets.create_testset, P, created)
 
@@ -37,14 +37,14 @@ async def test_a_set_is_kept_as_it_was_made(database: Database) -> None:
         await database.read(testsets.get_testset, "other", "ts_1")
 
 
-async def test_two_sets_of_one_project_never_have_one_name(database: Database) -> None:
+async def test_test_set_names_are_unique_per_project(database: Database) -> None:
     await database.write(testsets.create_testset, P, a_set())
     await database.write(testsets.create_testset, "other", a_set())
     with pytest.raises(NameTaken):
         await database.write(testsets.create_testset, P, a_set("ts_2"))
 
 
-async def test_pages_are_told_that_a_set_changed(database: Database) -> None:
+async def test_watchers_are_notified_of_test_set_changes(database: Database) -> None:
     changes: list[Change] = []
     await database.watch(changes.extend)
     await database.write(testsets.create_testset, P, a_set())
@@ -54,7 +54,7 @@ async def test_pages_are_told_that_a_set_changed(database: Database) -> None:
     assert changes == [Change(P, "testset", "ts_1")] * 2
 
 
-async def test_a_revision_is_found_by_the_beginning_of_its_digest(database: Database) -> None:
+async def test_revision_is_found_by_number_head_or_digest_prefix(database: Database) -> None:
     first, second = f"b2:{'ab' * 32}", f"b2:{'ab' * 31}cd"
     stored = [revision(1, first), revision(2, second, parent=1), revision(3, first, parent=2, message="again")]
     for one in stored:
@@ -79,7 +79,7 @@ async def test_a_revision_is_found_by_the_beginning_of_its_digest(database: Data
     assert await database.read(testset_revisions.list_chunks, P, "ts_1", 2) == [ChunkRef(b"\1" * 16, 5)]
 
 
-async def test_the_history_is_listed_newest_first(database: Database) -> None:
+async def test_revisions_are_listed_newest_first(database: Database) -> None:
     for number in range(1, 6):
         await database.write(testset_revisions.insert_revision, P, revision(number, f"b2:{number:064x}"), [])
     first = await database.read(testset_revisions.list_revisions, P, "ts_1", Window(3))

@@ -26,36 +26,36 @@ def make_entries(rows: int, seed: int = 7) -> bytes:
 
 
 def one_by_one(entries: bytes) -> list[bytes]:
-    """The same pieces, as they come about when rows go by one after the other."""
-    pieces, started = [], b""
+    """Split entries into the same chunks, one row at a time."""
+    chunks, current = [], b""
     for packed, hashed in iter_entries(entries):
-        started += packed + hashed
-        if ends_chunk(packed, len(started) // ENTRY_BYTES):
-            pieces.append(started)
-            started = b""
-    return [*pieces, started] if started else pieces
+        current += packed + hashed
+        if ends_chunk(packed, len(current) // ENTRY_BYTES):
+            chunks.append(current)
+            current = b""
+    return [*chunks, current] if current else chunks
 
 
 @given(st.integers(0, 9_000), st.sampled_from([b"", b"\0", b"\xff"]))
-def test_pieces_are_the_list_however_they_come_about(rows: int, all_alike: bytes) -> None:
+def test_chunks_join_to_the_list_and_equal_incremental_splitting(rows: int, all_alike: bytes) -> None:
     entries = all_alike * ENTRY_BYTES * rows if all_alike else make_entries(rows)
 
-    pieces = split_chunks(entries)
+    chunks = split_chunks(entries)
 
-    assert b"".join(pieces) == entries
-    assert pieces == one_by_one(entries)
-    assert all(pieces)
+    assert b"".join(chunks) == entries
+    assert chunks == one_by_one(entries)
+    assert all(chunks)
 
 
-def test_a_piece_has_about_a_thousand_rows_and_never_too_many() -> None:
-    sizes = [len(piece) // ENTRY_BYTES for piece in split_chunks(make_entries(200_000))]
+def test_chunks_have_about_a_thousand_rows_and_at_most_4096() -> None:
+    sizes = [len(chunk) // ENTRY_BYTES for chunk in split_chunks(make_entries(200_000))]
 
     assert 150 < len(sizes) < 300
     assert max(sizes) <= 4_096
-    assert [len(piece) // ENTRY_BYTES for piece in split_chunks(b"\xff" * ENTRY_BYTES * 5_000)] == [4_096, 904]
+    assert [len(chunk) // ENTRY_BYTES for chunk in split_chunks(b"\xff" * ENTRY_BYTES * 5_000)] == [4_096, 904]
 
 
-def test_a_row_more_or_less_changes_one_piece() -> None:
+def test_adding_or_removing_a_row_changes_one_chunk() -> None:
     entries = make_entries(50_000)
     before = set(split_chunks(entries))
     middle = 25_000 * ENTRY_BYTES
@@ -68,7 +68,7 @@ def test_a_row_more_or_less_changes_one_piece() -> None:
     assert len(set(fewer) - before) <= 1
 
 
-def test_the_digest_of_a_revision_does_not_depend_on_how_it_is_cut() -> None:
+def test_revision_digest_does_not_depend_on_the_chunks() -> None:
     entries = make_entries(3_000)
 
     assert revision_digest(split_chunks(entries)) == revision_digest([entries])
@@ -76,22 +76,22 @@ def test_the_digest_of_a_revision_does_not_depend_on_how_it_is_cut() -> None:
     assert revision_digest([]) == "b2:0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8"
 
 
-def test_what_a_revision_is_made_of_is_packed() -> None:
-    positions = [ChunkRef(b"\1" * 16, 7), ChunkRef(b"\2" * 16, 4_096)]
+def test_chunk_references_are_packed_and_unpacked() -> None:
+    references = [ChunkRef(b"\1" * 16, 7), ChunkRef(b"\2" * 16, 4_096)]
 
-    assert unpack_chunks(pack_chunks(positions)) == positions
-    assert len(pack_chunks(positions)) == 40
+    assert unpack_chunks(pack_chunks(references)) == references
+    assert len(pack_chunks(references)) == 40
     assert unpack_chunks(b"") == []
 
 
-async def test_a_piece_is_kept_once_for_each_set(database: Database) -> None:
-    piece = Chunk(make_entries(3), {"rows": 3, "tallies": {}})
+async def test_chunk_can_be_inserted_again_and_is_stored_per_test_set(database: Database) -> None:
+    chunk = Chunk(make_entries(3), {"rows": 3, "tallies": {}})
     for testset in ("ts_1", "ts_1", "ts_2"):
-        await database.write(testset_pieces.insert_chunks, "default", testset, [piece, piece])
-    digests = [chunk_digest(piece.data), b"\0" * 16]
+        await database.write(testset_pieces.insert_chunks, "default", testset, [chunk, chunk])
+    digests = [chunk_digest(chunk.data), b"\0" * 16]
 
-    assert await database.read(testset_pieces.read_chunks, "default", "ts_1", digests) == {digests[0]: piece.data}
+    assert await database.read(testset_pieces.read_chunks, "default", "ts_1", digests) == {digests[0]: chunk.data}
     assert await database.read(testset_pieces.read_column_counts, "default", "ts_2", digests) == {
-        digests[0]: piece.columns
+        digests[0]: chunk.columns
     }
     assert await database.read(testset_pieces.read_chunks, "other", "ts_1", digests) == {}

@@ -69,7 +69,7 @@ def read(line: bytes) -> thread_files.ThreadFile:
     return thread_files.parse_thread_file(msgspec.json.decode(line))
 
 
-async def test_a_thread_comes_back_equal(database: Database) -> None:
+async def test_exported_thread_is_imported_unchanged(database: Database) -> None:
     await branched(database)
     line = await exported(database)
     before = await database.read(threads.require_thread, P, "conv_1")
@@ -86,7 +86,7 @@ async def test_a_thread_comes_back_equal(database: Database) -> None:
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "u2"
 
 
-async def test_a_thread_that_is_there_is_not_made_twice(database: Database) -> None:
+async def test_unchanged_thread_is_not_imported_twice(database: Database) -> None:
     await branched(database)
     line = await exported(database)
     await database.write(threads.move_head, P, "conv_1", "p1")
@@ -103,7 +103,7 @@ async def test_a_thread_that_is_there_is_not_made_twice(database: Database) -> N
     assert theirs.id == "conv_1"
 
 
-async def test_an_empty_thread_comes_back_too(database: Database) -> None:
+async def test_empty_thread_is_exported_and_imported(database: Database) -> None:
     await database.write(threads.create_thread, P, new_thread())
     line = (await exported(database)).replace(b"conv_1", b"strange id")
 
@@ -113,7 +113,7 @@ async def test_an_empty_thread_comes_back_too(database: Database) -> None:
     assert (created.id, created.head, created.messages, created.title_by) == ("conv_2", None, 0, "auto")
 
 
-async def test_branches_become_cases_in_chat_completions_form(database: Database) -> None:
+async def test_branches_are_exported_as_cases_in_chat_completions_format(database: Database) -> None:
     await create_conversation(database, "one", "two")
     await database.write(threads.update_thread, P, "conv_1", ThreadChanges(inputs={"subject": "x"}))
     await post_messages(database, "u1", assistant("other", "b1"))
@@ -129,12 +129,12 @@ async def test_branches_become_cases_in_chat_completions_form(database: Database
         return [msgspec.json.decode(line) for line in lines.splitlines()]
 
     current = cases(await exported(database, form="messages"))
-    every = cases(await exported(database, form="messages", branches="all"))
-    for one in (*current, *every):
+    all_cases = cases(await exported(database, form="messages", branches="all"))
+    for one in (*current, *all_cases):
         one["messages"] = [{key: turn[key] for key in ("role", "content")} for turn in one["messages"]]
 
     assert current == [case("one", "other")]
-    assert every == [case("one", "two"), case("one", "other")]
+    assert all_cases == [case("one", "two"), case("one", "other")]
 
 
 BROKEN: list[tuple[dict[str, Any], str]] = [
@@ -158,7 +158,7 @@ BROKEN_NODES: list[tuple[list[dict[str, Any]], str]] = [
 
 
 @pytest.mark.parametrize(("broken", "pointer"), BROKEN)
-def test_a_file_of_another_form_is_refused(broken: dict[str, Any], pointer: str) -> None:
+def test_invalid_thread_file_is_rejected_with_a_pointer(broken: dict[str, Any], pointer: str) -> None:
     good = {"palaver": "thread/1", "id": "conv_1", "title": "", "title_by": "auto", "workflow": None}
     times = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
     failed = NODE | {"id": "f1", "status": "failed"}
@@ -170,7 +170,7 @@ def test_a_file_of_another_form_is_refused(broken: dict[str, Any], pointer: str)
 
 
 @pytest.mark.parametrize(("broken", "pointer"), BROKEN_NODES)
-def test_messages_that_are_no_tree_are_refused(broken: list[dict[str, Any]], pointer: str) -> None:
+def test_messages_that_are_not_a_valid_tree_are_rejected(broken: list[dict[str, Any]], pointer: str) -> None:
     good = {"palaver": "thread/1", "id": "conv_1", "title": "", "title_by": "auto", "workflow": None}
     times = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
 
@@ -183,7 +183,7 @@ def test_messages_that_are_no_tree_are_refused(broken: list[dict[str, Any]], poi
 # Copies
 
 
-async def test_a_copy_has_the_current_branch_and_knows_who_made_it(database: Database) -> None:
+async def test_copy_has_the_current_branch_and_is_marked_as_a_copy(database: Database) -> None:
     await branched(database)
 
     copy = await database.write(thread_copies.duplicate_thread, P, "conv_1", id="conv_2", at=NOW + 2 * SECOND)
@@ -194,10 +194,10 @@ async def test_a_copy_has_the_current_branch_and_knows_who_made_it(database: Dat
         3,
         (await database.read(threads.require_thread, P, "conv_1")).preview_in,
     )
-    ours = await database.read(threads.get_branch, P, "conv_2")
-    theirs = await database.read(threads.get_branch, P, "conv_1")
-    assert [node.message for node in ours] == [node.message for node in theirs]
-    assert {node.origin for node in ours} == {"copy"}
+    copied = await database.read(threads.get_branch, P, "conv_2")
+    original = await database.read(threads.get_branch, P, "conv_1")
+    assert [node.message for node in copied] == [node.message for node in original]
+    assert {node.origin for node in copied} == {"copy"}
     await database.write(threads.append_messages, P, "conv_2", "head", [user("on")], origin="client", at=NOW)
     assert len(await branch_ids(database)) == 3
 
@@ -210,7 +210,7 @@ async def test_a_copy_of_an_empty_thread_is_empty(database: Database) -> None:
     assert (copy.head, copy.messages) == (None, 0)
 
 
-async def test_all_branches_are_copied_with_the_one_asked_for_as_current(database: Database) -> None:
+async def test_all_branches_are_copied_with_the_requested_one_as_head(database: Database) -> None:
     await branched(database)
 
     copy = await database.write(
@@ -224,7 +224,7 @@ async def test_all_branches_are_copied_with_the_one_asked_for_as_current(databas
         await database.write(thread_copies.duplicate_thread, P, "conv_1", id="conv_3", at=NOW, upto="f1")
 
 
-# Any thread
+# Any sequence of changes
 
 
 @st.composite
@@ -234,7 +234,7 @@ def acts(draw: st.DrawFn) -> list[tuple[str, int, int]]:
 
 
 @given(acts())
-def test_whatever_happens_a_thread_is_a_tree_whose_head_can_be_gone_on_from(did: list[tuple[str, int, int]]) -> None:
+def test_thread_stays_a_valid_tree_for_any_sequence_of_changes(did: list[tuple[str, int, int]]) -> None:
     asyncio.run(_lived(did))
 
 
@@ -244,8 +244,8 @@ async def _lived(did: list[tuple[str, int, int]]) -> None:
     at = datetime(2026, 11, 15, tzinfo=UTC)
     for number, (kind, which, count) in enumerate(did):
         at += timedelta(seconds=1)
-        everything = await database.read(message_tree.list_nodes, P, "conv_1")
-        healthy = [node.id for node in everything if node.status != "failed"]
+        all_nodes = await database.read(message_tree.list_nodes, P, "conv_1")
+        healthy = [node.id for node in all_nodes if node.status != "failed"]
         node = healthy[which % len(healthy)] if healthy else None
         messages = [user(f"{number}.{index}") for index in range(count)]
         match kind:
@@ -277,17 +277,17 @@ async def _lived(did: list[tuple[str, int, int]]) -> None:
 
 
 async def _check(database: Database) -> None:
-    everything = await database.read(message_tree.list_nodes, P, "conv_1")
+    all_nodes = await database.read(message_tree.list_nodes, P, "conv_1")
     thread = await database.read(threads.require_thread, P, "conv_1")
-    positions = {node.id: node.place for node in everything}
-    statuses = {node.id: node.status for node in everything}
-    assert thread.messages == len(everything) == len(positions)
-    for node in everything:
+    positions = {node.id: node.place for node in all_nodes}
+    statuses = {node.id: node.status for node in all_nodes}
+    assert thread.messages == len(all_nodes) == len(positions)
+    for node in all_nodes:
         assert node.parent is None or positions[node.parent] < node.place
         assert node.parent is None or statuses[node.parent] != "failed" or node.status == "failed"
     assert thread.head is None or statuses[thread.head] != "failed"
-    tree = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in everything)
+    tree = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in all_nodes)
     assert [node.id for node in await database.read(threads.get_branch, P, "conv_1")] == tree.path(thread.head)
     loaded_tree = await database.read(message_tree.load_tree, P, "conv_1")
-    for upper in tree.path(thread.head):  # The way back to where one is.
+    for upper in tree.path(thread.head):  # The path back to the head.
         assert loaded_tree.leaf(upper) == loaded_tree.leaf(thread.head or "")

@@ -33,10 +33,10 @@ from tests.storage.thread_factory import (
     user,
 )
 
-# Making and finding
+# Creating and finding
 
 
-async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
+async def test_created_thread_is_stored_with_title_and_previews(database: Database) -> None:
     created = await database.write(
         threads.create_thread,
         P,
@@ -73,7 +73,7 @@ async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
     assert await database.read(threads.get_thread, P, "conv_\0") is None
 
 
-async def test_an_empty_thread_has_no_head_and_shows_nothing(database: Database) -> None:
+async def test_empty_thread_has_no_head_and_empty_previews(database: Database) -> None:
     created = await database.write(threads.create_thread, P, new_thread())
 
     assert (created.title, created.head, created.messages) == ("", None, 0)
@@ -82,8 +82,8 @@ async def test_an_empty_thread_has_no_head_and_shows_nothing(database: Database)
     assert await database.read(message_tree.list_branch, P, "conv_1", None, requested="head") == message_tree.Page([])
 
 
-async def test_messages_come_back_as_they_were_whatever_they_hold(database: Database) -> None:
-    texts = [
+async def test_messages_with_any_content_are_stored_and_read_back(database: Database) -> None:
+    messages = [
         user("NUL \0, a lone \ud800, \U0001f600", "u1"),
         Message(
             role="assistant",
@@ -95,33 +95,33 @@ async def test_messages_come_back_as_they_were_whatever_they_hold(database: Data
         msgspec.structs.replace(Message.tool("c1", {"ok": "\0"}), id="t1"),
     ]
 
-    await database.write(threads.create_thread, P, new_thread(), texts)
+    await database.write(threads.create_thread, P, new_thread(), messages)
 
     assert [node.message for node in await database.read(threads.get_branch, P, "conv_1")] == [
         user("NUL \0, a lone \ufffd, \U0001f600", "u1"),
-        *texts[1:],
+        *messages[1:],
     ]
     result = await database.read(threads.get_thread, P, "conv_1")
     assert result is not None
     assert result.title == "NUL , a lone \ufffd, \U0001f600"
 
 
-async def test_a_title_that_somebody_gave_stays_until_it_is_taken_back(database: Database) -> None:
+async def test_title_set_by_the_user_stays_until_it_is_reset(database: Database) -> None:
     await database.write(threads.create_thread, P, new_thread(title="Mine"))
     await post_messages(database, None, user("a question"))
 
     stored = await database.read(threads.require_thread, P, "conv_1")
-    back = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))
+    reset = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))
     renamed = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title="A\0B"))
 
-    assert [(t.title, t.title_by) for t in (stored, back, renamed)] == [
+    assert [(t.title, t.title_by) for t in (stored, reset, renamed)] == [
         ("Mine", "user"),
         ("a question", "auto"),
         ("A\ufffdB", "user"),
     ]
 
 
-async def test_a_change_touches_what_it_names_and_not_the_place_in_the_list(database: Database) -> None:
+async def test_update_changes_only_its_fields_and_not_updated_at(database: Database) -> None:
     before = await create_conversation(database, "one", "two")
     changes = ThreadChanges(
         pinned=True, workflow=None, variant="v:1", parameters={"t": 1}, inputs={"i": 2}, metadata={"m": "3"}
@@ -135,13 +135,13 @@ async def test_a_change_touches_what_it_names_and_not_the_place_in_the_list(data
         await database.write(threads.update_thread, "team-a", "conv_1", changes)
 
 
-async def test_a_title_is_one_line_of_80_characters(database: Database) -> None:
+async def test_automatic_title_is_one_line_of_at_most_80_characters(database: Database) -> None:
     created = await database.write(threads.create_thread, P, new_thread(), [user("word " * 40)])
 
     assert created.title == ("word " * 16).strip()
 
 
-async def test_a_thread_without_a_question_takes_its_title_from_the_first_that_comes(database: Database) -> None:
+async def test_title_is_taken_from_the_first_question_that_is_appended(database: Database) -> None:
     created = await database.write(threads.create_thread, P, new_thread(), [assistant("Hello!")])
     await post_messages(database, "head", user("", "u1"), user("hi", "u2"))
 
@@ -150,10 +150,10 @@ async def test_a_thread_without_a_question_takes_its_title_from_the_first_that_c
     assert (await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))).title == ""
 
 
-# Saying
+# Appending
 
 
-async def test_what_is_said_goes_below_the_head_and_the_head_moves(database: Database) -> None:
+async def test_appended_message_is_added_below_the_head_and_becomes_the_head(database: Database) -> None:
     await create_conversation(database, "one", "two")
 
     created = await database.write(
@@ -186,8 +186,8 @@ async def test_an_edit_is_a_sibling_and_both_branches_stay(database: Database) -
     }
 
 
-async def test_a_clients_id_is_kept_when_it_is_free_and_noted_when_it_is_not(database: Database) -> None:
-    claimed = ["u1", "u1", "head", "x" * 65, "sp ace", "\0", ""]
+async def test_client_message_id_is_used_if_free_and_valid_or_else_stored_in_metadata(database: Database) -> None:
+    unusable = ["u1", "u1", "head", "x" * 65, "sp ace", "\0", ""]
     await create_conversation(database, "one")
 
     created = await database.write(
@@ -195,13 +195,13 @@ async def test_a_clients_id_is_kept_when_it_is_free_and_noted_when_it_is_not(dat
         P,
         "conv_1",
         "head",
-        [user("x", name) for name in ["free", *claimed]],
+        [user("x", name) for name in ["free", *unusable]],
         origin="client",
         at=NOW,
     )
 
     assert created[0].id == "free"
-    assert [node.message.metadata for node in created] == [{}, *({"client_id": name} for name in claimed)]
+    assert [node.message.metadata for node in created] == [{}, *({"client_id": name} for name in unusable)]
     assert all(node.id.startswith("msg_") and len(node.id) == 30 for node in created[1:])
     assert [node.message.id for node in created] == [node.id for node in created]
     assert len({node.id for node in created}) == len(created)
@@ -211,7 +211,7 @@ async def test_a_clients_id_is_kept_when_it_is_free_and_noted_when_it_is_not(dat
     ]
 
 
-async def test_the_same_id_may_be_in_two_threads_and_two_projects(database: Database) -> None:
+async def test_same_message_id_can_be_used_in_other_threads_and_projects(database: Database) -> None:
     await create_conversation(database, "one")
     await create_conversation(database, "other", thread="conv_2")
     await database.write(threads.create_thread, "team-a", new_thread(), [user("theirs", "u1")])
@@ -224,7 +224,7 @@ async def test_the_same_id_may_be_in_two_threads_and_two_projects(database: Data
     assert texts == ["one", "other", "theirs"]
 
 
-async def test_what_is_not_there_is_said(database: Database) -> None:
+async def test_unknown_messages_and_threads_are_not_found(database: Database) -> None:
     await create_conversation(database, "one")
 
     with pytest.raises(ItemNotFound):
@@ -247,7 +247,9 @@ async def test_what_is_not_there_is_said(database: Database) -> None:
             await database.write(work, "team-a", "conv_1")
 
 
-async def test_a_thread_and_a_node_have_so_much_room(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_per_thread_and_children_per_message_are_limited(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(threads, "MAX_NODES", 5)
     monkeypatch.setattr(message_tree, "MAX_CHILDREN", 2)
     monkeypatch.setattr(threads, "MAX_CHILDREN", 2)
@@ -267,10 +269,10 @@ async def test_a_thread_and_a_node_have_so_much_room(database: Database, monkeyp
         await database.write(threads.delete_message, P, "conv_1", "a1b", below="keep", at=NOW)
 
 
-# Turning
+# Moving the head
 
 
-async def test_turning_through_a_node_comes_to_where_one_last_was_below_it(database: Database) -> None:
+async def test_moving_the_head_through_a_message_returns_to_its_last_visited_leaf(database: Database) -> None:
     await create_conversation(database, "one", "two", "three", "four")
     await post_messages(database, "u1", assistant("two, again", "b1"), user("b three", "b2"), assistant("b four", "b3"))
     await post_messages(database, "b1", user("c three", "c2"))
@@ -283,14 +285,14 @@ async def test_turning_through_a_node_comes_to_where_one_last_was_below_it(datab
     assert [t.head for t in (back, target, exactly, second)] == ["a2", "c2", "b1", "c2"]
     assert back.preview_out["text"] == "four"
     assert exactly.updated_at == second.updated_at == NOW + SECOND
-    nowhere = await database.write(threads.move_head, P, "conv_1", None)
-    assert nowhere.head is None
+    cleared = await database.write(threads.move_head, P, "conv_1", None)
+    assert cleared.head is None
 
 
-# Taking away
+# Deleting
 
 
-async def test_a_message_goes_with_all_below_it(database: Database) -> None:
+async def test_deleting_a_message_deletes_all_below_it(database: Database) -> None:
     await create_conversation(database, "one", "two", "three", "four")
     await post_messages(database, "a1", user("other", "o"))
     await database.write(threads.move_head, P, "conv_1", "a2")
@@ -303,7 +305,7 @@ async def test_a_message_goes_with_all_below_it(database: Database) -> None:
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "o"
 
 
-async def test_a_message_goes_alone_and_what_follows_it_moves_up(database: Database) -> None:
+async def test_deleting_a_message_alone_moves_its_children_up(database: Database) -> None:
     await create_conversation(database, "one", "two", "three", "four")
     await post_messages(database, "a1", user("other", "o"))
     await database.write(threads.move_head, P, "conv_1", "a2")
@@ -319,7 +321,7 @@ async def test_a_message_goes_alone_and_what_follows_it_moves_up(database: Datab
     assert first.head == "a2"
 
 
-async def test_what_a_run_is_answering_cannot_be_taken_away(database: Database) -> None:
+async def test_messages_that_an_active_run_answers_cannot_be_deleted(database: Database) -> None:
     await create_conversation(database, "one", "two", "three")
     await post_messages(database, "a1", user("other", "o"))
     await database.write(_put_runs, [run_row("run_1", "conv_1", answers="u2")])
@@ -333,7 +335,7 @@ async def test_what_a_run_is_answering_cannot_be_taken_away(database: Database) 
     assert (after.head, after.messages) == ("a1", 3)
 
 
-async def test_of_a_run_that_is_not_recorded_the_current_branch_is_kept(database: Database) -> None:
+async def test_current_branch_cannot_be_deleted_during_an_unrecorded_run(database: Database) -> None:
     await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
@@ -345,7 +347,7 @@ def _put_runs(db: Connection, rows: list[dict[str, Any]]) -> None:
     runs.insert_runs(db, rows)
 
 
-async def test_a_thread_goes_with_all_that_belongs_to_it(database: Database) -> None:
+async def test_deleting_a_thread_deletes_its_runs_events_feedback_and_messages(database: Database) -> None:
     await create_conversation(database, "one", "two")
     await create_conversation(database, "kept", thread="conv_2")
     opinion = {"project": P, "message": "a1", "key": "", "user": "", "rating": "up", "comment": "", "created_at": NOW}
@@ -367,7 +369,7 @@ async def test_a_thread_goes_with_all_that_belongs_to_it(database: Database) -> 
     assert await database.read(remaining) == [["run_2"], ["run_2"], ["run_2"], ["conv_2"]]
 
 
-async def test_a_thread_in_which_a_run_answers_does_not_go(database: Database) -> None:
+async def test_thread_with_an_active_run_cannot_be_deleted(database: Database) -> None:
     await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
@@ -380,7 +382,7 @@ async def test_a_thread_in_which_a_run_answers_does_not_go(database: Database) -
 # Listing
 
 
-async def test_threads_are_listed_by_when_something_was_said_in_them(database: Database) -> None:
+async def test_threads_are_listed_by_their_latest_message(database: Database) -> None:
     for index in range(5):
         await database.write(threads.create_thread, P, new_thread(f"conv_{index}", NOW + index * SECOND))
     await database.write(
@@ -397,7 +399,7 @@ async def test_threads_are_listed_by_when_something_was_said_in_them(database: D
         await database.read(threads.list_threads, P, ThreadFilters(pinned=True), Window(3, first.next))
 
 
-async def test_a_list_can_be_narrowed(database: Database) -> None:
+async def test_threads_are_filtered_by_workflow_origin_and_pin(database: Database) -> None:
     await database.write(threads.create_thread, P, new_thread("conv_1", workflow="tutor", pinned=True))
     await database.write(threads.create_thread, P, new_thread("conv_2", workflow="other", origin="api"))
     await database.write(threads.create_thread, "team-a", new_thread("conv_3", workflow="tutor"))
@@ -414,7 +416,7 @@ async def test_a_list_can_be_narrowed(database: Database) -> None:
     assert await list_ids(workflow="\0", origin="\0") == []
 
 
-async def test_a_search_is_literal_and_looks_at_titles_and_at_every_branch(database: Database) -> None:
+async def test_search_is_literal_and_covers_titles_and_all_branches(database: Database) -> None:
     await create_conversation(database, "Wie heißt die STRASSE?", "100% sure_ly")
     await post_messages(database, "u1", assistant("Ça c'est l'ÉCOLE, " + "x" * 300, "b1"))
     await database.write(threads.create_thread, P, new_thread("conv_2", title="École normale"))
@@ -444,7 +446,7 @@ async def test_a_search_is_literal_and_looks_at_titles_and_at_every_branch(datab
 # Pages of a branch, and the tree
 
 
-async def test_a_branch_comes_in_pages_from_its_end(database: Database) -> None:
+async def test_branch_is_listed_in_pages_from_its_end(database: Database) -> None:
     await create_conversation(database, "1", "2", "3", "4", "5")
     await post_messages(database, "a1", user("aside", "aside"))
 
@@ -460,9 +462,9 @@ async def test_a_branch_comes_in_pages_from_its_end(database: Database) -> None:
     assert third.next is None
 
 
-async def test_a_long_branch_is_found_whatever_was_said_beside_it(database: Database) -> None:
+async def test_long_branch_is_found_among_many_other_messages(database: Database) -> None:
     await create_conversation(database, *(str(number) for number in range(300)))
-    for number in range(10):  # Each below the one before it, and far from it.
+    for number in range(10):  # Each below the one before it, and stored far from it.
         await post_messages(database, "u1" if not number else f"b{number - 1}", user("branch", f"b{number}"))
         await post_messages(database, "a150", *(user("aside") for _ in range(50)))
 
@@ -476,7 +478,7 @@ async def test_a_long_branch_is_found_whatever_was_said_beside_it(database: Data
     assert pages == [["b6", "b7", "b8", "b9"], ["b2", "b3", "b4", "b5"], ["u1", "b0", "b1"]]
 
 
-async def test_the_tree_has_all_branches_and_no_messages(database: Database) -> None:
+async def test_tree_lists_all_branches_with_one_line_per_message(database: Database) -> None:
     await create_conversation(database, "one\nline " + "x" * 100, "two")
     await post_messages(database, "u1", Message.assistant(ToolCall("c", "look", "{}")), origin="run", run="run_1")
 
@@ -490,10 +492,10 @@ async def test_the_tree_has_all_branches_and_no_messages(database: Database) -> 
     assert [(leaf.run, leaf.status, leaf.line) for leaf in remaining.data] == [("run_1", "done", "look({})")]
 
 
-# At once
+# Concurrency
 
 
-async def test_those_who_speak_at_once_are_heard_one_after_the_other(database: Database) -> None:
+async def test_concurrent_appends_are_stored_one_after_another(database: Database) -> None:
     await create_conversation(database, "one")
 
     async def answer(number: int) -> list[message_tree.Node]:
@@ -502,10 +504,10 @@ async def test_those_who_speak_at_once_are_heard_one_after_the_other(database: D
 
     created = await asyncio.gather(*(answer(number) for number in range(12)))
 
-    everything = await database.read(message_tree.list_nodes, P, "conv_1")
+    all_nodes = await database.read(message_tree.list_nodes, P, "conv_1")
     after = await database.read(threads.require_thread, P, "conv_1")
-    assert [node.place for node in everything] == list(range(1, 26))
+    assert [node.place for node in all_nodes] == list(range(1, 26))
     assert after.messages == 25
-    assert after.head == everything[-1].id
+    assert after.head == all_nodes[-1].id
     assert len({node.id for chain in created for node in chain}) == 24
     assert len((await database.read(message_tree.list_children_ids, P, "conv_1", ["u1"]))["u1"]) == 12
