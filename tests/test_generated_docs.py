@@ -36,7 +36,7 @@ def settings() -> str:
 
 
 def note(name: str) -> str:
-    """The line beneath a field in the source, where there is one."""
+    """Return the docstring below a field in the source, if there is one."""
     source = Path(msgspec.inspect.type_info(Settings).cls.__module__.replace(".", "/"))  # type: ignore[attr-defined]
     text = (DOCS.parent / "src" / source).with_suffix(".py").read_text(encoding="utf-8")
     match = re.search(rf'^    {name}: [^\n]*\n    """(.+?)"""', text, re.MULTILINE)
@@ -103,7 +103,7 @@ PARTS = {
 
 
 def generated_page(page: str) -> str:
-    """The page as it should be."""
+    """Return the page with its generated part up to date."""
     marker, make = PARTS[page]
     text = (DOCS / page).read_text(encoding="utf-8")
     before, _, rest = text.partition(f"<!-- {marker} -->\n")
@@ -112,7 +112,7 @@ def generated_page(page: str) -> str:
 
 
 @pytest.mark.parametrize("page", PARTS)
-def test_the_page_says_what_the_code_says(page: str) -> None:
+def test_generated_parts_match_the_code(page: str) -> None:
     assert (DOCS / page).read_text(encoding="utf-8") == generated_page(page)
 
 

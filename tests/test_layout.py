@@ -18,14 +18,14 @@ def test_no_module_is_over_700_lines() -> None:
 
 
 def test_every_module_opens_with_a_docstring() -> None:
-    silent = [
+    undocumented = [
         str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))
     ]
 
-    assert silent == []
+    assert undocumented == []
 
 
-def test_the_changelog_begins_with_the_version_that_this_is() -> None:
+def test_the_changelog_begins_with_the_current_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
 
@@ -33,7 +33,7 @@ def test_the_changelog_begins_with_the_version_that_this_is() -> None:
     assert re.fullmatch(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d", versions[0]), versions
 
 
-def test_the_locks_hold_hashes_and_no_address() -> None:
+def test_the_lock_files_have_hashes_and_no_urls() -> None:
     assert [path.name for path in LOCKS] == ["build.txt", "dev.txt", "peers.txt", "phoenix.txt", "run.txt"]
     for path in LOCKS:
         lock = path.read_text("utf-8")

@@ -42,7 +42,7 @@ def test_a_fresh_database_is_empty(postgres_url: str, turn: str) -> None:
     assert query_value(postgres_url, TABLES) == 1
 
 
-def test_a_database_can_be_dropped_while_someone_is_connected(postgres: Postgres) -> None:
+def test_a_database_can_be_dropped_while_a_client_is_connected(postgres: Postgres) -> None:
     url = postgres.create()
 
     with psycopg.connect(url) as connection:
@@ -54,7 +54,7 @@ def test_a_database_can_be_dropped_while_someone_is_connected(postgres: Postgres
         psycopg.connect(url)
 
 
-def test_it_sorts_text_as_most_servers_do_and_not_by_bytes(postgres_url: str) -> None:
+def test_text_is_sorted_by_locale_and_not_by_bytes(postgres_url: str) -> None:
     assert (
         query_value(postgres_url, "select string_agg(x, '' order by x) from unnest(array['B', 'a', 'C']) as x") == "aBC"
     )
@@ -67,7 +67,7 @@ def test_it_sorts_text_as_most_servers_do_and_not_by_bytes(postgres_url: str) ->
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_it_comes_back_on_the_same_port_with_what_it_held(postgres: Postgres, postgres_url: str, ending: str) -> None:
+def test_the_server_restarts_on_the_same_port_with_its_data(postgres: Postgres, postgres_url: str, ending: str) -> None:
     execute(postgres_url, "create table notes (text text)", "insert into notes values ('kept')")
     port = postgres.port
 
@@ -83,7 +83,7 @@ def test_it_comes_back_on_the_same_port_with_what_it_held(postgres: Postgres, po
     assert query_value(postgres_url, "select text from notes") == "kept"
 
 
-def test_a_restart_keeps_everything(postgres: Postgres, postgres_url: str) -> None:
+def test_a_restart_keeps_the_data(postgres: Postgres, postgres_url: str) -> None:
     execute(postgres_url, "create table notes (text text)")
 
     postgres.restart()
@@ -91,7 +91,7 @@ def test_a_restart_keeps_everything(postgres: Postgres, postgres_url: str) -> No
     assert query_value(postgres_url, TABLES) == 1
 
 
-def test_a_new_database_wakes_a_server_that_was_left_stopped(postgres: Postgres) -> None:
+def test_creating_a_database_starts_a_stopped_server(postgres: Postgres) -> None:
     postgres.stop()
 
     url = postgres.create()
@@ -100,7 +100,7 @@ def test_a_new_database_wakes_a_server_that_was_left_stopped(postgres: Postgres)
     postgres.drop(url)
 
 
-# A shell's background job ignores SIGINT, and so would what the tests start.
+# A shell's background job ignores SIGINT, and so would processes that the tests start.
 HOLDER = """
 import signal
 from tests.postgres import Postgres
@@ -112,7 +112,7 @@ with Postgres() as postgres:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
-def test_it_ends_with_whoever_started_it_however_that_ends(postgres: Postgres, sign: signal.Signals) -> None:
+def test_the_server_stops_when_the_process_that_started_it_ends(postgres: Postgres, sign: signal.Signals) -> None:
     root = Path(__file__).parent.parent
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER],
@@ -145,11 +145,11 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # Dead, but nobody has asked after it yet: in a container without an init.
+    # Dead, but not reaped yet: in a container without an init.
     return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text("utf-8") if Path("/proc/self").exists() else True
 
 
-def test_without_a_server_the_advice_is_one_line(
+def test_a_missing_server_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -165,7 +165,7 @@ def test_without_a_server_the_advice_is_one_line(
     )
 
 
-def test_the_newest_of_several_servers_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_newest_complete_installation_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(module, "DEBIAN_PROGRAMS", tmp_path)
     for version, names in {"9.6": ["initdb", "postgres"], "15": ["initdb", "postgres"], "17": ["initdb"]}.items():

@@ -20,28 +20,28 @@ def recorded(*events: dict[str, object]) -> bytes:
     return msgspec.json.encode({"traceEvents": [*events], "metadata": {}})
 
 
-def test_the_longest_task_is_that_of_the_pages_main_thread() -> None:
+def test_the_longest_task_is_taken_from_the_main_thread_of_the_page() -> None:
     trace = recorded(MAIN, OTHER, task(40, 10), task(30, 20), task(900, 900, pid=2), {**task(500, 1), "name": "Commit"})
 
     assert find_longest_task(trace) == LongestTask(task=40, processor=20)
 
 
-def test_no_task_has_more_of_the_processor_than_it_takes() -> None:
+def test_processor_time_longer_than_the_task_is_not_counted() -> None:
     assert find_longest_task(recorded(MAIN, task(6, 143), task(20, 15))) == LongestTask(task=20, processor=15)
 
 
-def test_a_task_that_was_not_over_when_the_record_ended_counts_for_nothing() -> None:
+def test_an_unfinished_task_is_ignored() -> None:
     assert find_longest_task(recorded(MAIN, {"name": "RunTask", "pid": 1, "tid": 1}, task(8, 2))) == LongestTask(
         task=8, processor=2
     )
 
 
-def test_a_record_without_the_page_is_no_figure() -> None:
+def test_a_profile_without_the_page_is_a_measurement_error() -> None:
     with pytest.raises(MeasurementError, match="did not tell"):
         find_longest_task(recorded(OTHER, task(900, 900, pid=2)))
 
 
-def test_the_first_view_is_told_with_its_largest_file() -> None:
+def test_the_weight_figure_names_the_largest_file() -> None:
     figure = page.weight_figure({"index.html": 1_000, "assets/main-1.js": 252_000, "assets/main-2.css": 60_000})
 
     assert (figure.value, figure.unit, figure.goal, figure.verdict) == (313, "KB", at_most(350), "met")

@@ -19,11 +19,11 @@ def corpus() -> Sequence[Payload]:
     return list(payloads())
 
 
-def test_they_are_the_same_every_time(corpus: Sequence[Payload]) -> None:
+def test_payloads_are_deterministic(corpus: Sequence[Payload]) -> None:
     assert list(payloads(200)) == corpus[:200]
 
 
-def test_there_are_ten_thousand_of_every_size_that_can_be_measured_in_seconds(corpus: Sequence[Payload]) -> None:
+def test_there_are_ten_thousand_payloads_of_mixed_sizes(corpus: Sequence[Payload]) -> None:
     sizes = sorted(len(payload.data) for payload in corpus)
 
     assert len(sizes) == COUNT == 10_000
@@ -57,7 +57,7 @@ def test_every_kind_occurs(corpus: Sequence[Payload]) -> None:
     assert {payload.kind for payload in corpus} == expected_kinds | {decoy.__name__ for decoy in DECOYS}
 
 
-def test_each_is_found_in_its_dialect_and_no_decoy_is(corpus: Sequence[Payload]) -> None:
+def test_each_payload_is_read_in_its_dialect_and_no_decoy_is_read(corpus: Sequence[Payload]) -> None:
     mistaken = Counter[tuple[str, str | None]]()
     for payload in corpus[:SAMPLE]:
         result = read_conversation(msgspec.json.decode(payload.data))
@@ -68,7 +68,7 @@ def test_each_is_found_in_its_dialect_and_no_decoy_is(corpus: Sequence[Payload])
     assert mistaken == {}
 
 
-def test_the_strict_search_finds_no_decoy_either(corpus: Sequence[Payload]) -> None:
+def test_the_strict_search_finds_no_decoy(corpus: Sequence[Payload]) -> None:
     decoys = [payload for payload in corpus if payload.dialect is None]
     result = {payload.kind for payload in decoys if extract_chat_messages(msgspec.json.decode(payload.data))}
 
@@ -76,8 +76,10 @@ def test_the_strict_search_finds_no_decoy_either(corpus: Sequence[Payload]) -> N
 
 
 def test_conversations_have_one_message_to_a_thousand(corpus: Sequence[Payload]) -> None:
-    read = [read_conversation(msgspec.json.decode(payload.data)) for payload in corpus[:SAMPLE] if payload.dialect]
-    lengths = sorted(len(result.messages) for result in read if result)
+    conversations = [
+        read_conversation(msgspec.json.decode(payload.data)) for payload in corpus[:SAMPLE] if payload.dialect
+    ]
+    lengths = sorted(len(result.messages) for result in conversations if result)
 
     assert lengths[0] == 1
     assert 2 <= lengths[len(lengths) // 2] <= 4

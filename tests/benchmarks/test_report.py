@@ -14,7 +14,7 @@ PARTS_OF_OURS = {
 }
 
 
-def test_each_part_is_shown_with_where_when_and_how_busy_it_was() -> None:
+def test_each_part_is_shown_with_its_machine_date_and_load() -> None:
     lines = report.render_page(PARTS_OF_OURS).removeprefix(report.INTRODUCTION).strip().splitlines()
 
     assert lines == [
@@ -37,7 +37,7 @@ def test_each_part_is_shown_with_where_when_and_how_busy_it_was() -> None:
     ]
 
 
-def test_rows_of_readme_are_made_of_the_figures_that_they_name() -> None:
+def test_rows_of_the_readme_show_the_figures_they_name() -> None:
     rows = [
         Row("starting · waiting", ["startup: start", "startup: idle"]),
         Row("streams", ["streaming: share"]),
@@ -58,7 +58,7 @@ def test_rows_of_readme_are_made_of_the_figures_that_they_name() -> None:
     ]
 
 
-def test_what_the_repository_says_is_what_was_measured_last() -> None:
+def test_the_readme_and_the_page_show_the_last_measurement() -> None:
     parts = report.load_parts()
     readme = report.README.read_text("utf-8")
 

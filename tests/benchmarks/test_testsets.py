@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.parts import testsets
 
 
-def test_a_row_is_the_same_each_time_of_two_hundred_bytes_and_like_no_other(tmp_path: Path) -> None:
+def test_rows_are_deterministic_unique_and_about_two_hundred_bytes_long(tmp_path: Path) -> None:
     testsets.write_rows(tmp_path / "rows.jsonl", 1_000)
 
     lines = (tmp_path / "rows.jsonl").read_bytes().splitlines()
@@ -18,7 +18,7 @@ def test_a_row_is_the_same_each_time_of_two_hundred_bytes_and_like_no_other(tmp_
     assert 190 < sum(map(len, lines)) / 1_000 < 210
 
 
-def test_bare_inserts_every_line_into_the_table_that_ours_fills(tmp_path: Path) -> None:
+def test_the_baseline_inserts_every_line_into_the_test_set_table(tmp_path: Path) -> None:
     testsets.write_rows(tmp_path / "rows.jsonl", testsets.BATCH_ROWS + 1)
 
     seconds = testsets.measure_inserts(tmp_path / "rows.jsonl", tmp_path / "bare.db")

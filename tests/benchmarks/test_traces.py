@@ -30,43 +30,43 @@ TIMES = SpanTimes(NOW - timedelta(hours=1), timedelta(milliseconds=10))
 # The load
 
 
-def test_a_span_is_the_same_whatever_it_is_asked_for_with() -> None:
+def test_a_span_does_not_depend_on_the_range_it_is_generated_with() -> None:
     assert chats.make_chats(40, 3, TIMES) == chats.make_chats(0, 43, TIMES)[40:]
 
 
-def test_spans_have_two_kibibytes_and_come_twenty_to_a_trace_and_five_hundred_to_a_request() -> None:
-    sent = list(chats.chat_requests(0, 1_200, TIMES))
+def test_spans_have_2_kib_and_come_20_to_a_trace_and_500_to_a_request() -> None:
+    requests = list(chats.chat_requests(0, 1_200, TIMES))
 
-    assert [len(some) for some in sent] == [500, 500, 200]
-    assert 1_900 < len(chats.encode_protobuf(sent[0])) / 500 < 2_200
-    assert set(Counter(chat.trace_id for some in sent for chat in some).values()) == {20}
-    assert len({chat.span_id for some in sent for chat in some}) == 1_200
-    assert [chat.parent_id == b"" for chat in sent[0][:21]] == [True, *[False] * 19, True]
-    assert {chat.parent_id for chat in sent[0][1:20]} == {sent[0][0].span_id}
+    assert [len(some) for some in requests] == [500, 500, 200]
+    assert 1_900 < len(chats.encode_protobuf(requests[0])) / 500 < 2_200
+    assert set(Counter(chat.trace_id for some in requests for chat in some).values()) == {20}
+    assert len({chat.span_id for some in requests for chat in some}) == 1_200
+    assert [chat.parent_id == b"" for chat in requests[0][:21]] == [True, *[False] * 19, True]
+    assert {chat.parent_id for chat in requests[0][1:20]} == {requests[0][0].span_id}
 
 
-def test_both_forms_are_read_as_the_same_spans() -> None:
+def test_protobuf_and_json_are_decoded_to_the_same_spans() -> None:
     some = chats.make_chats(0, 60, TIMES)
 
-    read = [
+    decoded = [
         decode_request(body, form, NOW, DEFAULT_LIMITS)
         for body, form in ((chats.encode_protobuf(some), PROTOBUF), (chats.encode_json(some), JSON))
     ]
 
-    assert read[0] == read[1]
-    assert [span.span_id for span in read[0].spans] == [chat.span_id.hex() for chat in some]
+    assert decoded[0] == decoded[1]
+    assert [span.span_id for span in decoded[0].spans] == [chat.span_id.hex() for chat in some]
 
 
-def test_the_long_trace_hangs_together() -> None:
-    spans_of_it = [chat for some in chats.long_trace(1_000, TIMES) for chat in some]
-    below = Counter(chat.parent_id for chat in spans_of_it)
+def test_the_long_trace_is_one_tree() -> None:
+    trace_spans = [chat for some in chats.long_trace(1_000, TIMES) for chat in some]
+    children = Counter(chat.parent_id for chat in trace_spans)
 
-    assert {chat.trace_id for chat in spans_of_it} == {chats.LONG_TRACE_ID}
-    assert set(below) <= {b"", *(chat.span_id for chat in spans_of_it)}
-    assert (below[b""], below[spans_of_it[0].span_id]) == (1, chats.ROOT_CHILDREN)
+    assert {chat.trace_id for chat in trace_spans} == {chats.LONG_TRACE_ID}
+    assert set(children) <= {b"", *(chat.span_id for chat in trace_spans)}
+    assert (children[b""], children[trace_spans[0].span_id]) == (1, chats.ROOT_CHILDREN)
 
 
-# Bare
+# Baseline
 
 
 async def _store_chats(path: Path, count: int) -> None:
@@ -82,7 +82,7 @@ async def _store_chats(path: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [40])
-async def test_bare_writes_the_very_rows_that_were_stored(tmp_path: Path, count: int) -> None:
+async def test_the_baseline_writes_the_same_rows(tmp_path: Path, count: int) -> None:
     await _store_chats(tmp_path / "ours.db", count)
     stored = driver_baseline.read_sqlite(tmp_path / "ours.db")
 
@@ -94,7 +94,7 @@ async def test_bare_writes_the_very_rows_that_were_stored(tmp_path: Path, count:
     assert driver_baseline.read_sqlite(tmp_path / "bare.db") == stored
 
 
-async def test_what_one_database_holds_is_copied_as_it_is(tmp_path: Path) -> None:
+async def test_spans_are_copied_unchanged_to_another_database(tmp_path: Path) -> None:
     await _store_chats(tmp_path / "ours.db", 40)
 
     await span_database.copy_spans(tmp_path / "ours.db", str(tmp_path / "copy.db"), today=NOW.date())
@@ -107,7 +107,7 @@ async def test_what_one_database_holds_is_copied_as_it_is(tmp_path: Path) -> Non
 
 @pytest.fixture
 def answers() -> list[int]:
-    """What the next requests are answered; when there are no more, 200."""
+    """Statuses of the next responses, last one first; 200 when none is left."""
     return []
 
 
@@ -131,7 +131,7 @@ def server(answers: list[int]) -> Iterator[Server]:
         thread.join()
 
 
-def test_who_is_told_to_come_back_does(server: Server, answers: list[int]) -> None:
+def test_the_sender_retries_after_503_and_429(server: Server, answers: list[int]) -> None:
     answers += [503, 429]
     calls: list[bool] = []
 
@@ -141,7 +141,7 @@ def test_who_is_told_to_come_back_does(server: Server, answers: list[int]) -> No
     assert len(calls) <= 3
 
 
-def test_what_is_refused_for_good_ends_the_measurement(server: Server, answers: list[int]) -> None:
+def test_a_permanent_error_ends_the_measurement(server: Server, answers: list[int]) -> None:
     answers += [400]
 
     with pytest.raises(MeasurementError, match="deaf answered 400"):
@@ -151,7 +151,7 @@ def test_what_is_refused_for_good_ends_the_measurement(server: Server, answers: 
 # Figures
 
 
-def test_rates_are_told_as_ratios_of_the_same_round() -> None:
+def test_ingest_ratios_compare_rates_of_the_same_round() -> None:
     rounds = [
         IngestRound(protobuf=3_000, json=2_400, bare=6_000, microseconds=300),
         IngestRound(protobuf=1_000, json=900, bare=4_000, microseconds=320),
@@ -171,7 +171,7 @@ def test_rates_are_told_as_ratios_of_the_same_round() -> None:
     ]
 
 
-def test_tracing_is_told_as_what_it_adds() -> None:
+def test_overhead_figures_compare_runs_with_and_without_tracing() -> None:
     measured = list(
         run_overhead.overhead_figures(
             [(RunCost(say=500, look=600, tokens=2_000, first=2), RunCost(700, 1_000, 2_300, 2.1))]

@@ -37,7 +37,7 @@ def changed(text: str, diff: str) -> str:
     return text
 
 
-def test_a_change_is_made_where_its_lines_stand() -> None:
+def test_a_diff_is_applied_where_its_old_lines_occur_once() -> None:
     diff = "--- a/x\n+++ b/x\n@@\n a\n-b\n+B\n@@\n+c\n d\n"
 
     assert changed("a\nb\n\nd\n", diff) == "a\nB\n\nc\nd\n"
@@ -92,22 +92,22 @@ def python(copy: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_adds_does_what_it_says(page: str, copy: Path) -> None:
+def test_the_additions_of_a_page_work(page: str, copy: Path) -> None:
     files = {source for _, source in added(page).values()}
     checks = [source for source in BLOCK.findall((DOCS / page).read_text("utf-8")) if source not in files]
     assert checks
 
-    ran = python(copy, "-W", "error", "-c", "\n".join(checks))
+    result = python(copy, "-W", "error", "-c", "\n".join(checks))
 
-    assert ran.returncode == 0, ran.stderr
+    assert result.returncode == 0, result.stderr
 
 
-def test_what_the_pages_add_is_held_by_the_tests_of_all_others(copy: Path) -> None:
+def test_the_additions_pass_the_existing_tests(copy: Path) -> None:
     files = [str(ROOT / "tests" / name) for name in HELD]
     config = ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"]
     plugins = ["-p", "anyio.pytest_plugin", "-p", "_hypothesis_pytestplugin"]  # Others only cost time.
 
-    ran = python(copy, "-m", "pytest", "-v", *config, *plugins, *files, "-k", " or ".join(HELD.values()))
+    result = python(copy, "-m", "pytest", "-v", *config, *plugins, *files, "-k", " or ".join(HELD.values()))
 
-    assert ran.returncode == 0, ran.stdout[-3000:]
-    assert [word for word in HELD.values() if f"[{word}" not in ran.stdout] == []
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert [word for word in HELD.values() if f"[{word}" not in result.stdout] == []

@@ -35,14 +35,14 @@ def values(source: str) -> list[object]:
     return results
 
 
-def test_several_values_of_a_block_are_all_read() -> None:
+def test_all_values_of_a_block_are_parsed() -> None:
     assert values('{"a": 1}\n[2]\n') == [{"a": 1}, [2]]
     with pytest.raises(json.JSONDecodeError):
         values('{"a": 1}\n{"b": }\n')
 
 
 @pytest.mark.parametrize("page", pages_with("json"))
-def test_every_json_block_is_json(page: str) -> None:
+def test_every_json_block_is_valid(page: str) -> None:
     for block in pages_with("json")[page]:
         try:
             assert values(block.source), f"{page}:{block.line}"
@@ -51,7 +51,7 @@ def test_every_json_block_is_json(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", pages_with("toml"))
-def test_every_toml_block_sets_what_there_is_to_set(page: str, tmp_path: Path) -> None:
+def test_every_toml_block_has_valid_settings_or_entry_points(page: str, tmp_path: Path) -> None:
     settings = {field.name for field in msgspec.structs.fields(Settings)}
     for block in pages_with("toml")[page]:
         table = tomllib.loads(block.source)
@@ -85,7 +85,7 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
     assert unknown == []
 
 
-def test_the_groups_of_entry_points_are_those_that_we_use_ourselves() -> None:
-    ours = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+def test_the_entry_point_groups_match_pyproject() -> None:
+    entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
 
-    assert ours.keys() == GROUPS
+    assert entry_points.keys() == GROUPS

@@ -40,11 +40,11 @@ def broken(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "examples/README.md"], ids=page_name)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_no_link_is_broken(page: Path) -> None:
     assert broken(page) == []
 
 
-def test_a_link_to_no_page_and_to_no_heading_is_found(tmp_path: Path) -> None:
+def test_links_to_missing_files_and_headings_are_found(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# One `two`\n\n```sh\n# three\n```\n", encoding="utf-8")
     page = tmp_path / "b.md"
     page.write_text("[a](a.md#one-two) [b](a.md#three) [c](c.md) `[d](d.md)` [e](#e)\n\n# E\n", encoding="utf-8")
@@ -60,7 +60,7 @@ def test_the_index_has_a_line_for_every_page() -> None:
     assert "decisions/README.md" in links(index)
 
 
-def test_every_decision_is_in_the_list_of_them() -> None:
+def test_every_decision_is_in_the_decision_index() -> None:
     targets = links((DOCS / "decisions/README.md").read_text("utf-8"))
 
     assert sorted(path.name for path in (DOCS / "decisions").glob("0*.md")) == sorted(

@@ -48,9 +48,9 @@ def test_every_failure_of_job_chat_is_explained() -> None:
     assert unnamed(codes, JOB_CHAT) == []
 
 
-def test_every_evaluator_of_job_chat_is_explained() -> None:
-    ours = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+def test_every_entry_point_is_explained() -> None:
+    entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
 
-    assert unnamed(list(ours["palaver.evaluators"]), JOB_CHAT) == []
-    assert unnamed(list(ours["palaver.workflows"]), EVERYTHING) == []
-    assert unnamed(list(ours["palaver.testsets"]), EVERYTHING) == []
+    assert unnamed(list(entry_points["palaver.evaluators"]), JOB_CHAT) == []
+    assert unnamed(list(entry_points["palaver.workflows"]), EVERYTHING) == []
+    assert unnamed(list(entry_points["palaver.testsets"]), EVERYTHING) == []

@@ -54,18 +54,18 @@ def test_every_block_has_a_language_that_is_run_or_only_shown() -> None:
     assert others == []
 
 
-def test_a_block_that_is_not_run_says_why() -> None:
-    silent = [
+def test_a_block_that_is_not_run_has_a_reason() -> None:
+    without_reason = [
         f"{page}:{block.line}"
         for page, page_blocks in pages_with().items()
         for block in page_blocks
         if block.reason == ""
     ]
 
-    assert silent == []
+    assert without_reason == []
 
 
-def test_a_test_that_runs_a_block_instead_is_there() -> None:
+def test_test_files_named_in_reasons_exist() -> None:
     reasons = [block.reason for page_blocks in pages_with().values() for block in page_blocks if block.reason]
     paths = {path for reason in reasons for path in re.findall(r"tests/[\w/.]*\w", reason)}
 

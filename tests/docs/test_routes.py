@@ -10,7 +10,7 @@ from tests.docs.pages import DOCS
 
 
 @pytest.mark.parametrize("route", routes.every_route(), ids=lambda route: f"{','.join(route.methods)} {route.path}")
-def test_the_page_that_a_route_refers_to_tells_of_it(route: routes.Route) -> None:
+def test_every_route_is_mentioned_on_its_page(route: routes.Route) -> None:
     page = (DOCS / route.page).read_text("utf-8")
     fixed = "/".join(route.path.split("/")[:3]) if route.group == routes.REST_API else route.path.partition("/{")[0]
 
@@ -34,11 +34,11 @@ def test_every_part_of_the_rest_api_that_has_a_scope_has_a_page() -> None:
         ("GET", "/nowhere", False),
     ],
 )
-def test_a_method_and_a_path_are_found_in_the_table(method: str, path: str, expected: bool) -> None:
+def test_methods_and_paths_are_looked_up_in_the_route_table(method: str, path: str, expected: bool) -> None:
     assert routes.is_route(method, path) is expected
 
 
-def test_a_path_in_the_docs_is_one_of_the_table() -> None:
+def test_every_path_in_the_docs_is_a_route() -> None:
     """Checks METHOD `/path` on pages, with or without names in braces."""
     unknown = [
         f"{page.name}: {method} {path}"

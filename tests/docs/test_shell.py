@@ -45,7 +45,7 @@ OTHERS = {
     "pg_dump",
     "pg_restore",
 }
-"""Programs of others."""
+"""Other programs that the docs may use."""
 PRINTS = re.compile(r"^<!-- printed by: (.+) -->\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = {page_name(page): found for page in PAGES if (found := PRINTS.findall(page.read_text("utf-8")))}
 """Commands and their exact output, by page."""
@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS)
-def test_every_line_of_shell_on_a_page_does_what_it_says(page: str, folder: Path, tmp_path: Path) -> None:
+def test_every_shell_line_on_a_page_works(page: str, folder: Path, tmp_path: Path) -> None:
     for arguments in EARLIER_COMMANDS.get(page, ()):
         run(ShellCall(program="palaver", arguments=tuple(arguments)))
     requests: dict[str, curl.CurlRequest] = {}
@@ -94,7 +94,7 @@ def test_every_line_of_shell_on_a_page_does_what_it_says(page: str, folder: Path
 
 
 @pytest.mark.parametrize("page", PRINTED)
-def test_what_a_page_says_is_printed_is(page: str, folder: Path, tmp_path: Path) -> None:
+def test_output_shown_on_a_page_is_printed(page: str, folder: Path, tmp_path: Path) -> None:
     for number, (line, printed) in enumerate(PRINTED[page]):
         [call] = calls(line, folder, notes(tmp_path, number))
         assert run(call, label=f"{page}: {line}") == printed
@@ -104,7 +104,7 @@ def test_every_command_has_an_example_in_its_help() -> None:
     assert [path for path, example in EXAMPLES.items() if not example] == []
 
 
-def test_every_example_in_the_help_of_a_command_can_be_taken(folder: Path, tmp_path: Path) -> None:
+def test_every_example_in_the_help_of_a_command_is_valid(folder: Path, tmp_path: Path) -> None:
     for call in calls("\n".join(EXAMPLES.values()), folder, notes(tmp_path, 0)):
         label = f"{call.program} {' '.join(call.arguments)}"
         if call.program in commands.PROGRAMS:
@@ -127,8 +127,8 @@ def check_call(call: ShellCall, *, runs: bool, label: str) -> None:
         return
     except click.ClickException as error:
         pytest.fail(f"{label}: {error.format_message()}")
-    away = any(argument.startswith(ELSEWHERE) for argument in call.arguments)
-    if runs and not away and command.partition(" ")[2] not in STAYING:
+    is_remote = any(argument.startswith(ELSEWHERE) for argument in call.arguments)
+    if runs and not is_remote and command.partition(" ")[2] not in STAYING:
         run(call, label=label)
 
 
@@ -159,13 +159,13 @@ async def send_requests(requests: Mapping[str, curl.CurlRequest]) -> None:
 @pytest.mark.parametrize(
     "arguments", [["serve", "app.py", "--nope"], ["key", "creat"], ["serve"], ["trace", "tail", "x"]]
 )
-def test_what_no_command_takes_is_found(arguments: list[str], folder: Path) -> None:
+def test_invalid_commands_are_detected(arguments: list[str], folder: Path) -> None:
     assert (folder / "app.py").exists()
     with pytest.raises(click.UsageError):
         commands.parse("palaver", arguments)
 
 
-def test_what_curl_would_send_is_read(tmp_path: Path) -> None:
+def test_curl_arguments_are_parsed(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}", encoding="utf-8")
     line = ["-s", "localhost:8642/a/b?c=1", "-H", "X-One: 1", "--json", "@a.json"]
 
@@ -179,7 +179,7 @@ def test_what_curl_would_send_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_the_calls_of_a_block_are_noted_with_what_is_piped_into_them(tmp_path: Path) -> None:
+def test_calls_of_a_shell_block_are_recorded_with_their_stdin(tmp_path: Path) -> None:
     source = "echo '{\"a\": 1}' | palaver call \\\n  x - # why\nX=1 palaver list $(date +%F >/dev/null) <name>\n"
 
     assert calls(source, tmp_path, notes(tmp_path, 1)) == [

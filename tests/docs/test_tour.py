@@ -22,7 +22,7 @@ def test_the_steps_have_the_same_titles() -> None:
     assert [heading for heading in re.findall(r"^## (.+)$", PAGE, re.MULTILINE) if heading[0].isdigit()] == titles
 
 
-def test_each_step_of_the_docs_presses_the_link_of_the_page_and_what_it_names() -> None:
+def test_each_step_in_the_docs_names_the_link_and_controls_of_the_page() -> None:
     parts = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:8]
     for part, link, text in zip(parts, texts("link"), texts("text"), strict=True):
         assert f"*{link}*" in part

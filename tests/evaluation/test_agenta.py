@@ -19,7 +19,7 @@ def one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
 
 
 @pytest.mark.parametrize(
-    ("key", "settings", "ours", "parameters"),
+    ("key", "settings", "palaver_key", "parameters"),
     [
         ("auto_exact_match", {"correct_answer_key": "answer"}, "exact_match", {"expected_from": "answer"}),
         (
@@ -67,24 +67,24 @@ def one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
         ),
     ],
 )
-def test_key_and_settings_become_ours(
-    key: str, settings: dict[str, Any], ours: str, parameters: dict[str, Any]
+def test_evaluator_key_and_settings_are_converted(
+    key: str, settings: dict[str, Any], palaver_key: str, parameters: dict[str, Any]
 ) -> None:
     result = one(key, settings)
 
-    assert result.evaluator == WantedEvaluator(key=ours, name="mine", parameters=parameters)
+    assert result.evaluator == WantedEvaluator(key=palaver_key, name="mine", parameters=parameters)
     assert result.notes == ()
-    assert parameters.keys() <= built_in()[ours].schema["properties"].keys()
+    assert parameters.keys() <= built_in()[palaver_key].schema["properties"].keys()
 
 
-def test_similarity_says_that_it_is_measured_otherwise() -> None:
+def test_imported_similarity_notes_that_scores_differ_slightly() -> None:
     result = one("auto_similarity_match", {"similarity_threshold": 0.4})
 
     assert result.evaluator == WantedEvaluator(key="similarity", name="mine", parameters={"threshold": 0.4})
     assert result.notes == ("It is measured in another way here (rapidfuzz): scores are close, not equal.",)
 
 
-def test_semantic_similarity_asks_the_same_model() -> None:
+def test_semantic_similarity_uses_the_same_embedding_model() -> None:
     result = one("auto_semantic_similarity", {"threshold": 0.9})
 
     assert result.evaluator == WantedEvaluator(
@@ -94,7 +94,7 @@ def test_semantic_similarity_asks_the_same_model() -> None:
 
 
 @pytest.mark.parametrize("key", ["auto_ai_critique", "llm"])
-def test_a_judge_keeps_its_prompt_with_our_slots(key: str) -> None:
+def test_judge_prompt_is_imported_with_its_placeholders_converted(key: str) -> None:
     prompt = [
         {"role": "system", "content": "You judge."},
         {"role": "user", "content": "{{ country }}: {{prediction}} or {{gold}}? {{inputs.topic}} {{$.inputs.a}}"},
@@ -125,7 +125,7 @@ def test_a_judge_keeps_its_prompt_with_our_slots(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["auto_webhook_test", "hook"])
-def test_a_webhook_is_sent_what_agenta_sends(key: str) -> None:
+def test_webhook_is_imported_with_agentas_request_body(key: str) -> None:
     result = one(key, {"webhook_url": "https://example.com/score", "requires_llm_api_keys": False})
 
     assert result.evaluator == WantedEvaluator(
@@ -134,7 +134,7 @@ def test_a_webhook_is_sent_what_agenta_sends(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["auto_custom_code_run", "code"])
-def test_code_is_kept_as_text_and_can_not_run(key: str) -> None:
+def test_custom_code_is_imported_as_text_without_an_evaluator(key: str) -> None:
     result = one(key, {"code": "import os", "requires_llm_api_keys": False})
 
     assert result == ImportedEvaluator(
@@ -148,7 +148,7 @@ def test_code_is_kept_as_text_and_can_not_run(key: str) -> None:
     )
 
 
-def test_matchers_become_a_combination() -> None:
+def test_matchers_become_a_combine_evaluator() -> None:
     result = one(
         "match",
         {
@@ -209,7 +209,7 @@ def test_matchers_become_a_combination() -> None:
 
 
 def matched(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
-    """What a combination is made of, and the notes."""
+    """Return the parts of the imported combination, and the notes."""
     result = one("match", {"success": "all", "matchers": [{"match": "valid", "mode": "json"}, *matchers], **node})
     assert result.evaluator is not None
     _, *parts = result.evaluator.parameters["of"]
@@ -245,7 +245,7 @@ def matched(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
         ({"match": "diff"}, "json_diff", {"extra": "ignore", "threshold": 1.0}),
     ],
 )
-def test_a_matcher_becomes_the_evaluator_that_does_the_same(
+def test_a_matcher_becomes_the_equivalent_evaluator(
     matcher: dict[str, Any], key: str, parameters: dict[str, Any]
 ) -> None:
     assert matched(matcher) == ([{"key": key, "parameters": parameters}], ())
@@ -266,20 +266,20 @@ def test_a_matcher_becomes_the_evaluator_that_does_the_same(
         ({"match": "exact", "weight": "much"}, "A matcher of no weight was left out."),
     ],
 )
-def test_a_matcher_that_has_no_counterpart_is_left_out_and_told(matcher: dict[str, Any], note: str) -> None:
+def test_an_unsupported_matcher_is_left_out_with_a_note(matcher: dict[str, Any], note: str) -> None:
     assert matched(matcher) == ([], (note,))
 
 
-def test_what_is_no_matcher_is_passed_over() -> None:
+def test_matchers_that_are_not_objects_are_ignored() -> None:
     assert matched("exact", None, {"match": "exact"}) == ([{"key": "exact_match", "parameters": {}}], ())
 
 
 @pytest.mark.parametrize("matchers", [[], None, "exact"])
-def test_a_combination_of_nothing_can_not_be_taken_over(matchers: Any) -> None:
+def test_a_match_evaluator_without_matchers_is_not_imported(matchers: Any) -> None:
     assert one("match", {"matchers": matchers}).evaluator is None
 
 
-def test_feedback_becomes_questions_to_people() -> None:
+def test_feedback_becomes_a_human_evaluator_with_questions() -> None:
     outputs = {
         "type": "object",
         "required": ["ok"],
@@ -307,7 +307,7 @@ def test_feedback_becomes_questions_to_people() -> None:
     )
 
 
-def test_what_is_unknown_is_listed() -> None:
+def test_unknown_evaluators_are_listed_with_a_note() -> None:
     assert import_evaluators(
         {"evaluators": [{"slug": "rag", "data": {"uri": "agenta:builtin:rag_faithfulness:v0"}}, {}]}
     ) == [
@@ -323,7 +323,7 @@ def test_what_is_unknown_is_listed() -> None:
     ]
 
 
-def test_settings_without_a_counterpart_are_told() -> None:
+def test_settings_without_a_counterpart_are_noted() -> None:
     assert one("auto_exact_match", {"colour": "red"}).notes == ("The setting 'colour' has no counterpart.",)
 
 
@@ -333,7 +333,7 @@ OLD = {"name": "Starts", "evaluator_key": "auto_starts_with", "settings_values":
 @pytest.mark.parametrize(
     "document", [OLD, [OLD], {"evaluator_configs": [OLD]}, {"evaluator": OLD}], ids=["one", "list", "object", "wrapped"]
 )
-def test_older_documents_are_read_too(document: Any) -> None:
+def test_older_export_formats_are_imported(document: Any) -> None:
     assert import_evaluators(document) == [
         ImportedEvaluator(
             name="Starts",
@@ -344,6 +344,6 @@ def test_older_documents_are_read_too(document: Any) -> None:
 
 
 @pytest.mark.parametrize("document", [None, 7, "x", [], {}, {"evaluators": []}, [1]])
-def test_what_holds_no_evaluator_is_refused(document: Any) -> None:
+def test_a_document_without_evaluators_is_rejected(document: Any) -> None:
     with pytest.raises(InvalidBody, match="no evaluator of Agenta's"):
         import_evaluators(document)

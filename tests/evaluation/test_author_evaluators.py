@@ -15,16 +15,16 @@ def polite(case: Case, words: list[str] = ["please"]) -> float:  # noqa: B006 - 
     return sum(term in case.text.casefold() for term in words) / len(words)
 
 
-async def test_it_is_listed_and_can_be_tried() -> None:
+async def test_an_authors_evaluator_is_listed_and_can_be_tried() -> None:
     async with client(tutor, evaluators=[polite]) as http:
         listing = (await http.get("/api/evaluators")).text
         body = {"parameters": {"words": ["please", "thanks"]}, "case": {"output": "Please."}}
-        attempts = await http.post("/api/evaluators/team.polite/try", json=body)
+        response = await http.post("/api/evaluators/team.polite/try", json=body)
         refused = await http.post("/api/evaluators/team.polite/try", json={"parameters": {"word": 1}, "case": {}})
 
     assert '"team.polite"' in listing
-    assert attempts.status_code == 200
-    assert {key: attempts.json()[key] for key in ("evaluator", "status", "passed", "score")} == {
+    assert response.status_code == 200
+    assert {key: response.json()[key] for key in ("evaluator", "status", "passed", "score")} == {
         "evaluator": "team.polite",
         "status": "scored",
         "passed": True,

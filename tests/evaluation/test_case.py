@@ -66,7 +66,7 @@ def gave(value: Any) -> Case:
         ([Message.assistant("x"), Message.assistant(Data(name="d", value=[1]))], "", {"data_only"}, [1]),
     ],
 )
-def test_a_chats_text_note_and_json(messages: list[Message], text: str, notes: set[str], json: Any) -> None:
+def test_text_notes_and_json_of_a_chats_answer(messages: list[Message], text: str, notes: set[str], json: Any) -> None:
     case = said(*messages)
 
     assert (case.text, case.notes, answer_json(case), case.value) == (text, notes, json, UNSET)
@@ -87,13 +87,13 @@ def test_a_chats_text_note_and_json(messages: list[Message], text: str, notes: s
         ({"role": "assistant", "content": "hi"}, "", {"role": "assistant", "content": "hi"}),
     ],
 )
-def test_a_workflows_text_and_json(value: Any, text: str, json: Any) -> None:
+def test_text_and_json_of_a_workflows_value(value: Any, text: str, json: Any) -> None:
     case = gave(value)
 
     assert (case.text, case.notes, answer_json(case), case.value) == (text, frozenset(), json, value)
 
 
-def test_the_calls_of_all_assistant_messages_have_their_results() -> None:
+def test_tool_calls_of_all_assistant_messages_are_paired_with_their_results() -> None:
     case = said(
         Message.assistant("Let me see", CALL, ToolCall(call_id="c2", name="broken", arguments="{")),
         Message.tool("c2", {"why": "no"}, is_error=True),
@@ -111,7 +111,7 @@ def test_the_calls_of_all_assistant_messages_have_their_results() -> None:
     assert case.turns[0].tool_calls == case.tool_calls
 
 
-def test_an_id_that_is_used_twice_is_answered_in_order() -> None:
+def test_results_of_a_repeated_call_id_are_assigned_in_order() -> None:
     calls = read_tool_calls(
         [
             Message.assistant(CALL, CALL),
@@ -123,7 +123,7 @@ def test_an_id_that_is_used_twice_is_answered_in_order() -> None:
     assert [call.result for call in calls] == [1, 2, UNSET]
 
 
-def test_text_that_only_looks_like_arguments_stays_unparsed() -> None:
+def test_arguments_are_parsed_only_if_they_are_json() -> None:
     (call,) = read_tool_calls([Message.assistant(ToolCall(call_id="c", name="f", arguments="not json"))])
 
     assert (call.arguments, call.parsed) == ("not json", UNSET)
@@ -145,11 +145,11 @@ def test_text_that_only_looks_like_arguments_stays_unparsed() -> None:
         (None, []),
     ],
 )
-def test_a_workflows_value_may_be_calls(value: Any, names: list[str]) -> None:
+def test_tool_calls_are_read_from_a_workflows_value(value: Any, names: list[str]) -> None:
     assert [call.name for call in gave(value).tool_calls] == names
 
 
-def test_arguments_that_are_no_text_are_written_as_json() -> None:
+def test_arguments_given_as_an_object_are_encoded_as_json() -> None:
     (call,) = gave([{"id": 7, "function": {"name": "f", "arguments": {"x": 1}}}]).tool_calls
 
     assert call == CaseToolCall(call_id="7", name="f", arguments='{"x":1}', parsed={"x": 1})
@@ -179,7 +179,7 @@ def conversation() -> Case:
     )
 
 
-def test_a_case_of_several_turns_is_all_of_them() -> None:
+def test_a_case_aggregates_all_its_turns() -> None:
     case = conversation()
 
     assert (case.text, case.finish, case.latency, case.first_output) == ("Two", "stop", 3.5, 0.25)
@@ -189,7 +189,7 @@ def test_a_case_of_several_turns_is_all_of_them() -> None:
     assert [turn.expect for turn in case.turns] == [{"text": "One"}, None, None]
 
 
-def test_a_turn_is_a_case_of_its_own() -> None:
+def test_case_of_turn_holds_one_turn_with_the_history_before_it() -> None:
     case = case_of_turn(conversation(), 1)
 
     assert [message.text for message in case.history] == ["Be brief.", "first", "One", "second"]
@@ -198,19 +198,19 @@ def test_a_turn_is_a_case_of_its_own() -> None:
     assert len(case.turns) == 1
 
 
-def test_the_only_turn_of_a_plain_case_has_its_history() -> None:
+def test_case_of_turn_of_a_single_turn_case_is_the_same_case() -> None:
     case = make_case(turns=[Turn(user=Message.user("a"))], flags=CHAT, history=[Message.system("s"), Message.user("a")])
 
     assert case_of_turn(case, 0) == case
 
 
-def test_a_case_without_turns_has_nothing_in_it() -> None:
+def test_a_case_without_turns_is_empty() -> None:
     case = make_case(turns=[], flags=CHAT)
 
     assert (case.text, case.usage, case.tool_calls, case.latency) == ("", None, (), 0)
 
 
-def test_the_last_thing_that_the_user_said() -> None:
+def test_last_user_message_is_returned_or_none() -> None:
     history = [Message.user("a"), Message.user("b"), Message.assistant("c")]
 
     assert last_user_message(history) == Message.user("b")

@@ -13,7 +13,7 @@ from palaver.evaluation.score import ScoringError
 
 
 class Maker:
-    """Gives each text a vector, and keeps what it was asked."""
+    """Embeds each text as a vector, and records the requests."""
 
     def __init__(self) -> None:
         self.requests: list[list[str]] = []
@@ -23,7 +23,7 @@ class Maker:
         return [[float(len(text)), 1.0] for text in texts]
 
 
-async def test_the_same_text_is_asked_for_once_for_each_model() -> None:
+async def test_each_text_is_embedded_once_per_model() -> None:
     make, vectors = Maker(), EmbeddingCache()
 
     result = [list(one) for one in await vectors.get_or_embed(["a", "bb", "a"], "m", make)]
@@ -35,7 +35,7 @@ async def test_the_same_text_is_asked_for_once_for_each_model() -> None:
     assert make.requests == [["a", "bb"], ["\ud800"], ["a"]]
 
 
-async def test_the_longest_unused_is_forgotten_first() -> None:
+async def test_the_least_recently_used_vector_is_evicted_first() -> None:
     make, vectors = Maker(), EmbeddingCache(max_numbers=4)
 
     for text in ("a", "b", "a", "c", "a", "b"):
@@ -44,11 +44,11 @@ async def test_the_longest_unused_is_forgotten_first() -> None:
     assert make.requests == [["a"], ["b"], ["c"], ["b"]]
 
 
-# Models of our own
+# Local models
 
 
 @pytest.mark.parametrize("name", ["nothing", "../other", "/etc", "", "models/../../other", "a/b/c"])
-def test_no_folder_but_those_of_models_can_be_named(tmp_path: Path, name: str) -> None:
+def test_local_models_outside_the_models_folder_are_rejected(tmp_path: Path, name: str) -> None:
     (tmp_path / "other").mkdir()
     folder = tmp_path / "models"
     (folder / "a/b/c").mkdir(parents=True)
@@ -58,12 +58,14 @@ def test_no_folder_but_those_of_models_can_be_named(tmp_path: Path, name: str) -
     with pytest.raises(ScoringError) as unscored:
         embed_locally(f"local:{name}", folder, ["a"])
 
-    actual = f"There is no model {name!r} in the folder of local models (setting eval_models)."
-    assert (refused.value.message, refused.value.pointer) == (actual, "/parameters/model")
+    message = f"There is no model {name!r} in the folder of local models (setting eval_models)."
+    assert (refused.value.message, refused.value.pointer) == (message, "/parameters/model")
     assert str(unscored.value) == f"not_available: there is no local model {name!r}"
 
 
-def test_what_reads_local_models_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_models_without_the_embeddings_extra_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "small").mkdir()
     monkeypatch.setattr(embeddings, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "model2vec", None)
@@ -73,5 +75,5 @@ def test_what_reads_local_models_may_be_missing(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ScoringError) as unscored:
         embed_locally("local:small", tmp_path, ["a"])
 
-    actual = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
-    assert (refused.value.message, str(unscored.value)) == (actual, f"not_available: {actual}")
+    message = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
+    assert (refused.value.message, str(unscored.value)) == (message, f"not_available: {message}")

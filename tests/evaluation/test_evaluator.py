@@ -68,7 +68,7 @@ def form(
     }
 
 
-def test_a_function_becomes_an_evaluator_and_stays_a_function() -> None:
+def test_a_decorated_function_is_an_evaluator_and_stays_callable() -> None:
     assert (polite.key, polite.title, polite.description) == ("polite", "Polite", "How polite it is.")
     assert polite.needs == frozenset()
     assert polite.place.startswith("tests/evaluation/test_evaluator.py:")
@@ -77,7 +77,7 @@ def test_a_function_becomes_an_evaluator_and_stays_a_function() -> None:
     assert form(PLEASE, 2)["must"] == 2
 
 
-def test_its_parameters_make_a_schema() -> None:
+def test_parameters_become_a_json_schema() -> None:
     assert polite.schema == {
         "type": "object",
         "properties": {
@@ -111,7 +111,7 @@ def test_its_parameters_make_a_schema() -> None:
     }
 
 
-async def test_what_is_given_reaches_the_function() -> None:
+async def test_parameters_are_passed_to_the_function() -> None:
     (one, *_) = await score_records(
         form, PLEASE, must=3, word="b", maybe=None, extra={"x": 5}, anything=[1], **{"pass": True}
     )
@@ -120,7 +120,7 @@ async def test_what_is_given_reaches_the_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message", "pointer"),
+    ("parameters", "message", "pointer"),
     [
         ({}, "/parameters/must is missing.", "/parameters/must"),
         ({"must": "x"}, "/parameters/must must be integer, not string.", "/parameters/must"),
@@ -145,9 +145,9 @@ async def test_what_is_given_reaches_the_function() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_before_any_case(given: dict[str, Any], message: str, pointer: str) -> None:
+def test_invalid_parameters_are_rejected_when_binding(parameters: dict[str, Any], message: str, pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        form.bind(given, OfflineContext())
+        form.bind(parameters, OfflineContext())
 
     assert (refused.value.message, refused.value.pointer) == (message, pointer)
 
@@ -166,11 +166,11 @@ def test_what_does_not_fit_is_refused_before_any_case(given: dict[str, Any], mes
         (lambda: evaluator(_odd), "The parameters of the evaluator _odd cannot be read"),
     ],
 )
-def test_a_declaration_that_means_nothing_is_told(declare: Any, why: str) -> None:
-    with pytest.raises(DeclarationError) as actual:
+def test_invalid_declarations_are_rejected(declare: Any, why: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
         declare()
 
-    assert why in actual.value.message
+    assert why in raised.value.message
 
 
 def _positional(case: Case, word: str, /) -> bool:
@@ -185,7 +185,7 @@ def _odd(case: Case, what: threading.Thread) -> bool:
     return True
 
 
-async def test_a_sync_function_runs_in_the_threads_that_are_reached() -> None:
+async def test_a_sync_function_runs_in_the_given_executor_with_its_context_variables() -> None:
     which = contextvars.ContextVar[str]("which")
     which.set("mine")
 
@@ -199,7 +199,7 @@ async def test_a_sync_function_runs_in_the_threads_that_are_reached() -> None:
     assert one.label == "given_0 mine"
 
 
-async def test_an_async_function_and_an_awaitable_that_a_sync_one_returns_run_on_the_loop() -> None:
+async def test_async_functions_and_awaitables_from_sync_functions_run_on_the_event_loop() -> None:
     loop = asyncio.get_running_loop()
 
     async def here(case: Case) -> bool:
@@ -245,7 +245,7 @@ def _raising(error: BaseException) -> Any:
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-async def test_what_a_function_raises_is_kept_as_one_line(
+async def test_an_exception_becomes_an_error_or_skipped_record_with_a_one_line_reason(
     error: BaseException, status: str, reason: str, is_async: bool
 ) -> None:
     async def fail(case: Case) -> bool:
@@ -256,7 +256,7 @@ async def test_what_a_function_raises_is_kept_as_one_line(
     assert (one.evaluator, one.status, one.reason, one.passed, one.score) == ("fail", status, reason, None, None)
 
 
-async def test_being_cancelled_is_the_one_thing_that_is_raised() -> None:
+async def test_cancelling_the_scoring_task_raises_cancelled_error() -> None:
     started = asyncio.Event()
 
     @evaluator
@@ -273,7 +273,7 @@ async def test_being_cancelled_is_the_one_thing_that_is_raised() -> None:
         await task
 
 
-async def test_a_threshold_of_the_plan_is_obeyed_and_one_of_the_declaration_only_fills_in() -> None:
+async def test_a_threshold_parameter_overrides_passed_and_a_declared_one_is_only_a_default() -> None:
     @evaluator(threshold=0.5)
     async def own(case: Case) -> Score:
         return Score(passed=False, score=0.6)
@@ -288,7 +288,7 @@ async def test_a_threshold_of_the_plan_is_obeyed_and_one_of_the_declaration_only
     assert (await score_case(polite, PLEASE, threshold=None)).passed is None
 
 
-async def test_what_cannot_even_be_looked_at_is_an_error() -> None:
+async def test_a_mapping_that_cannot_be_iterated_is_an_error() -> None:
     class Own(Mapping[str, Any]):
         def __getitem__(self, key: str) -> Any:
             raise KeyError(key)
@@ -306,7 +306,7 @@ async def test_what_cannot_even_be_looked_at_is_an_error() -> None:
     assert (await score_case(odd, PLEASE)).reason == "evaluator_failed: RuntimeError: no keys"
 
 
-async def test_it_is_called_by_the_name_of_the_plan_else_that_of_its_parameters_else_by_its_key() -> None:
+async def test_score_name_comes_from_the_plan_then_the_parameters_then_the_key() -> None:
     names = [
         (await polite.bind({"name": "by parameter"}, OfflineContext(), name="by plan").score(PLEASE))[0].evaluator,
         (await polite.bind({"name": "by parameter"}, OfflineContext()).score(PLEASE))[0].evaluator,
@@ -316,7 +316,7 @@ async def test_it_is_called_by_the_name_of_the_plan_else_that_of_its_parameters_
     assert names == ["by plan", "by parameter", "polite"]
 
 
-async def test_what_needs_an_expected_answer_is_skipped_without_one() -> None:
+async def test_an_evaluator_that_needs_an_expected_answer_is_skipped_without_one() -> None:
     @evaluator(needs={"expected"})
     async def same(case: Case) -> bool:
         return case.text == case.expected
@@ -327,7 +327,7 @@ async def test_what_needs_an_expected_answer_is_skipped_without_one() -> None:
     assert (await score_case(same, answer("x", expected="x"))).passed
 
 
-async def test_a_check_sees_the_parameters_before_any_case_and_may_refuse_them() -> None:
+async def test_a_check_function_can_reject_the_parameters_when_binding() -> None:
     def check(parameters: Any, context: EvaluatorContext) -> None:
         context.evaluator("contains")
         if parameters.word == "bad":
@@ -343,7 +343,7 @@ async def test_a_check_sees_the_parameters_before_any_case_and_may_refuse_them()
     assert list(checked.schema["properties"]) == ["word", "threshold", "name"]
 
 
-async def test_an_aim_brings_in_what_built_ins_share() -> None:
+async def test_a_target_parameter_adds_the_parameters_shared_by_built_ins() -> None:
     @evaluator
     async def aimed(case: Case, target: Target) -> str:
         return target.text(case)
@@ -369,7 +369,7 @@ async def test_an_aim_brings_in_what_built_ins_share() -> None:
         ("text", "too short"),
     ],
 )
-async def test_the_note_that_says_why_there_is_no_text_is_in_the_reason(output: Any, reason: str) -> None:
+async def test_the_reason_includes_the_note_about_missing_text(output: Any, reason: str) -> None:
     @evaluator
     async def long(case: Case, target: Target) -> Score:
         return Score(passed=False, reason="too short")
@@ -377,7 +377,7 @@ async def test_the_note_that_says_why_there_is_no_text_is_in_the_reason(output: 
     assert (await score_case(long, answer(output))).reason == reason
 
 
-async def test_how_long_it_took_is_told_with_each() -> None:
+async def test_every_score_record_has_the_duration() -> None:
     @evaluator
     async def several(case: Case) -> list[Score]:
         await asyncio.sleep(0)

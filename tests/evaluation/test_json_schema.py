@@ -18,7 +18,7 @@ CITY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "errors"),
     [
         ({"city": "Oslo"}, []),
         ({"city": "Oslo", "days": 3.0}, []),
@@ -29,11 +29,11 @@ CITY: dict[str, Any] = {
         ({"city": "Oslo", "days": True}, ["/days: True is not of type 'integer'"]),
     ],
 )
-def test_what_is_wrong_with_a_value_is_said(value: Any, said: list[str]) -> None:
-    assert schema_errors(value, CITY) == said
+def test_schema_errors_describe_invalid_values(value: Any, errors: list[str]) -> None:
+    assert schema_errors(value, CITY) == errors
 
 
-def test_only_the_first_faults_are_told_and_long_ones_are_cut() -> None:
+def test_only_the_first_three_errors_are_returned_and_long_ones_are_truncated() -> None:
     result = schema_errors(["x" * 1000] * 10, {"items": {"type": "integer"}})
 
     assert [fault[:6] for fault in result] == ["/0: 'x", "/1: 'x", "/2: 'x"]
@@ -41,7 +41,7 @@ def test_only_the_first_faults_are_told_and_long_ones_are_cut() -> None:
 
 
 @pytest.mark.parametrize("schema", [True, {}, {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}}])
-def test_a_schema_may_be_true_or_empty_or_refer_to_itself(schema: Any) -> None:
+def test_a_schema_may_be_true_or_empty_or_have_internal_references(schema: Any) -> None:
     check_schema(schema, "/parameters/schema")
 
     assert schema_errors(1, schema) == []
@@ -71,7 +71,7 @@ def test_a_schema_may_be_true_or_empty_or_refer_to_itself(schema: Any) -> None:
         ),
     ],
 )
-def test_what_is_no_schema_is_refused_where_it_stands(schema: Any, message: str | None) -> None:
+def test_invalid_schemas_are_rejected_with_a_pointer(schema: Any, message: str | None) -> None:
     with pytest.raises(InvalidValue) as refused:
         check_schema(schema, "/parameters/schema")
 
@@ -79,7 +79,7 @@ def test_what_is_no_schema_is_refused_where_it_stands(schema: Any, message: str 
     assert message is None or str(refused.value) == message
 
 
-def test_a_schema_of_absurd_depth_is_refused() -> None:
+def test_a_schema_nested_too_deeply_is_rejected() -> None:
     schema: dict[str, Any] = {}
     for _ in range(65):
         schema = {"not": schema}
@@ -88,28 +88,28 @@ def test_a_schema_of_absurd_depth_is_refused() -> None:
         check_schema(schema, "/parameters/schema")
 
 
-def test_what_is_only_data_in_a_schema_is_not_taken_for_keywords() -> None:
+def test_keywords_inside_enum_values_and_property_names_are_ignored() -> None:
     check_schema({"enum": [{"pattern": "("}, {"$ref": "http://a"}], "properties": {"pattern": {}}}, "")
 
 
-def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetched(*_: Any, **__: Any) -> Any:
+def test_remote_references_are_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_on_fetch(*_: Any, **__: Any) -> Any:
         raise AssertionError("fetched")
 
-    monkeypatch.setattr(urllib.request, "urlopen", fetched)
+    monkeypatch.setattr(urllib.request, "urlopen", fail_on_fetch)
 
     with pytest.raises(ScoringError, match=r"^invalid_schema: "):
         schema_errors({}, {"$ref": "http://127.0.0.1/schema"})
 
 
-def test_a_schema_that_refers_to_itself_without_end_is_an_error_and_no_crash() -> None:
+def test_infinite_recursion_in_a_schema_is_an_error() -> None:
     check_schema({"$ref": "#"}, "")
 
     with pytest.raises(ScoringError, match=r"^schema_budget: "):
         schema_errors({}, {"$ref": "#"})
 
 
-def test_references_that_double_at_each_level_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exponentially_expanding_references_exceed_the_step_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver.evaluation.json_schema.MAX_STEPS", 2_000)
     repeated = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
     schema: dict[str, Any] = {"$ref": "#/$defs/a0", "$defs": {**repeated, "a40": {}}}
@@ -119,12 +119,12 @@ def test_references_that_double_at_each_level_end_soon(monkeypatch: pytest.Monke
         schema_errors({}, schema)
 
 
-def test_a_pattern_that_never_ends_is_ended() -> None:
+def test_a_pattern_with_catastrophic_backtracking_is_stopped() -> None:
     with pytest.raises(ScoringError, match=r"^schema_budget: The pattern "):
         schema_errors("a" * 40 + "!", {"pattern": "^(a|a)*$"})
 
 
-def test_patterns_choose_properties() -> None:
+def test_pattern_properties_are_validated() -> None:
     schema = {"patternProperties": {"^n_": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
 
     assert schema_errors({"n_a": 1, "b": "c"}, schema) == []
@@ -134,7 +134,7 @@ def test_patterns_choose_properties() -> None:
     ]
 
 
-def test_what_is_no_text_is_not_held_against_a_pattern_and_what_is_no_object_has_no_properties() -> None:
+def test_patterns_apply_only_to_strings_and_property_rules_only_to_objects() -> None:
     schema = {"pattern": "^[a-z]+$", "patternProperties": {"a": False}, "additionalProperties": False}
 
     assert [schema_errors(value, schema) for value in ("abc", 5, None, ["A"])] == [[], [], [], []]

@@ -1,4 +1,4 @@
-"""Equality of JSON values."""
+"""JSON values: equality, paths, leaves, and JSON or code blocks inside a text."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ from tests.growth import assert_linear
         ({"a": 1, "b": [2, 3.0]}, {"b": [2.0, 3], "a": 1.0}),
     ],
 )
-def test_these_are_equal(one: Any, other: Any) -> None:
+def test_equal_json_values(one: Any, other: Any) -> None:
     assert json_equal(one, other)
     assert json_equal(other, one)
 
@@ -58,19 +58,19 @@ def test_these_are_equal(one: Any, other: Any) -> None:
         (10**400, 1e300),
     ],
 )
-def test_these_are_not(one: Any, other: Any) -> None:
+def test_unequal_json_values(one: Any, other: Any) -> None:
     assert not json_equal(one, other)
     assert not json_equal(other, one)
 
 
-def test_numbers_may_differ_by_a_tolerance_wherever_they_stand() -> None:
+def test_tolerance_applies_to_nested_numbers() -> None:
     assert json_equal({"a": [1.0]}, {"a": [1.05]}, tolerance=0.1)
     assert not json_equal({"a": [1.0]}, {"a": [1.2]}, tolerance=0.1)
     assert not json_equal(10**400, 1.5, tolerance=1)
     assert not json_equal(True, 1.05, tolerance=1)
 
 
-def test_strings_are_changed_and_keys_are_not() -> None:
+def test_map_strings_changes_values_but_not_keys() -> None:
     assert map_strings({"Key": ["A", 1, {"B": "C"}]}, str.casefold) == {"Key": ["a", 1, {"B": "c"}]}
 
 
@@ -86,7 +86,7 @@ VALUE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("a.b[0]", 10),
         ("$.a.b[0]", 10),
@@ -117,12 +117,12 @@ VALUE: dict[str, Any] = {
         ("/a/b/", UNSET),
     ],
 )
-def test_what_stands_at_a_path(path: str, found: Any) -> None:
-    assert value_at(VALUE, path) == found
+def test_value_at_a_path(path: str, expected: Any) -> None:
+    assert value_at(VALUE, path) == expected
 
 
 @pytest.mark.parametrize("value", [None, "text", 5, True, UNSET])
-def test_nothing_stands_in_what_is_no_container(value: Any) -> None:
+def test_value_at_a_path_in_a_scalar_is_unset(value: Any) -> None:
     assert value_at(value, "a") is UNSET
     assert value_at(value, "$") is value
 
@@ -130,12 +130,12 @@ def test_nothing_stands_in_what_is_no_container(value: Any) -> None:
 @pytest.mark.parametrize(
     "path", ["a..b", ".a", "a.", "a[", "a[x]", "a]b", "[1", "a[0]b", "a[1.5]", "$a[", "..", "a['x"]
 )
-def test_what_is_no_path_is_told(path: str) -> None:
+def test_invalid_paths_are_rejected(path: str) -> None:
     with pytest.raises(ValueError, match="is no path"):
         parse_path(path)
 
 
-def test_leaves_are_all_that_holds_nothing_else_and_can_be_found_again_by_their_written_paths() -> None:
+def test_iterate_leaves_yields_scalars_and_empty_containers_with_their_paths() -> None:
     value = {"a": [1, {"b": None}], "c": {}, "d": [], "e.f": 2, "g h": 3, 'i"]': 4, "0": 5}
 
     result = {format_path(path): leaf for path, leaf in iterate_leaves(value)}
@@ -180,7 +180,7 @@ and {"b": 2}."""
         ("NaN", UNSET),
     ],
 )
-def test_the_whole_text_may_be_json(text: str, value: Any) -> None:
+def test_parse_json_requires_the_complete_text_to_be_json(text: str, value: Any) -> None:
     assert parse_json(text) == value
 
 
@@ -210,17 +210,17 @@ def test_the_whole_text_may_be_json(text: str, value: Any) -> None:
         ("{" * 500, UNSET),
     ],
 )
-def test_the_first_json_in_a_text(text: str, value: Any) -> None:
+def test_find_json_in_a_text(text: str, value: Any) -> None:
     assert find_json(text) == value
 
 
-def test_each_that_balances_comes_as_a_value_and_as_it_is_written() -> None:
+def test_balanced_json_yields_each_value_with_its_source_text() -> None:
     text = 'a {"x": [1]} b [2, 3] c {y} d []'
 
     assert list(balanced_json(text)) == [({"x": [1]}, '{"x": [1]}'), ([2, 3], "[2, 3]"), ([], "[]")]
 
 
-def test_blocks_know_their_language_and_whether_they_are_all_there_is() -> None:
+def test_code_blocks_have_their_language_and_whether_they_are_the_whole_text() -> None:
     assert code_blocks("```py title=x\na\n```") == [CodeBlock("py", "a\n", is_whole=True)]
     assert code_blocks("text\n```\na\n```\n~~~js\nb\n~~~") == [
         CodeBlock("", "a\n", is_whole=False),
@@ -231,5 +231,5 @@ def test_blocks_know_their_language_and_whether_they_are_all_there_is() -> None:
 
 
 @pytest.mark.parametrize("text", ["[[", '{"', "[1, ", '["a', "{}"])
-def test_brackets_without_end_do_not_take_without_end(text: str) -> None:
+def test_find_json_takes_linear_time_for_many_brackets(text: str) -> None:
     assert_linear(find_json, lambda count: text * count + "[", 100_000)

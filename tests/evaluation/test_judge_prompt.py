@@ -10,8 +10,8 @@ def told(case: Case) -> list[str]:
     return format_conversation(case, PromptMarks(lambda _: "#")).split("\n")
 
 
-def test_every_part_is_told_but_what_was_thought() -> None:
-    answers = Message(
+def test_every_part_except_reasoning_is_in_the_conversation() -> None:
+    assistant_message = Message(
         role="assistant",
         parts=(
             Reasoning("They must not know."),
@@ -23,12 +23,14 @@ def test_every_part_is_told_but_what_was_thought() -> None:
             Refusal("I will not."),
         ),
     )
-    results = Message(
+    tool_message = Message(
         role="tool", parts=(ToolResult("c1", {"hits": 2}), ToolResult("c1", "It is away.", is_error=True))
     )
-    requests = Message.user("Find x.")
+    question = Message.user("Find x.")
 
-    assert told(Case(history=(requests,), turns=(Turn(user=requests, messages=(answers, results)),))) == [
+    assert told(
+        Case(history=(question,), turns=(Turn(user=question, messages=(assistant_message, tool_message)),))
+    ) == [
         "<<<user #>>>",
         "Find x.",
         "<<<turn 0 #>>>",
@@ -45,7 +47,7 @@ def test_every_part_is_told_but_what_was_thought() -> None:
     ]
 
 
-def test_of_several_turns_each_has_its_question_also_one_that_was_not_reached() -> None:
+def test_every_turn_shows_its_user_message_even_if_it_was_not_reached() -> None:
     turns = (
         Turn(user=Message.user("One?"), messages=(Message.assistant("1"),)),
         Turn(user=Message.user("Two?"), reached=False),
@@ -66,12 +68,12 @@ def test_of_several_turns_each_has_its_question_also_one_that_was_not_reached() 
     ]
 
 
-def test_the_value_of_a_workflow_is_told() -> None:
+def test_the_value_of_a_workflow_is_in_the_conversation() -> None:
     assert told(answer({"city": "Oslo"}, is_chat=False)) == ["<<<turn 0 #>>>", "<<<value #>>>", '{"city":"Oslo"}']
     assert told(answer(None, is_chat=False)) == ["<<<turn 0 #>>>", "<<<value #>>>", "null"]
 
 
-def test_a_call_is_told_with_what_it_was_given_and_what_came_of_it() -> None:
+def test_described_tool_calls_have_arguments_and_results() -> None:
     calls = [
         CaseToolCall(call_id="c1", name="find", arguments='{"q": 1}', parsed={"q": 1}, result=None),
         CaseToolCall(call_id="c2", name="find", arguments="{q", turn=1),
@@ -85,5 +87,5 @@ def test_a_call_is_told_with_what_it_was_given_and_what_came_of_it() -> None:
     ]
 
 
-def test_a_text_is_told_as_it_is_and_anything_else_as_json() -> None:
+def test_format_value_returns_strings_unquoted_and_anything_else_as_json() -> None:
     assert [format_value("a\ud800"), format_value(["a", 1.5]), format_value(True)] == ["a\ufffd", '["a",1.5]', "true"]

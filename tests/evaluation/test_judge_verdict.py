@@ -28,19 +28,19 @@ from palaver.evaluation.score import Score
         ([{"passed": True}, "text"], None, {"passed": True}),
     ],
 )
-def test_they_are_put_together_field_by_field(verdicts: list[Any], scale: Any, expected: Any) -> None:
+def test_verdicts_are_combined_field_by_field(verdicts: list[Any], scale: Any, expected: Any) -> None:
     result = combine_verdicts(verdicts, scale)
 
     assert ((result.passed, result.score) if isinstance(expected, tuple) else result) == expected
 
 
-def test_what_is_spent_inside_is_spent_outside_too() -> None:
+def test_nested_spending_is_also_counted_by_the_outer_tracker() -> None:
     with track_spending() as outer:
         record_spending(Usage(1, 1), None)
         with track_spending() as inner:
             record_spending(Usage(2, 3), 0.5)
         record_spending(None, 0.25)
-    record_spending(Usage(9, 9), 9)  # Nobody counts.
+    record_spending(Usage(9, 9), 9)  # No tracker is active.
 
     assert (inner.usage, inner.cost) == (Usage(2, 3), 0.5)
     assert (outer.usage, outer.cost) == (Usage(3, 4), 0.75)

@@ -61,19 +61,19 @@ async def court(messages: list[Message]) -> Any:
 
 @workflow
 async def one_eyed(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """No chat."""
+    """A workflow that is not a chat."""
     return {"passed": "Paris" in prompt, "score": len(schema["required"]) / 3, "reason": ""}
 
 
 @workflow
 async def texts(question: str) -> str:
-    """No chat, and its only input takes the question."""
+    """A workflow that is not a chat; its only input takes the question."""
     return f'Well: {{"passed": {"true" if question else "false"}, "score": 0.5, "reason": "r"}}'
 
 
 @workflow
 async def calculator(left: int, right: int) -> int:
-    """It has no place for a question."""
+    """It has no input for a question."""
     return left + right
 
 
@@ -91,7 +91,7 @@ async def memory() -> AsyncIterator[Database]:
 
 
 def dumped(db: Connection) -> str:
-    """All that the database holds."""
+    """Dump the database as SQL."""
     raw: Any = db.connection.driver_connection
     return "\n".join(raw.iterdump())
 
@@ -99,7 +99,7 @@ def dumped(db: Connection) -> str:
 JUDGES = Registry([court, one_eyed, texts, calculator, broken])
 
 
-# Whom a name means
+# Judge names
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ JUDGES = Registry([court, one_eyed, texts, calculator, broken])
         ("default", "gpt-9"),
     ],
 )
-async def test_a_model_is_named_with_its_provider_or_as_the_provider_lists_it(judge: str, model: str) -> None:
+async def test_a_judge_model_is_resolved_by_provider_prefix_or_by_model_pattern(judge: str, model: str) -> None:
     async with service(lambda _: completion(GOOD)) as fake:
         patterns = ("gpt-*", "org/*")
         providers = {"second": openai(fake.url)["openai"], "first": openai(fake.url, models=patterns)["openai"]}
@@ -132,7 +132,7 @@ async def test_a_model_is_named_with_its_provider_or_as_the_provider_lists_it(ju
     ],
 )
 @pytest.mark.parametrize("key", ["llm_judge", "goal_reached", "refusal", "tool_results_used"])
-def test_a_judge_that_there_is_not_is_refused(key: str, judge: str, message: str) -> None:
+def test_an_unknown_or_unsuitable_judge_is_rejected(key: str, judge: str, message: str) -> None:
     context = make_context(openai("http://127.0.0.1:1"), registry=JUDGES)
     parameters = {"judge": judge} | ({"prompt": "x"} if key == "llm_judge" else {})
     with pytest.raises(InvalidValue) as caught:
@@ -141,7 +141,7 @@ def test_a_judge_that_there_is_not_is_refused(key: str, judge: str, message: str
     assert (caught.value.pointer, caught.value.message) == ("/parameters/judge", message)
 
 
-def test_a_provider_without_its_key_is_refused_and_says_nothing_of_it() -> None:
+def test_a_provider_whose_key_variable_is_not_set_is_rejected() -> None:
     context = make_context(openai("http://127.0.0.1:1", key="env:OTHER_KEY"))
     with pytest.raises(InvalidValue) as caught:
         built_in()["llm_judge"].bind({"judge": "openai/m", "prompt": "x"}, context)
@@ -149,7 +149,7 @@ def test_a_provider_without_its_key_is_refused_and_says_nothing_of_it() -> None:
     assert caught.value.message == "The provider 'openai' is not ready: the variable that holds its key is not set."
 
 
-async def test_a_provider_that_wants_no_key_is_sent_none() -> None:
+async def test_no_authorization_header_is_sent_to_a_provider_without_a_key() -> None:
     async with service([completion(GOOD)]) as fake:
         one = await score_in_context(
             "llm_judge", PARIS, make_context(openai(fake.url, key=None)), judge="openai/m", prompt="x"
@@ -169,7 +169,7 @@ async def test_an_expectation_is_judged_by_the_default_judge() -> None:
     assert "It is polite." in fake.requests[0].body["messages"][1]["content"]
 
 
-async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() -> None:
+async def test_a_custom_evaluator_can_call_a_judge_and_its_usage_is_recorded() -> None:
     @evaluator
     async def kind(case: Case, context: EvaluatorContext) -> bool:
         verdict = await context.judge("openai/m", f"Is it kind? {case.text}", schema={"type": "boolean"})
@@ -182,10 +182,10 @@ async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() ->
     assert "response_format" not in fake.requests[0].body
 
 
-# Workflows that judge
+# Workflows as judges
 
 
-async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Database) -> None:
+async def test_runs_of_a_workflow_judge_are_stored_in_the_callers_project(memory: Database) -> None:
     async with running_server(memory, court, one_eyed, texts) as server:
         context = create_evaluator_context(
             EvaluatorRegistry(), server.registry, server.settings, server.engine
@@ -209,7 +209,7 @@ async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Datab
     ]
 
 
-async def test_a_workflow_that_fails_is_an_error_and_no_score(memory: Database) -> None:
+async def test_a_failing_workflow_judge_gives_an_error_without_a_score(memory: Database) -> None:
     async with running_server(memory, broken) as server:
         context = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine)
         one = await score_in_context("llm_judge", PARIS, context, judge="broken", prompt="x")
@@ -217,13 +217,13 @@ async def test_a_workflow_that_fails_is_an_error_and_no_score(memory: Database) 
     assert (one.status, one.score, one.reason) == ("error", None, "judge_failed: broken: I am tired.")
 
 
-async def test_where_nothing_runs_a_workflow_can_be_named_and_not_asked() -> None:
+async def test_a_workflow_judge_without_an_engine_is_not_available() -> None:
     one = await score_in_context("llm_judge", PARIS, make_context(registry=JUDGES), judge="court", prompt="x")
 
     assert one.reason == "not_available: The workflow 'court' cannot be asked here."
 
 
-async def test_of_an_evaluation_no_key_is_kept_or_logged(
+async def test_provider_keys_are_neither_stored_nor_logged_by_an_evaluation(
     memory: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     @chat
@@ -256,16 +256,18 @@ async def test_of_an_evaluation_no_key_is_kept_or_logged(
     assert [record.name for record in caplog.records if KEY in record.getMessage()] == []
 
 
-# Vectors
+# Embeddings
 
 
-async def test_vectors_are_asked_for_once_while_they_are_remembered() -> None:
+async def test_cached_embeddings_are_not_requested_again() -> None:
     vectors = {"Paris.": [1.0, 0.0], "Paris": [0.6, 0.8], "Rome": [-1.0, 0.0]}
     async with service(embeddings(vectors)) as fake:
         context = make_context(openai(fake.url))
         result = [
-            await score_in_context("semantic_similarity", answer("Paris.", expected=expected), of, model="openai/small")
-            for of in (context, context.for_project("shop", None))
+            await score_in_context(
+                "semantic_similarity", answer("Paris.", expected=expected), scoped_context, model="openai/small"
+            )
+            for scoped_context in (context, context.for_project("shop", None))
             for expected in ("Paris", "Rome", "Paris.", "")
         ]
 
@@ -279,7 +281,7 @@ async def test_vectors_are_asked_for_once_while_they_are_remembered() -> None:
     assert [one.usage for one in result] == [Usage(6, 0), Usage(3, 0), *[None] * 6]
 
 
-async def test_local_models_are_those_of_one_folder(tmp_path: Path) -> None:
+async def test_a_local_model_is_loaded_from_the_models_folder(tmp_path: Path) -> None:
     save_model(tmp_path / "small")
     context = make_context(models_dir=tmp_path)
 
@@ -294,7 +296,7 @@ async def test_local_models_are_those_of_one_folder(tmp_path: Path) -> None:
     "model",
     ["local:", "local:..", "local:../small", "local:/etc", "local:none", "local:small/../small", "local:a/b/c"],
 )
-def test_no_other_folder_can_be_named(tmp_path: Path, model: str) -> None:
+def test_local_models_outside_the_models_folder_are_rejected(tmp_path: Path, model: str) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "small").mkdir()
     with pytest.raises(InvalidValue, match="There is no model") as caught:
@@ -319,7 +321,7 @@ async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
         ("claude/small", "claude has no models that give vectors."),
     ],
 )
-def test_a_model_that_gives_no_vectors_is_refused(model: str, message: str) -> None:
+def test_a_model_without_embeddings_is_rejected(model: str, message: str) -> None:
     context = make_context({"claude": Provider(kind="anthropic", base_url="http://127.0.0.1:1")})
     with pytest.raises(InvalidValue) as caught:
         built_in()["semantic_similarity"].bind({"model": model}, context)
@@ -330,7 +332,7 @@ def test_a_model_that_gives_no_vectors_is_refused(model: str, message: str) -> N
 # Settings
 
 
-def test_providers_stand_in_the_file_and_their_keys_in_the_environment(tmp_path: Path) -> None:
+def test_providers_are_read_from_the_file_and_keys_stay_in_the_environment(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text(
         'eval_judge = "openai/gpt-4o-mini"\n'
         '[providers.openai]\nkind = "openai"\nbase_url = "http://10.0.0.1/v1"\nkey = "env:OPENAI_API_KEY"\n'
@@ -362,7 +364,7 @@ def test_providers_stand_in_the_file_and_their_keys_in_the_environment(tmp_path:
         ('base_url = "https://x?key=word"', "its base_url is http://… or https://…, and holds no secret."),
     ],
 )
-def test_a_provider_that_would_show_a_secret_is_refused_without_showing_it(
+def test_unsafe_provider_settings_are_rejected_without_repeating_the_secret(
     tmp_path: Path, line: str, message: str
 ) -> None:
     url = "" if line.startswith("base_url") else 'base_url = "https://x"'

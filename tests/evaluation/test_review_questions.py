@@ -14,17 +14,17 @@ WHY = Question(key="why", type="text", required=False)
 ALL = [CORRECT, STYLE, TONE, WHY]
 
 
-def test_answers_are_kept_in_the_order_of_the_questions() -> None:
-    arguments = {"why": "So.", "tone": "kind", "style": 4.5, "correct": False}
+def test_answers_are_returned_in_the_order_of_the_questions() -> None:
+    submitted = {"why": "So.", "tone": "kind", "style": 4.5, "correct": False}
 
-    answers = check_answers(ALL, arguments)
+    answers = check_answers(ALL, submitted)
 
     assert list(answers.items()) == [("correct", False), ("style", 4.5), ("tone", "kind"), ("why", "So.")]
     assert check_answers(ALL, {"correct": True, "style": None}) == {"correct": True}
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("answers", "message"),
     [
         ({}, "The question 'correct' wants an answer."),
         ({"correct": 1}, "The answer to 'correct' is true or false."),
@@ -37,14 +37,14 @@ def test_answers_are_kept_in_the_order_of_the_questions() -> None:
         ({"correct": True, "rest": 3}, "There is no question 'rest' here."),
     ],
 )
-def test_what_is_no_answer_is_told(given: dict[str, Any], told: str) -> None:
+def test_invalid_answers_are_rejected(answers: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValue) as raised:
-        check_answers(ALL, given)
+        check_answers(ALL, answers)
 
-    assert (raised.value.message, raised.value.pointer) == (told, "/answers")
+    assert (raised.value.message, raised.value.pointer) == (message, "/answers")
 
 
-def test_nothing_at_all_is_no_answer() -> None:
+def test_an_empty_set_of_answers_is_rejected() -> None:
     with pytest.raises(InvalidValue, match="Nothing is answered"):
         check_answers([WHY], {})
 
@@ -59,7 +59,7 @@ def test_nothing_at_all_is_no_answer() -> None:
         ([Question(key="a", type="score", range=(2, 2))], "/q/0/range"),
     ],
 )
-def test_what_nobody_could_answer_is_not_asked(questions: list[Question], pointer: str) -> None:
+def test_invalid_questions_are_rejected(questions: list[Question], pointer: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         check_questions(questions, "/q")
 

@@ -14,13 +14,13 @@ from palaver.evaluation.score import Score, ScoreRecord, error_score, read_resul
 
 
 def kept(name: str = "own", **said: Any) -> ScoreRecord:
-    """A score as it is kept, nothing said but this."""
-    nothing: dict[str, Any] = {"status": "scored", "passed": None, "score": None, "label": None, "reason": ""}
-    return ScoreRecord(evaluator=name, **(nothing | {"details": {}, "seconds": 0.0} | said))
+    """A stored score record with only these fields set."""
+    defaults: dict[str, Any] = {"status": "scored", "passed": None, "score": None, "label": None, "reason": ""}
+    return ScoreRecord(evaluator=name, **(defaults | {"details": {}, "seconds": 0.0} | said))
 
 
 @pytest.mark.parametrize(
-    ("returned", "scored"),
+    ("returned", "record"),
     [
         (True, kept(passed=True, score=1.0)),
         (False, kept(passed=False, score=0.0)),
@@ -54,8 +54,8 @@ def kept(name: str = "own", **said: Any) -> ScoreRecord:
     ],
     ids=repr,
 )
-def test_one_thing_that_was_returned(returned: Any, scored: ScoreRecord) -> None:
-    assert read_result(returned, "own") == [scored]
+def test_a_single_returned_value_becomes_one_score_record(returned: Any, record: ScoreRecord) -> None:
+    assert read_result(returned, "own") == [record]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_one_thing_that_was_returned(returned: Any, scored: ScoreRecord) -> None
     ],
     ids=repr,
 )
-def test_what_is_no_score_is_an_error_that_is_kept(returned: Any, why: str) -> None:
+def test_an_invalid_return_value_becomes_an_error_record(returned: Any, why: str) -> None:
     assert read_result(returned, "own") == [error_score("own", f"bad_return: {why}")]
 
 
-def test_details_that_are_no_json_are_an_error() -> None:
+def test_details_that_cannot_be_encoded_as_json_are_an_error() -> None:
     (one,) = read_result(Score(score=1, details={"x": object()}), "own")
 
     assert (one.status, one.reason.partition(" that")[0]) == ("error", "bad_return: the details are a dict")
@@ -112,21 +112,21 @@ def test_details_that_are_no_json_are_an_error() -> None:
     ],
     ids=repr,
 )
-def test_a_threshold_says_what_passed_where_nobody_else_did(returned: Any, passed: bool | None) -> None:
+def test_a_threshold_decides_passed_unless_the_score_sets_it(returned: Any, passed: bool | None) -> None:
     assert [one.passed for one in read_result(returned, "own", 0.7)] == [passed]
 
 
-def test_a_list_of_named_scores_is_several_things() -> None:
+def test_a_list_of_named_scores_becomes_one_record_each() -> None:
     assert read_result([Score(name="tone", score=0.9), {"name": "length", "passed": False}], "own", 0.5) == [
         kept("own.tone", passed=True, score=0.9),
         kept("own.length", passed=False, score=0.0),
     ]
 
 
-def test_any_other_mapping_is_details_and_its_numbers_and_booleans_are_scores_of_their_own() -> None:
-    answers = {"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": float("nan")}
+def test_any_other_mapping_becomes_details_and_one_score_per_number_or_boolean() -> None:
+    returned = {"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": float("nan")}
 
-    assert read_result(MappingProxyType(answers), "own", 0.7) == [
+    assert read_result(MappingProxyType(returned), "own", 0.7) == [
         kept(details={"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": None}),
         kept("own.polite", passed=True, score=1.0),
         kept("own.words", score=12.0),
@@ -137,7 +137,7 @@ def test_any_other_mapping_is_details_and_its_numbers_and_booleans_are_scores_of
     assert read_result({"name": "only"}, "own") == [kept(details={"name": "only"})]
 
 
-def test_the_stored_form_has_all_its_keys_and_usage_and_cost_only_where_they_are_known() -> None:
+def test_an_encoded_score_record_has_usage_and_cost_only_if_known() -> None:
     assert msgspec.to_builtins(kept(passed=True, score=1.0)) == {
         "evaluator": "own",
         "status": "scored",
@@ -151,7 +151,7 @@ def test_the_stored_form_has_all_its_keys_and_usage_and_cost_only_where_they_are
     assert msgspec.to_builtins(kept(usage=Usage(1, 2), cost=0.5))["usage"] == {"input_tokens": 1, "output_tokens": 2}
 
 
-def test_a_lone_surrogate_can_be_kept() -> None:
+def test_a_lone_surrogate_survives_encoding_and_decoding() -> None:
     (one,) = read_result(Score(label="a\ud800", reason="b\ud800", details={"x": "\ud800"}), "own")
 
     assert msgspec.json.decode(msgspec.json.encode(one), type=ScoreRecord) == one

@@ -52,7 +52,7 @@ VALUE = answer({"a": {"b": "deep", "n": 1}, "list": ["x"], "text": '{"c": 3}'}, 
         (answer(), "all_text", ""),
     ],
 )
-def test_the_text_that_is_looked_at(case: Case, target: str, text: str) -> None:
+def test_target_selects_a_text(case: Case, target: str, text: str) -> None:
     selected = Target(target=target)
     selected.check()
 
@@ -73,11 +73,11 @@ def test_the_text_that_is_looked_at(case: Case, target: str, text: str) -> None:
         (answer(5, is_chat=False), "text", "The workflow's value is of kind number"),
     ],
 )
-def test_what_is_no_text_is_not_made_one_unasked(case: Case, target: str, why: str) -> None:
-    with pytest.raises(ScoringError) as actual:
+def test_a_target_that_is_not_text_is_an_error_without_stringify(case: Case, target: str, why: str) -> None:
+    with pytest.raises(ScoringError) as raised:
         Target(target=target).text(case)
 
-    assert str(actual.value) == f"needs_text: {why}. Set stringify, or a target that is a string"
+    assert str(raised.value) == f"needs_text: {why}. Set stringify, or a target that is a string"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_no_text_is_not_made_one_unasked(case: Case, target: str, why: s
         (CHAT, "tool_calls[0].parsed", '{"city":"Oslo","n":2}'),
     ],
 )
-def test_asked_to_it_is_its_canonical_json(case: Case, target: str, text: str) -> None:
+def test_stringify_encodes_values_as_canonical_json(case: Case, target: str, text: str) -> None:
     assert Target(target=target, stringify=True).text(case) == text
 
 
@@ -112,7 +112,7 @@ def test_asked_to_it_is_its_canonical_json(case: Case, target: str, text: str) -
         (answer(), "text", UNSET),
     ],
 )
-def test_the_json_that_is_looked_at(case: Case, target: str, value: Any) -> None:
+def test_target_selects_a_json_value(case: Case, target: str, value: Any) -> None:
     assert Target(target=target).value(case) == value
 
 
@@ -126,7 +126,7 @@ def test_the_json_that_is_looked_at(case: Case, target: str, value: Any) -> None
         ("value..a", "'value..a' is no path: write a.b[0], $.a[0] or /a/0."),
     ],
 )
-def test_a_target_that_means_nothing_is_refused(target: str, why: str) -> None:
+def test_an_invalid_target_is_rejected(target: str, why: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         Target(target=target).check()
 
@@ -146,7 +146,7 @@ def test_a_target_that_means_nothing_is_refused(target: str, why: str) -> None:
         ("null", None),
     ],
 )
-def test_what_is_expected_comes_from_the_row(path: str | None, expected: Any) -> None:
+def test_the_expected_value_comes_from_the_row(path: str | None, expected: Any) -> None:
     row = {"other": "column", "a.b": "one column", "a": {"b": 0}, "deep": {"list": [1, 2]}, "null": None}
     case = answer("x", row=row | {"expected": {"text": "yes"}}, expected={"text": "yes"})
 
@@ -161,11 +161,11 @@ def test_what_is_expected_comes_from_the_row(path: str | None, expected: Any) ->
         ("a[", "no_expected: the row has no expected answer in 'a['"),
     ],
 )
-def test_without_it_the_case_is_skipped(path: str | None, why: str) -> None:
-    with pytest.raises(Skip) as actual:
+def test_a_case_without_an_expected_value_is_skipped(path: str | None, why: str) -> None:
+    with pytest.raises(Skip) as raised:
         Target(expected_from=path).expected(answer("x", row={"a": 1}))
 
-    assert str(actual.value) == why
+    assert str(raised.value) == why
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ def test_without_it_the_case_is_skipped(path: str | None, why: str) -> None:
         ({"role": "user", "content": "asked"}, "asked"),
     ],
 )
-def test_the_expected_text_may_be_that_of_a_message(expected: Any, text: str) -> None:
+def test_the_expected_text_may_come_from_a_message(expected: Any, text: str) -> None:
     assert Target().expected_text(answer("x", expected=expected)) == text
 
 
 @pytest.mark.parametrize("expected", [5, None, {"a": 1}, ["x"], True])
-def test_an_expected_value_that_is_no_text_is_not_made_one_unasked(expected: Any) -> None:
+def test_an_expected_value_that_is_not_text_is_an_error_without_stringify(expected: Any) -> None:
     case = answer("x", expected=expected)
 
     with pytest.raises(ScoringError, match="needs_text: What is expected is of kind"):
@@ -190,7 +190,7 @@ def test_an_expected_value_that_is_no_text_is_not_made_one_unasked(expected: Any
     assert isinstance(Target(stringify=True).expected_text(case), str)
 
 
-def test_case_is_folded_when_it_does_not_matter() -> None:
+def test_case_is_folded_unless_case_sensitive() -> None:
     assert Target().fold_case("Straße") == "Straße"
     assert Target(case_sensitive=False).fold_case("Straße") == "strasse"
     assert Target(case_sensitive=False).fold_value({"A": ["B"]}) == {"A": ["b"]}

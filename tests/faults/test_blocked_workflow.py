@@ -62,9 +62,7 @@ def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
         slow = [pool.submit(_call, server.url, "waiter", {"gate": str(gate)}) for _ in range(4)]
         while "palaver_runs_alive 4.0" not in http.get("/metrics").text:
             time.sleep(0.01)
-        for _ in range(
-            round_count(50, 500)
-        ):  # One that had to wait for a slow one would wait until the client gives up.
+        for _ in range(round_count(50, 500)):  # If a call had to wait for a blocked one, its client would time out.
             assert http.post("/echo/invoke", json={"inputs": {"a": 1}}).json() == {"a": 1}
         gate.touch()
         answers = [future.result() for future in slow]
@@ -72,7 +70,7 @@ def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
     assert answers == ["waited"] * 4
 
 
-def test_bad_manners_end_the_run_and_nothing_else(tmp_path: Path) -> None:
+def test_misbehaving_workflows_do_not_affect_the_server(tmp_path: Path) -> None:
     with (
         server_process(tmp_path, HOSTILE) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
@@ -91,14 +89,14 @@ def test_bad_manners_end_the_run_and_nothing_else(tmp_path: Path) -> None:
     assert response.json() == "left a thread behind"
 
 
-def test_a_client_that_leaves_ends_a_sync_generator_and_frees_its_thread(tmp_path: Path) -> None:
+def test_a_disconnecting_client_ends_a_sync_generator_and_frees_its_thread(tmp_path: Path) -> None:
     body = {"messages": [], "flags": {"stream": True}}
     with server_process(tmp_path, HOSTILE, threads="2") as server:
         with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
             for _ in range(round_count(6, 50)):
                 with http.stream("POST", "/shouter/invoke", json=body) as answer:
                     assert next(answer.iter_lines())
-        assert _call(server.url, "sleeper", {"seconds": 0}) == "slept"  # A slot is free again.
+        assert _call(server.url, "sleeper", {"seconds": 0}) == "slept"  # A thread is free again.
         assert server.stop() == 0
 
 

@@ -51,7 +51,7 @@ class RunnerProcess:
         return self.wall
 
     async def arrive(self) -> None:
-        """It is known, but does nothing by itself."""
+        """Register the process without starting its heartbeat."""
         await self.database.write(background_runs.register_process, self.presence._process)
 
     async def beat(self, *, seconds: float = HEARTBEAT_INTERVAL_S) -> None:
@@ -61,20 +61,22 @@ class RunnerProcess:
 
 
 @pytest.mark.parametrize("jump", JUMPS)
-async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: Database, jump: timedelta) -> None:
-    process, go_on = RunnerProcess(database, "p1"), asyncio.Event()
+async def test_a_run_keeps_its_event_order_and_never_ends_before_it_started(
+    database: Database, jump: timedelta
+) -> None:
+    process, resume = RunnerProcess(database, "p1"), asyncio.Event()
 
     @chat
     async def slow(messages: Any) -> AsyncIterator[str]:
         yield "one "
-        await go_on.wait()
+        await resume.wait()
         yield "two"
 
     run = process.engine.start(slow, call(Message.user("Hi.")), origin=THEIRS)
     await wait_until(lambda: len(run.log) == 3)
     await process.recorder.flush()
     process.wall += jump
-    go_on.set()
+    resume.set()
     await run.wait_ended()
     row = await process.records.get_row("theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)
@@ -85,7 +87,7 @@ async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: 
 
 
 @pytest.mark.parametrize("jump", JUMPS)
-async def test_nor_does_one_whose_process_died(database: Database, jump: timedelta) -> None:
+async def test_an_interrupted_run_never_ends_before_it_started(database: Database, jump: timedelta) -> None:
     process = RunnerProcess(database, "p1")
 
     @chat
@@ -99,7 +101,7 @@ async def test_nor_does_one_whose_process_died(database: Database, jump: timedel
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW + jump)
     row = await database.read(runs.get_run, "theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)
-    process.recorder._states.clear()  # It is gone: nothing is written any more.
+    process.recorder._states.clear()  # The process is dead: it writes nothing more.
     await process.engine.drain(0)
 
     assert row is not None
@@ -108,16 +110,16 @@ async def test_nor_does_one_whose_process_died(database: Database, jump: timedel
 
 
 @pytest.mark.parametrize("jump", [BACK, FORWARD])
-async def test_whoever_beats_is_alive_whatever_the_clocks_say(database: Database, jump: timedelta) -> None:
+async def test_a_process_with_a_heartbeat_stays_alive_despite_clock_jumps(database: Database, jump: timedelta) -> None:
     first, second = RunnerProcess(database, "p1"), RunnerProcess(database, "p2")
     await first.arrive()
     await second.arrive()
-    second.wall += jump  # It never had the same time,
+    second.wall += jump  # Its clock always differs,
     for number in range(3 * DEAD_AFTER_BEATS):
         await first.beat()
         await second.beat()
         if number == DEAD_AFTER_BEATS:
-            first.wall += jump  # and now we are set, too.
+            first.wall += jump  # and now the first clock jumps, too.
     both = [one.id for one in await database.read(background_runs.list_processes)]
     for _ in range(DEAD_AFTER_BEATS + 1):
         await first.beat()
@@ -126,12 +128,12 @@ async def test_whoever_beats_is_alive_whatever_the_clocks_say(database: Database
     assert (both, remaining) == (["p1", "p2"], ["p1"])
 
 
-async def test_whoever_could_hear_nobody_for_a_while_takes_nobody_for_dead(database: Database) -> None:
+async def test_a_process_does_not_declare_others_dead_right_after_its_own_outage(database: Database) -> None:
     first, second = RunnerProcess(database, "p1"), RunnerProcess(database, "p2")
     await first.arrive()
     await second.arrive()
     await first.beat()
-    await first.beat(seconds=100 * HEARTBEAT_INTERVAL_S)  # The database was away, or this machine asleep.
+    await first.beat(seconds=100 * HEARTBEAT_INTERVAL_S)  # The database was unreachable, or this machine was asleep.
     for _ in range(DEAD_AFTER_BEATS - 1):
         await first.beat()
     current = [one.id for one in await database.read(background_runs.list_processes)]
@@ -142,7 +144,7 @@ async def test_whoever_could_hear_nobody_for_a_while_takes_nobody_for_dead(datab
 
 
 @pytest.mark.parametrize("jump", [BACK, FORWARD])
-async def test_a_thread_that_was_taken_for_a_run_which_never_began_is_free_after_a_while(
+async def test_a_thread_claimed_for_a_run_that_never_started_is_released_after_a_while(
     database: Database, jump: timedelta
 ) -> None:
     process = RunnerProcess(database, "p1")
@@ -159,7 +161,7 @@ async def test_a_thread_that_was_taken_for_a_run_which_never_began_is_free_after
     assert (before.run, after.run) == ("run_that_never_began", None)
 
 
-async def test_the_only_server_of_a_database_frees_it_at_once(database: Database) -> None:
+async def test_the_only_server_of_a_database_releases_claimed_threads_when_it_starts(database: Database) -> None:
     process = RunnerProcess(database, "p1")
     await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
     await database.write(threads.claim_thread, "theirs", "thr_1", "run_that_never_began")
@@ -170,7 +172,7 @@ async def test_the_only_server_of_a_database_frees_it_at_once(database: Database
     assert after.run is None
 
 
-async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) -> None:
+async def test_a_thread_with_an_active_run_is_not_released(database: Database) -> None:
     process = RunnerProcess(database, "p1")
     await process.arrive()
     await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
@@ -189,23 +191,23 @@ async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) 
     stored_thread = await database.read(threads.require_thread, "theirs", "thr_1")
     run.cancel()
     await run.wait_ended()
-    free = await database.read(threads.require_thread, "theirs", "thr_1")
+    released = await database.read(threads.require_thread, "theirs", "thr_1")
 
-    assert (stored_thread.run, free.run) == (run.id, None)
+    assert (stored_thread.run, released.run) == (run.id, None)
 
 
-async def test_a_key_that_has_expired_stays_so(database: Database) -> None:
+async def test_an_expired_key_stays_expired_when_the_clock_goes_back(database: Database) -> None:
     wall, seconds = [NOW], [0.0]
-    callers = Authenticator(database, Settings(), clock=lambda: wall[0], monotonic=lambda: seconds[0])
+    authenticator = Authenticator(database, Settings(), clock=lambda: wall[0], monotonic=lambda: seconds[0])
     key, text = api_keys.new_api_key(
         project="team", name="", scopes=frozenset({"invoke"}), now=NOW, expires_at=NOW + timedelta(minutes=1)
     )
     await database.write(api_keys.insert_key, key)
-    good = await callers.caller_of_key(text)
+    good = await authenticator.caller_of_key(text)
     wall[0], seconds[0] = NOW + timedelta(minutes=2), 120.0
-    expired = await callers.caller_of_key(text)
+    expired = await authenticator.caller_of_key(text)
     wall[0] += BACK
-    current = await callers.caller_of_key(text)
-    await callers.close()
+    after_jump = await authenticator.caller_of_key(text)
+    await authenticator.close()
 
-    assert (good is not None, expired, current) == (True, None, None)
+    assert (good is not None, expired, after_jump) == (True, None, None)

@@ -21,7 +21,7 @@ from tests.postgres import Postgres
 from tests.server_process import ServerProcess, server_process
 
 WORDS = {"short": 100, "long": 500}
-"""How many words, a hundredth of a second each: some runs end while the database is away, others when it is back."""
+"""Words per run, 10 ms each: short runs end while the database is down, long ones after it is back."""
 
 
 def counted(words: int) -> str:
@@ -29,7 +29,7 @@ def counted(words: int) -> str:
 
 
 def in_flight() -> list[StreamClient]:
-    """Readers in every protocol, of short runs and of long ones; and one of a run in the background."""
+    """Clients of every protocol, for short and for long runs; and one of a background run."""
     body = {"model": "scripted", "input": counting_script(WORDS["long"], 0.01), "stream": True, "background": True}
     short, long = ([counting_script(WORDS[length], 0.01)] * 4 for length in WORDS)
     return [*make_clients([*short, *long]), StreamClient("responses", body)]
@@ -38,22 +38,22 @@ def in_flight() -> list[StreamClient]:
 async def gone_meanwhile(
     server: ServerProcess, readers: list[StreamClient], leave: Callable[[threading.Event], None]
 ) -> list[Any]:
-    """Let the database leave while they read, see that runs are refused, and let it come back."""
+    """Take the database down while the clients read, check that runs are refused, and bring it back."""
     started = threading.Event()
     async with read_streams(server, readers):
-        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
+        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - there is no event to await
             await asyncio.sleep(0.01)
-        leaving = asyncio.create_task(asyncio.to_thread(leave, started))
+        outage = asyncio.create_task(asyncio.to_thread(leave, started))
         try:
             answers = [await refused(server, name) for name in PROTOCOLS]
         finally:
             started.set()
-            await leaving
+            await outage
     return answers
 
 
 async def refused(server: ServerProcess, name: str) -> tuple[int, str | None]:
-    """How a call is refused: not the first perhaps, as nobody knows before something is written."""
+    """Return how a call is refused; the first may succeed, as only a write notices the outage."""
     protocol = PROTOCOLS[name]
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
         answer = await http.post(protocol.path, json=protocol.body("Hi."))
@@ -80,7 +80,7 @@ def works_again(http: httpx.Client) -> None:
 
 
 def see(http: httpx.Client, readers: list[StreamClient]) -> list[str]:
-    """What each was told last is what is kept of its run; how they ended."""
+    """Check that each run is stored as its client received it; return how the runs ended."""
     statuses: list[str] = []
     for reader in readers:
         run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
@@ -95,12 +95,14 @@ def see(http: httpx.Client, readers: list[StreamClient]) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"] if IS_FULL_RUN else ["kill"])
-def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: str, how: str, tmp_path: Path) -> None:
+def test_a_postgresql_restart_refuses_new_runs_and_long_runs_finish(
+    postgres: Postgres, postgres_url: str, how: str, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
 
     def leave(_: threading.Event) -> None:
         getattr(postgres, how)()
-        time.sleep(2)  # Twice as long as a silent process is taken to be alive.
+        time.sleep(2)  # Twice as long as a process without a heartbeat counts as alive.
         postgres.start()
 
     with (
@@ -117,18 +119,18 @@ def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: s
             works_again(http)
             statuses = see(http, readers)
             assert "failed" in statuses[:4]
-            assert statuses[4:] == ["finished"] * 5  # Nobody took them for dead.
+            assert statuses[4:] == ["finished"] * 5  # None was taken for dead.
             assert {reader.text for reader in readers[4:]} == {counted(WORDS["long"])}
         assert (other.stop(), server.stop()) == (0, 0)
 
 
-def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
+def test_a_locked_sqlite_file_refuses_runs_until_it_is_unlocked(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db"
 
     def leave(started: threading.Event) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
-            started.wait(60)  # Several may write in turn, and each waits in vain: no time is surely long enough.
+            started.wait(60)  # Several writers may time out in turn: no fixed time is surely long enough.
             file.execute("ROLLBACK")
 
     with (
@@ -149,7 +151,7 @@ def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_whoever_writes_to_a_locked_file_waits_once_with_all_the_others(
+async def test_concurrent_writes_to_a_locked_file_time_out_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 1)
@@ -166,4 +168,4 @@ async def test_whoever_writes_to_a_locked_file_waits_once_with_all_the_others(
     await database.close()
 
     assert {type(error) for error in results} == {Overloaded}
-    assert seconds < 10  # The first of them, and then all the others; one after the other they would take twenty.
+    assert seconds < 10  # The first write, then all others together; one after the other they would take 20 s.

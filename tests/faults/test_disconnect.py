@@ -47,19 +47,19 @@ def await_trace(http: httpx.Client) -> None:
 
 
 def resources(http: httpx.Client) -> dict[str, int]:
-    """Return what the server holds now. The pause is for the trace of the question before: writing it takes tasks."""
+    """Return the resources that the server holds, after a pause for writing the trace of the last request."""
     time.sleep(0.4)
     return http.post("/left_behind/invoke", json={}).raise_for_status().json()
 
 
-def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
+def test_random_disconnects_leak_no_tasks_files_threads_or_runs(tmp_path: Path) -> None:
     chance = random.Random(7)
     with (
         server_process(tmp_path, WORKFLOWS_SOURCE) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         http.post("/left_behind/invoke", json={}).raise_for_status()
-        await_trace(http)  # The threads that make and keep spans are there from the first run on, and stay as they are.
+        await_trace(http)  # The threads that create and store spans exist from the first run on.
         samples = [resources(http) for _ in range(4)]
         before = {name: min(sample[name] for sample in samples) for name in samples[0]}
         for _ in range(round_count(150, 1000)):
@@ -70,8 +70,8 @@ def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
                     with suppress(TimeoutError):
                         connection.recv(chance.choice([1, 100, 4096]))
         after = before
-        # Two tasks end later than the last run: that of all streams (server/streaming.py), which sleeps for a second
-        # between two looks at them, and that which gathers spans (traces/writer.py) and writes them together.
+        # Two tasks end later than the last run: the stream monitor (server/streaming.py), which sleeps for a second
+        # between checks, and the span writer (traces/writer.py), which writes spans in batches.
         for _ in range(60):
             after = resources(http)
             if after["tasks"] <= before["tasks"] and after["files"] <= before["files"]:

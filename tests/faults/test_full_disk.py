@@ -37,7 +37,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Take all the room that is left."""
+    """Use up the remaining space."""
     path = folder / "filler"
     with path.open("wb", buffering=0) as file:
         for size in (MIB, 4096, 1):
@@ -49,8 +49,8 @@ def fill(folder: Path) -> Path:
     return path
 
 
-def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> None:
-    database, unkept = disk / "palaver.db", 0
+def test_a_full_disk_refuses_runs_and_stored_data_stays_readable(disk: Path, tmp_path: Path) -> None:
+    database, unstored_ends = disk / "palaver.db", 0
     with (
         server_process(tmp_path, db=str(database), rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
@@ -74,17 +74,17 @@ def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> 
             assert [row["name"] for row in spans(http) if row["name"] == "again"] == ["again"]
             assert http.get(f"/v1/responses/{answer_after['id']}").json() == answer_after
             assert http.get("/api/runs", params={"status": "running"}).json()["data"] == []
-            unkept += sum(is_unkept(http, reader) for reader in readers)
+            unstored_ends += sum(is_unkept(http, reader) for reader in readers)
         assert server.stop() == 0
     with closing(sqlite3.connect(database)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert unkept > 0  # Else the disk was never missed.
+    assert unstored_ends > 0  # Otherwise the full disk affected no run.
 
 
 async def fill_meanwhile(server: ServerProcess, disk: Path, readers: list[StreamClient]) -> Path:
-    """Fill the disk while they read, until nothing can be written: a database has some room of its own."""
+    """Fill the disk while the clients read, until writes fail: a database has some reserved space."""
     async with read_streams(server, readers):
-        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
+        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - there is no event to await
             await asyncio.sleep(0.01)
         filler = await asyncio.to_thread(fill, disk)
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
@@ -103,7 +103,7 @@ def until_it_works(http: httpx.Client) -> dict[str, str]:
 
 
 def send(http: httpx.Client, name: str) -> httpx.Response:
-    """Spans, as an exporter sends them, and enough to be missed."""
+    """Send spans as an exporter does, enough to need disk space."""
     spans = [span(f"{number}", number, trace=name[:16], said=os.urandom(2_000).hex()) for number in range(100)]
     head = {"content-type": "application/x-protobuf"}
     return http.post("/v1/traces", content=request(span(name[:8], trace=name[:16], seconds=2), *spans), headers=head)
@@ -114,7 +114,7 @@ def spans(http: httpx.Client) -> list[dict[str, str]]:
 
 
 def not_taken(http: httpx.Client) -> tuple[int, bool]:
-    """How spans are answered in the end, and whether their sender is told when to come back: it keeps them so long."""
+    """Return the final status for spans, and whether it has a Retry-After header: exporters then retry."""
     for number in range(100):
         if (answer := send(http, f"full {number}")).status_code != 200:
             return answer.status_code, "retry-after" in answer.headers
@@ -122,7 +122,7 @@ def not_taken(http: httpx.Client) -> tuple[int, bool]:
 
 
 def refused(http: httpx.Client, name: str) -> int:
-    """How a call is answered in the end: a small one may still find room for a while."""
+    """Return the final status of a call: small ones may still fit for a while."""
     protocol = PROTOCOLS[name]
     for _ in range(500):
         if (answer := http.post(protocol.path, json=protocol.body("Hi."))).status_code != 200:
@@ -131,7 +131,7 @@ def refused(http: httpx.Client, name: str) -> int:
 
 
 def is_unkept(http: httpx.Client, reader: StreamClient) -> bool:
-    """Was it told that its end could not be kept? Then that is what is kept now."""
+    """Whether its stream reported that its end could not be stored; the stored run must say the same."""
     run = http.get(f"/api/runs/{reader.run}").json()
     is_reported = "its end could not be kept" in str(reader.frames[-3:])
     error = run["error"]["code"] if run["error"] else None

@@ -46,7 +46,7 @@ CONCURRENCY = 10
 EVALUATORS = [PlannedEvaluator(key=key, name=key) for key in ("exact_match", "contains")]
 ENVIRONMENT = {"PALAVER_TRACE_CONTENT": "off", "PALAVER_HEARTBEAT_SECONDS": "0.2"}
 IN_FLIGHT = 5 * CONCURRENCY
-"""Cells that a kill may cost: those that are called, and those whose end waits to be recorded."""
+"""Cells that a kill may repeat: those being called, and those whose result waits to be recorded."""
 
 
 @pytest.fixture(params=["file", "postgresql"])
@@ -116,7 +116,7 @@ async def recorded(database: Database) -> set[int]:
 
 
 async def grown(database: Database, count: int, *, within: float) -> set[int]:
-    """The recorded cells, once they are so many."""
+    """Return the recorded cells once there are `count` of them."""
     end = time.monotonic() + within
     while len(results := await recorded(database)) < count:
         assert time.monotonic() < end, f"{len(results)} cells are recorded, {count} were waited for"
@@ -124,7 +124,7 @@ async def grown(database: Database, count: int, *, within: float) -> set[int]:
     return results
 
 
-async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
+async def test_no_recorded_cell_runs_again_after_a_kill(url: str, tmp_path: Path) -> None:
     chance = random.Random(time.time_ns())
     kills = round_count(2, 10)
     database = open_database(url)
@@ -144,19 +144,19 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
                 killed.start()
                 await grown(database, min(CASES, len(stored) + 1), within=10)
             await grown(database, CASES, within=120)
-            await asyncio.sleep(0.5)  # What would wrongly run again has the time to.
-        done = await database.read(evaluations.get_evaluation, "default", "ev_1")
+            await asyncio.sleep(0.5)  # Time for cells that would wrongly run again.
+        evaluation = await database.read(evaluations.get_evaluation, "default", "ev_1")
         scores = await database.read(load_score_rows, "default", "ev_1")
     finally:
         await database.close()
 
-    finally_called = calls(tmp_path)
+    final_calls = calls(tmp_path)
     for stored, call_counts in observations:
-        assert {cell: finally_called[cell] for cell in stored} == {cell: call_counts[cell] for cell in stored}
-    repeated_calls = sum(finally_called.values()) - CASES
+        assert {cell: final_calls[cell] for cell in stored} == {cell: call_counts[cell] for cell in stored}
+    repeated_calls = sum(final_calls.values()) - CASES
     sys.stdout.write(f"{CASES} cells, {kills} kills, {repeated_calls} calls were made again.\n")
     assert 0 <= repeated_calls <= kills * IN_FLIGHT
-    assert (done.state, done.done, done.failed, done.errors) == ("succeeded", CASES, 0, 0)
+    assert (evaluation.state, evaluation.done, evaluation.failed, evaluation.errors) == ("succeeded", CASES, 0, 0)
     passed = [(evaluator, cell, cell % 3 != 0) for cell in range(CASES) for evaluator in range(2)]
     assert [(row[0], row[2], row[4]) for row in scores] == passed
-    assert sorted(finally_called) == list(range(CASES))
+    assert sorted(final_calls) == list(range(CASES))

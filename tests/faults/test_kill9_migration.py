@@ -87,12 +87,12 @@ class Round(msgspec.Struct):
 
     killed: bool
     steps: int
-    """How many there were, when it came to its end."""
+    """Number of steps, if the migration completed."""
     seconds: float
 
 
 class Changer:
-    """Brings databases to the newer form, and is killed meanwhile as asked."""
+    """Migrates databases to the newer schema, and is killed at the given moment."""
 
     def __init__(self, versions: list[str]) -> None:
         self._versions = versions
@@ -135,11 +135,11 @@ def moments(steps: int, seconds: float, chance: random.Random, sample: int) -> l
     return [*({"at": step} for step in at), *({"after": wait} for wait in after)]
 
 
-# A file
+# SQLite
 
 
 def form_of(path: Path) -> tuple[SchemaState, set[Any], list[Any]]:
-    """All that tells in which form a file is."""
+    """Return the schema version, schema and rows of a file."""
     state = upgrade.file_schema_state(path)
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -149,7 +149,7 @@ def form_of(path: Path) -> tuple[SchemaState, set[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("before", ["nothing", "an old form"])
-def test_a_file_is_in_the_old_form_or_in_the_new(
+def test_a_killed_sqlite_migration_leaves_the_old_or_the_new_schema(
     changer: Changer, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(11)
@@ -169,7 +169,7 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
     forms = [form_of(old), form_of(new)]
     assert [form[0].version for form in forms] == [None if head == SCHEMA_VERSION else SCHEMA_VERSION, head]
 
-    steps_seen: list[int] = []
+    outcomes: list[int] = []
     for number, moment in enumerate(moments(undisturbed.steps, undisturbed.seconds, chance, 16)):
         path = tmp_path / str(number) / "palaver.db"
         path.parent.mkdir()
@@ -180,7 +180,7 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
         assert ended.killed or "after" in moment
         form = form_of(path)
         assert form in forms, moment
-        steps_seen.append(forms.index(form))
+        outcomes.append(forms.index(form))
         upgrade.upgrade_file(path)
         assert form_of(path) == forms[1], moment
         for copy in path.parent.glob("*.backup"):
@@ -188,10 +188,10 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
         assert list(path.parent.glob("*.part")) == []
         shutil.rmtree(path.parent)
 
-    assert set(steps_seen) == {0, 1}  # Else the rounds would prove nothing.
+    assert set(outcomes) == {0, 1}  # Otherwise the rounds prove nothing.
 
 
-# A server
+# PostgreSQL
 
 
 COLUMNS = """
@@ -200,7 +200,7 @@ SELECT table_name, column_name, data_type, is_nullable FROM information_schema.c
 
 
 def form_on_server(engine: Engine) -> tuple[SchemaState, set[Any], list[Any]]:
-    """All that tells in which form a database of a server is."""
+    """Return the schema version, schema and rows of a PostgreSQL database."""
     state = upgrade.server_schema_state(engine, "here")
     with engine.connect() as connection:
         schema = {tuple(row) for row in connection.execute(text(COLUMNS))}
@@ -210,13 +210,13 @@ def form_on_server(engine: Engine) -> tuple[SchemaState, set[Any], list[Any]]:
     return state, schema, rows
 
 
-def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
+def test_a_killed_postgresql_migration_leaves_the_old_or_the_new_schema(
     changer: Changer, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(12)
     monkeypatch.setattr(upgrade, "SCHEMA_VERSION", next_schema.HEAD)
 
-    def old_one() -> tuple[str, Engine]:
+    def create_old_database() -> tuple[str, Engine]:
         url = postgres.create()
         changer.change(url, head=SCHEMA_VERSION)
         engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
@@ -224,26 +224,26 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
             connection.execute(text("INSERT INTO projects SELECT 'team-' || n, n FROM generate_series(1, 2000) AS n"))
         return url, engine
 
-    url, engine = old_one()
+    url, engine = create_old_database()
     forms = [form_on_server(engine)]
     undisturbed = changer.change(url, head=next_schema.HEAD)
     forms.append(form_on_server(engine))
     assert [form[0].version for form in forms] == [SCHEMA_VERSION, next_schema.HEAD]
 
-    steps_seen: list[int] = []
+    outcomes: list[int] = []
     for moment in moments(undisturbed.steps, undisturbed.seconds, chance, 16):
-        if not steps_seen or steps_seen[-1] == 1:
+        if not outcomes or outcomes[-1] == 1:
             postgres.drop(url)
-            url, engine = old_one()
+            url, engine = create_old_database()
 
         ended = changer.change(url, head=next_schema.HEAD, **moment)
 
         assert ended.killed or "after" in moment
         form = form_on_server(engine)
         assert form in forms, moment
-        steps_seen.append(forms.index(form))
+        outcomes.append(forms.index(form))
     upgrade.ensure_server_current(engine, "here")
     assert form_on_server(engine) == forms[1]
     postgres.drop(url)
 
-    assert set(steps_seen) == {0, 1}
+    assert set(outcomes) == {0, 1}

@@ -44,7 +44,7 @@ def once(messages):
 STREAMS = 200
 PACE = 0.1
 MAX_LOSS_S = 1.0
-"""Seconds before the kill in which what was said may be lost: a tenth of one, and what a busy machine takes."""
+"""Seconds of output before the kill that may be lost: a tenth of one, and a margin for a busy machine."""
 BACKGROUND = ["again", "once", "once", "again", "once", "again", "once", "again"]
 
 
@@ -55,19 +55,19 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @dataclass
 class Killed:
-    """What was going on when the server was killed."""
+    """The activity when the server was killed."""
 
     readers: list[StreamClient]
     wanted: list[str]
-    """What each of them would have been told in the end."""
+    """The complete text of each reader's run."""
     talks: list[tuple[str, StreamClient]]
-    """Conversations, and who was reading an answer there."""
+    """Conversations, each with the client that was reading an answer."""
     waiting: list[tuple[str, str]]
-    """Runs in the background: their workflow and their name."""
+    """Background runs: workflow and response id."""
     at: float = 0.0
 
 
-def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
+def test_runs_survive_a_kill_of_the_server(url: str, tmp_path: Path) -> None:
     chance = random.Random(time.time_ns())
     before: Killed | None = None
     lost, ended, started_count = [0.0], 0, 0
@@ -80,7 +80,7 @@ def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
                 ended += sum(reader.ended for reader in before.readers)
                 started_count += sum(bool(reader.run) for reader in before.readers)
             before = going_on(server, chance)
-            asyncio.run(kill(server, before, chance.uniform(0.1 if lost[1:] else 1.5, 2.5)))  # First when some ended.
+            asyncio.run(kill(server, before, chance.uniform(0.1 if lost[1:] else 1.5, 2.5)))  # First round: some ended.
     if Path(url).is_file():
         with closing(sqlite3.connect(url)) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -88,11 +88,11 @@ def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
     sys.stdout.write(
         f"{started_count} runs, {ended} told to their end; of the others the last {max(lost):.3f} s were lost.\n"
     )
-    assert 0 < ended < started_count  # Else the rounds would prove nothing.
+    assert 0 < ended < started_count  # Otherwise the rounds prove nothing.
 
 
 def going_on(server: ServerProcess, chance: random.Random) -> Killed:
-    """Conversations, runs in the background, and many who will read."""
+    """Start conversations and background runs, and prepare the streaming clients."""
     counts = [chance.randrange(1, 40) for _ in range(STREAMS)]
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         talks = [_talk(http.post("/v1/conversations", json={}).json()["id"]) for _ in range(4)]
@@ -103,7 +103,7 @@ def going_on(server: ServerProcess, chance: random.Random) -> Killed:
 
 
 async def kill(server: ServerProcess, killed_run: Killed, after: float) -> None:
-    """Let all of them read, and kill the server after so many seconds."""
+    """Let all clients read, and kill the server after `after` seconds."""
     async with read_streams(server, [*killed_run.readers, *(reader for _, reader in killed_run.talks)]):
         await asyncio.sleep(after)
         server.process.kill()
@@ -126,7 +126,7 @@ def _in_background(http: httpx.Client, name: str) -> str:
 
 
 def read_again(server: ServerProcess, before: Killed) -> list[float]:
-    """Read all of it from the server that came after; how old that was which is missing."""
+    """Check all runs on the restarted server; return the age in seconds of missing output."""
     lost: list[float] = []
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         for name, response in before.waiting:
@@ -139,7 +139,7 @@ def read_again(server: ServerProcess, before: Killed) -> list[float]:
         for conversation, reader in before.talks:
             lost.append(_see(http, reader, _counted(50), before.at))
             body = {"model": "scripted", "input": "Once more.", "conversation": conversation}
-            end = time.monotonic() + 30  # One that was taken for a run which never began is free again after a while.
+            end = time.monotonic() + 30  # One claimed for a run that never started is released after a while.
             while (answer := http.post("/v1/responses", json=body)).status_code == 409 and time.monotonic() < end:
                 time.sleep(0.1)
             assert (answer.status_code, answer.json().get("status")) == (200, "completed"), answer.text
@@ -155,7 +155,7 @@ def _nothing_is_running(http: httpx.Client) -> None:
 
 
 def _see_background(http: httpx.Client, name: str, response: str) -> None:
-    """It finishes, if it had not begun or may begin anew; else it keeps what it said."""
+    """Check that it finished if it is idempotent; otherwise it may be incomplete, with its partial output."""
     end = time.monotonic() + 30
     while (current := http.get(f"/v1/responses/{response}").json())["status"] in ("queued", "in_progress"):
         assert time.monotonic() < end, current
@@ -171,9 +171,9 @@ def _see_background(http: httpx.Client, name: str, response: str) -> None:
 
 
 def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float) -> float:
-    """A run has ended, and holds what its reader was told, but for the last of it; how old that was."""
+    """Check that a run has ended with what its reader received; return the age in seconds of missing output."""
     if not reader.run:
-        return 0.0  # Killed before it had a name.
+        return 0.0  # Killed before it had an id.
     answer = http.get(f"/api/runs/{reader.run}", params={"include": "reply"})
     text = ""
     if answer.status_code == 200:
@@ -197,7 +197,7 @@ def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float
 
 
 def _resume(http: httpx.Client, reader: StreamClient, status: str, text: str) -> None:
-    """Its stream ends, says the same, and in the very frames that the reader got."""
+    """Check that the replayed stream ends with the same text, in the frames that the reader received."""
     name = reader.run.replace("run_", "resp_")
     replayed = StreamClient("responses", {}, status=200)
     for line in http.get(f"/v1/responses/{name}", params={"stream": "true"}).content.splitlines():

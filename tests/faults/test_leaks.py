@@ -41,7 +41,7 @@ SHORT = counting_script(3, 0)
 ENDLESS = counting_script(1000, 0.05)
 
 
-def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resources_do_not_grow_with_the_number_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -52,7 +52,7 @@ def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pyte
     sys.stdout.write(f"{samples}\n")
 
     first, *_, last = samples[1:]  # Before that, caches fill.
-    assert last["files"] <= first["files"] + AT_ONCE  # Of which some are connections that are kept open.
+    assert last["files"] <= first["files"] + AT_ONCE  # Some are connections that stay open.
     assert last["threads"] <= first["threads"] + 2
     assert last["tasks"] <= first["tasks"] + 2
     assert last["kib"] - first["kib"] < 0.15 * first["kib"]
@@ -60,7 +60,7 @@ def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pyte
 
 
 async def used(server: ServerProcess, runs: int) -> list[dict[str, int]]:
-    """What the server holds before, and after each quarter of that many runs."""
+    """Return the resources of the server before, and after each quarter of the runs."""
     chance = random.Random(runs)
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
         samples = [await settled(http)]
@@ -72,11 +72,11 @@ async def used(server: ServerProcess, runs: int) -> list[dict[str, int]]:
 
 
 async def settled(http: httpx.AsyncClient) -> dict[str, int]:
-    """What is held when every run has ended: those that were left end a moment later."""
+    """Return the resources once every run has ended: abandoned ones end a moment later."""
     async with asyncio.timeout(30):
-        while "palaver_runs_alive 0.0" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - it tells nobody
+        while "palaver_runs_alive 0.0" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - it is polled
             await asyncio.sleep(0.1)
-        await asyncio.sleep(1.5)  # Once more the pulse beats before it sees that nobody is left.
+        await asyncio.sleep(1.5)  # The stream monitor runs once more before it stops.
     return (await http.post("/left_behind/invoke", json={})).json()
 
 
@@ -104,7 +104,7 @@ async def failing(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) 
 
 
 async def leaving(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
-    """A client that is gone in the middle of a stream."""
+    """A client that disconnects in the middle of a stream."""
     name = chance.choice(["responses", "chat_completions", "invoke"])
     reader = StreamClient(name, PROTOCOLS[name].body(ENDLESS))
     with suppress(TimeoutError):

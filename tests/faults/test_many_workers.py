@@ -33,7 +33,7 @@ def playing(*steps: Any) -> str:
 
 
 class Servers:
-    """Servers that know of each other only what the database says, and a client of each."""
+    """Servers that share only the database, and a client for each."""
 
     def __init__(self, servers: list[Server], clients: list[httpx.AsyncClient], seed: int) -> None:
         self.servers = servers
@@ -45,7 +45,7 @@ class Servers:
         return one, other
 
     async def check(self, run: str, *, status: str | None = None) -> None:
-        """A run has one end, in its log and in its row, whoever asks."""
+        """Check that a run has one end, in its log and in its row, on any server."""
         database = self.chance.choice(self.servers).runtime.database
         row, log = (
             await database.read(runs.get_run, "default", run),
@@ -81,7 +81,7 @@ def _frames(text: str) -> list[Any]:
 
 @asynccontextmanager
 async def start_run(http: httpx.AsyncClient, *steps: Any) -> AsyncIterator[tuple[str, "asyncio.Task[list[Any]]"]]:
-    """A stored response that is being told: its id, and the frames that its reader will have got in the end."""
+    """Start streaming a stored response: its id, and a task for all frames that its reader receives."""
     body = {"model": "scripted", "input": playing(*steps), "stream": True, "store": True}
     async with http.stream("POST", "/v1/responses", json=body) as answer:
         lines = answer.aiter_lines()
@@ -100,7 +100,7 @@ async def _until(lines: AsyncIterator[str], prefix: str) -> AsyncIterator[str]:
             return
 
 
-# What may happen; each begins, reads and ends things through servers that it picks
+# Actions; each starts, reads and ends runs through servers that it picks at random
 
 
 async def _read_after_write(servers: Servers) -> str:
@@ -208,7 +208,7 @@ ACTIONS: list[Callable[[Servers], Awaitable[str]]] = [
 ]
 
 
-async def test_whatever_the_interleaving_everybody_sees_one_outcome(postgres_url: str) -> None:
+async def test_all_readers_see_the_same_outcome_for_any_interleaving(postgres_url: str) -> None:
     outcomes: Counter[str] = Counter()
     async with serving(postgres_url) as servers:
         actions = [servers.chance.choice(ACTIONS) for _ in range(round_count(90, 1000))]
@@ -222,10 +222,10 @@ async def test_whatever_the_interleaving_everybody_sees_one_outcome(postgres_url
                 group.create_task(play())
 
     assert sum(outcomes.values()) == round_count(90, 1000)
-    assert {"finished", "resumed", "cancelled", "background"} < outcomes.keys()  # Else the rounds would prove little.
+    assert {"finished", "resumed", "cancelled", "background"} < outcomes.keys()  # Otherwise the rounds prove little.
 
 
-def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path: Path, postgres_url: str) -> None:
+def test_runs_of_a_killed_server_become_incomplete_soon_after(tmp_path: Path, postgres_url: str) -> None:
     beat = 5.0 if IS_FULL_RUN else 0.4
     settings = {"db": postgres_url, "heartbeat_seconds": str(beat)}
     with ExitStack() as stack:
@@ -234,22 +234,22 @@ def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path
         http = stack.enter_context(httpx.Client(base_url=other.url, trust_env=False, timeout=60))
         dying_client = stack.enter_context(httpx.Client(base_url=dying.url, trust_env=False, timeout=60))
         body = {"input": playing({"text": "Hel"}, {"sleep": 600}), "stream": True, "store": True, "model": "scripted"}
-        fetched: list[str] = []
-        frames_task: list[object] = []
+        response_ids: list[str] = []
+        open_streams: list[object] = []
         for _ in range(4):
             lines = stack.enter_context(dying_client.stream("POST", "/v1/responses", json=body)).iter_lines()
-            frames_task.append(lines)  # Whoever lets go of them leaves.
+            open_streams.append(lines)  # Dropping them would disconnect.
             created = next(line for line in lines if line.startswith("data: {"))
-            fetched.append(msgspec.json.decode(created[6:])["response"]["id"])
+            response_ids.append(msgspec.json.decode(created[6:])["response"]["id"])
             assert any("Hel" in line for line in lines if "output_text.delta" in line)
-        time.sleep(0.3)  # What was said is on disk 100 ms later; what was not is allowed to be lost.
+        time.sleep(0.3)  # Output is on disk after 100 ms; anything later may be lost.
 
         os.kill(dying.process.pid, signal.SIGKILL)
         since = time.monotonic()
-        replayed = [http.get(f"/v1/responses/{one}", params={"stream": "true"}).text for one in fetched]
+        replayed = [http.get(f"/v1/responses/{one}", params={"stream": "true"}).text for one in response_ids]
         seconds = time.monotonic() - since
-        responses = [http.get(f"/v1/responses/{one}").json() for one in fetched]
+        responses = [http.get(f"/v1/responses/{one}").json() for one in response_ids]
 
-    assert seconds < 7 * beat + 20  # 35 seconds, at the usual pace, and what a slow machine needs.
+    assert seconds < 7 * beat + 20  # 35 seconds at the default heartbeat, and a margin for a slow machine.
     assert [_frames(text)[-1]["type"] for text in replayed] == ["response.incomplete"] * 4
     assert [(one["status"], one["output"][0]["content"][0]["text"]) for one in responses] == [("incomplete", "Hel")] * 4

@@ -23,7 +23,7 @@ THEIRS = Origin(project="theirs", protocol="responses", stored=True)
 
 
 class Fickle:
-    """A database of which some writes go wrong."""
+    """A database of which some writes fail."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -59,8 +59,8 @@ async def stored_state(database: Database, run: Run) -> tuple[str, str | None]:
     return stored.row.status, None if stored.reply is None else stored.reply.messages[0].text
 
 
-async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for(database: Database) -> None:
-    fickle, go_on = Fickle(database), asyncio.Event()
+async def test_a_run_that_the_database_rejects_does_not_affect_other_runs(database: Database) -> None:
+    fickle, resume = Fickle(database), asyncio.Event()
     engine, recorder = new_engine(fickle)
 
     def refuse(args: tuple[Any, ...]) -> None:
@@ -68,12 +68,12 @@ async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for
             raise ValueError("no such character")
 
     fickle.before = refuse
-    good = [engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS) for _ in range(3)]
-    bad = engine.start(slow(go_on), call(Message.user("Oh.")), origin=THEIRS)
+    good = [engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS) for _ in range(3)]
+    bad = engine.start(slow(resume), call(Message.user("Oh.")), origin=THEIRS)
     await wait_until(lambda: all(len(run.log) == 3 for run in [*good, bad]))
     await recorder.flush()
-    recorder.check()  # More may begin.
-    go_on.set()
+    recorder.check()  # New runs are accepted.
+    resume.set()
     await asyncio.gather(*(run.wait_ended() for run in [*good, bad]))
     recorder.check()
 
@@ -83,10 +83,10 @@ async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for
     assert (bad.log[-1].code, await stored_state(database, bad)) == ("overloaded", ("nothing", None))
 
 
-async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Database) -> None:
-    fickle, go_on = Fickle(database), asyncio.Event()
+async def test_a_run_rejected_midway_is_interrupted_with_its_stored_output(database: Database) -> None:
+    fickle, resume = Fickle(database), asyncio.Event()
     engine, recorder = new_engine(fickle)
-    run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
+    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
 
@@ -95,28 +95,28 @@ async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Databa
             raise ValueError("no such character")
 
     fickle.before = refuse
-    go_on.set()
+    resume.set()
     await run.wait_ended()
 
     assert await stored_state(database, run) == ("interrupted", "one ")
 
 
-async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(database: Database) -> None:
-    fickle, go_on, lost = Fickle(database), asyncio.Event(), [0]
+async def test_a_write_whose_confirmation_is_lost_is_stored_once_and_completed(database: Database) -> None:
+    fickle, resume, writes = Fickle(database), asyncio.Event(), [0]
     engine, recorder = new_engine(fickle)
 
     def lose() -> None:
-        lost[0] += 1
-        if lost[0] == 1:
+        writes[0] += 1
+        if writes[0] == 1:
             raise Overloaded("The connection broke before we were told.")
 
     fickle.after = lose
-    run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
+    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     with pytest.raises(Overloaded):
         recorder.check()
-    go_on.set()
+    resume.set()
     await run.wait_ended()
     log = await database.read(runs.read_events, "theirs", run.id)
 
@@ -124,10 +124,10 @@ async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(dat
     assert log == run.log
 
 
-async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was_told(database: Database) -> None:
-    fickle, go_on = Fickle(database), asyncio.Event()
+async def test_a_stored_end_whose_confirmation_is_lost_becomes_the_reported_failure(database: Database) -> None:
+    fickle, resume = Fickle(database), asyncio.Event()
     engine, recorder = new_engine(fickle)
-    run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
+    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
 
@@ -136,7 +136,7 @@ async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was
         raise Overloaded("The connection broke before we were told.")
 
     fickle.after = lose
-    go_on.set()
+    resume.set()
     await run.wait_ended()
     await recorder.flush()
     log = await database.read(runs.read_events, "theirs", run.id)
@@ -146,11 +146,11 @@ async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was
     assert log == run.log
 
 
-async def test_a_character_that_postgresql_refuses_does_not_keep_a_run_from_being_kept(database: Database) -> None:
+async def test_a_run_with_a_nul_character_is_stored(database: Database) -> None:
     engine, _ = new_engine(database)
-    go_on = asyncio.Event()
-    go_on.set()
-    run = engine.start(slow(go_on), call(Message.user("a\0b"), user="a\0b"), origin=THEIRS)
+    resume = asyncio.Event()
+    resume.set()
+    run = engine.start(slow(resume), call(Message.user("a\0b"), user="a\0b"), origin=THEIRS)
     await run.wait_ended()
     row = await database.read(runs.get_run, "theirs", run.id)
 

@@ -28,7 +28,7 @@ SHORT = {
 def stop_in_the_middle(
     server: ServerProcess, body: object, *signals: int
 ) -> tuple[list[dict[str, object]], int, float]:
-    """The records of a stream during which the server was told to stop, its exit code, and how long it took."""
+    """Stop the server during a stream; return the stream's records, the exit code, and the seconds it took."""
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         with http.stream("POST", "/scripted/invoke", json=body) as answer:
             lines = answer.iter_lines()
@@ -44,7 +44,7 @@ def stop_in_the_middle(
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_nearly_done_may_end_by_itself(tmp_path: Path, sign: int) -> None:
+def test_a_run_that_is_nearly_done_finishes_before_the_server_stops(tmp_path: Path, sign: int) -> None:
     with server_process(tmp_path) as server:
         received, code, _ = stop_in_the_middle(server, SHORT, sign)
 
@@ -65,7 +65,7 @@ def test_a_run_that_takes_too_long_is_ended_with_a_terminal_record(tmp_path: Pat
     assert (code, seconds < 20) == (0, True)
 
 
-def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_stops_the_server_at_once(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
         _, code, seconds = stop_in_the_middle(server, SLOW, signal.SIGTERM, signal.SIGTERM)
 
@@ -80,10 +80,10 @@ def test_an_idle_server_stops_at_once(tmp_path: Path) -> None:
     assert (code, time.monotonic() - start < 10) == (0, True)
 
 
-# What is kept
+# Stored runs
 
 
-def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> None:
+def test_new_runs_are_refused_and_running_ones_finish_and_are_stored(tmp_path: Path) -> None:
     database = str(tmp_path / "palaver.db")
     readers = make_clients([counting_script(150, 0.02)] * 8)
     with server_process(tmp_path, db=database) as server:
@@ -93,13 +93,13 @@ def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> N
         stored = [kept_of(http, reader) for reader in readers]
 
     full_text = "".join(f"{number} " for number in range(150))
-    assert set(refused) <= {(503, "1"), (0, None)}  # Or the connection is not even taken.
+    assert set(refused) <= {(503, "1"), (0, None)}  # Or the connection is not accepted.
     assert [reader.ended for reader in readers] == [True] * 8
     assert [reader.text for reader in readers] == [full_text] * 8
     assert stored == [("finished", None, full_text)] * 8
 
 
-def test_a_run_that_took_too_long_is_kept_as_it_was_told(tmp_path: Path) -> None:
+def test_a_run_that_took_too_long_is_stored_as_it_was_streamed(tmp_path: Path) -> None:
     database = str(tmp_path / "palaver.db")
     readers = make_clients([counting_script(3000, 0.02)] * 8)
     with server_process(tmp_path, db=database, shutdown_seconds="1") as server:
@@ -113,7 +113,7 @@ def test_a_run_that_took_too_long_is_kept_as_it_was_told(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("where", ["file", "postgresql"])
-def test_runs_that_a_second_signal_left_are_interrupted_at_the_next_start(
+def test_runs_left_by_a_second_signal_are_interrupted_at_the_next_start(
     tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     database = str(tmp_path / "palaver.db") if where == "file" else request.getfixturevalue("postgres_url")
@@ -160,7 +160,7 @@ def once(messages):
 """
 
 
-def test_runs_in_the_background_that_take_too_long_begin_anew_or_are_interrupted_as_declared(tmp_path: Path) -> None:
+def test_slow_background_runs_restart_if_idempotent_and_are_interrupted_otherwise(tmp_path: Path) -> None:
     database, full_text = str(tmp_path / "palaver.db"), "".join(f"{number} " for number in range(30))
     with (
         server_process(tmp_path, SOURCE, db=database, shutdown_seconds="0.2") as server,
@@ -198,7 +198,7 @@ def said_of(http: httpx.Client, response: str) -> str:
 async def stop_while_reading(
     server: ServerProcess, readers: list[StreamClient], *, again: bool = False
 ) -> list[tuple[int, str | None]]:
-    """Tell the server to stop when all of them read; how it answers others from then on."""
+    """Stop the server once all clients read; return how it answers new requests from then on."""
     answers: list[tuple[int, str | None]] = []
     body = {"model": "scripted", "input": "Hi."}
     async with (
@@ -208,7 +208,7 @@ async def stop_while_reading(
         (
             await http.post("/v1/responses", json=body)
         ).raise_for_status()  # A connection that is open when the signal comes.
-        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
+        while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - there is no event to await
             await asyncio.sleep(0.01)
         server.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.3)
@@ -229,7 +229,7 @@ def in_background(server: ServerProcess) -> str:
 
 
 def kept_of(http: httpx.Client, reader: StreamClient) -> tuple[str, str | None, str]:
-    """How its run ended, why if it failed, and what it said."""
+    """Return the status, error code and text of its stored run."""
     run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
     texts = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
     return run["status"], (run["error"] or {}).get("code"), texts

@@ -52,7 +52,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield running
 
 
-def test_stalled_readers_are_left_and_others_do_not_notice(server: ServerProcess) -> None:
+def test_stalled_clients_are_disconnected_without_delaying_others(server: ServerProcess) -> None:
     client_count = round_count(40, 200)
     before = resident(server)
     with ExitStack() as stack, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
@@ -63,24 +63,24 @@ def test_stalled_readers_are_left_and_others_do_not_notice(server: ServerProcess
             since = time.monotonic()
             assert http.post("/echo/invoke", json={"inputs": {}}).status_code == 200
             latencies.append(time.monotonic() - since)
-        grown = resident(server) - before
+        growth_kib = resident(server) - before
         assert tally_becomes(http, f"{client_count} 0")
 
     assert sorted(latencies)[25] < 10  # A watchdog: an answer takes a few milliseconds.
-    # KiB each: the log of what was said, and at most a buffer's worth unread; and once, what waits for a busy disk.
-    assert grown < client_count * 1024 + 64 * 1024
+    # KiB each: the event log, and at most one unread buffer; and once, what is queued for a busy disk.
+    assert growth_kib < client_count * 1024 + 64 * 1024
 
 
-def test_a_run_that_shall_finish_does_so_without_its_reader(server: ServerProcess) -> None:
+def test_a_run_with_on_disconnect_finish_completes_without_its_client(server: ServerProcess) -> None:
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         with stalled(server.port, "patient"):
-            pass  # Left at once.
+            pass  # Disconnects at once.
 
         assert tally_becomes(http, "0 1")
 
 
 def stalled(port: int, name: str) -> socket.socket:
-    """A connection that asks and then reads nothing; its receive buffer is small, so that the server notices soon."""
+    """A connection that sends a request and reads nothing; its small receive buffer lets the server notice soon."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", port))

@@ -66,7 +66,7 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
 
 
 def resident(server: ServerProcess) -> int:
-    """KiB."""
+    """Resident memory in KiB."""
     text = Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
     return int(re.findall(r"VmRSS:\s+(\d+)", text)[0])
 
@@ -76,7 +76,7 @@ def files(server: ServerProcess) -> int:
 
 
 def becomes(http: httpx.Client, name: str, count: int, seconds: float) -> float:
-    """How long it takes until so many of those runs have ended."""
+    """Return how long it takes until `count` of those runs have ended."""
     since = time.monotonic()
     while http.post("/tally/invoke", json={}).text.count(name) < count:
         assert time.monotonic() - since < seconds
@@ -84,10 +84,10 @@ def becomes(http: httpx.Client, name: str, count: int, seconds: float) -> float:
     return time.monotonic() - since
 
 
-def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client) -> None:
+def test_many_idle_sockets_use_little_memory(server: ServerProcess, http: httpx.Client) -> None:
     count = round_count(200, 500)
     http.get("/api/about")
-    with tab_client(server.url) as page:  # What the first one loads is not counted.
+    with tab_client(server.url) as page:  # What the first connection loads is not counted.
         page.send(1, "/health")
         page.read_until(1)
     before, open_files = resident(server), files(server)
@@ -97,7 +97,7 @@ def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client
             page.send(number, "/health")
         for number, page in enumerate(tabs):
             assert joined_text(page.read_until(number)) == '{"status":"ok"}'
-        grown = resident(server) - before
+        growth_kib = resident(server) - before
         thread = http.post("/api/threads", json={"workflow": "echo"}).json()["id"]
         for page in tabs:
             page.wait_for_change({"changed": "thread", "ref": thread})
@@ -105,11 +105,13 @@ def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client
     while files(server) > open_files + 2 and time.monotonic() < deadline:
         time.sleep(0.05)
 
-    assert grown / count < 100
+    assert growth_kib / count < 100
     assert files(server) <= open_files + 2
 
 
-def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: ServerProcess, http: httpx.Client) -> None:
+def test_a_tab_that_reads_nothing_is_disconnected_without_delaying_others(
+    server: ServerProcess, http: httpx.Client
+) -> None:
     count = round_count(10, 50)
     before = resident(server)
     with ExitStack() as stack, tab_client(server.url) as page:
@@ -121,50 +123,50 @@ def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: Serve
             page.send(number, "/echo/invoke", {"inputs": {}})
             page.read_until(number)
             latencies.append(time.monotonic() - since)
-        grown = resident(server) - before
+        growth_kib = resident(server) - before
         becomes(http, "flood", 4 * count, 60)
 
     assert sorted(latencies)[25] < 10  # A watchdog: an answer takes a few milliseconds.
-    assert grown / count < 8 * 1024  # KiB: four logs, and what waits of each.
+    assert growth_kib / count < 8 * 1024  # KiB: four event logs, and their unread output.
 
 
 def stalled(port: int, streams: int) -> socket.socket:
-    """A socket that asks for much and takes nothing."""
-    line = socket.create_connection(("127.0.0.1", port), timeout=30)
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    line.sendall(
+    """A socket that starts streams and reads nothing."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.sendall(
         b"GET /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
-    assert line.recv(4096).startswith(b"HTTP/1.1 101")
+    assert connection.recv(4096).startswith(b"HTTP/1.1 101")
     for number in range(streams):
         headers = {"content-type": "application/json"}
-        requests = {
+        request = {
             "id": number,
             "method": "POST",
             "path": "/flood/invocations",
             "headers": headers,
             "body": json.dumps(STREAM_BODY),
         }
-        text = json.dumps(requests).encode()
-        line.sendall(b"\x81\xfe" + len(text).to_bytes(2, "big") + bytes(4) + text)
-    return line
+        text = json.dumps(request).encode()
+        connection.sendall(b"\x81\xfe" + len(text).to_bytes(2, "big") + bytes(4) + text)
+    return connection
 
 
-def test_what_is_aborted_ends_soon(server: ServerProcess, http: httpx.Client) -> None:
+def test_aborted_streams_end_soon(server: ServerProcess, http: httpx.Client) -> None:
     with tab_client(server.url) as page:
         for number in range(6):
             page.send(number, "/patient/invocations", STREAM_BODY)
         for number in range(6):
             page.read_until(number, "begin")
         page.connection.send('{"id": 2, "abort": true}')
-        becomes(http, "patient", 1, 30)  # A second is promised; they would go on for ten minutes.
+        becomes(http, "patient", 1, 30)  # One second is promised; the runs would take ten minutes.
         page.send(2, "/health")
         page.read_until(2)
     becomes(http, "patient", 6, 30)
 
 
-def test_a_page_that_dies_leaves_nothing_running(server: ServerProcess, http: httpx.Client, tmp_path: Path) -> None:
+def test_runs_end_when_their_page_is_killed(server: ServerProcess, http: httpx.Client, tmp_path: Path) -> None:
     program = tmp_path / "page.py"
     program.write_text(
         "import sys, time\n"
@@ -192,7 +194,7 @@ def test_a_page_that_dies_leaves_nothing_running(server: ServerProcess, http: ht
         page.wait(30)
 
 
-def test_a_server_that_stops_lets_answers_end(server: ServerProcess) -> None:
+def test_a_stopping_server_lets_answers_finish_and_refuses_new_requests(server: ServerProcess) -> None:
     script = {"script": [{"text": "begin "}, {"sleep": 1}, {"text": "end"}]}
     with tab_client(server.url) as page, tab_client(server.url) as idle:
         page.send(1, "/scripted/invocations", STREAM_BODY | {"custom_inputs": script})
@@ -214,20 +216,20 @@ def test_a_server_that_stops_lets_answers_end(server: ServerProcess) -> None:
     assert code == 0
 
 
-def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: ServerProcess) -> None:
+def test_an_answer_that_takes_too_long_is_ended_with_an_end_frame(server: ServerProcess) -> None:
     with tab_client(server.url) as page:
         page.send(1, "/patient/invocations", STREAM_BODY)
         page.read_until(1, "begin")
         server.process.send_signal(signal.SIGTERM)
-        mine = page.read_until(1)
+        frames = page.read_until(1)
         code = server.process.wait(60)
 
-    assert mine[-1] == {"id": 1, "end": True}
-    assert "shutting_down" in joined_text(mine)
+    assert frames[-1] == {"id": 1, "end": True}
+    assert "shutting_down" in joined_text(frames)
     assert code == 0
 
 
-def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_path: Path) -> None:
+def test_a_killed_server_closes_the_socket_and_its_runs_are_interrupted(tmp_path: Path) -> None:
     db = str(tmp_path / "palaver.db")
     with server_process(tmp_path, SOURCE, db=db) as first, tab_client(first.url) as page:
         page.send(1, "/patient/v1/responses", STREAM_BODY | {"stream": True})
@@ -238,7 +240,7 @@ def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_pat
             page.read_until(1)
     with server_process(tmp_path, SOURCE, db=db) as second, tab_client(second.url) as page:
         page.send(1, f"/api/runs/{run}?include=reply")
-        settings = json.loads(joined_text(page.read_until(1)))
+        stored_run = json.loads(joined_text(page.read_until(1)))
 
-    assert settings["status"] == "interrupted"
-    assert settings["reply"]["messages"][0]["parts"] == [{"type": "text", "text": "begin "}]
+    assert stored_run["status"] == "interrupted"
+    assert stored_run["reply"]["messages"][0]["parts"] == [{"type": "text", "text": "begin "}]

@@ -22,7 +22,7 @@ EXCEPTIONS = {
 """lightningcss (MPL-2.0) is a build tool and not part of its output."""
 
 
-def test_everything_has_a_hash_and_nothing_an_address() -> None:
+def test_every_package_has_a_hash_and_no_registry_url() -> None:
     unhashed = [
         path for path, entry in PACKAGES.items() if path and not (entry.get("integrity") or entry.get("inBundle"))
     ]
@@ -33,7 +33,7 @@ def test_everything_has_a_hash_and_nothing_an_address() -> None:
     assert {entry["integrity"].partition("-")[0] for entry in OTHERS.values() if "integrity" in entry} == {"sha512"}
 
 
-def test_nothing_wants_to_run_when_it_is_installed_and_nothing_would_be_let() -> None:
+def test_no_package_has_an_install_script_and_scripts_are_disabled() -> None:
     # fsevents (macOS) has a script and comes compiled.
     assert [name for name, entry in OTHERS.items() if entry.get("hasInstallScript") and name != "fsevents"] == []
     assert "ignore-scripts=true" in (WEB / ".npmrc").read_text("utf-8").splitlines()
@@ -52,7 +52,7 @@ def test_versions_are_exact() -> None:
 @pytest.mark.parametrize(
     "tool", ["@oxfmt/binding", "@oxlint/binding", "@rolldown/binding", "@tailwindcss/oxide", "lightningcss"]
 )
-def test_what_is_compiled_is_locked_for_every_platform(tool: str, platform: str) -> None:
+def test_compiled_packages_are_locked_for_every_platform(tool: str, platform: str) -> None:
     """npm omits packages that a registry lacks, and `npm ci` then fails on the platforms that need them."""
     assert f"{tool}-{platform}" in OTHERS
 
@@ -67,7 +67,7 @@ def test_all_licences_are_permissive() -> None:
     assert others == EXCEPTIONS
 
 
-def test_every_package_that_we_chose_has_a_reason() -> None:
+def test_every_direct_dependency_is_in_a_decision_record() -> None:
     package = json.loads((WEB / "package.json").read_text("utf-8"))
     records = (WEB.parent / "docs" / "decisions" / name for name in RECORDS)
     record = "".join(path.read_text("utf-8") for path in records)

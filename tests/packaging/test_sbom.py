@@ -80,7 +80,7 @@ def sha512(content: str) -> list[dict[str, str]]:
     return [{"alg": "SHA-512", "content": content}]
 
 
-def test_a_bill_names_what_is_installed_what_is_in_the_page_and_who_wants_it(tmp_path: Path) -> None:
+def test_the_bill_lists_installed_packages_page_packages_and_dependencies(tmp_path: Path) -> None:
     house, door, hinge = "pkg:pypi/house@1.2.3", "pkg:pypi/door@1.0", "pkg:pypi/hinge@2.0"
     pane, putty, tailwind = "pkg:npm/%40glass/pane@3.0.0", "pkg:npm/putty@0.9.0", "pkg:npm/tailwindcss@4.0.0"
     on_windows = [{"name": "palaver:environment", "value": "sys_platform == 'win32'"}]
@@ -112,7 +112,7 @@ def test_a_bill_names_what_is_installed_what_is_in_the_page_and_who_wants_it(tmp
     }
 
 
-def test_what_the_page_has_and_the_lock_does_not_is_an_error(tmp_path: Path) -> None:
+def test_a_page_package_that_is_not_in_the_lock_is_an_error(tmp_path: Path) -> None:
     root, page = small(tmp_path)
     (page / "licenses.md").write_text("## putty - 2.0.0 (MIT)\n", encoding="utf-8")
 
@@ -122,7 +122,7 @@ def test_what_the_page_has_and_the_lock_does_not_is_an_error(tmp_path: Path) -> 
         bill(root, page)
 
 
-def test_a_package_whose_licence_nobody_looked_up_is_an_error(tmp_path: Path) -> None:
+def test_a_package_without_a_known_licence_is_an_error(tmp_path: Path) -> None:
     root, page = small(tmp_path)
     (root / "requirements" / "licenses.toml").write_text('door = "MIT"\n', encoding="utf-8")
 
@@ -130,7 +130,7 @@ def test_a_package_whose_licence_nobody_looked_up_is_an_error(tmp_path: Path) ->
         bill(root, page)
 
 
-def test_all_that_is_locked_is_in_the_bill_with_a_licence_and_no_address(tmp_path: Path) -> None:
+def test_the_bill_of_the_project_has_every_locked_package_and_no_urls(tmp_path: Path) -> None:
     _, page = small(tmp_path)
     (page / "licenses.md").write_text("", encoding="utf-8")
     (page / "assets" / "index.css").unlink()
@@ -144,15 +144,15 @@ def test_all_that_is_locked_is_in_the_bill_with_a_licence_and_no_address(tmp_pat
     ]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     ours = f"pkg:pypi/palaver@{project['version']}"
-    wants = {entry["ref"]: entry["dependsOn"] for entry in document["dependencies"]}
-    direct = {ref.split("/")[1].split("@")[0] for ref in wants[ours] if ref != "page"}
+    dependencies = {entry["ref"]: entry["dependsOn"] for entry in document["dependencies"]}
+    direct = {ref.split("/")[1].split("@")[0] for ref in dependencies[ours] if ref != "page"}
     assert direct == {Requirement(requirement).name for requirement in project["dependencies"]}
     # Every package has a dependent.
-    assert {ref for others in wants.values() for ref in others} == set(wants) - {ours}
+    assert {ref for others in dependencies.values() for ref in others} == set(dependencies) - {ours}
     assert b"://" not in content
 
 
-def test_the_licences_are_those_that_the_packages_state() -> None:
+def test_licences_match_the_metadata_of_installed_packages() -> None:
     assert set(LICENSES) == {requirement.name for requirement in LOCKED}
     stated: dict[str, Any] = {}
     for name in LICENSES:
@@ -166,7 +166,7 @@ def test_the_licences_are_those_that_the_packages_state() -> None:
     assert len(licenses) > 20
 
 
-def test_all_licences_are_permissive_but_those_we_know_of() -> None:
+def test_all_licences_are_permissive_except_the_known_ones() -> None:
     others = {
         name: licenses for name, licenses in LICENSES.items() if not set(re.split(" AND | OR ", licenses)) <= PERMISSIVE
     }

@@ -88,7 +88,7 @@ def wheel(wheels: list[Path]) -> Path:
     return wheels[0]
 
 
-def test_the_source_distribution_has_the_page_to_build_and_nothing_built(unpacked: Path) -> None:
+def test_the_source_distribution_has_the_web_sources_and_no_built_page(unpacked: Path) -> None:
     web = {path.name for path in (unpacked / "web").iterdir()}
 
     assert {"index.html", "package.json", "package-lock.json", "src", "vite.config.ts", ".npmrc"} <= web
@@ -96,7 +96,7 @@ def test_the_source_distribution_has_the_page_to_build_and_nothing_built(unpacke
     assert not (unpacked / "src" / "palaver" / "web").exists()
 
 
-def test_the_source_distribution_has_what_make_needs_and_what_git_would_ignore_it_has_not(unpacked: Path) -> None:
+def test_the_source_distribution_has_the_build_files_and_no_ignored_files(unpacked: Path) -> None:
     top = set(".gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile PKG-INFO README.md SECURITY.md".split())
     folders = set("benchmarks deploy docs examples requirements src tests web".split())
     programs = {"hatch_build.py", "pyproject.toml", "sbom.py"}
@@ -130,7 +130,7 @@ def test_the_wheel_has_the_page(wheel: Path) -> None:
     assert "palaver/web/licenses.md" in names
 
 
-def test_the_wheel_is_for_every_system(wheel: Path) -> None:
+def test_the_wheel_is_platform_independent(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         content = archive.read(f"palaver-{VERSION}.dist-info/WHEEL").decode().splitlines()
         compiled = [name for name in archive.namelist() if name.endswith((".so", ".pyd", ".dll", ".dylib", ".node"))]
@@ -140,7 +140,7 @@ def test_the_wheel_is_for_every_system(wheel: Path) -> None:
     assert compiled == []
 
 
-def test_the_wheel_carries_the_bill_of_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_contains_its_bill_of_materials(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         content = archive.read(f"palaver-{VERSION}.dist-info/sboms/palaver.cdx.json")
         archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("palaver/web/")])
@@ -151,9 +151,7 @@ def test_the_wheel_carries_the_bill_of_what_is_in_it(wheel: Path, tmp_path: Path
     assert b'"pkg:npm/vite@' not in content
 
 
-def test_installed_in_an_empty_environment_the_command_is_there_and_serves_the_page(
-    wheel: Path, tmp_path: Path
-) -> None:
+def test_a_fresh_install_has_the_command_and_serves_the_page(wheel: Path, tmp_path: Path) -> None:
     """Like `pipx run palaver` and `uvx palaver`, but with this environment's dependencies, to be quick."""
     venv.create(tmp_path / "venv", symlinks=True)
     python, command = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "palaver"
@@ -171,7 +169,7 @@ def test_installed_in_an_empty_environment_the_command_is_there_and_serves_the_p
     assert output_of(python, "-c", FRONT) == f"200 text/html; charset=utf-8 True {packages}/palaver/__init__.py"
 
 
-def test_the_wheel_has_nothing_that_does_not_belong(wheel: Path, unpacked: Path) -> None:
+def test_the_wheel_has_no_foreign_files_secrets_or_local_paths(wheel: Path, unpacked: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
 
@@ -189,7 +187,7 @@ def test_two_builds_are_equal_byte_for_byte(wheels: list[Path]) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_page_that_cannot_be_built_fails_the_build_in_one_line(unpacked: Path) -> None:
+def test_a_page_that_cannot_be_built_fails_the_build_with_a_one_line_error(unpacked: Path) -> None:
     broken = unpacked.parent / "broken"
     shutil.copytree(unpacked, broken)
     (broken / "web" / "package-lock.json").unlink()
@@ -204,8 +202,8 @@ def test_a_page_that_cannot_be_built_fails_the_build_in_one_line(unpacked: Path)
     )
 
 
-def test_of_what_npm_says_the_line_that_tells_is_kept() -> None:
-    output_of = """
+def test_the_relevant_line_of_npm_output_is_reported() -> None:
+    npm_output = """
 npm warn Unknown user config "nodedir".
 npm error code ECONNREFUSED
 npm error syscall connect
@@ -216,7 +214,7 @@ npm error A complete log of this run can be found in: debug-0.log
 """
 
     assert (
-        why(output_of)
+        why(npm_output)
         == "FetchError: request to http://127.0.0.1:9/zod failed, reason: connect ECONNREFUSED 127.0.0.1:9"
     )
     assert why("") == "it said nothing."

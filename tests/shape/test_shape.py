@@ -39,7 +39,7 @@ def lines(*parts: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def test_the_lines_of_a_function_are_its_own() -> None:
+def test_function_lengths_exclude_nested_functions() -> None:
     assert sizes.functions({"door.py": NESTED}) == [
         Length(lines=4, name="door.py Door.open"),
         Length(lines=2, name="door.py Door.open.hinge"),
@@ -47,7 +47,7 @@ def test_the_lines_of_a_function_are_its_own() -> None:
     ]
 
 
-def test_the_functions_of_the_page_are_counted_in_the_same_way() -> None:
+def test_web_function_lengths_are_counted() -> None:
     assert sizes.web_functions({"door.tsx": WEB}) == [
         Length(lines=5, name="door.tsx Door"),
         Length(lines=4, name="door.tsx open"),
@@ -62,7 +62,7 @@ def test_the_table_has_the_median_the_95th_percentile_and_the_longest() -> None:
     assert shape.table_row("src modules", lengths[1:]) == "src modules           99      50    95       99  099.py"
 
 
-def test_equal_lines_are_found_whatever_their_indentation_and_the_blank_lines_between() -> None:
+def test_duplicate_lines_are_found_regardless_of_indentation_and_blank_lines() -> None:
     one = lines("import os", *SAME, "h = 7")
     other = lines("z = 0", "", *(f"    {line}\n" for line in SAME), "    i = 8")
 
@@ -71,7 +71,7 @@ def test_equal_lines_are_found_whatever_their_indentation_and_the_blank_lines_be
     ]
 
 
-def test_equal_lines_in_one_file_are_found_and_do_not_overlap() -> None:
+def test_duplicate_lines_in_one_file_are_found_and_do_not_overlap() -> None:
     assert duplicates.pairs({"one.py": lines(*SAME, *SAME)}) == [Pair(lines=7, one="one.py:1-7", other="one.py:8-14")]
     assert duplicates.pairs({"one.py": lines(*["a = 1"] * 6)}) == []
 
@@ -85,11 +85,11 @@ def test_equal_lines_in_one_file_are_found_and_do_not_overlap() -> None:
         ("ts", lines(*["}", "", "});"] * 5)),
     ],
 )
-def test_fewer_lines_imports_and_brackets_do_not_count(path: str, text: str) -> None:
+def test_short_blocks_imports_and_brackets_are_not_duplicates(path: str, text: str) -> None:
     assert duplicates.pairs({f"one.{path}": text, f"other.{path}": text}) == []
 
 
-def test_modules_that_import_each_other_are_named_in_order() -> None:
+def test_modules_of_an_import_cycle_are_listed_in_order() -> None:
     assert cycles.cycle_in({"a": {"b"}, "b": {"c"}, "c": set()}) == []
     cycle = cycles.cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
 
@@ -130,7 +130,7 @@ def test_modules_named_by_verb_forms_are_listed() -> None:
     assert names.gerund_modules(paths) == ["src/keeping", "src/rate_limiting.py", "web/src/chat/cell-adding.tsx"]
 
 
-def test_names_of_more_than_three_things_are_listed() -> None:
+def test_names_used_more_than_three_times_are_listed() -> None:
     rows = "class Row: ...\ndef load(): ...\ndef _load(): ...\n"
     sources = {f"{number}.py": rows for number in range(4)} | {"5.py": "class Page: ...\ndef load(): ...\n"}
 

@@ -13,7 +13,7 @@ USAGE = {"input_tokens": 100, "output_tokens": 50, "cost": 0.2}
 
 
 @pytest.mark.parametrize(
-    ("key", "told", "parameters", "passed", "score"),
+    ("key", "measured", "parameters", "passed", "score"),
     [
         ("latency_budget", {"latency": 1}, {"max_seconds": 2}, True, 1.0),
         ("latency_budget", {"latency": 2}, {"max_seconds": 2}, True, 1.0),
@@ -35,15 +35,15 @@ USAGE = {"input_tokens": 100, "output_tokens": 50, "cost": 0.2}
         ("token_budget", {"usage": {}}, {"max_total": 0}, True, 1.0),
     ],
 )
-async def test_within_the_budget(
-    key: str, told: dict[str, Any], parameters: dict[str, Any], passed: bool, score: float
+async def test_a_case_is_scored_against_its_budget(
+    key: str, measured: dict[str, Any], parameters: dict[str, Any], passed: bool, score: float
 ) -> None:
-    one = await score_case(key, answer("x", **told), **parameters)
+    one = await score_case(key, answer("x", **measured), **parameters)
 
     assert (one.status, one.passed, one.score) == ("scored", passed, pytest.approx(score))
 
 
-async def test_turns_are_added_up() -> None:
+async def test_budgets_apply_to_the_sum_of_all_turns() -> None:
     turns = [{"user": "a", "output": "b", "latency": 2, "usage": USAGE}] * 2
 
     assert await verdict("latency_budget", answer(turns=turns), max_seconds=3) is False
@@ -51,7 +51,7 @@ async def test_turns_are_added_up() -> None:
     assert await verdict("token_budget", answer(turns=turns), max_output=100) is True
 
 
-async def test_what_is_not_known_is_never_passed() -> None:
+async def test_a_case_without_usage_or_first_output_is_not_scored() -> None:
     assert await verdict("cost_budget", answer("x"), max_cost=1) == "no_usage"
     assert await verdict("cost_budget", answer("x", usage={"input_tokens": 5}), max_cost=1) == "no_usage"
     assert await verdict("token_budget", answer("x"), max_total=1) == "no_usage"
@@ -69,14 +69,14 @@ async def test_what_is_not_known_is_never_passed() -> None:
         ("token_budget", {"max_total": 0.5}, "/parameters/max_total"),
     ],
 )
-def test_a_budget_that_is_none_is_refused(key: str, parameters: dict[str, Any], pointer: str) -> None:
+def test_an_invalid_budget_is_rejected(key: str, parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()[key].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 
 
-async def test_what_was_over_is_told() -> None:
+async def test_the_reason_names_the_exceeded_budgets() -> None:
     one = await score_case("token_budget", answer("x", usage=USAGE), max_input=10, max_output=60)
 
     assert (one.reason, one.details) == (

@@ -32,7 +32,7 @@ LEAST: dict[str, dict[str, Any]] = {
 }
 """Parameters that cannot be left out."""
 ELSEWHERE = {"code", "human"}
-"""What stands for something of the project's, and what people fill in."""
+"""Evaluators that need code of the project, or answers of reviewers."""
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}}
 OUTPUTS: list[Any] = [
@@ -75,14 +75,14 @@ def test_every_evaluator_of_every_module_is_in_the_table() -> None:
     assert len(KEYS) == len(declared)
 
 
-def test_none_is_loaded_before_somebody_asks_for_it() -> None:
+def test_listing_the_evaluators_loads_none_of_their_modules() -> None:
     run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
 
     assert run.stdout.split() == []
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_each_says_what_it_is_and_what_it_takes(key: str) -> None:
+def test_each_evaluator_has_a_title_a_description_and_a_valid_schema(key: str) -> None:
     one = built_in()[key]
 
     assert (one.key, one is built_in()[key]) == (key, True)
@@ -94,16 +94,16 @@ def test_each_says_what_it_is_and_what_it_takes(key: str) -> None:
     assert {"threshold", "name"} <= one.schema["properties"].keys()
 
 
-def test_what_is_not_in_the_table_is_not_looked_for() -> None:
+def test_an_unknown_key_raises_key_error() -> None:
     with pytest.raises(KeyError):
         built_in()["os"]
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key not in ELSEWHERE])
 @pytest.mark.parametrize("is_chat", [True, False])
-async def test_none_fails_on_whatever_a_workflow_gave(key: str, is_chat: bool) -> None:
+async def test_no_evaluator_fails_on_any_workflow_output(key: str, is_chat: bool) -> None:
     bound = built_in()[key].bind(LEAST.get(key, {}), OfflineContext())
-    cases: list[Case] = [answer(output, is_chat=is_chat, **actual) for output in OUTPUTS for actual in EXPECTED]
+    cases: list[Case] = [answer(output, is_chat=is_chat, **expected) for output in OUTPUTS for expected in EXPECTED]
 
     failed = [one.reason for case in cases for one in await bound.score(case) if "evaluator_failed" in one.reason]
 
@@ -115,7 +115,7 @@ TEXT = ["regex", "starts_with", "ends_with", "contains", "contains_any", "contai
 
 @pytest.mark.parametrize("key", [*TEXT, "exact_match", "levenshtein", "similarity", "semantic_similarity"])
 @pytest.mark.parametrize("output", ["", None, " ", {"role": "assistant", "content": None, "refusal": "No."}], ids=repr)
-async def test_one_that_reads_text_gives_its_ordinary_answer_where_there_is_none(key: str, output: Any) -> None:
+async def test_text_evaluators_do_not_pass_answers_without_text(key: str, output: Any) -> None:
     (one,) = await score_records(key, answer(output, expected="expected words"), **LEAST.get(key, {}))
 
     note = "refusal" if isinstance(output, dict) else "empty"

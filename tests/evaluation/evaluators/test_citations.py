@@ -39,7 +39,7 @@ def noted(*urls: str) -> Text:
         ("Oslo [9].", {"style": "annotations"}, (False, 0, "0 citations; wanted 1 or more")),
     ],
 )
-async def test_markers_are_numbers_of_sources(text: str, parameters: dict[str, Any], expected: Any) -> None:
+async def test_markers_refer_to_sources_by_number(text: str, parameters: dict[str, Any], expected: Any) -> None:
     assert await score_summary("citations", answered(text), parameters) == expected
 
 
@@ -53,18 +53,18 @@ async def test_markers_are_numbers_of_sources(text: str, parameters: dict[str, A
         (["https://a.org/one", "https://b.org"], (False, 0.5, "no source for https://b.org")),
     ],
 )
-async def test_annotations_are_addresses_of_sources(urls: list[str], expected: Any) -> None:
+async def test_annotations_refer_to_sources_by_url(urls: list[str], expected: Any) -> None:
     assert await score_summary("citations", answered(noted(*urls))) == expected
 
 
-async def test_a_file_is_a_source_by_its_id() -> None:
+async def test_annotations_refer_to_files_by_id() -> None:
     text = Text(text="So it says.", annotations=(Annotation(kind="file", file_id="file_1"),))
 
     assert (await score_record("citations", answered(text, {"file_id": "file_1", "text": "…"}))).passed
     assert not (await score_record("citations", answered(text, {"file_id": "file_12"}))).passed
 
 
-async def test_annotations_and_markers_count_together_or_alone() -> None:
+async def test_annotations_and_markers_count_together_or_separately() -> None:
     text = Text(text="So [7].", annotations=(Annotation(kind="url", url="https://a.org/two"),))
 
     assert await score_summary("citations", answered(text)) == (False, 0.5, "no source for [7]")
@@ -83,18 +83,18 @@ async def test_annotations_and_markers_count_together_or_alone() -> None:
         ([], "See [1].", False),
     ],
 )
-async def test_results_of_any_form_are_sources(output: Any, text: str, passed: bool) -> None:
+async def test_tool_results_of_any_shape_are_sources(output: Any, text: str, passed: bool) -> None:
     assert (await score_record("citations", answered(text, output))).passed is passed
 
 
-async def test_an_address_in_a_text_is_a_source_as_a_whole() -> None:
+async def test_a_url_in_a_text_result_is_matched_completely() -> None:
     result = "Found at https://a.org/one."
 
     assert (await score_record("citations", answered(noted("https://a.org/one"), result))).passed
     assert not (await score_record("citations", answered(noted("https://a.org/o"), result))).passed
 
 
-async def test_sources_may_be_inputs() -> None:
+async def test_sources_may_come_from_inputs() -> None:
     case = chat(Message.assistant("As they say [2]."), inputs={"context": {"docs": ["one", "two"]}, "a.b": ["x"]})
 
     assert (await score_record("citations", case, {"sources": "context.docs"})).passed
@@ -106,7 +106,7 @@ async def test_sources_may_be_inputs() -> None:
     )
 
 
-async def test_errors_of_tools_are_no_sources() -> None:
+async def test_failed_tool_results_are_not_sources() -> None:
     case = chat(
         Message.assistant(call("search")), Message.tool("c", "it broke", is_error=True), Message.assistant("So [1].")
     )
@@ -123,7 +123,7 @@ async def test_errors_of_tools_are_no_sources() -> None:
         ("Oslo is the capital of Norway. Bananas grow well on the moon in June [1].", False),
     ],
 )
-async def test_what_is_said_must_stand_in_the_source_where_that_is_asked(text: str, passed: bool) -> None:
+async def test_supported_requires_the_cited_sentence_to_be_in_the_source(text: str, passed: bool) -> None:
     scored = await score_record("citations", answered(text), {"supported": True})
 
     assert scored.passed is passed
@@ -142,7 +142,7 @@ async def test_an_annotation_is_about_the_sentence_that_it_marks() -> None:
     assert not (await score_record("citations", answered(Text(text, (bad,))), {"supported": True})).passed
 
 
-async def test_a_text_of_nothing_but_markers_is_read_in_no_time() -> None:
+async def test_at_most_a_thousand_citations_are_checked() -> None:
     scored = await score_record("citations", answered("[1]. " * 50_000), {"supported": True})
 
     assert scored.passed is False
@@ -160,5 +160,5 @@ async def test_a_text_of_nothing_but_markers_is_read_in_no_time() -> None:
         ({"style": "all"}, "/parameters/style"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("citations", parameters)[0] == pointer

@@ -47,16 +47,16 @@ REACH = OfflineContext([polite, several, nothing, breaks])
         ({"ref": "breaks"}, (None, None, "evaluator_failed: breaks: OSError: gone")),
     ],
 )
-async def test_it_says_what_the_registered_evaluator_says(parameters: dict[str, Any], expected: Any) -> None:
+async def test_the_score_is_that_of_the_registered_evaluator(parameters: dict[str, Any], expected: Any) -> None:
     assert await score_summary("code", CASE, parameters, REACH) == expected
 
 
-async def test_what_it_skips_is_skipped_and_its_error_is_one() -> None:
+async def test_skips_and_errors_of_the_registered_evaluator_are_passed_on() -> None:
     assert (await score_record("code", CASE, {"ref": "nothing"}, REACH)).status == "skipped"
     assert (await score_record("code", CASE, {"ref": "breaks"}, REACH)).status == "error"
 
 
-async def test_several_scores_stay_several() -> None:
+async def test_several_scores_of_the_registered_evaluator_are_returned() -> None:
     scores = await built_in()["code"].bind({"ref": "several"}, REACH, name="mine").score(CASE)
 
     assert [(one.evaluator, one.passed, one.score) for one in scores] == [
@@ -77,5 +77,5 @@ async def test_several_scores_stay_several() -> None:
         ({}, "/parameters/ref"),
     ],
 )
-def test_only_registered_names_are_taken_and_no_code(parameters: dict[str, Any], pointer: str) -> None:
+def test_only_registered_evaluators_can_be_referenced(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("code", parameters, REACH)[0] == pointer

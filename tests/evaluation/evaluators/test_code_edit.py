@@ -28,7 +28,7 @@ def edited(*, expected: Any = UNSET, **over: Any) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("over", "expected"),
+    ("overrides", "expected"),
     [
         ({}, (True, 1, "")),
         ({"edits": [{"state": "applied"}, {"state": "failed"}]}, (False, 0.6667, "not applied")),
@@ -39,8 +39,8 @@ def edited(*, expected: Any = UNSET, **over: Any) -> Case:
         ({"new": None, "syntax": {}}, (False, 0.3333, "not parses, changed")),
     ],
 )
-async def test_the_last_edit_is_applied_parses_and_changes_something(over: dict[str, Any], expected: Any) -> None:
-    assert await score_summary("code_edit", edited(**over)) == expected
+async def test_the_last_edit_must_apply_parse_and_change_the_code(overrides: dict[str, Any], expected: Any) -> None:
+    assert await score_summary("code_edit", edited(**overrides)) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ async def test_the_last_edit_is_applied_parses_and_changes_something(over: dict[
         ({"base_from": "context.gone"}, (None, None, "no_base: the inputs have no text at 'context.gone'")),
     ],
 )
-async def test_more_may_be_asked_of_it(parameters: dict[str, Any], expected: Any) -> None:
+async def test_further_checks_can_be_configured(parameters: dict[str, Any], expected: Any) -> None:
     assert await score_summary("code_edit", edited(), parameters) == expected
 
 
-async def test_the_code_may_have_to_be_what_is_expected() -> None:
+async def test_the_new_code_can_be_compared_with_the_expected_code() -> None:
     spaced = {"equals": True, "ignore_space": True}
 
     assert (await score_record("code_edit", edited(expected=NEW), {"equals": True})).passed
@@ -76,7 +76,7 @@ async def test_the_code_may_have_to_be_what_is_expected() -> None:
     assert (await score_record("code_edit", edited(expected=3), {"equals": True})).status == "skipped"
 
 
-async def test_another_base_than_the_code_that_was_sent_does_not_pass() -> None:
+async def test_an_edit_of_other_code_than_the_input_does_not_pass() -> None:
     scored = await score_record("code_edit", edited(old="other"), {"base_from": "/context/expression"})
 
     assert (scored.passed, scored.score) == (False, 0.75)
@@ -84,7 +84,7 @@ async def test_another_base_than_the_code_that_was_sent_does_not_pass() -> None:
 
 
 @pytest.mark.parametrize("parts", [[], [Data(name="code-edit", value="x")], [Data(name="chart", value={})]])
-async def test_an_answer_without_an_edit_has_not_passed(parts: list[Data]) -> None:
+async def test_an_answer_without_an_edit_does_not_pass(parts: list[Data]) -> None:
     case = chat(Message.assistant("Sure.", *parts))
 
     assert await score_summary("code_edit", case) == (False, 0, "the answer has no code edit")
@@ -98,5 +98,5 @@ async def test_an_answer_without_an_edit_has_not_passed(parts: list[Data]) -> No
         ({"base_from": "a["}, "/parameters/base_from"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("code_edit", parameters)[0] == pointer

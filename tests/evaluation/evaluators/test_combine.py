@@ -69,7 +69,7 @@ async def test_the_children_are_in_the_details() -> None:
     }
 
 
-async def test_where_all_skip_it_skips() -> None:
+async def test_combine_is_skipped_if_all_parts_are_skipped() -> None:
     assert await score_summary("combine", CASE, {"of": [SKIPS]}) == (
         None,
         None,
@@ -95,18 +95,18 @@ def both(case: Case) -> list[Score]:
 REACH = OfflineContext([breaks, near, both])
 
 
-async def test_an_error_of_one_is_an_error_of_all() -> None:
+async def test_an_error_of_one_part_is_an_error_of_the_combination() -> None:
     scored = await score_record("combine", CASE, {"of": [YES, {"key": "breaks"}]}, REACH)
 
     assert (scored.status, scored.reason) == ("error", "evaluator_failed: breaks: OSError: gone")
 
 
-async def test_one_that_says_only_a_number_passes_at_the_threshold() -> None:
+async def test_a_part_with_only_a_score_passes_at_the_threshold() -> None:
     assert await score_summary("combine", CASE, {"of": [{"key": "near"}]}, REACH) == (False, 0.4, "")
     assert await score_summary("combine", CASE, {"of": [{"key": "near"}], "threshold": 0.4}, REACH) == (True, 0.4, "")
 
 
-async def test_one_that_says_several_things_counts_as_one() -> None:
+async def test_a_part_with_several_scores_counts_as_one() -> None:
     assert await score_summary("combine", chat(Message.assistant("Hi")), {"of": [{"key": "both"}]}, REACH) == (
         False,
         0.5,
@@ -128,5 +128,5 @@ async def test_one_that_says_several_things_counts_as_one() -> None:
         ({"of": [{"key": "combine", "parameters": {"of": [{"key": "x"}]}}]}, "/parameters/of/0/parameters/of/0/key"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_where_it_stands(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected_with_a_pointer(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("combine", parameters)[0] == pointer

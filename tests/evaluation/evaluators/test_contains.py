@@ -36,7 +36,7 @@ NAMES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "substring"
         ("contains", "straße", "STRASSE", {"case_sensitive": False}, True),
     ],
 )
-async def test_a_needle_is_in_its_place(
+async def test_a_substring_is_at_the_start_or_at_the_end_or_anywhere(
     key: str, text: str, needle: str, parameters: dict[str, Any], passed: bool
 ) -> None:
     by_parameter = await score_case(key, answer(text), **{NAMES[key]: needle}, **parameters)
@@ -47,7 +47,7 @@ async def test_a_needle_is_in_its_place(
 
 
 @pytest.mark.parametrize(("key", "name"), NAMES.items())
-async def test_an_empty_needle_is_refused_and_one_that_a_row_has_is_an_error(key: str, name: str) -> None:
+async def test_an_empty_substring_is_rejected_and_an_empty_expected_one_is_an_error(key: str, name: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()[key].bind({name: ""}, OfflineContext())
 
@@ -61,7 +61,7 @@ async def test_an_empty_needle_is_refused_and_one_that_a_row_has_is_an_error(key
 
 
 @pytest.mark.parametrize("key", NAMES)
-async def test_the_note_tells_why_there_is_no_text(key: str) -> None:
+async def test_the_reason_includes_the_note_about_missing_text(key: str) -> None:
     calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": {"name": "f"}}]}
 
     one = await score_case(key, answer(calls, expected="x"))
@@ -86,7 +86,7 @@ async def test_the_note_tells_why_there_is_no_text(key: str) -> None:
         (["Oslo", "Oslo", "Bergen"], 0.5),
     ],
 )
-async def test_several_needles_and_the_share_of_those_that_are_there(substrings: Any, share: float) -> None:
+async def test_the_score_is_the_share_of_substrings_in_the_text(substrings: Any, share: float) -> None:
     case, by_row = answer("Oslo lies by the fjord"), answer("Oslo lies by the fjord", expected=substrings)
 
     every = [await score_case("contains_all", case, substrings=substrings), await score_case("contains_all", by_row)]
@@ -98,7 +98,7 @@ async def test_several_needles_and_the_share_of_those_that_are_there(substrings:
 
 @pytest.mark.parametrize("key", ["contains_any", "contains_all"])
 @pytest.mark.parametrize("substrings", ["", [], [""], ["a", ""], ",", " , ", "[]", '[""]', [1], 5, {"a": 1}], ids=repr)
-def test_what_lists_nothing_to_look_for_is_refused(key: str, substrings: Any) -> None:
+def test_an_empty_or_invalid_list_of_substrings_is_rejected(key: str, substrings: Any) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()[key].bind({"substrings": substrings}, OfflineContext())
 
@@ -106,7 +106,7 @@ def test_what_lists_nothing_to_look_for_is_refused(key: str, substrings: Any) ->
 
 
 @pytest.mark.parametrize("key", ["contains_any", "contains_all"])
-async def test_what_a_row_does_not_list_is_not_scored(key: str) -> None:
+async def test_an_empty_or_invalid_expected_list_is_not_scored(key: str) -> None:
     assert await verdict(key, answer("x")) == "no_expected"
     assert await verdict(key, answer("x", expected="")) == "empty_needle"
     assert await verdict(key, answer("x", expected=[])) == "empty_needle"
@@ -115,7 +115,7 @@ async def test_what_a_row_does_not_list_is_not_scored(key: str) -> None:
     assert await verdict(key, answer("x", expected={"role": "assistant", "content": "x, x"})) is True
 
 
-async def test_case_and_threshold_are_obeyed() -> None:
+async def test_case_sensitivity_and_threshold_are_applied() -> None:
     case = answer("OSLO")
 
     assert await verdict("contains_any", case, substrings=["oslo"]) is False
@@ -125,7 +125,7 @@ async def test_case_and_threshold_are_obeyed() -> None:
     assert await verdict("contains_all", case, substrings=["OSLO"], threshold=1) is True
 
 
-async def test_those_that_are_missing_are_told() -> None:
+async def test_missing_substrings_are_in_the_reason_and_details() -> None:
     one = await score_case("contains_all", answer("a"), substrings=["a", "b", "c"])
 
     assert (one.reason, one.details) == ("not in the text: 'b', 'c'", {"found": ["a"], "missing": ["b", "c"]})

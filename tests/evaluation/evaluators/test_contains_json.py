@@ -64,7 +64,7 @@ async def test_json_in_a_text(text: str, kind: str, passed: bool) -> None:
         ("", "any", False),
     ],
 )
-async def test_some_json_in_it_must_meet_the_schema(text: str, kind: str, passed: bool) -> None:
+async def test_any_json_in_the_text_may_match_the_schema(text: str, kind: str, passed: bool) -> None:
     assert await verdict("contains_json", answer(text), kind=kind, schema=CITY) is passed
 
 
@@ -77,14 +77,14 @@ async def test_some_json_in_it_must_meet_the_schema(text: str, kind: str, passed
         ({"schema": "x"}, "/parameters/schema"),
     ],
 )
-def test_a_kind_or_schema_that_is_none_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_an_invalid_kind_or_schema_is_rejected(parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()["contains_json"].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 
 
-async def test_the_value_of_a_workflow_is_json_already() -> None:
+async def test_a_workflows_value_is_checked_as_json() -> None:
     assert await verdict("contains_json", answer({"a": 1}, is_chat=False)) is True
     assert await verdict("contains_json", answer({"a": 1}, is_chat=False), kind="array") is False
     assert await verdict("contains_json", answer("so: [null]", is_chat=False)) is True
@@ -92,7 +92,7 @@ async def test_the_value_of_a_workflow_is_json_already() -> None:
     assert await verdict("contains_json", answer({"a": 1}, is_chat=False), stringify=True) is True
 
 
-async def test_it_says_what_is_wrong() -> None:
+async def test_the_reason_says_what_is_missing_or_does_not_match() -> None:
     assert (await score_case("contains_json", answer("no"), kind="object")).reason == "no object in the text"
     assert (await score_case("contains_json", answer("{}"), schema=CITY)).reason.startswith(
         "it does not meet the schema: "

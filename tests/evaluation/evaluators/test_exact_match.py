@@ -9,12 +9,12 @@ from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
 
 def call(name: str, arguments: str, call_id: str = "a") -> dict[str, Any]:
-    """A tool's call as Chat Completions write it."""
+    """A tool call in Chat Completions format."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def asks(*calls: dict[str, Any], text: str | None = None) -> dict[str, Any]:
-    """A message that makes calls."""
+    """A message with tool calls."""
     return {"role": "assistant", "content": text, "tool_calls": list(calls)}
 
 
@@ -53,14 +53,14 @@ def asks(*calls: dict[str, Any], text: str | None = None) -> dict[str, Any]:
         ("x" * 20, "x" * 21, {}, False),
     ],
 )
-async def test_a_chats_text(output: Any, expected: Any, parameters: dict[str, Any], passed: bool) -> None:
+async def test_a_chats_text_is_compared(output: Any, expected: Any, parameters: dict[str, Any], passed: bool) -> None:
     one = await score_case("exact_match", answer(output, expected=expected), **parameters)
 
     assert (one.status, one.passed, one.score) == ("scored", passed, float(passed))
 
 
 @pytest.mark.parametrize(
-    ("output", "expected", "said"),
+    ("output", "expected", "result"),
     [
         ("Oslo", "Oslo", True),
         ("42", 42, True),
@@ -78,8 +78,8 @@ async def test_a_chats_text(output: Any, expected: Any, parameters: dict[str, An
     ],
     ids=repr,
 )
-async def test_a_workflows_value(output: Any, expected: Any, said: bool | str) -> None:
-    assert await verdict("exact_match", answer(output, is_chat=False, expected=expected)) == said
+async def test_a_workflows_value_is_compared(output: Any, expected: Any, result: bool | str) -> None:
+    assert await verdict("exact_match", answer(output, is_chat=False, expected=expected)) == result
 
 
 TALK = [
@@ -102,7 +102,7 @@ TALK = [
         (TALK, TALK, True),
         (TALK, TALK[:2], False),
         (TALK[:2], TALK, False),
-        # Ids, the order of keys, numbers as they are written, and what a provider adds do not matter.
+        # Ids, key order, number formatting and fields added by a provider do not matter.
         (
             TALK,
             [
@@ -135,13 +135,13 @@ async def test_messages_are_compared_by_roles_texts_and_calls(output: Any, expec
 
 
 @pytest.mark.parametrize("dialect", ["chat-completions", "palaver", "ui-message", "langchain"])
-async def test_an_answer_that_was_accepted_matches_itself(dialect: Any) -> None:
+async def test_an_answer_matches_itself_in_every_dialect(dialect: Any) -> None:
     case = answer(TALK)
 
     assert await verdict("exact_match", answer(TALK, expected=write(case.messages, dialect))) is True
 
 
-async def test_the_texts_of_messages_are_trimmed_and_folded_too() -> None:
+async def test_trim_and_case_folding_apply_to_texts_of_messages() -> None:
     case = answer(" two.\n", expected={"role": "assistant", "content": "Two."})
 
     assert await verdict("exact_match", case) is False
@@ -159,13 +159,13 @@ async def test_the_texts_of_messages_are_trimmed_and_folded_too() -> None:
         ("json.n", 2, True),
     ],
 )
-async def test_one_place_may_be_looked_at(target: str, expected: Any, passed: bool) -> None:
+async def test_a_target_path_selects_the_compared_value(target: str, expected: Any, passed: bool) -> None:
     case = answer({"city": "Oslo", "n": 2, "text": "[1]", "none": None}, is_chat=False, expected=expected)
 
     assert await verdict("exact_match", case, target=target) is passed
 
 
-async def test_it_says_where_the_texts_differ_and_why_there_is_none() -> None:
+async def test_the_reason_says_where_the_texts_differ_or_what_is_missing() -> None:
     assert (await score_case("exact_match", answer("Oslo", expected="Osla"))).reason == (
         "the text differs from what is expected at character 4"
     )

@@ -47,7 +47,7 @@ async def became(expect: Any, turn: Turn) -> list[tuple[str, bool, str]]:
         ({}, None),
     ],
 )
-async def test_text_keeps_to_all_that_is_said_of_it(text: Any, fault: str | None) -> None:
+async def test_text_must_meet_all_its_expectations(text: Any, fault: str | None) -> None:
     assert await became({"text": text}, SAID) == [("text", fault is None, fault or "")]
 
 
@@ -86,11 +86,11 @@ async def test_text_keeps_to_all_that_is_said_of_it(text: Any, fault: str | None
         ({"tools": []}, "called search, fetch; wanted nothing (strict)"),
     ],
 )
-async def test_tools_are_called_in_the_order_that_is_asked(expect: Any, fault: str | None) -> None:
+async def test_tool_calls_must_match_the_expected_calls_and_order(expect: Any, fault: str | None) -> None:
     assert await became(expect, CALLED) == [("tools", fault is None, fault or "")]
 
 
-async def test_a_turn_without_calls() -> None:
+async def test_tool_expectations_of_a_turn_without_calls() -> None:
     assert await became({"tools": "none"}, SAID) == [("tools", True, "")]
     assert await became({"tools": "any"}, SAID) == [("tools", False, "no tool was called")]
     assert await became({"tools": [{"name": "a"}]}, SAID) == [("tools", False, "called nothing; wanted a (strict)")]
@@ -128,36 +128,36 @@ DATA = turn(Message.assistant(Data(name="chart", value={"a": 1}), Data(name="cha
         ({"max_tokens": 4}, SAID, "no usage is known"),
     ],
 )
-async def test_the_rest_is_checked_by_its_name(expect: Any, turn: Turn, fault: str | None) -> None:
+async def test_each_other_key_is_one_check_of_that_name(expect: Any, turn: Turn, fault: str | None) -> None:
     (name,) = expect
     assert await became(expect, turn) == [(name, fault is None, fault or "")]
 
 
-async def test_a_workflows_value_is_its_json() -> None:
+async def test_json_expectations_apply_to_a_workflows_value() -> None:
     valued = msgspec.structs.replace(SAID, value={"a": 1}, text="")
 
     assert await became({"json": {"a": 1}}, valued) == [("json", True, "")]
 
 
-async def test_checks_stand_in_the_order_in_which_they_are_written() -> None:
+async def test_checks_are_in_the_order_of_the_keys() -> None:
     result = await became({"max_seconds": 1, "tools": "none", "order": "strict", "text": "http"}, SAID)
 
     assert result == [("max_seconds", True, ""), ("tools", True, ""), ("text", True, "")]
 
 
 @pytest.mark.parametrize("expect", [None, {}])
-async def test_nothing_expected_is_no_check(expect: Any) -> None:
+async def test_no_expectations_give_no_checks(expect: Any) -> None:
     assert await became(expect, SAID) == []
 
 
-async def test_a_turn_that_was_not_reached_has_met_nothing() -> None:
-    remaining = Turn(reached=False)
+async def test_a_turn_that_was_not_reached_fails_every_check() -> None:
+    unreached = Turn(reached=False)
 
-    assert await became({"text": "a", "judge": "b"}, remaining) == [
+    assert await became({"text": "a", "judge": "b"}, unreached) == [
         ("text", False, "not_reached"),
         ("judge", False, "not_reached"),
     ]
-    assert await became(None, remaining) == [("reached", False, "not_reached")]
+    assert await became(None, unreached) == [("reached", False, "not_reached")]
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ async def test_a_turn_that_was_not_reached_has_met_nothing() -> None:
         ),
     ],
 )
-async def test_what_cannot_be_found_out_is_an_error(expect: Any, check: ExpectationCheck) -> None:
-    answers = turn(Message.assistant("a" * 40 + "!" if "text" in expect else '{"a": 1}'))
+async def test_a_check_that_cannot_be_made_is_an_error(expect: Any, check: ExpectationCheck) -> None:
+    checked_turn = turn(Message.assistant("a" * 40 + "!" if "text" in expect else '{"a": 1}'))
 
-    assert await check_turn(expect, answers, OfflineContext()) == [check]
+    assert await check_turn(expect, checked_turn, OfflineContext()) == [check]
 
 
 @pytest.mark.parametrize("expect", [{"txet": "a"}, {"text": 3}, [], "Hi", {"data": {}}, {"tools": [3]}])
-async def test_what_is_no_expectation_is_an_error_too(expect: Any) -> None:
+async def test_an_invalid_expectation_is_an_error(expect: Any) -> None:
     (check,) = await check_turn(expect, SAID, OfflineContext())
 
     assert (check.name, check.passed, check.error) == ("expect", False, "invalid_expect")
@@ -207,12 +207,12 @@ async def test_what_is_no_expectation_is_an_error_too(expect: Any) -> None:
         (UNSET, ExpectationCheck("judge", False, "bad_verdict: the judge's answer does not fit", "bad_verdict")),
     ],
 )
-async def test_a_judge_is_asked_for_its_verdict(verdict: Any, check: ExpectationCheck) -> None:
+async def test_a_judge_expectation_uses_the_verdict_of_the_judge(verdict: Any, check: ExpectationCheck) -> None:
     class Court:
         threads = None
 
         async def judge(self, judge: str, prompt: str, *, schema: Any) -> Any:
-            assert all(actual in prompt for actual in ("Which?", "The http adaptor", "It is polite."))
+            assert all(snippet in prompt for snippet in ("Which?", "The http adaptor", "It is polite."))
             return verdict
 
     court: Any = Court()

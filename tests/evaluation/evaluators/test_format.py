@@ -57,7 +57,7 @@ A = {"type": "object", "required": ["a"]}
         (CODE, {"code_blocks": {"language": "js", "min": 2}}, False),
     ],
 )
-async def test_a_rule_is_kept(text: str, rules: dict[str, Any], passed: bool) -> None:
+async def test_each_rule_is_checked(text: str, rules: dict[str, Any], passed: bool) -> None:
     one = await score_case("format", answer(text), **rules)
 
     assert (one.status, one.passed) == ("scored", passed)
@@ -86,7 +86,7 @@ async def test_a_rule_is_kept(text: str, rules: dict[str, Any], passed: bool) ->
         "a | b\n--- | ---\n1 | 2",
     ],
 )
-async def test_this_is_markdown(text: str) -> None:
+async def test_markdown_is_detected(text: str) -> None:
     assert await verdict("format", answer(text), markdown="none") is False
 
 
@@ -107,11 +107,11 @@ async def test_this_is_markdown(text: str) -> None:
         "em — dash -- here",
     ],
 )
-async def test_this_is_not(text: str) -> None:
+async def test_plain_text_is_not_detected_as_markdown(text: str) -> None:
     assert await verdict("format", answer(text), markdown="none") is True
 
 
-async def test_the_score_is_the_share_of_rules_that_are_kept() -> None:
+async def test_the_score_is_the_share_of_rules_that_pass() -> None:
     one = await score_case("format", answer("- a list"), markdown="none", max_chars=100, max_words=2, json=True)
 
     assert (one.passed, one.score) == (False, 0.25)
@@ -134,7 +134,7 @@ async def test_the_score_is_the_share_of_rules_that_are_kept() -> None:
         ({"code_blocks": 2}, "/parameters/code_blocks"),
     ],
 )
-def test_rules_that_mean_nothing_are_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_rules_are_rejected(parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()["format"].bind(parameters, OfflineContext())
 

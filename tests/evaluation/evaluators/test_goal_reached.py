@@ -37,7 +37,7 @@ async def asked(case: Case, said: Any = REACHED, **parameters: Any) -> tuple[Any
     return one, re.sub(r" \w{16}>>>", ">>>", prompts[0]) if prompts else ""
 
 
-async def test_the_turn_in_which_it_was_reached_is_told() -> None:
+async def test_the_details_have_the_turn_in_which_the_goal_was_reached() -> None:
     one, prompt = await asked(talk(), goal="Know the adaptor.")
 
     assert (one.passed, one.score, one.reason, one.details) == (True, 1, "Told.", {"turn": 1})
@@ -52,14 +52,14 @@ async def test_the_turn_in_which_it_was_reached_is_told() -> None:
     ("case", "goal"),
     [(talk(expected={"goal": "Of the row."}), "Of the row."), (scripted("Of the script."), "Of the script.")],
 )
-async def test_the_goal_is_the_scripts_or_the_rows(case: Case, goal: str) -> None:
+async def test_the_goal_comes_from_the_script_or_the_row(case: Case, goal: str) -> None:
     _, prompt = await asked(case)
 
     assert f"<<<goal>>>{goal}<<<end>>>" in prompt
 
 
 @pytest.mark.parametrize("expected", [{}, {"expected": "text"}, {"expected": {"goal": " "}}])
-async def test_without_a_goal_there_is_nothing_to_judge(expected: dict[str, Any]) -> None:
+async def test_a_case_without_a_goal_is_skipped(expected: dict[str, Any]) -> None:
     one, prompt = await asked(talk(**expected))
 
     assert (one.status, one.reason, prompt) == (
@@ -70,7 +70,7 @@ async def test_without_a_goal_there_is_nothing_to_judge(expected: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("said", "turn"),
+    ("verdict", "turn"),
     [
         ({"passed": False, "score": 0, "reason": "", "turn": 0}, None),
         ({"passed": True, "score": 1, "reason": "", "turn": 7}, None),
@@ -79,21 +79,23 @@ async def test_without_a_goal_there_is_nothing_to_judge(expected: dict[str, Any]
         ({"passed": True, "score": 1, "reason": "", "turn": 0}, 0),
     ],
 )
-async def test_a_turn_that_there_is_not_is_not_told(said: dict[str, Any], turn: int | None) -> None:
-    one, _ = await asked(talk(), said, goal="Any.")
+async def test_a_turn_is_reported_only_if_it_exists_and_the_goal_was_reached(
+    verdict: dict[str, Any], turn: int | None
+) -> None:
+    one, _ = await asked(talk(), verdict, goal="Any.")
 
     assert one.details == {"turn": turn}
 
 
 async def test_of_several_verdicts_the_turn_is_the_one_named_most_often() -> None:
-    answers = [{**REACHED, "turn": turn} for turn in (0, 1, 1)]
+    verdicts = [{**REACHED, "turn": turn} for turn in (0, 1, 1)]
 
-    one, _ = await asked(talk(), answers, goal="Any.", samples=3)
+    one, _ = await asked(talk(), verdicts, goal="Any.", samples=3)
 
     assert (one.passed, one.score, one.details["turn"]) == (True, 1, 1)
 
 
-async def test_the_question_may_be_ones_own() -> None:
+async def test_the_prompt_can_be_customized() -> None:
     _, prompt = await asked(talk(expected="E"), goal="G", prompt="{{goal}} {{text}} {{expected}}")
 
     assert prompt.endswith("<<<goal>>>G<<<end>>> <<<text>>>It speaks HTTP.<<<end>>> <<<expected>>>E<<<end>>>")

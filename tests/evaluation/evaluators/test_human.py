@@ -10,7 +10,7 @@ from tests.evaluation.evaluators.fake_judge import bind_error, chat, score_recor
 QUESTION = {"key": "correct", "type": "boolean"}
 
 
-async def test_it_is_skipped_until_people_have_answered() -> None:
+async def test_the_score_is_skipped_until_reviewers_have_answered() -> None:
     scored = await score_record("human", chat(Message.assistant("Hi")), {"questions": [QUESTION]})
 
     assert (scored.status, scored.reason) == ("skipped", "awaiting_review: 1 questions wait for a person")
@@ -24,7 +24,7 @@ async def test_it_is_skipped_until_people_have_answered() -> None:
         {"key": "note", "type": "text"},
     ],
 )
-async def test_questions_of_each_type_are_taken(question: dict[str, Any]) -> None:
+async def test_questions_of_each_type_are_accepted(question: dict[str, Any]) -> None:
     assert (await score_record("human", chat(), {"questions": [QUESTION, question]})).status == "skipped"
 
 
@@ -39,5 +39,5 @@ async def test_questions_of_each_type_are_taken(question: dict[str, Any]) -> Non
         ({"key": "tone", "type": "stars"}, "/parameters/questions/1/type"),
     ],
 )
-def test_a_question_that_cannot_be_asked_is_refused(question: dict[str, Any], pointer: str) -> None:
+def test_an_invalid_question_is_rejected(question: dict[str, Any], pointer: str) -> None:
     assert bind_error("human", {"questions": [QUESTION, question]})[0] == pointer

@@ -53,31 +53,33 @@ from tests.evaluation.evaluator_helpers import answer, score_case, verdict
         ({"a": 1}, '{"a": 1}', {}, 1.0),
     ],
 )
-async def test_the_share_of_equal_leaves(actual: Any, expected: Any, parameters: dict[str, Any], score: float) -> None:
+async def test_the_score_is_the_share_of_equal_leaves(
+    actual: Any, expected: Any, parameters: dict[str, Any], score: float
+) -> None:
     one = await score_case("json_diff", answer(actual, is_chat=False, expected=expected), **parameters)
 
     assert (one.status, one.score, one.passed) == ("scored", score, score >= 0.5)
 
 
-async def test_the_json_may_stand_in_a_chats_text() -> None:
+async def test_json_is_found_in_a_chats_text() -> None:
     assert await verdict("json_diff", answer('So: {"a": 1}', expected={"a": 1})) is True
     assert await verdict("json_diff", answer("none", expected={"a": 1})) is False
     assert await verdict("json_diff", answer("", expected={"a": 1})) is False
     assert (await score_case("json_diff", answer("none", expected={"a": 1}))).reason == "there is no JSON in the answer"
 
 
-async def test_what_cannot_be_compared_is_not_scored() -> None:
+async def test_a_missing_or_invalid_expected_value_is_not_scored() -> None:
     assert await verdict("json_diff", answer("{}")) == "no_expected"
     assert await verdict("json_diff", answer("{}", expected="prose")) == "expected_no_json"
 
 
-async def test_the_threshold_may_be_another() -> None:
+async def test_the_threshold_can_be_changed() -> None:
     case = answer('{"a": 1, "b": 3}', expected={"a": 1, "b": 2})
 
     assert [await verdict("json_diff", case, threshold=one) for one in (0.5, 0.51, 1, 0)] == [True, False, False, True]
 
 
-async def test_what_differs_is_told() -> None:
+async def test_differences_are_in_the_reason_and_details() -> None:
     one = await score_case("json_diff", answer('{"a": 1, "b": 3, "d": [1]}', expected={"a": 2, "b": 3, "c": {"x": 1}}))
 
     assert one.reason == "1 different, 1 missing, 1 extra"
@@ -87,7 +89,7 @@ async def test_what_differs_is_told() -> None:
 @pytest.mark.parametrize(
     "parameters", [{"compare": "keys"}, {"extra": "drop"}, {"threshold": 2}, {"threshold": "x"}, {"ignore_key_case": 1}]
 )
-def test_words_that_mean_nothing_are_refused(parameters: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()["json_diff"].bind(parameters, OfflineContext())
 

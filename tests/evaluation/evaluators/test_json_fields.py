@@ -37,7 +37,7 @@ CITY = '{"city": "Oslo", "n": 2, "none": null, "list": [{"x": true}], "a.b": "do
         ({"city": "Oslo"}, "city", "Oslo", True),
     ],
 )
-async def test_one_field(output: Any, path: str, equals: Any, passed: bool) -> None:
+async def test_one_field_is_compared(output: Any, path: str, equals: Any, passed: bool) -> None:
     by_parameter = await score_case("json_field_match", answer(output), path=path, equals=equals)
     by_row = await score_case("json_field_match", answer(output, expected=equals), path=path)
 
@@ -45,7 +45,7 @@ async def test_one_field(output: Any, path: str, equals: Any, passed: bool) -> N
     assert (by_row.status, by_row.passed, by_row.score) == ("scored", passed, float(passed))
 
 
-async def test_a_field_of_a_workflows_value_and_of_a_calls_arguments() -> None:
+async def test_a_field_of_a_workflows_value_or_of_tool_call_arguments_is_compared() -> None:
     call = {"id": "a", "function": {"name": "f", "arguments": '{"q": "x"}'}}
     chat = answer({"role": "assistant", "content": None, "tool_calls": [call]})
 
@@ -55,7 +55,7 @@ async def test_a_field_of_a_workflows_value_and_of_a_calls_arguments() -> None:
     assert await verdict("json_field_match", chat, path="q", equals="x", target="tool_calls[0].parsed") is True
 
 
-async def test_a_field_by_tolerance_case_and_column() -> None:
+async def test_tolerance_case_folding_and_expected_column_apply_to_a_field() -> None:
     case = answer('{"n": 1.04, "w": "X"}', row={"want": "x"})
 
     assert await verdict("json_field_match", case, path="n", equals=1, tolerance=0.05) is True
@@ -76,7 +76,7 @@ async def test_a_field_by_tolerance_case_and_column() -> None:
         ("json_multi_field_match", {"fields": "a"}, "/parameters/fields"),
     ],
 )
-def test_what_is_no_path_is_refused(key: str, parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected(key: str, parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()[key].bind(parameters, OfflineContext())
 
@@ -107,7 +107,7 @@ def test_what_is_no_path_is_refused(key: str, parameters: dict[str, Any], pointe
         ("5", 5, None, 1.0, {"$": True}),
     ],
 )
-async def test_several_fields(
+async def test_the_score_is_the_share_of_matching_fields(
     output: str, expected: Any, fields: list[str] | None, score: float, details: dict[str, bool] | None
 ) -> None:
     one = await score_case("json_multi_field_match", answer(output, expected=expected), fields=fields)
@@ -116,7 +116,7 @@ async def test_several_fields(
     assert details is None or one.details == details
 
 
-async def test_fields_none_of_which_is_expected_are_an_error() -> None:
+async def test_fields_without_an_expected_value_are_not_scored() -> None:
     case = answer('{"a": 1}', expected={"b": 1})
 
     assert await verdict("json_multi_field_match", case, fields=["a", "x.y"]) == "no_fields"
@@ -124,7 +124,7 @@ async def test_fields_none_of_which_is_expected_are_an_error() -> None:
     assert await verdict("json_multi_field_match", answer("{}")) == "no_expected"
 
 
-async def test_a_threshold_may_be_lower_than_all() -> None:
+async def test_a_threshold_allows_some_fields_to_differ() -> None:
     case = answer('{"a": 1}', expected={"a": 1, "b": 2})
 
     assert await verdict("json_multi_field_match", case) is False

@@ -32,7 +32,7 @@ from tests.evaluation.evaluator_helpers import answer, score_case, verdict
         ("semantic_similarity", "a", "a", 1.0),
     ],
 )
-async def test_how_alike_they_are(key: str, text: str, expected: str, score: float) -> None:
+async def test_similarity_scores(key: str, text: str, expected: str, score: float) -> None:
     one = await score_case(key, answer(text, expected=expected))
 
     assert (one.status, one.score) == ("scored", pytest.approx(score))
@@ -40,7 +40,7 @@ async def test_how_alike_they_are(key: str, text: str, expected: str, score: flo
 
 
 @pytest.mark.parametrize("key", ["levenshtein", "similarity", "semantic_similarity"])
-async def test_the_common_parameters_hold(key: str) -> None:
+async def test_the_shared_parameters_apply(key: str) -> None:
     case = answer("ABC", expected="abc", row={"other": "ABC"})
 
     assert await verdict(key, case) is False
@@ -55,7 +55,7 @@ async def test_the_common_parameters_hold(key: str) -> None:
     assert await verdict(key, answer('{"a":1}', expected={"a": 1}), stringify=True) is True
 
 
-async def test_near_texts_are_nearer_than_far_ones() -> None:
+async def test_similar_texts_score_higher_than_different_ones() -> None:
     similar = await score_case("semantic_similarity", answer("The cat sat on the mat", expected="A cat sat on a mat"))
     different = await score_case(
         "semantic_similarity", answer("The cat sat on the mat", expected="Taxes are due in May")
@@ -67,7 +67,7 @@ async def test_near_texts_are_nearer_than_far_ones() -> None:
 
 
 @pytest.mark.parametrize("model", ["local:small", "text-embedding-9"])
-async def test_a_model_that_cannot_be_asked_is_an_error_and_no_score(model: str) -> None:
+async def test_an_unavailable_model_is_an_error_without_a_score(model: str) -> None:
     one = await score_case("semantic_similarity", answer("a", expected="b"), model=model)
 
     assert (one.status, one.score) == ("error", None)
@@ -75,7 +75,7 @@ async def test_a_model_that_cannot_be_asked_is_an_error_and_no_score(model: str)
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_likeness_is_the_same_both_ways_and_between_0_and_1(one: Any, other: Any) -> None:
+def test_ngram_similarity_is_symmetric_and_between_0_and_1(one: Any, other: Any) -> None:
     assert 0 <= ngram_similarity(one, other) <= 1
     assert ngram_similarity(one, other) == pytest.approx(ngram_similarity(other, one))
     assert ngram_similarity(one, one) == 1

@@ -26,7 +26,7 @@ from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_c
         (['{"a": 1}', '{"a": 1}', '{"a": 1}'], {"max": 2}, (False, 0.3333, "search was called 3×")),
     ],
 )
-async def test_no_call_is_made_more_often_than_it_may(
+async def test_the_same_call_is_not_repeated_beyond_the_limit(
     calls: list[str], parameters: dict[str, Any], expected: Any
 ) -> None:
     case = case_with_calls(*[call("search", text, f"c{index}") for index, text in enumerate(calls)])
@@ -34,7 +34,7 @@ async def test_no_call_is_made_more_often_than_it_may(
     assert await score_summary("no_repeated_tool_call", case, parameters) == expected
 
 
-async def test_two_tools_with_the_same_arguments_are_two_calls() -> None:
+async def test_calls_of_two_tools_with_the_same_arguments_are_not_repeats() -> None:
     assert await score_summary("no_repeated_tool_call", case_with_calls(call("a"), call("b", "{}", "d"))) == (
         True,
         1,
@@ -48,5 +48,5 @@ async def test_calls_of_all_messages_count_together() -> None:
     assert (await score_record("no_repeated_tool_call", case)).details == {"repeated": [{"name": "a", "times": 2}]}
 
 
-def test_a_call_may_be_made_once_at_least() -> None:
+def test_max_must_be_at_least_one() -> None:
     assert bind_error("no_repeated_tool_call", {"max": 0})[0] == "/parameters/max"

@@ -38,7 +38,7 @@ CALLS = {"evaluator": {"key": "tool_called", "parameters": {"names": "search"}}}
         ([SEARCHED], "mean", (True, 1, "")),
     ],
 )
-async def test_turns_are_scored_one_by_one(turns: list[Any], aggregate: str, expected: Any) -> None:
+async def test_turns_are_scored_separately_and_aggregated(turns: list[Any], aggregate: str, expected: Any) -> None:
     assert await score_summary("per_turn", conversation_case(*turns), {**CALLS, "aggregate": aggregate}) == expected
 
 
@@ -46,11 +46,11 @@ async def test_a_plain_case_is_one_turn() -> None:
     assert await score_summary("per_turn", chat(Message.assistant(call("search"))), CALLS) == (True, 1, "")
 
 
-async def test_what_is_skipped_in_a_turn_is_left_out_of_it() -> None:
+async def test_skipped_turns_are_left_out() -> None:
     budget = {"evaluator": {"key": "token_budget", "parameters": {"max_total": 5}}}
-    existing = turn(Message.assistant("Hi"), usage=Usage(input_tokens=1, output_tokens=1))
+    with_usage = turn(Message.assistant("Hi"), usage=Usage(input_tokens=1, output_tokens=1))
 
-    assert await score_summary("per_turn", conversation_case(existing, SAID), budget) == (True, 1, "")
+    assert await score_summary("per_turn", conversation_case(with_usage, SAID), budget) == (True, 1, "")
     assert await score_summary("per_turn", conversation_case(SAID), budget) == (
         None,
         None,
@@ -58,7 +58,7 @@ async def test_what_is_skipped_in_a_turn_is_left_out_of_it() -> None:
     )
 
 
-async def test_a_turn_is_a_case_with_all_before_it_as_history() -> None:
+async def test_each_turn_is_a_case_with_all_earlier_messages_as_history() -> None:
     observed: list[Any] = []
 
     @evaluator
@@ -110,5 +110,5 @@ async def test_the_scores_of_each_turn_are_in_the_details() -> None:
         ({**CALLS, "aggregate": "max"}, "/parameters/aggregate"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("per_turn", parameters)[0] == pointer

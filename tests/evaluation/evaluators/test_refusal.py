@@ -29,7 +29,7 @@ from tests.evaluation.evaluators.fake_judge import chat, conversation_case, scor
         "I must decline.",
     ],
 )
-async def test_a_refusal_is_known_by_how_it_begins(text: str) -> None:
+async def test_a_refusal_is_recognized_by_its_first_words(text: str) -> None:
     scored = await score_record("refusal", chat(Message.assistant(text)))
 
     assert (scored.passed, scored.score, scored.details) == (False, 0, {"refused": True})
@@ -47,7 +47,7 @@ async def test_a_refusal_is_known_by_how_it_begins(text: str) -> None:
         "I am able to help.",
     ],
 )
-async def test_what_begins_otherwise_is_no_refusal(text: str) -> None:
+async def test_other_first_words_are_not_a_refusal(text: str) -> None:
     assert (await score_record("refusal", chat(Message.assistant(text)))).passed
     assert await score_summary("refusal", chat(Message.assistant(text)), {"expected": True}) == (
         False,
@@ -56,7 +56,7 @@ async def test_what_begins_otherwise_is_no_refusal(text: str) -> None:
     )
 
 
-async def test_a_refusal_part_and_a_content_filter_are_refusals_whatever_is_said() -> None:
+async def test_a_refusal_part_or_a_content_filter_is_a_refusal_for_any_text() -> None:
     part = chat(Message.assistant(Refusal(text="No.")))
     filtered = chat(Message.assistant("Sure, here"), finish="content-filter")
 
@@ -65,13 +65,13 @@ async def test_a_refusal_part_and_a_content_filter_are_refusals_whatever_is_said
 
 
 @pytest.mark.parametrize(("pattern", "refused"), [("leider  KANN ich", True), ("kann ich", False), ("", False)])
-async def test_other_beginnings_may_be_given(pattern: str, refused: bool) -> None:
+async def test_refusal_patterns_can_be_customized(pattern: str, refused: bool) -> None:
     case = chat(Message.assistant("Leider kann ich das nicht."))
 
     assert (await score_record("refusal", case, {"patterns": [pattern], "expected": refused})).passed
 
 
-async def test_a_judge_that_cannot_be_asked_is_an_error() -> None:
+async def test_an_unavailable_judge_is_an_error() -> None:
     scored = await score_record("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"})
 
     assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' cannot be asked here")
@@ -85,7 +85,7 @@ async def test_a_judge_that_cannot_be_asked_is_an_error() -> None:
         ({"refused": False}, (True, 1, "")),
     ],
 )
-async def test_a_judge_is_asked_about_what_does_not_look_like_one(verdict: Any, expected: Any) -> None:
+async def test_a_judge_decides_if_no_pattern_matches(verdict: Any, expected: Any) -> None:
     class Court(OfflineContext):
         async def judge(self, judge: str, prompt: str, *, schema: Any, retries: int = 2) -> Any:
             assert (judge, '"Hm."' in prompt) == ("tutor", True)
@@ -96,7 +96,7 @@ async def test_a_judge_is_asked_about_what_does_not_look_like_one(verdict: Any, 
     assert await score_summary("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"}, context) == expected
 
 
-async def test_of_a_conversation_the_last_answer_counts() -> None:
+async def test_the_last_answer_of_a_conversation_counts() -> None:
     declined, finished = turn(Message.assistant(Refusal(text="No."))), turn(Message.assistant("Here it is."))
 
     assert (await score_record("refusal", conversation_case(declined, finished))).passed

@@ -38,7 +38,7 @@ from tests.evaluation.evaluator_helpers import answer, score_case, verdict
         ("héllo", {"pattern": r"\w{5}"}, True),
     ],
 )
-async def test_a_pattern_on_a_text(text: str, parameters: dict[str, Any], passed: bool) -> None:
+async def test_a_pattern_is_matched_against_the_text(text: str, parameters: dict[str, Any], passed: bool) -> None:
     one = await score_case("regex", answer(text), **parameters)
 
     assert (one.status, one.passed, one.score) == ("scored", passed, float(passed))
@@ -58,27 +58,27 @@ async def test_a_pattern_on_a_text(text: str, parameters: dict[str, Any], passed
         ({"pattern": "x", "should_match": "yes"}, "/parameters/should_match"),
     ],
 )
-def test_what_is_no_pattern_is_refused_before_any_case(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected_when_binding(parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()["regex"].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 
 
-async def test_a_pattern_that_would_never_end_is_an_error_after_a_tenth_of_a_second() -> None:
+async def test_a_pattern_with_catastrophic_backtracking_times_out() -> None:
     one = await score_case("regex", answer("a" * 300 + "-"), pattern=r"(\w+)(\w+)(\w+)(\w+)(\w+)\1\2\3-.")
 
     assert (one.status, one.reason) == ("error", "regex_timeout: the pattern took more than 0.1 s for this text")
     assert one.seconds < 5
 
 
-async def test_it_tells_where_it_matched() -> None:
+async def test_the_reason_and_details_say_where_it_matched() -> None:
     one = await score_case("regex", answer("Answer: 42"), pattern=r"\d+")
 
     assert (one.reason, one.details) == ("the pattern matches at character 9", {"start": 8, "end": 10})
 
 
-async def test_a_workflow_that_gave_no_text_has_none_to_be_searched() -> None:
+async def test_a_workflows_value_needs_a_target_or_stringify() -> None:
     case = answer({"a": "42"}, is_chat=False)
 
     assert await verdict("regex", case, pattern="42") == "needs_text"

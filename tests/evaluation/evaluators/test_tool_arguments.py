@@ -46,12 +46,12 @@ OTHERS = "the arguments of search are others"
         ({"tool": "save", "arguments": {}}, (False, 0, "save was not called")),
     ],
 )
-async def test_arguments_fit(parameters: dict[str, Any], expected: Any) -> None:
+async def test_arguments_of_a_call_are_compared(parameters: dict[str, Any], expected: Any) -> None:
     assert await score_summary("tool_arguments", CASE, {"tool": "search", **parameters}) == expected
 
 
 @pytest.mark.parametrize(
-    ("expected", "said"),
+    ("expected", "summary"),
     [
         ([{"name": "search", "arguments": {"q": "b", "n": 1}}], (True, 1, "")),
         ({"tool_calls": [{"function": {"name": "search", "arguments": '{"q":"a","n":1}'}}]}, (True, 1, "")),
@@ -72,15 +72,15 @@ async def test_arguments_fit(parameters: dict[str, Any], expected: Any) -> None:
         ),
     ],
 )
-async def test_without_arguments_those_of_the_expected_call_are_wanted(expected: Any, said: Any) -> None:
+async def test_arguments_default_to_those_of_the_expected_call(expected: Any, summary: Any) -> None:
     case = case_with_calls(
         call("search", {"n": 1, "q": "a"}), call("search", {"n": 1, "q": "b"}, "d"), expected=expected
     )
 
-    assert await score_summary("tool_arguments", case, {"tool": "search"}) == said
+    assert await score_summary("tool_arguments", case, {"tool": "search"}) == summary
 
 
-async def test_what_is_expected_may_stand_in_another_column() -> None:
+async def test_the_expected_calls_may_be_in_another_column() -> None:
     case = chat(Message.assistant(call("search", {"q": 1})), row={"calls": [{"name": "search", "arguments": {"q": 1}}]})
 
     assert await score_summary("tool_arguments", case, {"tool": "search", "expected_from": "calls"}) == (True, 1, "")
@@ -109,5 +109,5 @@ async def test_each_call_is_in_the_details_with_its_exact_text() -> None:
         ({"which": "second"}, "/parameters/which"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("tool_arguments", {"tool": "search", **parameters})[0] == pointer

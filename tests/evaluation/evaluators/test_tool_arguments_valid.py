@@ -41,5 +41,5 @@ async def test_an_answer_without_calls_is_valid() -> None:
     assert await score_summary("tool_arguments_valid", chat(Message.assistant("Hi"))) == (True, 1, "")
 
 
-def test_a_faulty_schema_is_refused_where_it_stands() -> None:
+def test_an_invalid_schema_is_rejected_with_a_pointer() -> None:
     assert bind_error("tool_arguments_valid", {"schemas": {"a/b": {"type": 1}}})[0] == "/parameters/schemas/a~1b"

@@ -39,13 +39,13 @@ TWICE = case_with_calls(
         ({"names": "fetch", "arguments": {}, "match": "ignore"}, True, 1, ""),
     ],
 )
-async def test_names_are_called_as_often_as_they_should(
+async def test_tools_must_be_called_the_expected_number_of_times(
     parameters: dict[str, Any], passed: bool, score: float, reason: str
 ) -> None:
     assert await score_summary("tool_called", TWICE, parameters) == (passed, score, reason)
 
 
-async def test_an_answer_without_calls_has_called_nothing() -> None:
+async def test_an_answer_without_calls_does_not_pass() -> None:
     assert await score_summary("tool_called", chat(Message.assistant("Hi")), {"names": "search"}) == (
         False,
         0,
@@ -70,5 +70,5 @@ async def test_the_counts_are_in_the_details() -> None:
         ({"names": "a", "tool": "b"}, "/parameters/tool"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("tool_called", parameters)[0] == pointer

@@ -87,18 +87,18 @@ FUNCTION = {"id": "c", "type": "function", "function": {"name": "search", "argum
         ({"tool_calls": [3]}, None),
     ],
 )
-def test_wanted_calls_are_read_from_anything(value: Any, wanted: Any) -> None:
+def test_expected_calls_are_read_from_many_formats(value: Any, wanted: Any) -> None:
     assert read_expected_calls(value) == wanted
 
 
-def test_messages_of_our_own_form_are_read_too() -> None:
+def test_expected_calls_are_read_from_palaver_messages() -> None:
     message = Message.assistant(ToolCall(call_id="c", name="search", arguments='{"q": "http"}'))
 
     assert read_expected_calls([json.to_builtins(message)]) == (SEARCH,)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted", "match", "fit"),
+    ("arguments", "wanted", "match", "is_match"),
     [
         ('{"b": 2, "a": 1}', {"a": 1, "b": 2}, "exact", True),
         ('{"a": 1.0}', {"a": 1}, "exact", True),
@@ -121,8 +121,10 @@ def test_messages_of_our_own_form_are_read_too() -> None:
         ("[1]", [1.0], "exact", True),
     ],
 )
-def test_arguments_fit_as_they_are_asked_to(arguments: str, wanted: Any, match: ArgumentMatch, fit: bool) -> None:
-    assert arguments_match(made("search", arguments), wanted, match) is fit
+def test_arguments_are_compared_by_the_match_mode(
+    arguments: str, wanted: Any, match: ArgumentMatch, is_match: bool
+) -> None:
+    assert arguments_match(made("search", arguments), wanted, match) is is_match
 
 
 A, B, C = made("a"), made("b"), made("c")
@@ -155,7 +157,7 @@ A, B, C = made("a"), made("b"), made("c")
         ([A], "", "superset", True, 1),
     ],
 )
-def test_a_sequence_is_compared_by_its_mode(
+def test_call_sequences_are_compared_by_the_mode(
     calls: list[CaseToolCall], names: str, mode: SequenceMode, passed: bool, score: float
 ) -> None:
     result = compare_calls(calls, [ExpectedCall(name=name) for name in names], mode=mode, match="ignore")
@@ -163,7 +165,7 @@ def test_a_sequence_is_compared_by_its_mode(
     assert (result.passed, result.score) == (passed, score)
 
 
-def test_each_wanted_call_takes_the_first_fitting_one_that_is_free() -> None:
+def test_each_expected_call_takes_the_first_unused_matching_call() -> None:
     first, second, third = made("a", '{"n": 1}'), made("a", '{"n": 2}'), made("b")
     expected_calls = [ExpectedCall(name="a", arguments={"n": 2}), ExpectedCall(name="a"), ExpectedCall(name="a")]
 
@@ -174,7 +176,7 @@ def test_each_wanted_call_takes_the_first_fitting_one_that_is_free() -> None:
     assert result.unexpected == (third,)
 
 
-def test_a_wanted_call_may_say_itself_how_its_arguments_have_to_fit() -> None:
+def test_an_expected_call_can_override_the_match_mode_of_its_arguments() -> None:
     expected_calls = [ExpectedCall(name="a", arguments={"n": 1}, match="subset")]
 
     assert compare_calls([made("a", '{"n": 1, "m": 2}')], expected_calls, mode="strict", match="exact").passed

@@ -19,16 +19,16 @@ CASE = case_with_calls(call("search"), call("search", "{", "d"), call("fetch", "
         ({"names": ["save"]}, (True, 1, "")),
     ],
 )
-async def test_none_of_them_is_called(parameters: dict[str, Any], expected: Any) -> None:
+async def test_none_of_the_named_tools_may_be_called(parameters: dict[str, Any], expected: Any) -> None:
     assert await score_summary("tool_not_called", CASE, parameters) == expected
 
 
-async def test_an_answer_without_calls_has_called_none() -> None:
+async def test_an_answer_without_calls_passes() -> None:
     assert await score_summary("tool_not_called", chat(Message.assistant("Hi"))) == (True, 1, "")
     assert await score_summary("tool_not_called", chat()) == (True, 1, "")
 
 
-def test_no_names_at_all_are_refused_as_they_might_mean_any() -> None:
+def test_an_empty_list_of_names_is_rejected() -> None:
     assert bind_error("tool_not_called", {"names": []}) == (
         "/parameters/names",
         "Name a tool, or leave names out for any tool.",

@@ -30,14 +30,14 @@ from tests.evaluation.evaluators.fake_judge import call, chat, score_record, sco
         ([10**5000], "A lot.", False),
     ],
 )
-async def test_a_result_is_used_if_a_piece_of_it_is_said_afterwards(output: Any, text: str, used: bool) -> None:
+async def test_a_result_is_used_if_part_of_it_is_in_a_later_text(output: Any, text: str, used: bool) -> None:
     case = chat(Message.assistant(call("weather")), Message.tool("c", output), Message.assistant(text))
 
     expected = (True, 1, "") if used else (False, 0, "not used: the result of weather")
     assert await score_summary("tool_results_used", case) == expected
 
 
-async def test_what_was_said_before_does_not_use_it() -> None:
+async def test_text_before_the_result_does_not_use_it() -> None:
     case = chat(
         Message.assistant(Text("I look up Oslo."), call("weather", {"city": "Oslo"})),
         Message.tool("c", {"city": "Oslo"}),
@@ -67,7 +67,7 @@ async def test_a_result_may_be_used_in_a_later_call() -> None:
     }
 
 
-async def test_escapes_in_later_arguments_hide_nothing() -> None:
+async def test_escaped_characters_in_later_arguments_are_decoded() -> None:
     case = chat(
         Message.assistant(call("find")),
         Message.tool("c", {"name": "Müller"}),
@@ -77,7 +77,7 @@ async def test_escapes_in_later_arguments_hide_nothing() -> None:
     assert await score_summary("tool_results_used", case) == (True, 1, "")
 
 
-async def test_errors_are_no_results_and_parallel_results_are_looked_at_each() -> None:
+async def test_failed_results_are_ignored_and_parallel_results_checked_separately() -> None:
     case = chat(
         Message.assistant(call("a", "{}", "c1"), call("b", "{}", "c2"), call("c", "{}", "c3")),
         Message(
@@ -94,18 +94,18 @@ async def test_errors_are_no_results_and_parallel_results_are_looked_at_each() -
     assert await score_summary("tool_results_used", case) == (False, 0.5, "not used: the result of a")
 
 
-async def test_without_results_there_is_nothing_to_use() -> None:
+async def test_an_answer_without_tool_results_passes() -> None:
     assert await score_summary("tool_results_used", chat(Message.assistant("Hi"))) == (True, 1, "")
     assert await score_summary("tool_results_used", chat(Message.assistant(call("a")))) == (True, 1, "")
 
 
-async def test_shorter_texts_count_if_they_may() -> None:
+async def test_min_length_allows_shorter_texts() -> None:
     case = chat(Message.assistant(call("a")), Message.tool("c", "ok"), Message.assistant("It is ok."))
 
     assert (await score_record("tool_results_used", case, {"min_length": 2})).passed
 
 
-async def test_a_judge_that_cannot_be_asked_is_an_error_and_no_pass() -> None:
+async def test_an_unavailable_judge_is_an_error() -> None:
     case = chat(Message.assistant(call("a")), Message.tool("c", "Oslo"), Message.assistant("There."))
 
     scored = await score_record("tool_results_used", case, {"judge": "tutor"})

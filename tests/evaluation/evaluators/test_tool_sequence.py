@@ -54,17 +54,17 @@ async def test_calls_are_compared_by_the_mode(
         ("subset", {"n": 9}, False),
     ],
 )
-async def test_arguments_count_as_far_as_is_asked(arguments: str, wanted: Any, passed: bool) -> None:
+async def test_arguments_are_compared_by_the_arguments_mode(arguments: str, wanted: Any, passed: bool) -> None:
     parameters = {"calls": [{"name": "a", "arguments": wanted}], "arguments": arguments}
 
     assert (await score_record("tool_sequence", made("a"), parameters)).passed is passed
 
 
-async def test_a_name_alone_wants_no_particular_arguments() -> None:
+async def test_an_expected_name_alone_matches_any_arguments() -> None:
     assert (await score_record("tool_sequence", made("a"), {"calls": ["a"], "arguments": "exact"})).passed
 
 
-async def test_unparsable_arguments_fit_only_where_arguments_do_not_count() -> None:
+async def test_unparsable_arguments_match_only_if_arguments_are_ignored() -> None:
     case = case_with_calls(call("a", '{"n": '))
 
     for arguments, passed in (("ignore", True), ("subset", False), ("exact", False)):
@@ -97,13 +97,13 @@ async def test_unparsable_arguments_fit_only_where_arguments_do_not_count() -> N
         ],
     ],
 )
-async def test_the_expected_answer_may_have_any_form(expected: Any) -> None:
+async def test_expected_calls_are_read_from_the_row_in_many_formats(expected: Any) -> None:
     case = chat(Message.assistant(call("a", {}, "c1"), call("b", {}, "c2")), expected=expected)
 
     assert await score_summary("tool_sequence", case) == (True, 1, "")
 
 
-async def test_an_expected_answer_in_words_wants_no_call() -> None:
+async def test_an_expected_message_without_calls_allows_no_calls() -> None:
     message = {"role": "assistant", "content": "Oslo"}
 
     assert await score_summary("tool_sequence", chat(Message.assistant("Oslo"), expected=message)) == (True, 1, "")
@@ -114,7 +114,7 @@ async def test_an_expected_answer_in_words_wants_no_call() -> None:
     )
 
 
-async def test_an_expected_text_is_no_sequence_of_calls() -> None:
+async def test_an_expected_text_is_skipped() -> None:
     scored = await score_record("tool_sequence", chat(Message.assistant("Oslo"), expected="Oslo"))
 
     assert (scored.status, scored.reason) == (
@@ -123,7 +123,7 @@ async def test_an_expected_text_is_no_sequence_of_calls() -> None:
     )
 
 
-async def test_the_details_say_what_is_missing_and_what_is_too_much() -> None:
+async def test_the_details_list_missing_and_unexpected_calls() -> None:
     expected_calls = [{"name": "a", "arguments": {"n": 7}}, "b"]
     scored = await score_record(
         "tool_sequence", made("ab"), {"calls": expected_calls, "mode": "unordered", "arguments": "exact"}
@@ -148,5 +148,5 @@ async def test_the_details_say_what_is_missing_and_what_is_too_much() -> None:
         ({"arguments": "schema"}, "/parameters/arguments"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pointer: str) -> None:
     assert bind_error("tool_sequence", parameters)[0] == pointer

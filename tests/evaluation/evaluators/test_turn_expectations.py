@@ -37,7 +37,7 @@ HALF = {"text": "Hi", "tools": "any"}
         ([said("Hi", {"text": "Hi"}), left()], "mean", (False, 0.5, "turn 2, reached: not_reached")),
     ],
 )
-async def test_the_checks_of_all_turns_count(turns: list[Turn], aggregate: str, expected: Any) -> None:
+async def test_checks_of_all_turns_are_aggregated(turns: list[Turn], aggregate: str, expected: Any) -> None:
     assert await score_summary("turn_expectations", conversation_case(*turns), {"aggregate": aggregate}) == expected
 
 
@@ -58,7 +58,7 @@ async def test_the_checks_of_each_turn_are_in_the_details() -> None:
     }
 
 
-async def test_without_expectations_it_skips() -> None:
+async def test_a_case_without_expectations_is_skipped() -> None:
     assert await score_summary("turn_expectations", chat(Message.assistant(call("a")))) == (
         None,
         None,
@@ -74,7 +74,7 @@ async def test_without_expectations_it_skips() -> None:
         ({"text": {"matches": "^(a|a)*$"}}, "regex_timeout: turn 1, text: '^(a|a)*$' takes more than 0.1 s"),
     ],
 )
-async def test_what_cannot_be_found_out_is_an_error_and_no_pass(expect: Any, reason: str) -> None:
+async def test_a_check_that_cannot_be_made_is_an_error(expect: Any, reason: str) -> None:
     scored = await score_record("turn_expectations", conversation_case(said("a" * 40 + "!", expect)))
 
     assert (scored.status, scored.reason[: len(reason)]) == ("error", reason)

@@ -24,33 +24,31 @@ async def test_the_whole_case_is_sent() -> None:
     async with service([Reply({"score": 0.5, "reason": "half"})]) as fake:
         one = await score_in_context("webhook", CASE, REACH, url=f"{fake.url}/score?of=us")
 
-    (requests,) = fake.requests
-    assert (requests.method, requests.path, requests.headers["content-type"]) == (
+    (request,) = fake.requests
+    assert (request.method, request.path, request.headers["content-type"]) == (
         "POST",
         "/score?of=us",
         "application/json",
     )
-    assert "palaver-signature" not in requests.headers
-    assert requests.body["inputs"] == {"city": "France"}
-    assert requests.body["expected"] == "Paris"
-    assert requests.body["text"] == "Paris."
-    assert requests.body["messages"][0]["parts"] == [{"type": "text", "text": "Paris."}]
-    assert requests.body["flags"] == {"is_chat": True, "is_chat_source": "declared"}
-    assert requests.body["turns"][0]["text"] == "Paris."
-    assert requests.body["latency"] == 0.5
+    assert "palaver-signature" not in request.headers
+    assert request.body["inputs"] == {"city": "France"}
+    assert request.body["expected"] == "Paris"
+    assert request.body["text"] == "Paris."
+    assert request.body["messages"][0]["parts"] == [{"type": "text", "text": "Paris."}]
+    assert request.body["flags"] == {"is_chat": True, "is_chat_source": "declared"}
+    assert request.body["turns"][0]["text"] == "Paris."
+    assert request.body["latency"] == 0.5
     assert (one.status, one.passed, one.score, one.reason) == ("scored", None, 0.5, "half")
 
 
-async def test_with_a_secret_the_body_is_signed() -> None:
+async def test_the_body_is_signed_with_the_secret() -> None:
     async with service([Reply(True)]) as fake:
         one = await score_in_context("webhook", CASE, REACH, url=fake.url, secret="env:PALAVER_WEBHOOK_SECRET")
 
     secret = ENV["PALAVER_WEBHOOK_SECRET"]
-    (requests,) = fake.requests
-    assert (
-        requests.headers["palaver-signature"] == f"sha256={hmac.digest(secret.encode(), requests.raw, 'sha256').hex()}"
-    )
-    assert secret.encode() not in requests.raw
+    (request,) = fake.requests
+    assert request.headers["palaver-signature"] == f"sha256={hmac.digest(secret.encode(), request.raw, 'sha256').hex()}"
+    assert secret.encode() not in request.raw
     assert one.passed is True
 
 
@@ -63,14 +61,14 @@ async def test_with_a_secret_the_body_is_signed() -> None:
         ("env:PALAVER_WEBHOOK_OTHER", "The variable PALAVER_WEBHOOK_OTHER is not set where this runs."),
     ],
 )
-def test_a_secret_is_named_and_no_other_variable_can_be(secret: str, message: str) -> None:
+def test_a_secret_must_name_a_webhook_variable_that_is_set(secret: str, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         built_in()["webhook"].bind({"url": "https://example.org", "secret": secret}, REACH)
 
     assert (caught.value.pointer, caught.value.message) == ("/parameters/secret", message)
 
 
-async def test_the_body_that_agenta_sends_and_the_answer_that_it_reads() -> None:
+async def test_the_agenta_body_format_is_sent_and_its_answer_is_parsed() -> None:
     async with service([Reply({"score": 0.9, "success": False})]) as fake:
         one = await score_in_context("webhook", CASE, REACH, url=fake.url, body="agenta")
 
@@ -93,7 +91,7 @@ async def test_the_body_that_agenta_sends_and_the_answer_that_it_reads() -> None
         ([1, 2], [("w", "error", None, None)]),
     ],
 )
-async def test_it_may_answer_whatever_an_evaluator_may_return(reply: Any, expected: Any) -> None:
+async def test_the_answer_may_be_anything_that_an_evaluator_may_return(reply: Any, expected: Any) -> None:
     result = await posted(Reply(reply))
 
     assert [(one.evaluator, one.status, one.passed, one.score) for one in result] == expected
@@ -116,13 +114,13 @@ async def test_it_may_answer_whatever_an_evaluator_may_return(reply: Any, expect
         (Reply(status=None), "webhook_failed: The service could not be reached, or broke off its answer."),
     ],
 )
-async def test_what_is_no_answer_is_an_error(reply: Reply, reason: str) -> None:
+async def test_an_invalid_response_is_an_error(reply: Reply, reason: str) -> None:
     (one,) = await posted(reply)
 
     assert (one.status, one.score, one.reason) == ("error", None, reason)
 
 
-async def test_a_service_that_is_away_is_an_error() -> None:
+async def test_an_unreachable_service_is_an_error() -> None:
     one = await score_in_context("webhook", CASE, REACH, url="http://127.0.0.1:1/")
 
     assert one.reason == "webhook_failed: The service could not be reached, or broke off its answer."
@@ -145,14 +143,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_an_address_that_is_not_public_is_refused_before_anything_runs(url: str) -> None:
+def test_a_url_that_is_not_public_is_rejected_when_binding(url: str) -> None:
     with pytest.raises(PalaverError) as caught:
         built_in()["webhook"].bind({"url": url}, make_context())
 
     assert (caught.value.code, caught.value.message) == ("url_refused", "This URL may not be fetched from here.")
 
 
-async def test_a_name_that_leads_to_this_machine_is_refused_when_it_is_asked() -> None:
+async def test_a_host_name_of_this_machine_is_refused_when_requested() -> None:
     one = await score_in_context("webhook", CASE, make_context(), url="http://localhost/")
 
     assert (one.status, one.reason) == ("error", "url_refused: This URL may not be fetched from here.")

@@ -36,27 +36,27 @@ from tests.storage.evaluation_factory import register_processes
 from tests.storage.span_factory import trace_id
 
 
-async def test_a_trace_is_scored_when_its_root_has_ended_and_ten_seconds_are_quiet(database: Database) -> None:
+async def test_a_trace_is_scored_after_its_root_has_ended_and_ten_seconds_without_spans(database: Database) -> None:
     clock = Clock()
-    online = make_worker(database, clock)
+    worker = make_worker(database, clock)
     await create_rule(database)
     await store_spans(database, root_span("child", trace="t", parent_id="f" * 16))
-    await online.step()
+    await worker.step()
     clock.advance(60)
-    await online.step()
+    await worker.step()
     await store_spans(database, root_span("root", trace="t"))
-    await online.step()
+    await worker.step()
     clock.advance(9)
     await store_spans(database, root_span("late", 1, trace="t", parent_id="e" * 16))
     clock.advance(2)
-    await online.step()
+    await worker.step()
     clock.advance(9)
-    await online.step()
-    await online.wait_idle()
+    await worker.step()
+    await worker.wait_idle()
     before = await scored_traces(database, "t")
     clock.advance(2)
-    await online.step()
-    await online.wait_idle()
+    await worker.step()
+    await worker.wait_idle()
     [score] = await scores(database, "t")
 
     assert before == []
@@ -65,19 +65,19 @@ async def test_a_trace_is_scored_when_its_root_has_ended_and_ten_seconds_are_qui
 
 
 async def run_all(online: Any, clock: Clock, *, steps: int = 3) -> None:
-    """Let all that has come be scored."""
+    """Score everything that has arrived."""
     for _ in range(steps):
         await online.step()
         await online.wait_idle()
         clock.advance(11)
 
 
-async def test_a_trace_is_scored_once_whatever_comes_later(database: Database) -> None:
-    clock, requests = Clock(), list[str]()
+async def test_a_trace_is_scored_once_even_if_more_spans_arrive(database: Database) -> None:
+    clock, scored = Clock(), list[str]()
 
     class Counting(LiveScorer):
         async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
-            requests.append(claimed.trace)
+            scored.append(claimed.trace)
             return []
 
     one, second = (
@@ -93,12 +93,12 @@ async def test_a_trace_is_scored_once_whatever_comes_later(database: Database) -
     await store_spans(database, root_span("more", 9, trace="t0"))
     await run_all(one, clock)
 
-    assert sorted(requests) == [trace_id(f"t{index}") for index in range(6)]
+    assert sorted(scored) == [trace_id(f"t{index}") for index in range(6)]
 
 
-async def test_only_what_the_filter_means_and_no_evaluation_is_scored(database: Database) -> None:
+async def test_only_traces_that_match_the_filter_are_scored_and_no_evaluations(database: Database) -> None:
     clock = Clock()
-    online = make_worker(database, clock)
+    worker = make_worker(database, clock)
     await store_spans(database, root_span("before"))
     await create_rule(database, filter={"field": "service", "op": "eq", "value": "shop"})
     shop = {"service": "shop"}
@@ -111,40 +111,40 @@ async def test_only_what_the_filter_means_and_no_evaluation_is_scored(database: 
         root_span("run", 5, **shop, attributes={"palaver.protocol": "invoke"}, parent_id="f" * 16, run_id="run_1"),
         root_span("afar", 6, **shop, project="elsewhere"),
     )
-    await online.step()
+    await worker.step()
     clock.advance(600)
-    await run_all(online, clock)
+    await run_all(worker, clock)
 
     names = ["before", "meant", "other", "cell", "judge", "run", "afar"]
     assert await scored_traces(database, *names) == ["meant", "run"]
     assert await scores(database, "afar", "elsewhere") == []
 
 
-def test_the_same_trace_is_always_in_or_always_out() -> None:
-    by_name = [trace_id(str(index)) for index in range(4_000)]
-    tenth, half = ({one for one in by_name if is_sampled(one, sample)} for sample in (0.1, 0.5))
+def test_a_larger_sample_contains_the_traces_of_a_smaller_one() -> None:
+    trace_ids = [trace_id(str(index)) for index in range(4_000)]
+    tenth, half = ({one for one in trace_ids if is_sampled(one, sample)} for sample in (0.1, 0.5))
 
     assert tenth < half
     assert (300 < len(tenth) < 500, 1_800 < len(half) < 2_200) == (True, True)
-    assert ([is_sampled(one, 0.0) for one in by_name[:9]], [is_sampled(one, 1.0) for one in by_name[:9]]) == (
+    assert ([is_sampled(one, 0.0) for one in trace_ids[:9]], [is_sampled(one, 1.0) for one in trace_ids[:9]]) == (
         [False] * 9,
         [True] * 9,
     )
 
 
-def test_a_rule_cannot_ask_for_what_comes_later() -> None:
+def test_a_live_evaluator_cannot_filter_by_feedback() -> None:
     with pytest.raises(InvalidValue) as raised:
         parse_trace_filter({"and": [{"field": "feedback", "op": "eq", "value": "up"}]})
 
     assert raised.value.pointer == "/filter"
 
 
-async def test_no_more_are_begun_in_a_minute_than_the_rule_allows(database: Database) -> None:
+async def test_no_more_traces_are_scored_per_minute_than_allowed(database: Database) -> None:
     clock = Clock()
     await create_rule(database, per_minute=30)
-    online = make_worker(database, clock)
+    worker = make_worker(database, clock)
     await store_spans(database, *(root_span(f"t{index}", index) for index in range(50)))
-    await online.step()
+    await worker.step()
     clock.advance(11)
     started: list[float] = []
     for _ in range(130):
@@ -159,12 +159,12 @@ async def test_no_more_are_begun_in_a_minute_than_the_rule_allows(database: Data
     assert len(started) == len(set(started)) == 50
 
 
-async def test_of_more_than_a_rule_may_score_the_oldest_are_dropped(database: Database) -> None:
+async def test_the_oldest_traces_beyond_the_rate_limit_are_dropped(database: Database) -> None:
     clock = Clock()
     await create_rule(database, per_minute=1)
     await store_spans(database, *(root_span(f"t{index:03}", index) for index in range(70)))
-    online = make_worker(database, clock)
-    await online.step()
+    worker = make_worker(database, clock)
+    await worker.step()
     clock.advance(11)
     claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
     counts = await database.read(online_scores.count_cases, "default", "on_1")
@@ -173,54 +173,54 @@ async def test_of_more_than_a_rule_may_score_the_oldest_are_dropped(database: Da
     assert (counts.waiting, counts.running, counts.done, counts.dropped) == (59, 1, 0, 10)
 
 
-async def test_a_run_that_somebody_called_waits_for_whoever_did(database: Database) -> None:
+async def test_a_run_with_a_remote_parent_waits_ten_minutes_for_its_root_span(database: Database) -> None:
     clock = Clock()
-    online = make_worker(database, clock)
+    worker = make_worker(database, clock)
     await create_rule(database)
-    call_count: dict[str, Any] = {"parent_id": "f" * 16, "run_id": "run_1"}
-    await store_spans(database, root_span("inner", trace="whole", **call_count), root_span("alone", 1, **call_count))
-    await run_all(online, clock)
+    remote_run: dict[str, Any] = {"parent_id": "f" * 16, "run_id": "run_1"}
+    await store_spans(database, root_span("inner", trace="whole", **remote_run), root_span("alone", 1, **remote_run))
+    await run_all(worker, clock)
     before = await scored_traces(database, "whole", "alone")
     await store_spans(database, root_span("outer", 2, trace="whole"))
-    await run_all(online, clock)
+    await run_all(worker, clock)
     after = await scored_traces(database, "whole", "alone")
     clock.advance(600)
-    await run_all(online, clock)
+    await run_all(worker, clock)
 
     assert (before, after, await scored_traces(database, "whole", "alone")) == ([], ["whole"], ["whole", "alone"])
 
 
-async def test_a_session_is_scored_after_ten_idle_minutes_and_again_if_it_goes_on(database: Database) -> None:
+async def test_a_session_is_scored_after_ten_idle_minutes_and_again_if_it_continues(database: Database) -> None:
     clock = Clock()
-    online = make_worker(database, clock)
-    each = {"evaluator": {"key": "contains", "parameters": {"substring": "Hello"}}}
-    turns = {"key": "per_turn", "name": "turns", "parameters": each}
+    worker = make_worker(database, clock)
+    parameters = {"evaluator": {"key": "contains", "parameters": {"substring": "Hello"}}}
+    turns = {"key": "per_turn", "name": "turns", "parameters": parameters}
     await create_rule(database, session=True, evaluators=[turns])
     await store_spans(database, root_span("one", session="s"), root_span("alone", 1))
-    await online.step()
+    await worker.step()
     clock.advance(500)
     await store_spans(database, root_span("two", 500, session="s"))
     for _ in range(2):
-        await online.step()
+        await worker.step()
         clock.advance(550)
     before = await scored_traces(database, "one", "two", "alone")
     clock.advance(100)
-    await online.step()
-    await online.wait_idle()
+    await worker.step()
+    await worker.wait_idle()
     [score] = await scores(database, "two")
     after = await scored_traces(database, "one", "two", "alone")
     await store_spans(database, root_span("three", 2_000, session="s"))
-    await online.step()
+    await worker.step()
     clock.advance(601)
-    await online.step()
-    await online.wait_idle()
+    await worker.step()
+    await worker.wait_idle()
 
     assert (before, after) == ([], ["two"])
     assert (score.session, score.passed) == ("s", True)
     assert await scored_traces(database, "one", "two", "three") == ["two", "three"]
 
 
-async def test_what_a_dead_process_had_is_scored_by_another(database: Database) -> None:
+async def test_cases_claimed_by_a_dead_process_are_scored_by_another(database: Database) -> None:
     clock = Clock()
     await create_rule(database)
     await store_spans(database, root_span("t"))
@@ -233,15 +233,17 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     before = await scored_traces(database, "t")
     await database.write(background_runs.remove_processes, ["p1"])
     another = make_worker(database, clock, "p2")
-    for _ in range(2):  # First it notices, then it takes.
+    for _ in range(2):  # The first step notices the dead process, the second claims its case.
         await another.step()
         await another.wait_idle()
-    delayed = await database.write(online_cases.finish_case, "p1", claimed[0], [], clock.now, session=None)
+    is_accepted = await database.write(online_cases.finish_case, "p1", claimed[0], [], clock.now, session=None)
 
-    assert (before, await scored_traces(database, "t"), delayed) == ([], ["t"], False)
+    assert (before, await scored_traces(database, "t"), is_accepted) == ([], ["t"], False)
 
 
-async def test_what_broke_is_tried_again_and_not_for_ever(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_scoring_is_retried_a_limited_number_of_times(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     clock, attempts = Clock(), list[str]()
 
     class Breaking(LiveScorer):
@@ -249,12 +251,12 @@ async def test_what_broke_is_tried_again_and_not_for_ever(database: Database, ca
             attempts.append(claimed.trace)
             raise RuntimeError("no")
 
-    online = make_worker(database, clock, make=lambda: Breaking(database, None, None))  # type: ignore[arg-type]
+    worker = make_worker(database, clock, make=lambda: Breaking(database, None, None))  # type: ignore[arg-type]
     await create_rule(database)
     await store_spans(database, root_span("t"))
     for _ in range(6):
-        await online.step()
-        await online.wait_idle()
+        await worker.step()
+        await worker.wait_idle()
         clock.advance(61)
 
     assert len(attempts) == 3
@@ -262,7 +264,7 @@ async def test_what_broke_is_tried_again_and_not_for_ever(database: Database, ca
     assert "could not be scored" in caplog.text
 
 
-async def test_a_process_that_ends_gives_back_what_it_has(database: Database) -> None:
+async def test_a_stopping_process_releases_its_claimed_cases(database: Database) -> None:
     clock, started = Clock(), asyncio.Event()
 
     class Slow(LiveScorer):
@@ -278,48 +280,48 @@ async def test_a_process_that_ends_gives_back_what_it_has(database: Database) ->
     await create_rule(database)
     await store_spans(database, root_span("t"))
     for kind in (Slow, Leaving):
-        online = make_worker(database, clock, make=lambda kind=kind: kind(database, None, None))  # type: ignore[arg-type]
-        await online.step()
+        worker = make_worker(database, clock, make=lambda kind=kind: kind(database, None, None))  # type: ignore[arg-type]
+        await worker.step()
         clock.advance(11)
-        online.start()
+        worker.start()
         await started.wait()
         started.clear()
         if kind is Leaving:
-            await online.wait_idle()
-        await online.stop()
+            await worker.wait_idle()
+        await worker.stop()
         assert await database.read(lambda db: db.scalar(select(table.c.state))) == "waiting"
     await run_all(make_worker(database, clock), clock)
 
     assert await scored_traces(database, "t") == ["t"]
 
 
-async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
+async def test_polling_continues_after_database_errors_and_other_errors(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, enabled = Clock(), online_rules.list_enabled
-    broken: list[Exception] = [RuntimeError("What is this?"), Overloaded("The database is away.")]
+    clock, original = Clock(), online_rules.list_enabled
+    errors: list[Exception] = [RuntimeError("What is this?"), Overloaded("The database is away.")]
 
-    def sometimes(db: Connection) -> Any:
-        if broken:
-            raise broken.pop()
-        return enabled(db)
+    def list_or_fail(db: Connection) -> Any:
+        if errors:
+            raise errors.pop()
+        return original(db)
 
-    monkeypatch.setattr(online_rules, "list_enabled", sometimes)
+    monkeypatch.setattr(online_rules, "list_enabled", list_or_fail)
     await create_rule(database)
     await store_spans(database, root_span("t"))
-    online = make_worker(database, clock)
-    online.start()
+    worker = make_worker(database, clock)
+    worker.start()
     async with asyncio.timeout(30):
         while not await scored_traces(database, "t"):
             clock.advance(11)
-            online.wake()
-    await online.stop()
+            worker.wake()
+    await worker.stop()
 
-    actual = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
-    assert (broken, actual) == ([], ["Live traces could not be looked for"])
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
+    assert (errors, messages) == ([], ["Live traces could not be looked for"])
 
 
-async def test_an_evaluator_that_is_gone_or_too_slow_says_so(database: Database) -> None:
+async def test_an_unknown_evaluator_is_recorded_as_an_error(database: Database) -> None:
     clock = Clock()
     missing = {"key": "no.such", "name": "nobody", "parameters": {}}
     await create_rule(database, evaluators=[missing, HELLO])
@@ -330,23 +332,23 @@ async def test_an_evaluator_that_is_gone_or_too_slow_says_so(database: Database)
     assert (first.status, first.reason.partition(":")[0], second.status) == ("error", "evaluator_unknown", "scored")
 
 
-async def test_a_rule_that_is_off_looks_at_nothing_and_not_back_when_it_is_on_again(database: Database) -> None:
+async def test_a_reenabled_live_evaluator_does_not_score_earlier_traces(database: Database) -> None:
     clock = Clock()
-    online = make_worker(database, clock)
+    worker = make_worker(database, clock)
     rule = await create_rule(database)
     await store_spans(database, root_span("waits"))
-    await online.step()
+    await worker.step()
     await database.write(online_rules.update_live_evaluator, "default", rule.id, clock.now, enabled=False)
     await store_spans(database, root_span("between", 1))
-    await run_all(online, clock)
+    await run_all(worker, clock)
     await database.write(online_rules.update_live_evaluator, "default", rule.id, clock.now, enabled=True)
     await store_spans(database, root_span("then", 2))
-    await run_all(online, clock)
+    await run_all(worker, clock)
 
     assert await scored_traces(database, "waits", "between", "then") == ["then"]
 
 
-async def test_scores_go_with_their_trace(database: Database) -> None:
+async def test_scores_are_deleted_with_their_trace(database: Database) -> None:
     clock = Clock()
     await create_rule(database)
     await store_spans(database, root_span("t"), root_span("kept", 1))
@@ -357,7 +359,7 @@ async def test_scores_go_with_their_trace(database: Database) -> None:
     assert await scored_traces(database, "t", "kept") == ["kept"]
 
 
-async def test_stats_count_what_each_evaluator_said_over_time(database: Database) -> None:
+async def test_score_stats_count_the_scores_of_each_evaluator_over_time(database: Database) -> None:
     clock = Clock()
     await create_rule(
         database, evaluators=[HELLO, {"key": "token_budget", "name": "short", "parameters": {"max_total": 9}}]
@@ -366,21 +368,21 @@ async def test_stats_count_what_each_evaluator_said_over_time(database: Database
     await store_spans(database, root_span("a", usage=usage), root_span("b", 1, messages_out=()))
     await run_all(make_worker(database, clock), clock)
     result = await database.read(online_scores.score_stats, "default", "on_1", by="hour", since=NOON, until=None)
-    none = await database.read(online_scores.score_stats, "default", "on_1", by="day", since=None, until=NOON)
+    empty = await database.read(online_scores.score_stats, "default", "on_1", by="day", since=None, until=NOON)
     counts = await database.read(online_scores.count_cases, "default", "on_1")
 
     actual = [(one.evaluator, one.n, one.passed, one.judged, one.mean, one.skipped, one.errors) for one in result]
     assert actual == [("hello", 2, 1, 2, 0.5, 0, 0), ("short", 1, 1, 1, 1.0, 1, 0)]
-    assert ({one.at for one in result}, none, counts.done) == ({NOON}, [], 2)
+    assert ({one.at for one in result}, empty, counts.done) == ({NOON}, [], 2)
 
 
-async def test_in_a_server_other_projects_may_be_quicker(database: Database) -> None:
-    """On PostgreSQL what came later is seen earlier: places are passed over only when everybody sees them."""
+async def test_traces_of_other_projects_are_skipped_except_on_postgresql(database: Database) -> None:
+    """On PostgreSQL later rows can be visible earlier: a position is skipped only when it is visible to all."""
     clock = Clock()
     rule = await create_rule(database)
     await store_spans(database, root_span("afar", project="elsewhere"))
     await make_worker(database, clock).step()
-    index = (await database.read(online_rules.get_live_evaluator, "default", rule.id)).place
+    position = (await database.read(online_rules.get_live_evaluator, "default", rule.id)).place
     await database.write(lambda db: db.execute(update(table).values(state="done")))
 
-    assert (index == rule.place) == (database.kind == "postgresql")
+    assert (position == rule.place) == (database.kind == "postgresql")

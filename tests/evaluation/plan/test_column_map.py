@@ -35,26 +35,24 @@ PLAIN = described(
 )
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "mapping_cases.json").read_text("utf-8"))
-"""Shared with web/src/pages/evaluations/column-map.test.ts: the page shows what is then run."""
+"""Shared with web/src/pages/evaluations/column-map.test.ts: the page must show the mapping that is run."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])
-def test_what_the_page_shows_of_columns_is_what_is_run(case: dict[str, Any]) -> None:
+def test_columns_are_mapped_as_in_the_cases_shared_with_the_web_page(case: dict[str, Any]) -> None:
     properties = {"messages": MESSAGES, **case.get("properties", {})}
     tutor = described({"properties": properties, "required": ["messages"], "additionalProperties": True})
-    answers = msgspec.convert(case.get("said", {}), WantedMap)
+    wanted = msgspec.convert(case.get("said", {}), WantedMap)
     if case["found"] is None:
         with pytest.raises(MissingInput) as refused:
-            map_columns(answers, case["columns"], tutor)
+            map_columns(wanted, case["columns"], tutor)
         assert refused.value.pointer == "/map/messages"
     else:
-        result = map_columns(
-            answers, case["columns"], tutor, answers=case.get("answers", ()), gaps=case.get("gaps", ())
-        )
+        result = map_columns(wanted, case["columns"], tutor, answers=case.get("answers", ()), gaps=case.get("gaps", ()))
         assert result == ColumnMap(**case["found"])
 
 
-def test_a_chat_gets_the_column_of_its_messages_and_the_inputs_that_it_names() -> None:
+def test_a_chat_gets_the_messages_column_and_the_inputs_it_declares() -> None:
     kinds = {"messages": "chat", "subject": "text", "note": "text", "expected": "text"}
 
     assert map_columns(WantedMap(), kinds, CHAT) == ColumnMap(
@@ -62,18 +60,18 @@ def test_a_chat_gets_the_column_of_its_messages_and_the_inputs_that_it_names() -
     )
 
 
-def test_without_one_of_that_name_the_only_column_of_conversations_is_it() -> None:
+def test_the_only_chat_column_is_used_for_messages() -> None:
     assert map_columns(WantedMap(), {"talk": "chat", "subject": "text"}, CHAT).messages == "talk"
 
 
-def test_of_two_such_columns_nobody_guesses() -> None:
+def test_two_chat_columns_without_a_messages_column_are_rejected() -> None:
     with pytest.raises(MissingInput, match="wants messages, and no column is theirs") as refused:
         map_columns(WantedMap(), {"talk": "chat", "other": "chat"}, CHAT)
 
     assert refused.value.pointer == "/map/messages"
 
 
-def test_a_row_may_be_the_payload_of_a_service() -> None:
+def test_content_and_history_columns_of_a_service_payload_are_mapped() -> None:
     kinds = {"content": "text", "history": "chat", "subject": "text"}
     by_name = described({"properties": {"messages": MESSAGES, "content": {"type": "string"}}})
 
@@ -85,13 +83,13 @@ def test_a_row_may_be_the_payload_of_a_service() -> None:
     assert map_columns(WantedMap(messages="subject", history="history"), kinds, CHAT).history == "history"
 
 
-def test_a_remote_one_may_call_its_messages_otherwise() -> None:
+def test_the_messages_input_may_have_another_name() -> None:
     remote = described({"properties": {"history": MESSAGES}})
 
     assert map_columns(WantedMap(), {"messages": "chat", "history": "chat"}, remote).messages == "history"
 
 
-def test_what_takes_any_input_gets_all_columns_that_are_left() -> None:
+def test_a_workflow_that_takes_any_input_gets_all_remaining_columns() -> None:
     kinds = {"messages": "chat", "expected": "text", "reference": "text", "topic": "text", "old": "text"}
 
     result = map_columns(WantedMap(), kinds, OPEN, answers={"old"})
@@ -101,11 +99,11 @@ def test_what_takes_any_input_gets_all_columns_that_are_left() -> None:
     )
 
 
-def test_a_column_of_answers_is_an_input_where_the_workflow_names_it() -> None:
+def test_an_answer_column_is_an_input_if_the_workflow_declares_it() -> None:
     assert map_columns(WantedMap(), {"text": "text"}, PLAIN, answers={"text"}).inputs == {"text": "text"}
 
 
-def test_a_workflow_whose_inputs_nobody_described_gets_them_too() -> None:
+def test_a_workflow_without_an_input_schema_gets_all_columns() -> None:
     assert map_columns(WantedMap(), {"a": "text", "b": "number"}, described({}, is_chat=False)).inputs == {
         "a": "a",
         "b": "b",
@@ -122,24 +120,24 @@ def test_a_workflow_whose_inputs_nobody_described_gets_them_too() -> None:
         ["reference"],
     ],
 )
-def test_expected_is_the_first_of_five_names(columns: list[str]) -> None:
+def test_the_expected_column_is_the_first_of_five_known_names(columns: list[str]) -> None:
     kinds = dict.fromkeys(["text", *columns], "text")
 
     assert map_columns(WantedMap(), kinds, PLAIN) == ColumnMap(expected=columns[-1], inputs={"text": "text"})
 
 
-def test_a_script_is_played_with_a_chat_and_is_an_input_of_nobody() -> None:
+def test_a_script_column_is_mapped_for_a_chat_and_is_never_an_input() -> None:
     kinds = {"script": "script", "subject": "text"}
 
     assert map_columns(WantedMap(), kinds, CHAT) == ColumnMap(script="script", inputs={"subject": "subject"})
     assert map_columns(WantedMap(), {"text": "text", **kinds}, PLAIN) == ColumnMap(inputs={"text": "text"})
 
 
-def test_what_is_said_counts_and_null_is_for_nothing() -> None:
+def test_an_explicit_mapping_wins_and_null_maps_no_column() -> None:
     kinds = {"talk": "chat", "messages": "chat", "answer": "text", "expected": "text", "topic": "text"}
-    expected_calls = WantedMap(messages="talk", expected=None, inputs={"subject": "topic"})
+    wanted = WantedMap(messages="talk", expected=None, inputs={"subject": "topic"})
 
-    assert map_columns(expected_calls, kinds, CHAT) == ColumnMap(messages="talk", inputs={"subject": "topic"})
+    assert map_columns(wanted, kinds, CHAT) == ColumnMap(messages="talk", inputs={"subject": "topic"})
     assert map_columns(WantedMap(messages=None, inputs=None), kinds, CHAT) == ColumnMap(expected="expected")
 
 
@@ -156,7 +154,9 @@ def test_what_is_said_counts_and_null_is_for_nothing() -> None:
         (WantedMap(inputs={}), MissingInput, "/map/inputs/text", "wants the input 'text'"),
     ],
 )
-def test_what_cannot_be_is_pointed_at(wanted: WantedMap, kind: type[RequestError], pointer: str, why: str) -> None:
+def test_invalid_mappings_are_rejected_with_a_pointer(
+    wanted: WantedMap, kind: type[RequestError], pointer: str, why: str
+) -> None:
     with pytest.raises(kind) as refused:
         map_columns(wanted, {"text": "text", "n": "number"}, PLAIN)
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_is_pointed_at(wanted: WantedMap, kind: type[RequestError
     assert why in refused.value.message
 
 
-def test_answers_of_a_column_are_shown_with_all_that_was_asked() -> None:
+def test_an_answer_column_is_mapped_with_messages_expected_and_inputs() -> None:
     kinds = {"messages": "chat", "old": "chat", "topic": "text", "expected": "text"}
 
     assert map_answer_columns(WantedMap(), kinds, "old") == ColumnMap(

@@ -95,7 +95,7 @@ def asked(**more: Any) -> NewEvaluation:
     return decode_struct(body | more, NewEvaluation)
 
 
-async def test_a_plan_holds_what_the_request_named() -> None:
+async def test_a_request_becomes_a_plan() -> None:
     request = asked(
         name="prompt v3",
         variants=[
@@ -111,24 +111,24 @@ async def test_a_plan_holds_what_the_request_named() -> None:
 
     planned = await planning().plan("default", request)
 
-    user_text = ColumnMap(messages="messages", expected="expected", inputs={"topic": "topic"})
+    columns = ColumnMap(messages="messages", expected="expected", inputs={"topic": "topic"})
     assert planned.plan == Plan(
         name="prompt v3",
         testset=PlannedTestset(id="ts_1", name="questions", revision=2, digest="b2:00"),
         variants=[
-            PlannedVariant(name="base", workflow="tutor", is_chat=True, map=user_text),
+            PlannedVariant(name="base", workflow="tutor", is_chat=True, map=columns),
             PlannedVariant(
                 name="short:3",
                 workflow="tutor",
                 variant="short:3",
                 parameters={"style": "brief"},
                 is_chat=True,
-                map=user_text,
+                map=columns,
             ),
             PlannedVariant(
                 name="shouting", workflow="upper", map=ColumnMap(expected="expected", inputs={"topic": "topic"})
             ),
-            PlannedVariant(name="old", column="old", is_chat=True, is_chat_source="derived", map=user_text),
+            PlannedVariant(name="old", column="old", is_chat=True, is_chat_source="derived", map=columns),
         ],
         evaluators=[
             PlannedEvaluator(key="exact_match", name="exact_match"),
@@ -141,17 +141,17 @@ async def test_a_plan_holds_what_the_request_named() -> None:
     assert planned.total == 10 * 4 * 3
 
 
-async def test_one_without_a_name_is_called_after_what_it_compares() -> None:
+async def test_an_unnamed_evaluation_is_named_after_its_test_set_and_workflow() -> None:
     assert (await planning().plan("default", asked())).plan.name == "questions: tutor"
 
 
-async def test_a_plan_is_the_same_after_it_was_stored() -> None:
+async def test_a_plan_is_unchanged_by_encoding_and_decoding() -> None:
     plan = (await planning().plan("default", asked(testset={"id": "ts_1", "rows": {"sample": 3}}))).plan
 
     assert msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(plan), type=Plan)) == msgspec.json.encode(plan)
 
 
-async def test_a_plan_that_was_stored_before_questions_were_noted_is_still_read() -> None:
+async def test_a_stored_plan_without_the_spoken_column_is_still_decoded() -> None:
     plan = (await planning().plan("default", asked())).plan
     stored = msgspec.to_builtins(plan)
     del stored["variants"][0]["map"]["spoken"]
@@ -197,39 +197,39 @@ FAULTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("more", "kind", "pointer", "why"), FAULTS)
-async def test_what_is_wrong_is_found_before_anything_runs(
-    more: dict[str, Any], kind: type[RequestError], pointer: str, why: str
+@pytest.mark.parametrize(("fields", "kind", "pointer", "why"), FAULTS)
+async def test_invalid_requests_are_rejected_with_a_pointer(
+    fields: dict[str, Any], kind: type[RequestError], pointer: str, why: str
 ) -> None:
     with pytest.raises(kind) as refused:
-        await planning(max_cells=29).plan("default", asked(**more))
+        await planning(max_cells=29).plan("default", asked(**fields))
 
     assert refused.value.pointer == pointer
     assert why in refused.value.message
 
 
-async def test_a_set_of_another_project_is_not_there() -> None:
+async def test_a_test_set_of_another_project_is_not_found() -> None:
     with pytest.raises(NotFound):
         await planning().plan("other", asked())
 
 
-@pytest.mark.parametrize(("wanted", "given"), [(None, 2.0), (1.0, 1.0), (3.0, 2.0)])
-async def test_nobody_may_spend_more_than_the_settings_say(wanted: float | None, given: float) -> None:
+@pytest.mark.parametrize(("wanted", "limit"), [(None, 2.0), (1.0, 1.0), (3.0, 2.0)])
+async def test_max_cost_is_capped_by_the_settings(wanted: float | None, limit: float) -> None:
     planned = await planning(max_cost=2.0).plan("default", asked(limits={"max_cost": wanted}))
 
-    assert planned.plan.limits == Limits(max_cost=given)
+    assert planned.plan.limits == Limits(max_cost=limit)
 
 
 # Rows
 
 
-def test_rows_by_id_stand_in_the_order_of_the_set_and_once() -> None:
+def test_rows_selected_by_id_are_in_test_set_order_without_duplicates() -> None:
     ids = names(ROWS)
 
     assert names(select_rows(ROWS, WantedRows(ids=(ids[7], ids[2], ids[7])))) == [ids[2], ids[7]]
 
 
-def test_a_sample_is_the_same_each_time_and_another_with_another_seed() -> None:
+def test_a_sample_is_deterministic_and_depends_on_the_seed() -> None:
     rows = packed(200)
     sample = [names(select_rows(rows, WantedRows(sample=20, seed=seed))) for seed in (7, 7, 8)]
 
@@ -238,22 +238,22 @@ def test_a_sample_is_the_same_each_time_and_another_with_another_seed() -> None:
     assert sample[0] == [name for name in names(rows) if name in sample[0]]
 
 
-def test_a_sample_keeps_its_rows_when_others_come() -> None:
+def test_a_sample_keeps_most_of_its_rows_when_rows_are_added() -> None:
     before = names(select_rows(packed(200), WantedRows(sample=20)))
     after = names(select_rows(packed(220), WantedRows(sample=20)))
 
     assert len(set(before) & set(after)) >= 15
 
 
-def test_a_sample_of_more_than_there_are_is_all() -> None:
+def test_a_sample_larger_than_the_test_set_is_all_rows() -> None:
     assert select_rows(ROWS, WantedRows(sample=11)) == ROWS
 
 
-def test_a_limit_takes_the_first() -> None:
+def test_a_limit_takes_the_first_rows() -> None:
     assert select_rows(ROWS, WantedRows(limit=3)) == ROWS[:96]
 
 
-async def test_a_filter_comes_first() -> None:
+async def test_a_filter_selects_rows() -> None:
     planned = await planning().plan("default", asked(testset={"id": "ts_1", "rows": {"filter": {"a": 1}}}))
 
     assert planned.rows == ROWS[:64]
@@ -266,18 +266,18 @@ async def test_cells_are_numbered_by_row_then_variant_then_repeat() -> None:
     plan = (
         await planning().plan("default", asked(variants=[{"workflow": "tutor"}, {"column": "old"}], repeats=3))
     ).plan
-    indexes = [CellPosition(row, variant, repeat) for row in range(2) for variant in range(2) for repeat in range(3)]
+    positions = [CellPosition(row, variant, repeat) for row in range(2) for variant in range(2) for repeat in range(3)]
 
-    assert [cell_number(plan, index) for index in indexes] == list(range(12))
-    assert [cell_position(plan, cell) for cell in range(12)] == indexes
+    assert [cell_number(plan, position) for position in positions] == list(range(12))
+    assert [cell_position(plan, cell) for cell in range(12)] == positions
 
 
 @pytest.mark.parametrize("cell", [0, 1, 42, 999_999])
-def test_a_cell_has_a_name(cell: int) -> None:
+def test_a_formatted_cell_id_is_parsed_back(cell: int) -> None:
     assert parse_cell_id(format_cell_id(cell)) == cell
 
 
 @pytest.mark.parametrize("text", ["", "cell_", "cell_-1", "cell_01", "cell_1x", "cell_9999999999", "cell_²", "row_1"])
-def test_what_is_no_name_of_a_cell_is_not_there(text: str) -> None:
+def test_an_invalid_cell_id_is_not_found(text: str) -> None:
     with pytest.raises(NotFound):
         parse_cell_id(text)

@@ -42,11 +42,11 @@ def test_every_cell_is_in_one_slice_of_its_workflow(
     assert result == Counter(range(rows * len(workflows) * repeats))
     assert all(1 <= one.count <= MAX_SLICE_CELLS for one in slices)
     for one in slices:
-        indexes = [cell_position(planned, cell) for cell in slice_cells(planned, taken(one))]
-        assert {workflows[index.variant] or "" for index in indexes} == {one.workflow}
+        positions = [cell_position(planned, cell) for cell in slice_cells(planned, taken(one))]
+        assert {workflows[index.variant] or "" for index in positions} == {one.workflow}
 
 
-def test_small_evaluations_are_cut_so_that_all_who_may_run_have_some() -> None:
+def test_small_evaluations_have_smaller_slices() -> None:
     def counts(cells: int, **limits: Any) -> list[int]:
         return [one.count for one in make_slices(plan(**limits), cells)]
 
@@ -55,7 +55,7 @@ def test_small_evaluations_are_cut_so_that_all_who_may_run_have_some() -> None:
     assert set(counts(10_000)) == {50}
 
 
-def test_slices_of_several_workflows_take_turns() -> None:
+def test_slices_of_several_workflows_alternate() -> None:
     planned = plan(variant("a"), variant("b"), variant(None, column="old", name="c"), concurrency=4)
 
     assert [one.workflow for one in make_slices(planned, 2)] == ["a", "b", "", "a", "b", ""]

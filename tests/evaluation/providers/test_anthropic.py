@@ -10,7 +10,7 @@ from palaver.evaluation.providers.client import ProviderAnswer, UnreadableAnswer
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "expected"),
     [
         ({"content": []}, ProviderAnswer("", None)),
         ({"content": [{"type": "text", "text": "Yes"}, {"type": "thinking"}, {"type": "text", "text": "."}]}, "Yes."),
@@ -18,8 +18,10 @@ from palaver.evaluation.providers.client import ProviderAnswer, UnreadableAnswer
         ({"content": [{"type": "text", "text": "So:"}, {"type": "tool_use", "input": {"score": 1}}]}, '{"score":1}'),
     ],
 )
-def test_what_the_tool_was_given_is_the_answer_else_the_text(answer: Any, said: ProviderAnswer | str) -> None:
-    assert anthropic.read_answer(answer) == (said if isinstance(said, ProviderAnswer) else ProviderAnswer(said, None))
+def test_the_answer_is_the_tool_input_or_else_the_text(answer: Any, expected: ProviderAnswer | str) -> None:
+    assert anthropic.read_answer(answer) == (
+        expected if isinstance(expected, ProviderAnswer) else ProviderAnswer(expected, None)
+    )
 
 
 def test_cached_tokens_are_counted_as_input() -> None:
@@ -29,7 +31,7 @@ def test_cached_tokens_are_counted_as_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         ({"stop_reason": "refusal", "content": []}, "the model refused to answer"),
         ({"content": "Yes."}, "it has no content"),
@@ -37,14 +39,14 @@ def test_cached_tokens_are_counted_as_input() -> None:
         ("Yes.", "it has no content"),
     ],
 )
-def test_an_answer_that_says_nothing_is_told(answer: Any, told: str) -> None:
+def test_an_answer_without_usable_content_is_rejected(answer: Any, message: str) -> None:
     with pytest.raises(UnreadableAnswer) as caught:
         anthropic.read_answer(answer)
 
-    assert str(caught.value) == told
+    assert str(caught.value) == message
 
 
-def test_there_are_no_embeddings() -> None:
+def test_embeddings_are_not_supported() -> None:
     with pytest.raises(UnreadableAnswer, match=r"^Anthropic has no embeddings$"):
         anthropic.embedding_request("claude-x", ["a"])
     with pytest.raises(UnreadableAnswer, match=r"^Anthropic has no embeddings$"):

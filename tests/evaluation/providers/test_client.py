@@ -33,16 +33,16 @@ async def failure(url: str, waits: list[float] | None = None, **more: Any) -> st
     return str(caught.value)
 
 
-async def test_a_chat_completion_is_asked_for_and_read() -> None:
+async def test_an_openai_chat_completion_is_requested_and_parsed() -> None:
     async with service([completion({"passed": True})]) as fake:
         provider = openai(fake.url, options={"temperature": 0})["openai"]
         model = ProviderModel("openai", provider, "gpt-4o-mini", KEY, Price(input=2.5, cached=1.25, output=10))
         answer = await model.answer(ASKED, SCHEMA)
 
-    (requests,) = fake.requests
-    assert (requests.method, requests.path) == ("POST", "/v1/chat/completions")
-    assert requests.headers["authorization"] == f"Bearer {KEY}"
-    assert requests.body == {
+    (request,) = fake.requests
+    assert (request.method, request.path) == ("POST", "/v1/chat/completions")
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body == {
         "model": "gpt-4o-mini",
         "messages": [{"role": "system", "content": "You judge."}, {"role": "user", "content": "Is it good?"}],
         "response_format": {"type": "json_object"},
@@ -52,7 +52,7 @@ async def test_a_chat_completion_is_asked_for_and_read() -> None:
     assert (answer.text, answer.usage, answer.cost) == ('{"passed":true}', Usage(100, 10, 40), pytest.approx(cost))
 
 
-async def test_a_message_of_anthropics_is_asked_for_and_read() -> None:
+async def test_an_anthropic_message_is_requested_and_parsed() -> None:
     script = [
         {"blocks": [{"tool": {"name": "verdict", "input": {"passed": True}}}], "usage": {"cache_read_input_tokens": 7}}
     ]
@@ -60,9 +60,9 @@ async def test_a_message_of_anthropics_is_asked_for_and_read() -> None:
         provider = Provider(kind="anthropic", base_url=fake.url)
         answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, SCHEMA)
 
-    (requests,) = fake.requests
-    assert requests.key == KEY
-    assert requests.body == {
+    (request,) = fake.requests
+    assert request.key == KEY
+    assert request.body == {
         "model": "claude-x",
         "max_tokens": 4096,
         "system": "You judge.",
@@ -73,7 +73,7 @@ async def test_a_message_of_anthropics_is_asked_for_and_read() -> None:
     assert answer == JudgeAnswer(text='{"passed":true}', usage=Usage(17, 5, 7))
 
 
-async def test_a_text_of_anthropics_is_an_answer_too() -> None:
+async def test_an_anthropic_text_block_is_an_answer() -> None:
     with FakeAnthropic([{"text": "It is good."}]) as fake:
         provider = Provider(kind="anthropic", base_url=f"{fake.url}/v1/")
         answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, {})
@@ -81,7 +81,7 @@ async def test_a_text_of_anthropics_is_an_answer_too() -> None:
     assert answer.text == "It is good."
 
 
-async def test_vectors_come_in_the_order_of_their_texts() -> None:
+async def test_embeddings_are_returned_in_the_order_of_the_texts() -> None:
     async with service(embeddings({"a": [1, 0], "b": [0, 1.5]})) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "small", KEY, None)
         result = await model.vectors(["b", "a"])
@@ -101,7 +101,7 @@ async def test_vectors_come_in_the_order_of_their_texts() -> None:
         "text",
     ],
 )
-async def test_an_answer_that_is_none_is_an_error(body: Any) -> None:
+async def test_a_completion_without_an_answer_is_an_error(body: Any) -> None:
     async with service([Reply(body)]) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
         with pytest.raises(ScoringError, match="provider_failed: the answer of openai cannot be used"):
@@ -109,20 +109,20 @@ async def test_an_answer_that_is_none_is_an_error(body: Any) -> None:
 
 
 @pytest.mark.parametrize("data", [[], [{"index": 0, "embedding": []}], [{"index": 0, "embedding": ["x"]}], None])
-async def test_vectors_that_are_none_are_an_error(data: Any) -> None:
+async def test_invalid_embeddings_are_an_error(data: Any) -> None:
     async with service([Reply({"data": data})]) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
         with pytest.raises(ScoringError, match="provider_failed: openai: it has not one vector for each of 1 texts"):
             await model.vectors(["a"])
 
 
-async def test_anthropic_has_no_vectors() -> None:
+async def test_anthropic_has_no_embeddings() -> None:
     provider = Provider(kind="anthropic", base_url="http://127.0.0.1:1")
     with pytest.raises(ScoringError, match="Anthropic has no embeddings"):
         await ProviderModel("anthropic", provider, "m", KEY, None).vectors(["a"])
 
 
-async def test_who_is_asked_to_wait_waits_as_long_as_was_said() -> None:
+async def test_retries_wait_for_the_retry_after_delay() -> None:
     waits: list[float] = []
     async with service([error_reply(429, **{"retry-after": "7"}), error_reply(503), Reply({"a": 1})]) as fake:
         answer = await asking(fake.url, waits).post("/x", {"b": 2})
@@ -133,16 +133,16 @@ async def test_who_is_asked_to_wait_waits_as_long_as_was_said() -> None:
     assert [request.body for request in fake.requests] == [{"b": 2}] * 3
 
 
-async def test_what_goes_by_is_not_waited_for_without_end() -> None:
+async def test_temporary_errors_are_retried_only_up_to_the_limit() -> None:
     waits: list[float] = []
     async with service(lambda _: error_reply(429, "Slow down.", **{"retry-after": "1"})) as fake:
-        actual = await failure(fake.url, waits, retries=1)
+        message = await failure(fake.url, waits, retries=1)
 
-    assert actual == "provider_failed: openai answered 429: Slow down."
+    assert message == "provider_failed: openai answered 429: Slow down."
     assert (waits, len(fake.requests)) == ([1], 2)
 
 
-async def test_who_asks_for_a_day_is_not_waited_for() -> None:
+async def test_an_excessive_retry_after_delay_is_not_waited_for() -> None:
     waits: list[float] = []
     async with service(lambda _: error_reply(429, **{"retry-after": "86400"})) as fake:
         assert await failure(fake.url, waits) == "provider_failed: openai answered 429: No."
@@ -151,31 +151,31 @@ async def test_who_asks_for_a_day_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500, 301])
-async def test_what_does_not_go_by_is_not_tried_again(status: int) -> None:
+async def test_permanent_errors_are_not_retried(status: int) -> None:
     async with service(lambda _: error_reply(status, location="http://127.0.0.1:1/")) as fake:
         assert await failure(fake.url) == f"provider_failed: openai answered {status}: No."
 
     assert len(fake.requests) == 1
 
 
-async def test_overload_as_anthropic_says_it_goes_by() -> None:
+async def test_anthropics_overload_status_529_is_retried() -> None:
     async with service([error_reply(529), Reply({})]) as fake:
         assert await asking(fake.url, []).post("/x", {}) == {}
 
 
-async def test_a_provider_that_is_away_is_an_error_in_one_line() -> None:
+async def test_an_unreachable_provider_is_an_error_after_two_retries() -> None:
     waits: list[float] = []
 
     assert await failure("http://127.0.0.1:1", waits) == "provider_failed: openai could not be reached."
     assert len(waits) == 2
 
 
-async def test_one_that_breaks_off_is_tried_again() -> None:
+async def test_a_broken_connection_is_retried() -> None:
     async with service([Reply(status=None), Reply({"a": 1})]) as fake:
         assert await asking(fake.url, []).post("/x", {}) == {"a": 1}
 
 
-async def test_one_that_says_nothing_in_time_is_an_error() -> None:
+async def test_a_provider_that_exceeds_its_timeout_is_an_error() -> None:
     with FakeAnthropic([{"hang": True}]) as fake:
         provider = Provider(kind="anthropic", base_url=fake.url, timeout_seconds=0.2)
         with pytest.raises(ScoringError) as caught:
@@ -185,19 +185,19 @@ async def test_one_that_says_nothing_in_time_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"\xff", b"[" * 5000])
-async def test_what_is_not_json_is_an_error(body: bytes) -> None:
+async def test_a_response_that_is_not_json_is_an_error(body: bytes) -> None:
     async with service([Reply(body)]) as fake:
         assert await failure(fake.url) == "provider_failed: openai answered with what is not JSON."
 
 
-async def test_a_key_that_is_told_back_is_not_told_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_key_repeated_by_the_provider_is_masked_in_errors_and_logs(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with service(lambda _: error_reply(400, f"Bad header: Bearer {KEY} (sk-live-Zm9vYm…).")) as fake:
-        actual = await failure(fake.url)
+        bad_request = await failure(fake.url)
     async with service(lambda _: error_reply(401, f"Incorrect API key provided: {KEY[:12]}")) as fake:
-        refused = await failure(fake.url)
+        unauthorized = await failure(fake.url)
 
-    assert actual == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
-    assert refused == "provider_failed: openai answered 401: it does not accept the key that it is asked with."
+    assert bad_request == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
+    assert unauthorized == "provider_failed: openai answered 401: it does not accept the key that it is asked with."
     assert caplog.records
     assert [record.name for record in caplog.records if KEY in record.getMessage()] == []

@@ -9,22 +9,22 @@ URL = "https://api.example.com/v1"
 
 
 @pytest.mark.parametrize("url", [URL, "http://127.0.0.1:8000", "https://[::1]/v1/"])
-def test_a_provider_has_a_name_an_address_and_a_variable(url: str) -> None:
+def test_valid_providers_are_accepted(url: str) -> None:
     check_providers({"my-provider.2": Provider(kind="openai", base_url=url, key="env:KEY")})
     check_providers({"b": Provider(kind="anthropic", base_url=url)})
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "a" * 65, "ä"])
-def test_a_name_that_cannot_be_written_before_a_model_is_refused(name: str) -> None:
+def test_an_invalid_provider_name_is_rejected(name: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_providers({name: Provider(kind="openai", base_url=URL)})
 
-    actual = f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64."
-    assert caught.value.message == actual
+    message = f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64."
+    assert caught.value.message == message
 
 
 @pytest.mark.parametrize("key", ["sk-secret", "env:", ""])
-def test_a_key_is_never_written_there_itself(key: str) -> None:
+def test_a_key_that_is_not_an_environment_variable_reference_is_rejected(key: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_providers({"mine": Provider(kind="openai", base_url=URL, key=key)})
 
@@ -44,16 +44,16 @@ def test_a_key_is_never_written_there_itself(key: str) -> None:
         "http://[1",
     ],
 )
-def test_an_address_that_is_none_or_holds_a_secret_is_refused_and_not_repeated(url: str) -> None:
+def test_an_invalid_url_or_one_with_a_secret_is_rejected_and_not_repeated(url: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_providers({"mine": Provider(kind="openai", base_url=url)})
 
-    actual = "The provider 'mine': its base_url is http://… or https://…, and holds no secret."
-    assert caught.value.message == actual
+    message = "The provider 'mine': its base_url is http://… or https://…, and holds no secret."
+    assert caught.value.message == message
 
 
-def test_only_models_that_its_patterns_name_may_be_asked_for() -> None:
+def test_only_models_that_match_the_patterns_are_available() -> None:
     provider = Provider(kind="openai", base_url=URL, models=("gpt-4o*", "o3"))
 
-    requests = ["gpt-4o", "gpt-4o-mini", "o3", "o3-mini", "GPT-4o", "gpt-4"]
-    assert [model for model in requests if has_model(provider, model)] == ["gpt-4o", "gpt-4o-mini", "o3"]
+    names = ["gpt-4o", "gpt-4o-mini", "o3", "o3-mini", "GPT-4o", "gpt-4"]
+    assert [model for model in names if has_model(provider, model)] == ["gpt-4o", "gpt-4o-mini", "o3"]

@@ -20,8 +20,8 @@ def told(values: np.ndarray) -> list[object]:
     return [None if np.isnan(value) else value for value in values.reshape(-1).tolist()]
 
 
-def test_scores_come_to_their_places_whatever_their_order() -> None:
-    arguments = [
+def test_scores_are_stored_by_cell_in_any_order() -> None:
+    records = [
         (1, "b", 3, "scored", None, 0.5),
         (0, "a", 2, "error", None, None),
         (0, "a", 0, "scored", True, 1.0),
@@ -29,7 +29,7 @@ def test_scores_come_to_their_places_whatever_their_order() -> None:
         (0, "a", 1, "scored", False, 0.0),
     ]
 
-    first, second = load_score_arrays(arguments, SHAPE)
+    first, second = load_score_arrays(records, SHAPE)
 
     assert (first.evaluator, first.name, second.evaluator, second.name) == (0, "a", 1, "b")
     assert first.status.tolist() == [[[1], [1]], [[3], [0]]]
@@ -39,7 +39,7 @@ def test_scores_come_to_their_places_whatever_their_order() -> None:
     assert told(second.score) == [None, None, None, 0.5]
 
 
-def test_cells_that_are_not_there_have_not_ended() -> None:
+def test_missing_cells_have_no_status_and_no_figures() -> None:
     cells = load_cell_arrays([(3, "failed", None, 0.1), (0, "done", 2.5, None), (1, "cancelled", None, None)], SHAPE)
 
     assert cells.status.tolist() == [[[1], [3]], [[0], [2]]]
@@ -47,7 +47,7 @@ def test_cells_that_are_not_there_have_not_ended() -> None:
     assert told(cells.cost) == [None, None, None, 0.1]
 
 
-def test_a_failed_cell_has_not_passed_and_scores_nothing() -> None:
+def test_a_failed_cell_counts_as_not_passed_with_score_zero_unless_excluded() -> None:
     cells = load_cell_arrays([(0, "done", 1, None), (1, "failed", 1, None), (2, "done", 1, None)], SHAPE)
     (scores,) = load_score_arrays([(0, "a", 0, "scored", True, 0.7), (0, "a", 2, "error", None, None)], SHAPE)
 
@@ -58,7 +58,7 @@ def test_a_failed_cell_has_not_passed_and_scores_nothing() -> None:
     assert (told(without.passed), told(without.score)) == ([1, None, None, None], [0.7, None, None, None])
 
 
-def test_who_only_scores_says_of_a_failed_cell_not_that_it_did_not_pass() -> None:
+def test_a_failed_cell_has_no_pass_value_if_the_evaluator_only_scores() -> None:
     cells = load_cell_arrays([(0, "done", 1, None), (1, "failed", 1, None)], SHAPE)
     (scores,) = load_score_arrays([(0, "a", 0, "scored", None, 0.7)], SHAPE)
 
@@ -66,7 +66,7 @@ def test_who_only_scores_says_of_a_failed_cell_not_that_it_did_not_pass() -> Non
     assert told(count_scores(scores, cells).score) == [0.7, 0, None, None]
 
 
-def test_where_all_cells_failed_nothing_passed() -> None:
+def test_failed_cells_without_any_score_count_as_not_passed() -> None:
     cells = load_cell_arrays([(cell, "failed", 1, None) for cell in range(4)], SHAPE)
 
     counts = count_scores(empty_score_arrays(0, "a", SHAPE), cells)
@@ -74,6 +74,6 @@ def test_where_all_cells_failed_nothing_passed() -> None:
     assert (told(counts.passed), told(counts.score)) == ([0] * 4, [0] * 4)
 
 
-def test_a_row_is_the_mean_of_those_repeats_that_count() -> None:
+def test_row_means_ignore_repeats_without_a_value() -> None:
     assert row_means(np.array([[1, 0, NAN, 1], [NAN] * 4])) == pytest.approx(np.array([2 / 3, NAN]), nan_ok=True)
     assert told(row_means(np.array([[1.0], [NAN]]))) == [1.0, None]

@@ -11,7 +11,7 @@ from tests.evaluation.results.result_factory import approximately, large_results
 from tests.growth import assert_linear
 
 
-def test_the_contracts_example_comes_out() -> None:
+def test_comparison_of_the_reference_example() -> None:
     before = [True] * 111 + [False] * 17
     after = [True] * 102 + [False] * 9 + [True] * 4 + [False] * 13
     base = results({"exact_match": single_repeat(*before), "other": single_repeat(*before)}, id="ev_2a")
@@ -60,11 +60,11 @@ def test_the_contracts_example_comes_out() -> None:
         ((-0.5, 0.0), "unclear"),
     ],
 )
-def test_a_verdict_is_where_the_interval_lies(interval: tuple[float, float], verdict: str) -> None:
+def test_the_verdict_follows_from_the_confidence_interval(interval: tuple[float, float], verdict: str) -> None:
     assert interval_verdict(interval, 0.02) == verdict
 
 
-def test_rows_are_paired_by_id_if_they_say_the_same() -> None:
+def test_rows_are_paired_by_id_if_their_content_is_the_same() -> None:
     base = pack_rows(1, 2, 3) + pack_rows(4, content=1)
     candidate = pack_rows(5, 3) + pack_rows(4, content=2) + pack_rows(1)
 
@@ -74,7 +74,7 @@ def test_rows_are_paired_by_id_if_they_say_the_same() -> None:
     assert (pairs.unpaired, pairs.changed) == (2, [(4).to_bytes(16)])
 
 
-def test_what_changed_is_named_and_counts_nowhere() -> None:
+def test_changed_rows_are_listed_and_not_compared() -> None:
     base = results({"exact": single_repeat(True, True)}, id="ev_1", rows=pack_rows(1) + pack_rows(2, content=1))
     candidate = results({"exact": single_repeat(True, False)}, id="ev_2", rows=pack_rows(1) + pack_rows(2, content=2))
 
@@ -84,7 +84,7 @@ def test_what_changed_is_named_and_counts_nowhere() -> None:
     assert [(one.paired, one.unpaired, one.regressions) for one in actual.evaluators] == [(1, 0, 0)]
 
 
-def test_a_row_that_one_side_could_not_score_is_no_pair() -> None:
+def test_a_row_that_is_unscored_on_one_side_is_unpaired() -> None:
     base = results({"exact": single_repeat(True, "error", "pending", "failed")}, id="ev_1")
     candidate = results({"exact": single_repeat("failed", True, True, True)}, id="ev_2")
 
@@ -94,7 +94,7 @@ def test_a_row_that_one_side_could_not_score_is_no_pair() -> None:
     assert (actual.regressions, actual.fixes) == (1, 1)
 
 
-def test_regressions_are_by_majority_over_repeats() -> None:
+def test_regressions_are_decided_by_majority_over_repeats() -> None:
     yes, no, half = [True, True, False, True], [False, True, False, False], [True, False, True, False]
     base = results({"exact": [[yes], [yes], [no], [half]]}, id="ev_1")
     candidate = results({"exact": [[half], [yes], [yes], [no]]}, id="ev_2")
@@ -106,7 +106,7 @@ def test_regressions_are_by_majority_over_repeats() -> None:
     assert (actual.base, actual.candidate) == (pytest.approx(9 / 16), pytest.approx(9 / 16))
 
 
-def test_scores_are_compared_by_a_bootstrap_of_pairs() -> None:
+def test_scores_are_compared_by_a_paired_bootstrap() -> None:
     before = list(np.linspace(0.5, 0.9, 50))
     after = [score - 0.1 - 0.05 * (index % 3) for index, score in enumerate(before)]
     base, candidate = (
@@ -122,7 +122,7 @@ def test_scores_are_compared_by_a_bootstrap_of_pairs() -> None:
     assert (actual.regressions, actual.fixes, actual.score) == (0, 0, None)
 
 
-def test_beside_passes_scores_that_say_more_are_told() -> None:
+def test_scores_are_compared_in_addition_to_pass_rates() -> None:
     before, after = [(True, 0.9), (True, 0.8), (False, 0.2)], [(True, 0.7), (True, 0.6), (False, 0.1)]
     base, candidate = (
         results({"lev": single_repeat(*before)}, id="ev_1"),
@@ -136,7 +136,7 @@ def test_beside_passes_scores_that_say_more_are_told() -> None:
     assert actual.score.difference == pytest.approx(-0.5 / 3)
 
 
-def test_those_that_lost_most_come_first() -> None:
+def test_regressions_with_the_largest_drop_come_first() -> None:
     base = results({"lev": single_repeat((True, 0.6), (True, 0.9), (True, 0.8))}, id="ev_1")
     candidate = results({"lev": single_repeat((False, 0.4), (False, 0.1), (True, 0.8))}, id="ev_2")
 
@@ -148,7 +148,7 @@ def test_those_that_lost_most_come_first() -> None:
     ]
 
 
-def test_two_variants_of_one_run_can_be_compared() -> None:
+def test_two_variants_of_one_evaluation_can_be_compared() -> None:
     run = results({"exact": [[[True], [False]], [[True], [True]]]}, variants=("base", "new"))
 
     actual = compare_variants(ComparedVariant(run, 0), ComparedVariant(run, 1))
@@ -156,7 +156,7 @@ def test_two_variants_of_one_run_can_be_compared() -> None:
     assert [(one.base, one.candidate, one.regressions) for one in actual.evaluators] == [(1.0, 0.5, 1)]
 
 
-def test_runs_without_a_row_in_common_say_nothing() -> None:
+def test_evaluations_without_common_rows_have_no_figures() -> None:
     base = results({"exact": single_repeat(True), "old": single_repeat(True)}, id="ev_1", rows=pack_rows(1))
     candidate = results({"exact": single_repeat(True), "new": single_repeat(True)}, id="ev_2", rows=pack_rows(2))
 
@@ -189,7 +189,7 @@ def test_runs_without_a_row_in_common_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("score", [1e308, 1e-300, -1e200])
-def test_scores_may_be_any_numbers(score: float) -> None:
+def test_scores_of_any_magnitude_can_be_compared(score: float) -> None:
     base, candidate = (
         results({"cost": single_repeat(score, 0.0, score)}, id="ev_1"),
         results({"cost": single_repeat(0.0, 0.0, score)}),
@@ -201,7 +201,7 @@ def test_scores_may_be_any_numbers(score: float) -> None:
     assert summarize(base).variants[0].evaluators[0].n == 3
 
 
-def test_the_time_to_compare_ten_thousand_rows_grows_with_their_number() -> None:
+def test_comparing_takes_linear_time() -> None:
     def sides(rows: int) -> tuple[ComparedVariant, ComparedVariant]:
         base, candidate = large_results(rows), large_results(rows, id="ev_other")
         candidate = candidate._replace(rows=candidate.rows[32:] + candidate.rows[:32])

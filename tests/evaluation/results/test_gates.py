@@ -12,7 +12,7 @@ GOOD = results({"exact": single_repeat(*[True] * 9, False), "similar": single_re
 BAD = results({"exact": single_repeat(*[True] * 5, *[False] * 5), "similar": single_repeat(*[0.25] * 10)}, id="ev_2")
 
 
-def test_a_run_that_reaches_all_gates_goes_on() -> None:
+def test_an_evaluation_that_reaches_all_gates_has_no_failed_gates() -> None:
     gates = Gates(minimum=0.5, fail_under={"exact": 0.9}, max_regressions=0, fail_on_worse=True)
 
     assert (
@@ -21,7 +21,7 @@ def test_a_run_that_reaches_all_gates_goes_on() -> None:
     )
 
 
-def test_each_gate_that_fails_is_named() -> None:
+def test_every_failed_gate_is_reported() -> None:
     gates = Gates(minimum=0.5, fail_under={"exact": 0.9}, max_regressions=1, fail_on_worse=True)
 
     first, second, third, fourth, fifth = failed_gates(
@@ -35,7 +35,7 @@ def test_each_gate_that_fails_is_named() -> None:
     assert fifth == "fail-on worse: ev_2:base, similar: -0.250 (-0.250 to -0.250) beside ev_1:base."
 
 
-def test_strict_wants_the_bad_end_of_the_interval() -> None:
+def test_strict_gates_require_the_lower_bound_of_the_interval() -> None:
     gates = Gates(fail_under={"exact": 0.9}, strict=True)
 
     assert failed_gates(gates, summarize(GOOD)) == [
@@ -43,7 +43,7 @@ def test_strict_wants_the_bad_end_of_the_interval() -> None:
     ]
 
 
-def test_where_nothing_was_scored_nothing_was_reached() -> None:
+def test_a_gate_without_scores_fails() -> None:
     run = results({"exact": single_repeat("error", "skipped")})
 
     assert failed_gates(Gates(minimum=0.0, fail_under={"other": 0.5}), summarize(run)) == [
@@ -52,7 +52,7 @@ def test_where_nothing_was_scored_nothing_was_reached() -> None:
     ]
 
 
-def test_a_gate_of_an_evaluator_is_one_of_all_its_scores() -> None:
+def test_a_gate_of_an_evaluator_applies_to_all_its_scores() -> None:
     run = results(
         {
             "rules": single_repeat("skipped", "skipped"),
@@ -73,12 +73,12 @@ def test_fail_under_is_a_number_for_all_or_a_name_and_a_number() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "exact=", "=0.5", "exact=1.5", "-0.1", "nan", "exact=90%"])
-def test_anything_else_is_refused(text: str) -> None:
+def test_invalid_fail_under_values_are_rejected(text: str) -> None:
     with pytest.raises(InvalidValue, match="give a number from 0 to 1, or name=number"):
         parse_fail_under([text])
 
 
-def test_a_gate_for_an_evaluator_that_is_not_there_is_refused_before_anything_runs() -> None:
+def test_a_gate_for_an_unknown_evaluator_is_rejected() -> None:
     check_gate_names(Gates(fail_under={"exact": 0.5, "polite.words": 0.5}), ["exact", "polite"])
 
     with pytest.raises(InvalidValue, match=r"there is no evaluator 'exat'\. There are: exact, polite"):

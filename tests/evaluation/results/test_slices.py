@@ -9,7 +9,7 @@ def told(values: list[object]) -> list[tuple[object, list[int]]]:
     return [(cut.value, cut.rows.tolist()) for cut in slice_rows(values)]
 
 
-def test_values_are_slices_the_most_frequent_first() -> None:
+def test_slices_are_ordered_by_frequency() -> None:
     assert told(["maths", "art", None, "maths", UNSET, "art", "maths"]) == [
         ("maths", [0, 3, 6]),
         ("art", [1, 5]),
@@ -17,13 +17,13 @@ def test_values_are_slices_the_most_frequent_first() -> None:
     ]
 
 
-def test_there_are_at_most_twenty() -> None:
+def test_there_are_at_most_twenty_slices() -> None:
     values: list[object] = [*(f"v{number}" for number in range(30)), "v25"]
 
     assert [value for value, _ in told(values)] == ["v25", *(f"v{number}" for number in range(19))]
 
 
-def test_true_is_not_one_and_objects_are_equal_in_any_order() -> None:
+def test_true_differs_from_one_and_objects_are_equal_in_any_key_order() -> None:
     assert told([True, 1, {"a": 1, "b": [2]}, {"b": [2], "a": 1}, True]) == [
         (True, [0, 4]),
         ('{"a":1,"b":[2]}', [2, 3]),
@@ -31,7 +31,7 @@ def test_true_is_not_one_and_objects_are_equal_in_any_order() -> None:
     ]
 
 
-def test_numbers_are_cut_at_their_quartiles() -> None:
+def test_numbers_are_sliced_at_their_quartiles() -> None:
     assert told([8, 1, 2, 3, None, 4, 5.5, UNSET, 6, 7]) == [
         ("1 to 2", [1, 2]),
         ("3 to 4", [3, 5]),
@@ -41,19 +41,19 @@ def test_numbers_are_cut_at_their_quartiles() -> None:
     ]
 
 
-def test_equal_numbers_are_never_apart() -> None:
+def test_equal_numbers_are_in_the_same_slice() -> None:
     assert told([1, 1, 1, 1, 1, 1, 2, 3, 4, 5]) == [("1", [0, 1, 2, 3, 4, 5]), ("2", [6]), ("3 to 5", [7, 8, 9])]
 
 
-def test_few_numbers_are_values() -> None:
+def test_few_numbers_are_sliced_by_value() -> None:
     assert told([1, 2, 1]) == [(1, [0, 2]), (2, [1])]
 
 
-def test_a_long_text_is_shown_in_part() -> None:
+def test_a_long_slice_value_is_truncated() -> None:
     ((value, rows),) = told(["x" * 500, "x" * 500])
 
     assert (value, rows) == ("x" * 199 + "…", [0, 1])
 
 
-def test_a_column_that_no_row_has_has_no_slice() -> None:
+def test_a_column_without_values_has_no_slices() -> None:
     assert told([UNSET, UNSET]) == []

@@ -10,7 +10,7 @@ from tests.evaluation.results.result_factory import approximately, large_results
 from tests.growth import assert_linear
 
 
-def test_a_run_is_told_by_variant_and_evaluator() -> None:
+def test_an_evaluation_is_summarized_by_variant_and_evaluator() -> None:
     run = results(
         {"exact": single_repeat(True, False, True, "failed", "pending", "error", "skipped")}, latency=2.0, cost=0.25
     )
@@ -40,7 +40,7 @@ def test_a_run_is_told_by_variant_and_evaluator() -> None:
     ]
 
 
-def test_failed_cells_can_be_left_out() -> None:
+def test_failed_cells_can_be_excluded() -> None:
     run = results({"exact": single_repeat(True, "failed", True)}, failed_as="exclude")
 
     (variant,) = summarize(run).variants
@@ -49,7 +49,7 @@ def test_failed_cells_can_be_left_out() -> None:
     assert [(one.n, one.pass_rate, one.mean) for one in variant.evaluators] == [(2, 1.0, 1.0)]
 
 
-def test_with_repeats_the_row_is_the_unit() -> None:
+def test_repeats_are_averaged_per_row() -> None:
     run = results({"exact": [[[True, True, True]], [[True, False, False]], [["error", "failed", True]]]})
 
     ((actual,),) = (variant.evaluators for variant in summarize(run).variants)
@@ -69,19 +69,19 @@ def test_with_repeats_the_row_is_the_unit() -> None:
     )
 
 
-def test_a_row_is_flaky_whose_scores_are_far_apart() -> None:
+def test_a_row_is_flaky_if_the_scores_of_its_repeats_differ_widely() -> None:
     run = results({"similar": [[[0.5, 0.7]], [[0.5, 0.71]], [[0.9, 0.9]], [["error", 0.2]]]})
 
     assert [one.flaky for one in summarize(run).variants[0].evaluators] == [1]
 
 
-def test_who_only_scores_has_no_share_of_passes() -> None:
+def test_an_evaluator_that_only_scores_has_no_pass_rate() -> None:
     (actual,) = summarize(results({"similar": single_repeat(0.5, 0.75, "failed")})).variants[0].evaluators
 
     assert (actual.n, actual.pass_rate, actual.pass_ci, actual.mean) == (3, None, None, pytest.approx(1.25 / 3))
 
 
-def test_a_run_that_has_not_begun_has_no_figures() -> None:
+def test_an_evaluation_without_scores_has_no_figures() -> None:
     (variant,) = summarize(results({"exact": single_repeat("pending", "error")}, latency=None)).variants
     (actual,) = variant.evaluators
 
@@ -96,7 +96,7 @@ def test_a_run_that_has_not_begun_has_no_figures() -> None:
     )
 
 
-def test_variants_are_told_apart() -> None:
+def test_variants_are_summarized_separately() -> None:
     run = results({"exact": [[[True], [False]], [[True], [True]]]}, variants=("base", "new"))
 
     assert [(one.name, one.cells, one.evaluators[0].pass_rate) for one in summarize(run).variants] == [
@@ -105,7 +105,7 @@ def test_variants_are_told_apart() -> None:
     ]
 
 
-def test_a_column_slices_each_figure_and_empty_slices_are_left_out() -> None:
+def test_figures_are_sliced_by_column_without_empty_slices() -> None:
     run = results({"exact": single_repeat(True, False, True, "pending")})
 
     (actual,) = summarize(run, slice_rows(["maths", "maths", "art", "music"])).variants[0].evaluators
@@ -123,7 +123,7 @@ def test_a_column_slices_each_figure_and_empty_slices_are_left_out() -> None:
     ]
 
 
-def test_latency_is_the_quantile_that_numpy_and_everybody_else_means() -> None:
+def test_latencies_are_the_median_and_the_95th_percentile() -> None:
     run = results({"exact": single_repeat(*[True] * 101)})
     seconds = np.arange(101.0).reshape(101, 1, 1)
     run = run._replace(cells=run.cells._replace(latency=seconds))
@@ -131,5 +131,5 @@ def test_latency_is_the_quantile_that_numpy_and_everybody_else_means() -> None:
     assert summarize(run).variants[0].latency == Latencies(50.0, 95.0)
 
 
-def test_the_time_for_ten_thousand_rows_of_two_variants_grows_with_their_number() -> None:
+def test_summarizing_takes_linear_time() -> None:
     assert_linear(summarize, large_results, 10_000)

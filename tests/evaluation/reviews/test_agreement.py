@@ -10,7 +10,7 @@ TONE = Question(key="tone", type="choice", choices=["kind", "curt"])
 WHY = Question(key="why", type="text", required=False)
 
 
-def test_each_pair_of_reviewers_is_compared_on_what_both_answered() -> None:
+def test_reviewers_are_compared_on_the_cells_that_both_answered() -> None:
     answers = {
         "bob": {0: {"correct": True}, 1: {"correct": True}, 2: {"correct": False}, 3: {"correct": True}},
         "ann": {0: {"correct": True}, 1: {"correct": False}, 2: {"correct": False}, 9: {"correct": True}},
@@ -30,7 +30,7 @@ def test_each_pair_of_reviewers_is_compared_on_what_both_answered() -> None:
     )
 
 
-def test_those_who_answered_nothing_in_common_are_told_with_no_figures() -> None:
+def test_reviewers_without_common_answers_are_listed_without_figures() -> None:
     answers = {"ann": {0: {"correct": True}}, "bob": {1: {"correct": True}}}
 
     [result] = measure_agreement([CORRECT], answers, {})
@@ -38,7 +38,7 @@ def test_those_who_answered_nothing_in_common_are_told_with_no_figures() -> None
     assert (result.n, result.percent, result.kappa) == (0, None, None)
 
 
-def test_a_judge_is_compared_by_what_the_question_wants() -> None:
+def test_a_judge_is_compared_by_the_verdict_field_of_the_question_type() -> None:
     answers = {
         "ann": {
             0: {"correct": True, "style": 5, "tone": "kind"},
@@ -65,7 +65,7 @@ def test_a_judge_is_compared_by_what_the_question_wants() -> None:
     assert result[2].kappa is None
 
 
-def test_a_judge_that_says_nothing_of_the_kind_is_left_out() -> None:
+def test_a_judge_without_a_comparable_verdict_is_left_out() -> None:
     assert (
         measure_agreement([TONE], {"ann": {0: {"tone": "kind"}}}, {"judge": {0: EvaluatorVerdict(True, 1.0, None)}})
         == []

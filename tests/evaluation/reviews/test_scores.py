@@ -19,13 +19,13 @@ def plan(*evaluators: tuple[str, str, dict[str, Any]]) -> Plan:
     return Plan(name="p", testset=PlannedTestset(id="ts_1", name="s", revision=1), variants=[], evaluators=planned)
 
 
-def test_a_question_is_that_of_the_evaluator_whose_name_or_question_it_has() -> None:
+def test_questions_are_matched_to_evaluators_by_name_or_question_key() -> None:
     several = {"questions": [{"key": "style", "type": "score"}, {"key": "tone", "type": "choice", "choices": ["a"]}]}
-    calls_made = plan(
+    planned = plan(
         ("exact_match", "exact_match", {}), ("human", "human", {}), ("human", "look", {**several, "threshold": 0.5})
     )
 
-    result = find_score_slots(calls_made, [CORRECT, TONE, WHY, STYLE, Question(key="look")])
+    result = find_score_slots(planned, [CORRECT, TONE, WHY, STYLE, Question(key="look")])
 
     actual = [(one.question.key, one.evaluator, one.pending_name, one.name, one.threshold) for one in result]
     assert actual == [
@@ -34,12 +34,12 @@ def test_a_question_is_that_of_the_evaluator_whose_name_or_question_it_has() -> 
         ("tone", 2, "look", "look.tone", 0.5),
         ("look", 2, "look", "look", 0.5),
     ]
-    assert [question.key for question in human_questions(calls_made)] == ["correct", "style", "tone"]
+    assert [question.key for question in human_questions(planned)] == ["correct", "style", "tone"]
     assert find_score_slots(plan(("exact_match", "correct", {})), [CORRECT]) == []
 
 
 @pytest.mark.parametrize(
-    ("question", "threshold", "said", "passed", "score", "label"),
+    ("question", "threshold", "answers", "passed", "score", "label"),
     [
         (CORRECT, None, [True], True, 1.0, None),
         (CORRECT, None, [True, False], False, 0.5, None),
@@ -52,13 +52,13 @@ def test_a_question_is_that_of_the_evaluator_whose_name_or_question_it_has() -> 
         (WHY, None, ["So."], None, None, None),
     ],
 )
-def test_several_answers_make_one_score(
-    question: Question, threshold: float | None, said: list[Any], passed: Any, score: Any, label: Any
+def test_answers_of_several_reviewers_become_one_score(
+    question: Question, threshold: float | None, answers: list[Any], passed: Any, score: Any, label: Any
 ) -> None:
-    fill = ScoreSlot(question=question, evaluator=0, pending_name="h", name="h", threshold=threshold)
-    result = score_answers(fill, said)
+    slot = ScoreSlot(question=question, evaluator=0, pending_name="h", name="h", threshold=threshold)
+    result = score_answers(slot, answers)
 
     assert result is not None
     assert (result.passed, result.score, result.label) == (passed, score, label)
-    assert result.details == {"answers": said}
-    assert score_answers(fill, []) is None
+    assert result.details == {"answers": answers}
+    assert score_answers(slot, []) is None

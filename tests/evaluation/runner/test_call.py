@@ -30,7 +30,7 @@ from palaver.workflows.workflow import Workflow
 
 
 class Slept:
-    """Time that passes at once."""
+    """A sleep that returns at once and records the seconds."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -58,7 +58,7 @@ def failing(*errors: BaseException) -> Workflow:
     return flaky
 
 
-async def test_a_call_gives_what_was_said_and_how_long_it_took() -> None:
+async def test_a_call_returns_the_answer_and_its_latency() -> None:
     result = await called(failing())
 
     answer = result.answer
@@ -72,7 +72,7 @@ async def test_a_call_gives_what_was_said_and_how_long_it_took() -> None:
     assert (result.attempts, result.run is None, result.trace_id is None) == (1, False, False)
 
 
-async def test_what_goes_by_is_tried_again_and_its_wish_obeyed() -> None:
+async def test_temporary_failures_are_retried_after_the_retry_after_delay() -> None:
     slept = Slept()
 
     result = await called(
@@ -95,7 +95,7 @@ async def test_what_goes_by_is_tried_again_and_its_wish_obeyed() -> None:
         (UpstreamFailed("It answered 400."), "upstream_failed"),
     ],
 )
-async def test_what_would_fail_again_is_not_tried_again(error: BaseException, code: str) -> None:
+async def test_permanent_failures_are_not_retried(error: BaseException, code: str) -> None:
     slept = Slept()
 
     result = await called(failing(error), slept)
@@ -104,15 +104,15 @@ async def test_what_would_fail_again_is_not_tried_again(error: BaseException, co
     assert (result.answer.error.code, result.attempts, slept.seconds) == (code, 1, [])
 
 
-async def test_the_last_try_is_told() -> None:
-    away = [UpstreamFailed(f"Away {number}.", details={"retryable": True}) for number in range(5)]
+async def test_the_error_of_the_last_attempt_is_returned() -> None:
+    failures = [UpstreamFailed(f"Away {number}.", details={"retryable": True}) for number in range(5)]
 
-    result = await called(failing(*away), retries=1)
+    result = await called(failing(*failures), retries=1)
 
     assert (result.answer.error, result.attempts) == (CallError("upstream_failed", "Away 1."), 2)
 
 
-async def test_a_call_that_takes_too_long_is_ended() -> None:
+async def test_a_call_that_exceeds_its_timeout_is_cancelled() -> None:
     ended = asyncio.Event()
 
     @chat
@@ -130,19 +130,19 @@ async def test_a_call_that_takes_too_long_is_ended() -> None:
     assert [message.text for message in result.answer.messages] == ["Wait"]
 
 
-async def test_a_call_that_is_not_wanted_any_more_is_ended() -> None:
-    started_calls, ended = asyncio.Event(), asyncio.Event()
+async def test_cancelling_a_call_stops_its_workflow() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
 
     @workflow
     async def slow() -> None:
-        started_calls.set()
+        started.set()
         try:
             await asyncio.sleep(60)
         finally:
             ended.set()
 
     task = asyncio.create_task(called(slow))
-    await started_calls.wait()
+    await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -150,7 +150,7 @@ async def test_a_call_that_is_not_wanted_any_more_is_ended() -> None:
     assert ended.is_set()
 
 
-async def test_a_call_that_cannot_be_made_says_why() -> None:
+async def test_a_call_without_a_required_input_returns_an_error() -> None:
     @workflow
     async def double(number: int) -> int:
         return number * 2
@@ -161,18 +161,18 @@ async def test_a_call_that_cannot_be_made_says_why() -> None:
     assert (result.answer.error.code, result.run, result.attempts) == ("missing_input", None, 1)
 
 
-async def test_nothing_is_said_of_a_call_in_a_process_that_has_to_go() -> None:
+async def test_calls_are_aborted_when_the_engine_drains() -> None:
     engine = Engine()
     caller = WorkflowCaller(engine, timeout=60, retries=2)
-    started_calls = asyncio.Event()
+    started = asyncio.Event()
 
     @workflow
     async def slow() -> None:
-        started_calls.set()
+        started.set()
         await asyncio.sleep(60)
 
     task = asyncio.create_task(caller.call(slow, Call(workflow="slow"), Origin(background=True)))
-    await started_calls.wait()
+    await started.wait()
     await engine.drain(0)
 
     for call in (task, caller.call(slow, Call(workflow="slow"), Origin(background=True))):
@@ -180,20 +180,20 @@ async def test_nothing_is_said_of_a_call_in_a_process_that_has_to_go() -> None:
             await call
 
 
-async def test_every_try_waits_for_its_turn() -> None:
-    turns: list[str] = []
+async def test_every_attempt_waits_for_the_throttle() -> None:
+    waits: list[str] = []
 
-    async def turn() -> None:
-        turns.append("one")
+    async def throttle() -> None:
+        waits.append("one")
 
     flaky = failing(Overloaded("Full."), Overloaded("Full."))
-    caller = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=turn, sleep=Slept())
+    caller = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=throttle, sleep=Slept())
     await caller.call(flaky, Call(workflow="flaky", messages=(Message.user("Hi"),)), Origin(background=True))
 
-    assert turns == ["one"] * 3
+    assert waits == ["one"] * 3
 
 
-def test_pauses_double_up_to_half_a_minute() -> None:
+def test_retry_delays_double_up_to_half_a_minute() -> None:
     failed = RunFailed(code="overloaded")
 
     assert [retry_delay(failed, attempts, lambda: 0.5) for attempts in (1, 2, 3, 7, 20)] == [0.5, 1.0, 2.0, 30.0, 30.0]
@@ -202,16 +202,16 @@ def test_pauses_double_up_to_half_a_minute() -> None:
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504])
-def test_statuses_of_what_goes_by(status: int) -> None:
+def test_transient_statuses(status: int) -> None:
     assert is_transient(RunFailed(status=status))
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 500, 501])
-def test_statuses_of_what_stays(status: int) -> None:
+def test_permanent_statuses(status: int) -> None:
     assert not is_transient(RunFailed(status=status))
 
 
-# What it costs
+# Cost
 
 
 ASKED = Call(workflow="advisor", messages=(Message.user("Hi"),))
@@ -220,7 +220,7 @@ NINE = StepDetails(model="gpt-9-2026", usage=Usage(1_000_000, 100_000))
 
 
 def asking(*told: tuple[steps.StepKind, StepDetails], usage: Usage | None) -> Workflow:
-    """A chat that has told of these steps, and reports that usage."""
+    """A chat that records these steps, and reports that usage."""
 
     @chat
     async def advisor(messages: Any) -> Any:
@@ -238,7 +238,7 @@ def asking(*told: tuple[steps.StepKind, StepDetails], usage: Usage | None) -> Wo
 
 
 @pytest.mark.parametrize(
-    ("told", "usage", "cost"),
+    ("recorded_steps", "usage", "cost"),
     [
         ([("llm", NINE)], Usage(1_000_000, 100_000), 3.0),
         ([("llm", NINE), ("embedding", StepDetails(model="small", usage=Usage(500_000, 0)))], Usage(1, 1), 3.5),
@@ -250,14 +250,14 @@ def asking(*told: tuple[steps.StepKind, StepDetails], usage: Usage | None) -> Wo
         ([], Usage(1, 1), None),
     ],
 )
-async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
-    told: list[tuple[steps.StepKind, StepDetails]], usage: Usage, cost: float | None
+async def test_a_reply_that_reports_only_tokens_is_priced_from_its_trace(
+    recorded_steps: list[tuple[steps.StepKind, StepDetails]], usage: Usage, cost: float | None
 ) -> None:
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
     caller = WorkflowCaller(Engine(tracer=tracing), timeout=5, retries=0, prices=PRICES)
 
-    result = await caller.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
+    result = await caller.call(asking(*recorded_steps, usage=usage), ASKED, Origin(protocol="evaluation"))
     await tracing.close()
 
     assert result.answer.usage == msgspec.structs.replace(usage, cost=cost)
@@ -267,7 +267,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
 
 
 @pytest.mark.parametrize("prices", [None, {}, PRICES])
-async def test_without_a_list_or_without_tokens_nothing_is_priced(prices: Any) -> None:
+async def test_nothing_is_priced_without_a_price_list_or_without_usage(prices: Any) -> None:
     engine = Engine(tracer=RunTracer(lambda _: None))
     usage = None if prices else Usage(1, 1)
 

@@ -15,7 +15,7 @@ SAID = variant(map=ColumnMap(messages="messages", script="script", expected="exp
 
 
 @pytest.mark.parametrize(
-    ("said", "history"),
+    ("messages", "history"),
     [
         ("Hi", (Message.user("Hi"),)),
         ({"role": "user", "content": "Hi"}, (Message.user("Hi"),)),
@@ -24,22 +24,22 @@ SAID = variant(map=ColumnMap(messages="messages", script="script", expected="exp
         (None, ()),
     ],
 )
-def test_messages_are_a_text_one_message_or_many(said: Any, history: tuple[Message, ...]) -> None:
-    assert read_cell_input({"messages": said}, SAID).history == history
+def test_messages_may_be_a_text_one_message_or_a_list(messages: Any, history: tuple[Message, ...]) -> None:
+    assert read_cell_input({"messages": messages}, SAID).history == history
 
 
-def test_what_a_row_has_not_got_is_not_there() -> None:
+def test_columns_missing_from_the_row_are_left_out() -> None:
     assert read_cell_input({"messages": "Hi"}, SAID).expected is UNSET
     assert read_cell_input({"messages": "Hi", "expected": None, "b": 1}, SAID).expected is None
     assert read_cell_input({"b": 1}, SAID).inputs == {"a": 1}
     assert read_cell_input({"c": 1}, variant(map=ColumnMap())).history == ()
 
 
-def test_a_script_goes_before_messages() -> None:
-    requests = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, SAID)
+def test_a_script_takes_precedence_over_messages() -> None:
+    cell_input = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, SAID)
 
-    assert requests.script is not None
-    assert (len(requests.script.turns), requests.history) == (2, ())
+    assert cell_input.script is not None
+    assert (len(cell_input.script.turns), cell_input.history) == (2, ())
 
 
 SPOKEN = variant(
@@ -50,7 +50,7 @@ SPOKEN = variant(
 
 
 @pytest.mark.parametrize(
-    ("row", "said", "inputs"),
+    ("row", "texts", "inputs"),
     [
         ({"question": "Why?", "topic": "a"}, ["Why?"], {"topic": "a"}),
         ({"messages": None, "question": "Why?"}, ["Why?"], {}),
@@ -60,24 +60,24 @@ SPOKEN = variant(
         ({"topic": "a"}, [], {"topic": "a"}),
     ],
 )
-def test_a_question_is_said_where_the_row_has_no_messages(
-    row: dict[str, Any], said: list[str], inputs: dict[str, Any]
+def test_the_question_column_is_the_user_message_if_the_row_has_no_messages(
+    row: dict[str, Any], texts: list[str], inputs: dict[str, Any]
 ) -> None:
-    requests = read_cell_input(row, SPOKEN)
+    cell_input = read_cell_input(row, SPOKEN)
 
-    assert (requests.history, requests.inputs) == (tuple(Message.user(text) for text in said), inputs)
+    assert (cell_input.history, cell_input.inputs) == (tuple(Message.user(text) for text in texts), inputs)
 
 
-def test_a_script_goes_before_a_question() -> None:
+def test_a_script_takes_precedence_over_a_question() -> None:
     columns = ColumnMap(script="script", spoken="question", inputs={"question": "question"})
-    requests = read_cell_input({"script": {"turns": [{"user": "One"}]}, "question": "Why?"}, variant(map=columns))
+    cell_input = read_cell_input({"script": {"turns": [{"user": "One"}]}, "question": "Why?"}, variant(map=columns))
 
-    assert requests.script is not None
-    assert (requests.history, requests.inputs) == ((), {"question": "Why?"})
+    assert cell_input.script is not None
+    assert (cell_input.history, cell_input.inputs) == ((), {"question": "Why?"})
 
 
 @pytest.mark.parametrize(
-    ("row", "columns", "lack"),
+    ("row", "columns", "missing"),
     [
         ({}, ColumnMap(messages="talk"), "no messages in the column 'talk'"),
         ({"s": "Hi"}, ColumnMap(script="s"), "no script in the column 's'"),
@@ -92,13 +92,13 @@ def test_a_script_goes_before_a_question() -> None:
         ({}, ColumnMap(inputs={"a": "b"}), None),
     ],
 )
-def test_a_row_that_says_nothing_lacks_what_columns_are_for(
-    row: dict[str, Any], columns: ColumnMap, lack: str | None
+def test_a_row_without_messages_reports_its_empty_columns(
+    row: dict[str, Any], columns: ColumnMap, missing: str | None
 ) -> None:
-    assert missing_messages(read_cell_input(row, variant(map=columns)), columns) == lack
+    assert missing_messages(read_cell_input(row, variant(map=columns)), columns) == missing
 
 
-def test_a_column_without_messages_is_said_to_be_none() -> None:
+def test_a_column_with_invalid_messages_is_rejected() -> None:
     with pytest.raises(InvalidMessages) as refused:
         read_cell_input({"messages": [{"city": "Oslo"}]}, SAID)
 

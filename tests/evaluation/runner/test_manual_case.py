@@ -41,7 +41,7 @@ CALLS = [
         ([], "", {"data_only"}),
     ],
 )
-def test_the_output_of_a_chat_is_anything_that_a_workflow_may_return(output: Any, text: str, notes: set[str]) -> None:
+def test_the_output_of_a_chat_may_be_text_messages_or_json(output: Any, text: str, notes: set[str]) -> None:
     case = read_manual_case({"output": output, "flags": {"is_chat": True}})
 
     assert (case.text, case.notes, case.value) == (text, notes, UNSET)
@@ -55,7 +55,7 @@ def test_the_output_of_any_other_workflow_is_its_value(output: Any) -> None:
     assert case.text == (output if isinstance(output, str) else "")
 
 
-def test_nothing_at_all_is_a_case_of_a_chat_that_said_nothing() -> None:
+def test_an_empty_document_is_a_chat_case_with_an_empty_answer() -> None:
     case = read_manual_case({})
 
     assert (case.text, case.notes, case.messages, case.expected) == ("", {"empty"}, (), UNSET)
@@ -63,7 +63,7 @@ def test_nothing_at_all_is_a_case_of_a_chat_that_said_nothing() -> None:
     assert read_manual_case({"flags": {"is_chat": False}}).value is None
 
 
-def test_all_that_is_told_is_in_the_case() -> None:
+def test_all_fields_of_the_document_are_in_the_case() -> None:
     case = read_manual_case(
         {
             "inputs": {"topic": "maths"},
@@ -86,12 +86,12 @@ def test_all_that_is_told_is_in_the_case() -> None:
     assert case.tool_calls == (CaseToolCall(call_id="a", name="f", arguments='{"x":1}', parsed={"x": 1}, result="2"),)
 
 
-def test_an_answer_that_ends_with_an_open_call_has_finished_with_it() -> None:
+def test_an_answer_that_ends_with_an_open_tool_call_has_the_finish_tool_calls() -> None:
     assert read_manual_case({"output": CALLS[:1]}).finish == "tool-calls"
     assert read_manual_case({"output": CALLS[:2]}).finish == "stop"
 
 
-def test_an_output_that_repeats_the_history_says_only_what_is_new() -> None:
+def test_messages_repeated_from_the_history_are_left_out_of_the_answer() -> None:
     history = [{"role": "user", "content": "What?"}]
 
     assert [one.text for one in read_manual_case({"history": history, "output": [*history, CALLS[2]]}).messages] == [
@@ -99,7 +99,7 @@ def test_an_output_that_repeats_the_history_says_only_what_is_new() -> None:
     ]
 
 
-def test_turns_are_a_conversation() -> None:
+def test_turns_become_a_conversation() -> None:
     case = read_manual_case(
         {
             "history": "A word first.",
@@ -147,7 +147,7 @@ def test_turns_are_a_conversation() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_told_with_its_place(document: Any, message: str, pointer: str) -> None:
+def test_invalid_documents_are_rejected_with_a_pointer(document: Any, message: str, pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         read_manual_case(document)
 
@@ -158,14 +158,14 @@ def test_what_is_wrong_with_it_is_told_with_its_place(document: Any, message: st
     ("document", "pointer"),
     [({"history": [1]}, "/case/history/0"), ({"turns": [{"user": 5}]}, "/case/turns/0/user")],
 )
-def test_what_is_no_message_is_told_with_its_place(document: Any, pointer: str) -> None:
+def test_invalid_messages_are_rejected_with_a_pointer(document: Any, pointer: str) -> None:
     with pytest.raises(InvalidMessages) as refused:
         read_manual_case(document)
 
     assert refused.value.pointer == pointer
 
 
-def test_what_would_break_a_stream_can_still_be_scored() -> None:
+def test_repeated_tool_calls_and_lone_tool_results_can_still_be_scored() -> None:
     repeated = [CALLS[0], CALLS[1], CALLS[0], {"role": "assistant", "content": "Two."}]
 
     reply = reply_from_output(repeated, is_chat=True)

@@ -10,9 +10,9 @@ from palaver.storage.database import Database
 from tests.evaluation.runner.local_server import plan, rows, store_evaluation
 
 
-async def test_two_processes_together_keep_the_pace(database: Database) -> None:
+async def test_two_processes_share_the_rate_limit(database: Database) -> None:
     await database.write(store_evaluation, "ev_1", plan(), rows(1))
-    paces = [RateLimiter(database, "default", "ev_1", Rate(calls=40, seconds=1), utc_now) for _ in range(2)]
+    limiters = [RateLimiter(database, "default", "ev_1", Rate(calls=40, seconds=1), utc_now) for _ in range(2)]
     calls_made: list[float] = []
     since = time.monotonic()
 
@@ -20,14 +20,14 @@ async def test_two_processes_together_keep_the_pace(database: Database) -> None:
         await pace.wait()
         calls_made.append(time.monotonic())
 
-    await asyncio.gather(*(call(paces[number % 2]) for number in range(12)))
+    await asyncio.gather(*(call(limiters[number % 2]) for number in range(12)))
 
     early = [number for number, at in enumerate(sorted(calls_made)) if at - since < number * 0.025 - 0.01]
     assert early == []
 
 
-async def test_an_evaluation_that_is_gone_keeps_nobody_waiting(database: Database) -> None:
-    pace = RateLimiter(database, "default", "ev_1", Rate(calls=1, seconds=60), utc_now)
+async def test_the_rate_limiter_of_a_missing_evaluation_does_not_wait(database: Database) -> None:
+    limiter = RateLimiter(database, "default", "ev_1", Rate(calls=1, seconds=60), utc_now)
 
     async with asyncio.timeout(30):
-        await pace.wait()
+        await limiter.wait()

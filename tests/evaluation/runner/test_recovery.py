@@ -34,7 +34,7 @@ from tests.evaluation.runner.local_server import (
 
 
 class Counted:
-    """A chat that counts how often it was asked what, and may be made to wait."""
+    """A chat that counts its requests by text, and can be made to wait."""
 
     def __init__(self, *, waits_after: int = 1_000_000, seconds: float = 60) -> None:
         self.requests = Counter[str]()
@@ -63,9 +63,9 @@ class Counted:
 
 
 async def recorded(database: Database, count: int) -> set[str]:
-    """What was answered in the cells that are recorded, once they are so many."""
+    """Return the answers of the recorded cells once there are `count` of them."""
     async with asyncio.timeout(20):
-        while len(result := await results(database)) < count:  # noqa: ASYNC110 - a database tells nobody
+        while len(result := await results(database)) < count:  # noqa: ASYNC110 - the database has to be polled
             await asyncio.sleep(0.01)
     return {(await read_result_detail(database, one.cell)).body["text"] for one in result}
 
@@ -83,7 +83,7 @@ async def test_two_processes_share_one_evaluation(database: Database) -> None:
     assert min(mine.requests.total(), theirs.requests.total()) > 0
 
 
-async def test_a_cancelled_evaluation_stops_its_calls_and_keeps_what_it_has(database: Database) -> None:
+async def test_cancelling_an_evaluation_stops_its_calls_and_keeps_recorded_results(database: Database) -> None:
     counted = Counted(waits_after=6)
     async with running_server(database, counted.chat) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=4), rows(40))
@@ -91,42 +91,42 @@ async def test_a_cancelled_evaluation_stops_its_calls_and_keeps_what_it_has(data
         await counted.waits(4)
         before = await recorded(database, 6)
 
-        started_calls = time.monotonic()
+        cancelled_at = time.monotonic()
         await database.write(evaluations.cancel_evaluation, "default", "ev_1", utc_now())
-        finished = await wait_for_end(database)  # Nobody wakes the runner: it looks by itself.
-        seconds = time.monotonic() - started_calls
+        finished = await wait_for_end(database)  # The runner is not woken: it polls.
+        seconds = time.monotonic() - cancelled_at
 
     assert (finished.state, finished.done, finished.failed, finished.reason) == ("cancelled", 6, 0, None)
-    assert seconds < 10  # The figure is in benchmarks/; this only sees that nobody waits for the calls.
+    assert seconds < 10  # benchmarks/ measures it; this only checks that the calls are not awaited.
     assert (counted.stopped, counted.requests.total()) == (4, 10)
     assert await recorded(database, 6) == before
 
 
-async def test_a_process_that_stops_gives_back_what_it_has_at_once(database: Database) -> None:
+async def test_a_stopping_process_releases_its_slices_at_once(database: Database) -> None:
     first, second = Counted(waits_after=7), Counted()
     async with running_server(database, first.chat) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=3), rows(20))
         server.runtime.evaluation_worker.wake()
         await first.waits(3)
         before = await recorded(database, 7)
-        started_calls = time.monotonic()
+        stopped_at = time.monotonic()
         draining = asyncio.create_task(server.engine.drain(20))
         await wait_until(lambda: not server.runtime.evaluation_worker.running)
-        seconds = time.monotonic() - started_calls
-        remaining = await database.read(evaluations.get_evaluation, "default", "ev_1")
+        seconds = time.monotonic() - stopped_at
+        evaluation = await database.read(evaluations.get_evaluation, "default", "ev_1")
         await draining
     async with running_server(database, second.chat) as other:
         other.runtime.evaluation_worker.wake()
         finished = await wait_for_end(database)
 
     assert seconds < 10
-    assert (remaining.state, remaining.done, remaining.ended_at) == ("running", 7, None)
+    assert (evaluation.state, evaluation.done, evaluation.ended_at) == ("running", 7, None)
     assert (finished.state, finished.done, finished.failed) == ("succeeded", 20, 0)
     assert set(second.requests) == {f"Say {number}" for number in range(20)} - before
     assert set(second.requests.values()) == {1}
 
 
-async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
+async def test_slices_of_a_dead_process_are_run_by_another(database: Database) -> None:
     counted = Counted()
     await database.write(store_evaluation, "ev_1", plan(variant("counted")), rows(10))
     claimed = await database.write(slices.claim_slices, "the-dead", ["counted"], 100, utc_now())
@@ -141,9 +141,9 @@ async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
     assert set(counted.requests.values()) == {1}
 
 
-async def test_a_process_that_was_taken_for_dead_and_comes_back_records_nothing(database: Database) -> None:
+async def test_a_process_presumed_dead_records_nothing_when_it_comes_back(database: Database) -> None:
     slow, quick = Counted(waits_after=0, seconds=1.5), Counted()
-    full = Settings(trace_content="off", threads=4)  # It has no room for what it loses.
+    full = Settings(trace_content="off", threads=4)  # No capacity to claim the lost slices again.
     async with running_server(database, slow.chat, settings=full) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=2), rows(2))
         server.runtime.evaluation_worker.wake()
@@ -157,7 +157,7 @@ async def test_a_process_that_was_taken_for_dead_and_comes_back_records_nothing(
     assert (finished.state, finished.done, finished.recorded, quick.requests.total()) == ("succeeded", 2, 2, 2)
 
 
-async def test_a_cell_that_takes_every_process_with_it_is_found(database: Database) -> None:
+async def test_a_cell_that_kills_every_process_fails_with_process_died(database: Database) -> None:
     counted = Counted()
     await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=8), rows(2))
     await database.write(lambda db: db.execute(update(evaluation_slices).values(attempts=5)))
@@ -171,7 +171,7 @@ async def test_a_cell_that_takes_every_process_with_it_is_found(database: Databa
     assert set(counted.requests) == {"Say 1"}
 
 
-async def test_what_failed_is_run_again_into_the_same_evaluation(database: Database) -> None:
+async def test_failed_cells_are_rerun_in_the_same_evaluation(database: Database) -> None:
     is_broken = True
     requests = Counter[str]()
 
@@ -196,7 +196,7 @@ async def test_what_failed_is_run_again_into_the_same_evaluation(database: Datab
     assert requests == {"Say 0": 1, "Say 1": 2, "Say 2": 1, "Say 3": 2, "Say 4": 1}
 
 
-async def test_an_evaluation_that_is_deleted_is_left(database: Database) -> None:
+async def test_deleting_an_evaluation_stops_its_calls(database: Database) -> None:
     counted = Counted(waits_after=0)
     async with running_server(database, counted.chat) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=2), rows(8))
@@ -209,7 +209,7 @@ async def test_an_evaluation_that_is_deleted_is_left(database: Database) -> None
     assert (counted.stopped, counted.requests.total()) == (2, 2)
 
 
-async def test_what_cannot_be_loaded_is_left_to_others(
+async def test_slices_are_left_to_other_processes_if_the_runner_cannot_be_created(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     counted = Counted()
@@ -222,15 +222,15 @@ async def test_what_cannot_be_loaded_is_left_to_others(
         await database.write(store_evaluation, "ev_1", plan(variant("counted")), rows(2))
         server.runtime.evaluation_worker.wake()
         await wait_until(lambda: "Evaluations that wait could not be looked for" in caplog.messages)
-        remaining = await database.read(slices.has_waiting_slices)
+        has_waiting = await database.read(slices.has_waiting_slices)
         async with running_server(database, counted.chat) as second:
             second.runtime.evaluation_worker.wake()
             finished = await wait_for_end(database)
 
-    assert (remaining, finished.state, counted.requests.total()) == (True, "succeeded", 2)
+    assert (has_waiting, finished.state, counted.requests.total()) == (True, "succeeded", 2)
 
 
-async def test_a_plan_that_cannot_be_read_is_left_to_others(
+async def test_a_slice_whose_plan_cannot_be_read_is_retried(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     counted = Counted()
@@ -248,7 +248,7 @@ async def test_a_plan_that_cannot_be_read_is_left_to_others(
     assert set(caplog.messages) == {"A slice of ev_1 cannot be run, which is tried again"}
 
 
-async def test_an_evaluation_in_memory_needs_nobody_who_looks() -> None:
+async def test_an_evaluation_runs_in_a_memory_database() -> None:
     counted = Counted()
     server = Server(Registry([counted.chat]), Settings(trace_content="off"))
     await server.runtime.start()

@@ -45,16 +45,18 @@ def shown(messages: Sequence[Message]) -> list[str]:
 
 
 def workflow(*answers: WorkflowAnswer | Message | str) -> tuple[CallWorkflow, Histories]:
-    """One that answers so, one after the other, and remembers what it was asked."""
+    """A workflow that gives these answers in order, and the histories it is called with."""
     requests: Histories = []
     remaining = list(answers)
 
     async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
         requests.append(shown(history))
-        texts = remaining.pop(0)
-        if isinstance(texts, WorkflowAnswer):
-            return texts
-        return WorkflowAnswer(messages=(Message.assistant(texts) if isinstance(texts, str) else texts,))
+        next_answer = remaining.pop(0)
+        if isinstance(next_answer, WorkflowAnswer):
+            return next_answer
+        return WorkflowAnswer(
+            messages=(Message.assistant(next_answer) if isinstance(next_answer, str) else next_answer,)
+        )
 
     return answer, requests
 
@@ -91,7 +93,7 @@ async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
 SEARCH = Message.assistant(call("search", {"q": "http"}, "c1"))
 
 
-async def test_a_call_left_to_the_client_is_answered_from_what_is_canned() -> None:
+async def test_a_client_tool_call_gets_its_canned_result() -> None:
     answer, requests = workflow(SEARCH, "Found.")
 
     result = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": {"hits": 1}}}}]}, answer)
@@ -99,11 +101,11 @@ async def test_a_call_left_to_the_client_is_answered_from_what_is_canned() -> No
     assert requests[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: {'hits': 1}"]
     (turn,) = result.turns
     assert (turn.text, shown(turn.messages)) == ("Found.", [*requests[1][1:], "assistant: Found."])
-    assert [(calls_made.name, calls_made.result) for calls_made in turn.tool_calls] == [("search", {"hits": 1})]
+    assert [(tool_call.name, tool_call.result) for tool_call in turn.tool_calls] == [("search", {"hits": 1})]
 
 
 @pytest.mark.parametrize(
-    ("of_turn", "of_script", "output"),
+    ("turn_results", "script_results", "output"),
     [
         ({"search": {"output": 1}}, {"search": {"output": 2}}, "tool: 1"),
         ({}, {"search": {"output": 2}}, "tool: 2"),
@@ -112,25 +114,27 @@ async def test_a_call_left_to_the_client_is_answered_from_what_is_canned() -> No
         ({"search": {"output": None}}, {}, "tool: None"),
     ],
 )
-async def test_the_results_of_the_turn_go_before_those_of_the_script(of_turn: Any, of_script: Any, output: str) -> None:
+async def test_canned_results_of_the_turn_take_precedence_over_those_of_the_script(
+    turn_results: Any, script_results: Any, output: str
+) -> None:
     answer, requests = workflow(SEARCH, "Found.")
 
-    await played({"turns": [{"user": "a", "tool_results": of_turn}], "tool_results": of_script}, answer)
+    await played({"turns": [{"user": "a", "tool_results": turn_results}], "tool_results": script_results}, answer)
 
     assert requests[1][-1] == output
 
 
-async def test_without_a_canned_result_the_turn_ends_there() -> None:
+async def test_a_turn_ends_at_a_tool_call_without_a_canned_result() -> None:
     both = Message.assistant(call("search", {}, "c1"), call("save", {}, "c2"))
     answer, requests = workflow(both, "B")
 
     result = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": 1}}}, {"user": "b"}]}, answer)
 
     assert requests[1] == ["user: a", "assistant: search({}) save({})", "user: b"]
-    assert [calls_made.result for calls_made in result.turns[0].tool_calls] == [UNSET, UNSET]
+    assert [tool_call.result for tool_call in result.turns[0].tool_calls] == [UNSET, UNSET]
 
 
-async def test_parallel_calls_are_answered_together_and_those_that_have_a_result_are_left_alone() -> None:
+async def test_parallel_tool_calls_get_canned_results_unless_they_have_a_result() -> None:
     reply = WorkflowAnswer(
         messages=(
             Message.assistant(call("own", {}, "c0"), call("search", {}, "c1"), call("save", {}, "c2")),
@@ -144,10 +148,10 @@ async def test_parallel_calls_are_answered_together_and_those_that_have_a_result
     )
 
     assert requests[1][2:] == ["tool: 'mine'", "tool: 1", "tool: 2"]
-    assert [calls_made.result for calls_made in result.turns[0].tool_calls] == ["mine", 1, 2]
+    assert [tool_call.result for tool_call in result.turns[0].tool_calls] == ["mine", 1, 2]
 
 
-async def test_tools_are_answered_at_most_eight_times() -> None:
+async def test_tool_rounds_are_limited() -> None:
     answer, requests = workflow(*[SEARCH] * 20)
 
     result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
@@ -156,7 +160,7 @@ async def test_tools_are_answered_at_most_eight_times() -> None:
     assert len(result.turns[0].tool_calls) == MAX_TOOL_ROUNDS + 1
 
 
-async def test_what_the_calls_of_a_turn_took_is_added_up() -> None:
+async def test_usage_and_latency_of_a_turns_calls_are_summed() -> None:
     first = WorkflowAnswer(
         messages=(SEARCH,),
         usage=Usage(input_tokens=1, output_tokens=2),
@@ -212,7 +216,7 @@ async def test_a_script_may_stop_at_the_first_failed_turn(answers: list[str], st
     assert len(requests) == len(answers)
 
 
-async def test_a_check_that_could_not_be_made_stops_nothing() -> None:
+async def test_a_check_that_cannot_be_made_does_not_stop_the_script() -> None:
     answer, requests = workflow("A", "B")
 
     await played(
@@ -223,7 +227,7 @@ async def test_a_check_that_could_not_be_made_stops_nothing() -> None:
 
 
 class Court(OfflineContext):
-    """A judge that wants an A, and is paid for each verdict."""
+    """A judge that passes answers with an A, and has a cost per verdict."""
 
     def __init__(self, *faults: ScoringError) -> None:
         super().__init__()
@@ -242,15 +246,15 @@ JUDGED: list[dict[str, Any]] = [{"user": text, "expect": {"judge": "It is an A."
 
 
 @pytest.mark.parametrize(
-    ("answers", "stop", "asked", "reason"),
+    ("answers", "stop", "judge_calls", "reason"),
     [
         (["A", "B"], "on-failure", 2, "turn 2, judge: verdict 2; turn 3, judge: not_reached"),
         (["A", "A", "A"], "on-failure", 3, ""),
         (["A", "B", "A"], "never", 3, "turn 2, judge: verdict 2"),
     ],
 )
-async def test_a_judge_is_asked_once_of_a_turn_for_stopping_and_for_the_score(
-    answers: list[str], stop: str, asked: int, reason: str
+async def test_a_judge_is_called_once_per_turn_for_stopping_and_for_the_score(
+    answers: list[str], stop: str, judge_calls: int, reason: str
 ) -> None:
     answer, _ = workflow(*answers)
     court = Court()
@@ -258,11 +262,11 @@ async def test_a_judge_is_asked_once_of_a_turn_for_stopping_and_for_the_score(
     result = await play_script(read_script({"turns": JUDGED, "stop": stop}), answer, court)
     (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=result.turns, flags=Flags()))
 
-    assert (court.requests, score.reason, score.passed) == (asked, reason, not reason)
-    assert (score.usage, score.cost) == (Usage(10 * asked, 2 * asked), 0.5 * asked)
+    assert (court.requests, score.reason, score.passed) == (judge_calls, reason, not reason)
+    assert (score.usage, score.cost) == (Usage(10 * judge_calls, 2 * judge_calls), 0.5 * judge_calls)
 
 
-async def test_a_judge_that_failed_while_the_script_was_played_is_asked_again_for_the_score() -> None:
+async def test_a_judge_that_failed_during_the_script_is_called_again_for_the_score() -> None:
     answer, _ = workflow("A", "A", "A")
     court = Court(ScoringError("judge_failed", "it is away"))
 
@@ -272,7 +276,7 @@ async def test_a_judge_that_failed_while_the_script_was_played_is_asked_again_fo
     assert (court.requests, score.passed) == (4, True)
 
 
-async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
+async def test_a_failed_call_ends_the_script_and_keeps_the_partial_answer() -> None:
     answer, _ = workflow(
         "A", WorkflowAnswer(messages=(Message.assistant("Half"),), finish="error", error={"code": "timeout"})
     )
@@ -287,7 +291,7 @@ async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
     ]
 
 
-async def test_a_failed_call_is_not_answered_again() -> None:
+async def test_tool_calls_of_a_failed_answer_get_no_canned_results() -> None:
     answer, requests = workflow(WorkflowAnswer(messages=(SEARCH,), error="gone"))
 
     result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
@@ -295,7 +299,7 @@ async def test_a_failed_call_is_not_answered_again() -> None:
     assert (result.error, len(requests)) == ("gone", 1)
 
 
-# Somebody plays the user
+# Simulated users
 
 
 def user(*texts: str | WorkflowAnswer) -> tuple[CallSimulatedUser, Histories]:
@@ -312,7 +316,7 @@ def simulated(**more: Any) -> dict[str, Any]:
     return {"simulate": {"workflow": "persona", "goal": "Know the adaptor.", **more}}
 
 
-async def test_another_workflow_plays_the_user_with_the_roles_changed() -> None:
+async def test_a_workflow_simulates_the_user_with_roles_swapped() -> None:
     answer, requests = workflow("A", "B", "C")
     speak, received = user("What?", "Why?", "Thanks\n [DONE] ")
 
@@ -322,16 +326,16 @@ async def test_another_workflow_plays_the_user_with_the_roles_changed() -> None:
         speak,
     )
 
-    actual = (
+    system_prompt = (
         "system: You play the user in a conversation with an assistant. Write only what the user says next, nothing "
         "else.\nYou are a nurse.\nWhat you want: Know the adaptor.\n"
         "When you have it, or see that you will not get it, answer exactly [done]"
     )
     assert received == [
-        [actual, f"user: {FIRST_PROMPT}", "assistant: a", "user: A"],
-        [actual, f"user: {FIRST_PROMPT}", "assistant: a", "user: A", "assistant: What?", "user: B"],
+        [system_prompt, f"user: {FIRST_PROMPT}", "assistant: a", "user: A"],
+        [system_prompt, f"user: {FIRST_PROMPT}", "assistant: a", "user: A", "assistant: What?", "user: B"],
         [
-            actual,
+            system_prompt,
             f"user: {FIRST_PROMPT}",
             "assistant: a",
             "user: A",
@@ -349,7 +353,7 @@ async def test_another_workflow_plays_the_user_with_the_roles_changed() -> None:
     ]
 
 
-async def test_a_simulated_user_begins_where_nothing_was_said_and_ends_after_so_many_turns() -> None:
+async def test_a_simulated_user_can_start_the_conversation_and_stops_after_max_turns() -> None:
     answer, requests = workflow("A", "B")
     speak, received = user("a", "b", "c")
 
@@ -360,17 +364,17 @@ async def test_a_simulated_user_begins_where_nothing_was_said_and_ends_after_so_
     assert [turn.expect for turn in result.turns] == [None, {"text": "B"}]
 
 
-@pytest.mark.parametrize("said", ["[done]", "  \n"])
-async def test_a_user_with_nothing_to_say_leaves_the_turn_unreached(said: str) -> None:
+@pytest.mark.parametrize("message", ["[done]", "  \n"])
+async def test_a_turn_is_not_reached_if_the_simulated_user_has_no_message(message: str) -> None:
     answer, _ = workflow()
-    speak, _ = user(said)
+    speak, _ = user(message)
 
     result = await played({"turns": [{**simulated(), "expect": {"text": "B"}}]}, answer, speak)
 
     assert [(turn.user, turn.reached, turn.expect) for turn in result.turns] == [(None, False, {"text": "B"})]
 
 
-async def test_the_tools_of_a_simulated_conversation_are_canned_too() -> None:
+async def test_canned_tool_results_apply_to_simulated_turns() -> None:
     answer, requests = workflow(SEARCH, "Found.")
     speak, _ = user("a", "[done]")
 
@@ -379,7 +383,7 @@ async def test_the_tools_of_a_simulated_conversation_are_canned_too() -> None:
     assert requests[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: 1"]
 
 
-async def test_a_user_that_fails_ends_the_script() -> None:
+async def test_a_failing_simulated_user_ends_the_script() -> None:
     answer, _ = workflow("A")
     speak, _ = user(
         WorkflowAnswer(messages=(Message.assistant("a"),), usage=Usage(input_tokens=1, output_tokens=1)),
@@ -392,28 +396,28 @@ async def test_a_user_that_fails_ends_the_script() -> None:
     assert result.user_usage == Usage(input_tokens=2, output_tokens=1)
 
 
-async def test_a_simulated_user_needs_somebody_to_play_it() -> None:
+async def test_a_simulated_turn_without_a_user_workflow_is_rejected() -> None:
     with pytest.raises(ValueError, match="needs somebody to play the user"):
         await played({"turns": [simulated()]}, workflow()[0])
 
 
-# With a workflow that is really run
+# With a real workflow
 
 
 @chat
 async def weather(messages: list[Message]) -> Any:
-    """Leaves the looking up to its client, and then says what it found."""
+    """Leaves the tool call to its client, and then answers with the result."""
     if messages[-1].role == "tool":
         return f"It is {messages[-1].tool_results[0].output['degrees']} degrees."
     return Message.assistant("One moment.", call("look_up", {"city": "Oslo"}, f"call_{len(messages)}"))
 
 
-async def test_a_real_chat_is_led_through_its_script() -> None:
+async def test_a_real_chat_plays_its_script() -> None:
     caller = WorkflowCaller(Engine(), timeout=5, retries=0)
 
     async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
-        requests = Call(workflow="weather", messages=history)
-        return (await caller.call(weather, requests, Origin(protocol="evaluation"))).answer
+        request = Call(workflow="weather", messages=history)
+        return (await caller.call(weather, request, Origin(protocol="evaluation"))).answer
 
     expect = {"tools": [{"name": "look_up", "arguments": {"city": "Oslo"}}], "text": "21 degrees", "finish": "stop"}
     turn = {"user": "How warm is it?", "expect": expect}

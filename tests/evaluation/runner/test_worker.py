@@ -46,7 +46,7 @@ async def double(number: int) -> int:
     return number * 2
 
 
-async def test_every_cell_is_asked_and_scored(database: Database) -> None:
+async def test_every_cell_is_called_and_scored(database: Database) -> None:
     async with running_server(database, answer) as server:
         planned = plan(variant(), variant(name="again"), repeats=2)
         await database.write(store_evaluation, "ev_1", planned, [*rows(3), {"messages": "x"}])
@@ -71,7 +71,7 @@ async def test_every_cell_is_asked_and_scored(database: Database) -> None:
     assert len({one.row for one in result}) == 4
 
 
-async def test_a_result_is_kept_whole_and_the_run_without_what_was_said(database: Database) -> None:
+async def test_a_result_is_stored_with_its_content_and_its_run_without(database: Database) -> None:
     async with running_server(database, answer) as server:
         await database.write(
             store_evaluation, "ev_1", plan(), [{"messages": [{"role": "user", "content": "Hi"}], "expected": "Hi"}]
@@ -107,7 +107,7 @@ async def test_a_result_is_kept_whole_and_the_run_without_what_was_said(database
     )
 
 
-async def test_values_columns_and_faulty_rows(database: Database) -> None:
+async def test_workflow_values_recorded_columns_and_invalid_rows(database: Database) -> None:
     inputs = ColumnMap(inputs={"number": "n"}, expected="expected")
     planned = plan(
         variant("double", is_chat=False, map=inputs),
@@ -132,7 +132,7 @@ async def test_values_columns_and_faulty_rows(database: Database) -> None:
     assert result[3].error == {"code": "no_answer", "message": "The row has nothing in the column 'old'."}
 
 
-async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing_fails(database: Database) -> None:
+async def test_a_row_without_messages_uses_its_question_and_an_empty_row_fails(database: Database) -> None:
     @chat
     async def heard(messages: Any, **inputs: Any) -> str:
         return f"{[message['content'] for message in messages]} {inputs}"
@@ -153,7 +153,7 @@ async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing
         server.runtime.evaluation_worker.wake()
         finished = await wait_for_end(database)
 
-    lacking = {
+    no_messages = {
         "code": "no_messages",
         "message": "The row has nothing to say: no messages in the column 'messages', "
         "no script in the column 'script', no text in the column 'question'. Fill it in, or leave the row out.",
@@ -166,13 +166,13 @@ async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing
         "['Saved.'] {'question': 'An input.'}",
         "['Played.'] {}",
         "[] {}",
-        lacking,
-        lacking,
+        no_messages,
+        no_messages,
     ]
     assert [one.error or one.preview_out["text"] for one in unmapped] == ["[] {}"] * 7
 
 
-async def test_a_row_that_is_gone_fails_its_cells(database: Database) -> None:
+async def test_cells_of_a_deleted_row_fail(database: Database) -> None:
     async with running_server(database, answer) as server:
         await database.write(store_evaluation, "ev_1", plan(), rows(1))
         await database.write(lambda db: db.execute(delete(testset_contents)))
@@ -188,7 +188,7 @@ async def test_a_row_that_is_gone_fails_its_cells(database: Database) -> None:
     assert result.error["code"] == "row_gone"
 
 
-async def test_a_script_is_played_in_one_session_and_trace(database: Database) -> None:
+async def test_a_script_is_played_in_the_session_of_its_cell(database: Database) -> None:
     @chat
     async def weather(messages: Any, ctx: Context) -> Any:
         last = messages[-1]
@@ -223,7 +223,7 @@ async def test_a_script_is_played_in_one_session_and_trace(database: Database) -
     assert [(score.name, score.passed) for score in result.result.scores] == [("turns", True)]
 
 
-async def test_evaluators_that_fail_or_are_not_there_are_shown_and_not_counted(database: Database) -> None:
+async def test_failing_and_unknown_evaluators_are_recorded_as_errors(database: Database) -> None:
     @evaluator(needs={"events"})
     def events(case: Case) -> bool:
         return case.events is not None and len(case.events) > 2
@@ -248,7 +248,7 @@ async def test_evaluators_that_fail_or_are_not_there_are_shown_and_not_counted(d
     ]
 
 
-async def test_what_a_run_spends_is_counted_and_ends_it_when_it_is_enough(database: Database) -> None:
+async def test_cost_is_summed_and_ends_the_evaluation_at_max_cost(database: Database) -> None:
     @chat
     async def dear(messages: Any) -> Any:
         yield "Dear."
@@ -266,7 +266,7 @@ async def test_what_a_run_spends_is_counted_and_ends_it_when_it_is_enough(databa
     assert (first.cost, first.usage) == (0.25, Usage(input_tokens=10, output_tokens=5, cost=0.25))
 
 
-async def test_what_reports_tokens_alone_costs_what_the_operators_list_says(database: Database) -> None:
+async def test_a_chat_that_reports_only_tokens_is_priced_from_the_configured_prices(database: Database) -> None:
     @chat
     async def advisor(messages: Any) -> Any:
         listener = steps.current_listener()
@@ -291,7 +291,7 @@ async def test_what_reports_tokens_alone_costs_what_the_operators_list_says(data
     assert [(score.passed, score.score) for score in result.scores] == [(False, pytest.approx(2 / 3))]
 
 
-async def test_too_many_failures_end_it(database: Database) -> None:
+async def test_too_many_failures_end_the_evaluation(database: Database) -> None:
     @chat
     async def failing(messages: Any) -> str:
         raise Failure("no", "No.", status=404)
@@ -311,16 +311,16 @@ async def test_too_many_failures_end_it(database: Database) -> None:
     assert 10 < finished.failed < 100
 
 
-async def test_no_more_run_at_once_than_may_nor_faster(database: Database) -> None:
-    at_once, most, started = 0, 0, 0.0
+async def test_calls_stay_within_the_concurrency_and_rate_limits(database: Database) -> None:
+    concurrent, max_concurrent, started = 0, 0, 0.0
 
     @chat
     async def counted(messages: Any) -> str:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
+        nonlocal concurrent, max_concurrent
+        concurrent += 1
+        max_concurrent = max(max_concurrent, concurrent)
         await asyncio.sleep(0.01)
-        at_once -= 1
+        concurrent -= 1
         return "Counted."
 
     async with running_server(database, counted) as server, running_server(database, counted) as second:
@@ -333,20 +333,20 @@ async def test_no_more_run_at_once_than_may_nor_faster(database: Database) -> No
         seconds = asyncio.get_running_loop().time() - started
 
     assert (finished.state, finished.done) == ("succeeded", 30)
-    assert 1 <= most <= 3
+    assert 1 <= max_concurrent <= 3
     assert seconds >= 0.25
 
 
-async def test_a_process_runs_no_more_cells_than_half_of_what_it_can(database: Database) -> None:
-    at_once, most = 0, 0
+async def test_a_process_runs_cells_on_at_most_half_of_its_threads(database: Database) -> None:
+    concurrent, max_concurrent = 0, 0
 
     @chat
     async def counted(messages: Any) -> str:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
+        nonlocal concurrent, max_concurrent
+        concurrent += 1
+        max_concurrent = max(max_concurrent, concurrent)
         await asyncio.sleep(0.01)
-        at_once -= 1
+        concurrent -= 1
         return "Counted."
 
     async with running_server(database, counted, settings=Settings(trace_content="off", threads=10)) as server:
@@ -354,10 +354,10 @@ async def test_a_process_runs_no_more_cells_than_half_of_what_it_can(database: D
         server.runtime.evaluation_worker.wake()
         await wait_for_end(database)
 
-    assert most == 5
+    assert max_concurrent == 5
 
 
-async def test_a_server_that_takes_nothing_from_the_background_leaves_it_to_workers(database: Database) -> None:
+async def test_a_server_without_background_runs_leaves_evaluations_to_workers(database: Database) -> None:
     async with running_server(database, answer, settings=Settings(trace_content="off", background_runs=0)) as server:
         await database.write(store_evaluation, "ev_1", plan(), rows(2))
         server.runtime.evaluation_worker.wake()
@@ -368,7 +368,7 @@ async def test_a_server_that_takes_nothing_from_the_background_leaves_it_to_work
     assert (finished.state, server.runtime.evaluation_worker.running) == ("succeeded", 0)
 
 
-async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database) -> None:
+async def test_redacted_content_is_scored_but_not_stored(database: Database) -> None:
     @evaluator
     def quoting(case: Case) -> Score:
         return Score(passed="ada@example.org" in case.text, reason=f"it says {case.text}", details={"said": case.text})
@@ -391,38 +391,40 @@ async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database)
     assert (await database.read(evaluation_pages.list_results, "default", "ev_1", search)).data == []
 
 
-async def test_results_wait_for_a_database_that_is_away(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = 2
+async def test_results_are_stored_once_the_database_is_reachable_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures_left = 2
     record = evaluation_results.record_results
 
-    def recorded(*given: Any) -> Any:
-        nonlocal away
-        if away:
-            away -= 1
+    def record_or_fail(*given: Any) -> Any:
+        nonlocal failures_left
+        if failures_left:
+            failures_left -= 1
             raise Overloaded("The database cannot be reached.")
         return record(*given)
 
-    monkeypatch.setattr(evaluation_results, "record_results", recorded)
+    monkeypatch.setattr(evaluation_results, "record_results", record_or_fail)
     monkeypatch.setattr(result_writer, "RETRY_INTERVAL_S", 0.01)
     async with running_server(database, answer) as server:
         await database.write(store_evaluation, "ev_1", plan(concurrency=1), rows(3))
         server.runtime.evaluation_worker.wake()
         finished = await wait_for_end(database)
 
-    assert (finished.state, finished.done, away) == ("succeeded", 3, 0)
+    assert (finished.state, finished.done, failures_left) == ("succeeded", 3, 0)
 
 
-async def test_a_mistake_of_ours_fails_its_cell_and_no_other(
+async def test_an_internal_error_fails_only_its_cell(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked_of = cell.read_cell_input
+    original = cell.read_cell_input
 
-    def asked(row: dict[str, Any], planned: Any) -> Any:
+    def read_or_fail(row: dict[str, Any], planned: Any) -> Any:
         if row["messages"] == "Say 1":
             raise KeyError("a mistake")
-        return asked_of(row, planned)
+        return original(row, planned)
 
-    monkeypatch.setattr(cell, "read_cell_input", asked)
+    monkeypatch.setattr(cell, "read_cell_input", read_or_fail)
     async with running_server(database, answer) as server:
         await database.write(store_evaluation, "ev_1", plan(), rows(3))
         server.runtime.evaluation_worker.wake()
@@ -436,7 +438,9 @@ async def test_a_mistake_of_ours_fails_its_cell_and_no_other(
     ]
 
 
-async def test_an_evaluator_that_never_ends_is_left(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_evaluator_that_exceeds_its_timeout_is_an_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @evaluator
     async def endless(case: Case) -> bool:
         await asyncio.sleep(60)

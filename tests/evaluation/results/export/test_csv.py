@@ -25,7 +25,7 @@ def test_there_is_a_line_for_each_cell_and_evaluator() -> None:
     ]
 
 
-def test_no_spreadsheet_runs_what_was_said() -> None:
+def test_spreadsheet_formulas_are_quoted() -> None:
     cells = [
         result_detail(0, 0, [score("exact", False, "=cmd|' /C calc'!A0")], cell=0, answer="@SUM(1)", question="-1+1")
     ]
@@ -39,7 +39,7 @@ def test_no_spreadsheet_runs_what_was_said() -> None:
     )
 
 
-def test_one_cell_stays_one_line_for_who_reads_csv() -> None:
+def test_a_cell_with_line_breaks_stays_on_one_line() -> None:
     (_, line, remaining) = b"".join(formats.write_csv(BAD)).decode().split("\r\n")
 
     assert remaining == ""

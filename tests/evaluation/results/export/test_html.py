@@ -38,7 +38,7 @@ def written(given: Report) -> str:
     return b"".join(html.write_html(given)).decode()
 
 
-def test_the_file_shows_figures_verdicts_and_rows() -> None:
+def test_the_report_shows_figures_verdicts_and_rows() -> None:
     page = Elements(written(PLAIN))
 
     rendered = re.sub(r"\s+", " ", page.text)
@@ -56,11 +56,11 @@ def test_a_flaky_row_is_marked() -> None:
     assert ("class", "mark passed flaky") in Elements(written(FLAKY)).attributes
 
 
-def test_rows_that_have_changed_are_counted() -> None:
+def test_changed_rows_are_counted() -> None:
     assert "2 rows have changed between the two, and are in no figure." in Elements(written(CHANGED)).text
 
 
-def test_nothing_that_anybody_said_can_act_and_nothing_is_fetched() -> None:
+def test_content_is_escaped_and_nothing_is_fetched() -> None:
     page = Elements(written(BAD))
 
     assert "script" not in page.names
@@ -71,7 +71,7 @@ def test_nothing_that_anybody_said_can_act_and_nothing_is_fetched() -> None:
     assert page.text.count("<script>alert(1)</script>") > 3
 
 
-def test_the_policy_allows_the_files_own_style_and_no_more() -> None:
+def test_the_content_security_policy_allows_only_the_inline_style() -> None:
     page = written(PLAIN)
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -84,8 +84,8 @@ def test_the_policy_allows_the_files_own_style_and_no_more() -> None:
 
 def test_a_conversation_is_shown_message_by_message() -> None:
     cell = result_detail(0, 0, [score("exact", True)], cell=0)
-    answers = {"index": 0, "role": "user", "text": "Hi & bye", "cut": 0, "calls": ["search(q)"], "attachments": 0}
-    preview = {"renderer": "chat", "text": "Hi", "role": "user", "count": 3, "messages": [answers], "more": 2}
+    message = {"index": 0, "role": "user", "text": "Hi & bye", "cut": 0, "calls": ["search(q)"], "attachments": 0}
+    preview = {"renderer": "chat", "text": "Hi", "role": "user", "count": 3, "messages": [message], "more": 2}
     cell.result.preview_in.clear()
     cell.result.preview_in.update(preview)
 
@@ -97,7 +97,7 @@ def test_a_conversation_is_shown_message_by_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preview", "shown"),
+    ("preview", "expected_html"),
     [
         ({"renderer": "text", "text": "A <b>"}, '<pre dir="auto">A &lt;b&gt;</pre>'),
         (
@@ -110,16 +110,16 @@ def test_a_conversation_is_shown_message_by_message() -> None:
     ],
     ids=["text", "unknown", "long", "no message", "nothing"],
 )
-def test_any_preview_is_shown_as_far_as_it_is_known(preview: Any, shown: str) -> None:
-    arguments = result_detail(0, 0, [score("exact", True)], cell=0)
-    cell = ResultDetail(msgspec.structs.replace(arguments.result, preview_in=preview), arguments.body)
+def test_previews_of_any_renderer_are_shown(preview: Any, expected_html: str) -> None:
+    detail = result_detail(0, 0, [score("exact", True)], cell=0)
+    cell = ResultDetail(msgspec.structs.replace(detail.result, preview_in=preview), detail.body)
 
     page = written(report([cell], {"exact": [[[True]]]}, variants=("base",)))
 
-    assert f'<p class="note">{row(1)}</p>{shown}<h3 dir="auto">base</h3>' in page.replace("\n", "")
+    assert f'<p class="note">{row(1)}</p>{expected_html}<h3 dir="auto">base</h3>' in page.replace("\n", "")
 
 
-def test_what_is_too_much_for_a_page_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_the_limit_are_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_ROWS", 1)
 
     page = Elements(written(PLAIN))

@@ -7,7 +7,7 @@ from tests.evaluation.results.export.report_factory import PLAIN
 from tests.evaluation.results.result_factory import row
 
 
-def test_the_first_line_is_the_run_and_every_other_a_cell_with_all_of_it() -> None:
+def test_the_first_line_is_the_evaluation_and_each_other_line_a_complete_cell() -> None:
     first, *cells = [json.decode(line) for line in formats.write_jsonl(PLAIN)]
 
     assert (first["type"], first["id"], first["name"], first["state"]) == ("evaluation", "ev_1", "prompt v3", "partly")

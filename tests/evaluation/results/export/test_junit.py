@@ -55,7 +55,7 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
     )
 
 
-def test_a_row_whose_repeats_differ_passes_by_majority_and_is_marked() -> None:
+def test_a_row_whose_repeats_differ_passes_by_majority_and_is_marked_as_flaky() -> None:
     (test,) = ET.fromstring(written(FLAKY)).iter("testcase")
 
     assert {one.get("name"): one.get("value") for one in test.iter("property")} == {
@@ -66,7 +66,7 @@ def test_a_row_whose_repeats_differ_passes_by_majority_and_is_marked() -> None:
     assert list(test.iter("failure")) == []
 
 
-def test_whatever_is_said_the_file_is_xml() -> None:
+def test_markup_in_content_is_escaped() -> None:
     root = ET.fromstring(written(BAD))
 
     (failure,) = root.iter("failure")
@@ -75,7 +75,7 @@ def test_whatever_is_said_the_file_is_xml() -> None:
 
 
 @given(text(max_size=60))
-def test_any_text_at_all_is_read_back_but_for_what_xml_cannot_hold(said: str) -> None:
+def test_any_text_is_parsed_back_without_characters_invalid_in_xml(said: str) -> None:
     cells = [result_detail(0, 0, [score("exact", False, said)], cell=0)]
 
     (failure,) = ET.fromstring(written(report(cells, {"exact": [[[False]]]}, variants=("base",)))).iter("failure")
@@ -83,7 +83,7 @@ def test_any_text_at_all_is_read_back_but_for_what_xml_cannot_hold(said: str) ->
     assert failure.get("message") == re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "", said)
 
 
-def test_many_rows_wait_in_a_file_until_their_number_is_known() -> None:
+def test_thousands_of_rows_are_counted_in_their_suite() -> None:
     cells = [result_detail(index, 0, [score("exact", False, "x" * 200)], cell=index) for index in range(6_000)]
     many = report(cells, {"exact": [[[True]]]}, variants=("base",))
 
@@ -93,7 +93,7 @@ def test_many_rows_wait_in_a_file_until_their_number_is_known() -> None:
     assert actual.count("<testcase ") == 6_000
 
 
-def test_what_was_broken_off_leaves_no_file_open() -> None:
+def test_an_unfinished_report_can_be_closed() -> None:
     lines = formats.write_junit(PLAIN)
     next(lines)
 

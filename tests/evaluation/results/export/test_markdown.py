@@ -10,7 +10,7 @@ def written(given: Report) -> str:
     return b"".join(formats.write_markdown(given)).decode()
 
 
-def test_a_run_is_one_screen() -> None:
+def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
     actual = written(PLAIN)
 
     assert actual.splitlines()[:12] == [
@@ -47,7 +47,7 @@ def test_flaky_rows_are_counted() -> None:
     assert "| base | exact | 66.7 % | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in written(FLAKY)
 
 
-def test_rows_that_have_changed_are_counted_and_not_compared() -> None:
+def test_changed_rows_are_counted_and_not_compared() -> None:
     assert written(CHANGED).splitlines()[-7:] == [
         "### ev\\_1:base beside ev\\_0:base",
         "",
@@ -59,7 +59,7 @@ def test_rows_that_have_changed_are_counted_and_not_compared() -> None:
     ]
 
 
-def test_what_anybody_said_is_only_text() -> None:
+def test_content_is_escaped() -> None:
     actual = written(BAD)
 
     assert "<script" not in actual

@@ -21,20 +21,20 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_the_interval_is_scipys(kind: str) -> None:
+def test_the_interval_matches_scipy(kind: str) -> None:
     column = COLUMNS[kind]
-    theirs = bootstrap(
+    expected = bootstrap(
         (column,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(5), batch=2_000
     ).confidence_interval
-    wide = theirs.high - theirs.low
+    width = expected.high - expected.low
 
     (result,) = bootstrap_intervals([column], "ev_1")
 
-    assert result == pytest.approx((theirs.low, theirs.high), abs=0.08 * wide)
+    assert result == pytest.approx((expected.low, expected.high), abs=0.08 * width)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_all_resampled_means_are_distributed_as_those_of_rows_drawn_one_by_one(kind: str) -> None:
+def test_resampled_means_are_distributed_like_those_of_individually_drawn_rows(kind: str) -> None:
     column = COLUMNS[kind]
     plain = column[np.random.default_rng(9).integers(0, len(column), (RESAMPLES, len(column)))].mean(axis=1)
 
@@ -44,7 +44,7 @@ def test_all_resampled_means_are_distributed_as_those_of_rows_drawn_one_by_one(k
     assert actual.pvalue > 0.01
 
 
-def test_columns_in_bins_have_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binned_columns_have_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     column = COLUMNS["many values"]
     (exact,) = bootstrap_intervals([column], "ev_1")
     monkeypatch.setattr(ours, "MAX_DRAWS", 0)
@@ -55,7 +55,7 @@ def test_columns_in_bins_have_the_same_intervals(monkeypatch: pytest.MonkeyPatch
     assert binned == pytest.approx(exact, abs=0.08 * (exact[1] - exact[0]))
 
 
-def test_what_else_is_asked_changes_no_figure() -> None:
+def test_intervals_depend_on_the_seed_and_not_on_other_columns() -> None:
     single = [bootstrap_intervals([column], "ev_1")[0] for column in COLUMNS.values()]
 
     together = bootstrap_intervals([*COLUMNS.values(), np.arange(400.0)], "ev_1")[:4]
@@ -63,11 +63,11 @@ def test_what_else_is_asked_changes_no_figure() -> None:
     assert bootstrap_intervals([COLUMNS["many values"]], "ev_2") != single[3:]
 
 
-def test_a_column_of_one_value_has_no_width_and_an_empty_one_no_interval() -> None:
+def test_a_constant_column_has_a_zero_width_interval_and_an_empty_one_none() -> None:
     assert bootstrap_intervals([np.ones(5), np.empty(0), np.zeros(1)], "ev_1") == [(1.0, 1.0), None, (0.0, 0.0)]
 
 
-def test_another_process_has_the_same_figures() -> None:
+def test_another_process_computes_the_same_intervals() -> None:
     program = (
         "import numpy as np; from palaver.evaluation.results.statistics import bootstrap_intervals;"
         "print(bootstrap_intervals([np.arange(100.0) ** 2, np.array([0.0, 1.0, 1.0])], 'ev_3'))"

@@ -7,14 +7,12 @@ import pytest
 from palaver.evaluation.results.statistics import cases_needed
 
 
-def test_the_contracts_example_comes_out() -> None:
+def test_cases_needed_for_the_reference_example() -> None:
     assert cases_needed(-5 / 128, 13 / 128) == 252
 
 
 @pytest.mark.parametrize(("difference", "square"), [(0.1, 0.3), (-0.02, 0.05), (0.5, 0.5)])
-def test_it_is_the_first_number_of_rows_whose_interval_is_no_wider_than_the_difference(
-    difference: float, square: float
-) -> None:
+def test_cases_needed_is_the_smallest_count_whose_interval_excludes_zero(difference: float, square: float) -> None:
     needed = cases_needed(difference, square)
 
     assert needed is not None
@@ -22,9 +20,9 @@ def test_it_is_the_first_number_of_rows_whose_interval_is_no_wider_than_the_diff
     assert 1.96 * sqrt((square - difference**2) / (needed - 1)) > abs(difference)
 
 
-def test_where_nothing_differs_no_number_of_rows_would_tell() -> None:
+def test_no_number_of_cases_detects_a_difference_of_zero() -> None:
     assert cases_needed(0.0, 0.2) is None
 
 
-def test_where_all_rows_differ_alike_one_is_enough() -> None:
+def test_one_case_is_enough_if_all_rows_differ_equally() -> None:
     assert cases_needed(-1.0, 1.0) == 1
