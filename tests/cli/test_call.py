@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_services_document_is_printed_or_written(folder: Path) -> None:
+def test_the_response_of_a_service_is_printed_or_written_to_a_file(folder: Path) -> None:
     printed = palaver("call", "app.py:mechanic", "payload.json", "-O", cwd=folder)
     saved = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=PAYLOAD)
 
@@ -68,14 +68,14 @@ def test_a_services_document_is_printed_or_written(folder: Path) -> None:
     assert (folder / "reply.json").read_text(encoding="utf-8") == printed.stdout
 
 
-def test_a_stream_says_its_text_on_standard_error_and_its_document_at_the_end(folder: Path) -> None:
+def test_a_stream_prints_its_text_to_stderr_and_the_response_to_stdout(folder: Path) -> None:
     run = palaver("call", "app.py:mechanic", "payload.json", "--stream", cwd=folder)
 
     assert (run.returncode, run.stderr) == (0, "I will rename it.\n")
     assert msgspec.json.decode(run.stdout) == DOCUMENT
 
 
-def test_what_failed_is_the_error_object_in_one_line(folder: Path) -> None:
+def test_a_failure_is_printed_as_one_line_with_the_error_object(folder: Path) -> None:
     payload = '{"content": "fail"}'
     unstreamed = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=payload)
     streamed = palaver("call", "app.py:mechanic", "-", "--stream", cwd=folder, stdin=payload)
@@ -91,20 +91,20 @@ def test_what_failed_is_the_error_object_in_one_line(folder: Path) -> None:
     assert not (folder / "reply.json").exists()
 
 
-def test_a_workflow_that_is_no_chat_takes_the_whole_object(folder: Path) -> None:
+def test_a_workflow_that_is_not_a_chat_takes_the_whole_payload(folder: Path) -> None:
     run = palaver("call", "app.py:shout", "-", cwd=folder, stdin='{"text": "hello"}')
 
     assert (run.returncode, run.stdout, run.stderr) == (0, '"HELLO"\n', "")
 
 
-def test_usage_is_told_as_for_any_command(folder: Path) -> None:
+def test_conflicting_output_options_are_a_usage_error(folder: Path) -> None:
     run = palaver("call", "app.py:mechanic", "payload.json", "-o", "x.json", "-O", cwd=folder)
 
     assert run.returncode == 2
     assert "say different things" in run.stderr
 
 
-def test_a_service_is_found_on_a_server_by_name_and_by_url(folder: Path) -> None:
+def test_a_service_on_a_server_is_called_by_name_and_by_url(folder: Path) -> None:
     with server_process(folder, APP) as server:
         by_name = palaver("call", "mechanic", "payload.json", "--url", f"{server.url}/", cwd=folder)
         streamed = palaver("call", "mechanic", "payload.json", "--url", server.url, "--stream", cwd=folder)
@@ -127,7 +127,7 @@ def test_a_service_is_found_on_a_server_by_name_and_by_url(folder: Path) -> None
 
 @contextmanager
 def fake_service(status: int, kind: str, body: bytes) -> Iterator[str]:
-    """Somebody else's server, which answers everything with that."""
+    """A server that answers every request with this response."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -179,7 +179,7 @@ BLOCKS = b"".join(
         (500, b'{"code": 500, "message": "No."}', 1, "", '{"code":500,"message":"No."}\n'),
     ],
 )
-def test_a_strangers_service_is_read_with_care(
+def test_streams_of_other_services_are_printed_or_reported_as_errors(
     tmp_path: Path, status: int, body: bytes, code: int, out: str, err: str
 ) -> None:
     with fake_service(status, "text/event-stream", body) as url:
@@ -188,7 +188,7 @@ def test_a_strangers_service_is_read_with_care(
     assert (run.returncode, run.stdout, run.stderr) == (code, out, err)
 
 
-def test_nobody_at_the_url_is_told_in_a_line(tmp_path: Path) -> None:
+def test_an_unreachable_url_is_a_one_line_error(tmp_path: Path) -> None:
     run = palaver("call", "http://127.0.0.1:1/services/x", "-", cwd=tmp_path, stdin="{}")
 
     assert (run.returncode, run.stdout) == (1, "")
@@ -211,7 +211,9 @@ def test_nobody_at_the_url_is_told_in_a_line(tmp_path: Path) -> None:
         ("http://localhost:1/job_chat", {"messages": []}, False),
     ],
 )
-def test_the_url_or_else_the_payload_says_what_is_meant(name: str, payload: Any, is_service: bool) -> None:
+def test_the_url_or_else_the_payload_decides_whether_a_service_is_called(
+    name: str, payload: Any, is_service: bool
+) -> None:
     assert call.is_service_call(name, payload) is is_service
 
 
@@ -225,5 +227,5 @@ def test_the_url_or_else_the_payload_says_what_is_meant(name: str, payload: Any,
         ("https://h/behind/services/tutor?x=1", "https://h/behind/services/tutor"),
     ],
 )
-def test_a_service_stands_beside_its_workflow(url: str, expected_url: str) -> None:
+def test_the_service_url_is_derived_from_the_workflow_url(url: str, expected_url: str) -> None:
     assert call.service_url(url) == expected_url

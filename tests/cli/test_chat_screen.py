@@ -8,7 +8,7 @@ import pytest
 from palaver.cli.chat import ChatScreen
 
 
-def test_lines_are_remembered_where_there_is_readline_and_one_can_talk_without_it(
+def test_input_history_is_saved_with_readline_and_skipped_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ChatScreen("tutor").input_history(tmp_path / "with"):

@@ -45,21 +45,21 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_with_an_example(command: str, tmp_path: Path) -> None:
+def test_the_help_of_every_command_has_an_example(command: str, tmp_path: Path) -> None:
     run = palaver(command, "--help", cwd=tmp_path)
 
     assert run.returncode == 0
     assert f"  palaver {command}" in run.stdout.partition("Example")[2]
 
 
-def test_the_list_of_commands_says_where_to_start(tmp_path: Path) -> None:
+def test_the_main_help_lists_all_commands_and_mentions_the_demo(tmp_path: Path) -> None:
     run = palaver("--help", cwd=tmp_path)
 
     assert "palaver demo" in run.stdout
     assert all(f"  {command} " in run.stdout for command in COMMANDS)
 
 
-def test_inspect_shows_what_a_file_declares(folder: Path) -> None:
+def test_inspect_shows_the_workflows_of_a_file(folder: Path) -> None:
     run = palaver("inspect", "app.py", cwd=folder)
 
     assert run.stdout == (
@@ -76,7 +76,7 @@ def test_inspect_shows_what_a_file_declares(folder: Path) -> None:
     )
 
 
-def test_inspect_json_is_the_document_of_the_route(folder: Path) -> None:
+def test_inspect_json_prints_the_document_of_the_inspect_route(folder: Path) -> None:
     run = palaver("inspect", "app.py:shout", "--json", cwd=folder)
 
     document = msgspec.json.decode(run.stdout)
@@ -84,7 +84,7 @@ def test_inspect_json_is_the_document_of_the_route(folder: Path) -> None:
     assert document["revision"]["slug"] == "shout"
 
 
-def test_inspect_finds_out_what_stands_at_a_url(tmp_path: Path) -> None:
+def test_inspect_describes_the_workflow_at_a_url(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
         text_run = palaver("inspect", f"{server.url}/headline", cwd=tmp_path)
         as_json = palaver("inspect", f"{server.url}/eliza/invoke", "--json", cwd=tmp_path)
@@ -126,7 +126,7 @@ def test_an_error_is_one_line_and_an_exit_code(folder: Path, arguments: tuple[st
     assert len([printed for printed in run.stderr.splitlines() if "rror:" in printed]) == 1
 
 
-def test_a_broken_file_is_named_with_what_is_wrong(folder: Path) -> None:
+def test_a_file_that_cannot_be_loaded_is_named_with_its_error(folder: Path) -> None:
     (folder / "broken.py").write_text("import palaver\n1 / 0\n", encoding="utf-8")
     (folder / "odd.py").write_text("from palaver import chat\n@chat\ndef f(x): ...\n", encoding="utf-8")
 
@@ -139,7 +139,7 @@ def test_a_broken_file_is_named_with_what_is_wrong(folder: Path) -> None:
     assert odd.stderr.startswith("error: f is declared as a chat but takes no history")
 
 
-def test_call_answers_on_standard_output_or_into_a_file(folder: Path) -> None:
+def test_call_writes_its_answer_to_stdout_or_a_file(folder: Path) -> None:
     (folder / "payload.json").write_text('{"inputs": {"text": "hello"}}', encoding="utf-8")
 
     printed = palaver("call", "app.py:shout", "payload.json", "-O", cwd=folder)
@@ -158,7 +158,7 @@ def test_call_streams_records(folder: Path) -> None:
     ]
 
 
-def test_call_tells_every_fault_with_its_place(folder: Path) -> None:
+def test_call_reports_every_fault_with_its_path(folder: Path) -> None:
     run = palaver("call", "app.py:shout", "-", cwd=folder, stdin='{"inputs": {"text": 5, "more": 1}}')
     not_json = palaver("call", "app.py:shout", "-", cwd=folder, stdin="{")
 
@@ -173,14 +173,14 @@ def test_call_and_chat_reach_a_server_by_url(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
         over_http = palaver("call", "headline", "-", "--url", server.url, cwd=tmp_path, stdin=body)
         direct = palaver("call", f"{server.url}/headline", "-", cwd=tmp_path, stdin=body)
-        talked = palaver("chat", "calculator", "--url", server.url, cwd=tmp_path, stdin="1 + 2\n")
+        chat_run = palaver("chat", "calculator", "--url", server.url, cwd=tmp_path, stdin="1 + 2\n")
 
     assert over_http.stdout == direct.stdout == '"The Rain Fell Again"\n'
-    assert "⚙ add(a=1, b=2)" in talked.stdout
-    assert talked.stdout.endswith("The answer is 3.\n")
+    assert "⚙ add(a=1, b=2)" in chat_run.stdout
+    assert chat_run.stdout.endswith("The answer is 3.\n")
 
 
-def test_a_conversation_over_a_pipe_remembers_and_obeys(folder: Path) -> None:
+def test_a_piped_chat_has_a_history_and_obeys_slash_commands(folder: Path) -> None:
     lines = "hello\nI am glad about my code\n/history\n/reset\n/history\n/nonsense\n/quit\nnever asked\n"
 
     run = palaver("chat", "eliza", cwd=folder, stdin=lines)
@@ -193,7 +193,7 @@ def test_a_conversation_over_a_pipe_remembers_and_obeys(folder: Path) -> None:
     assert "never asked" not in run.stdout
 
 
-def test_inputs_and_parameters_of_a_conversation_are_given_by_option(folder: Path) -> None:
+def test_chat_takes_inputs_and_parameters_as_options(folder: Path) -> None:
     run = palaver("chat", "app.py:tutor", "-i", "subject=physics", "-p", "temperature=1", cwd=folder, stdin="Go\n")
     bad = palaver("chat", "app.py:tutor", "-p", "temperature=hot", cwd=folder, stdin="Go\n")
 
@@ -201,7 +201,7 @@ def test_inputs_and_parameters_of_a_conversation_are_given_by_option(folder: Pat
     assert "error: Parameter 'temperature' does not fit" in bad.stdout
 
 
-def test_what_a_workflow_says_cannot_move_the_cursor(folder: Path) -> None:
+def test_output_of_a_chat_cannot_contain_terminal_escapes(folder: Path) -> None:
     hostile = (
         '[{"text": "\\u001b[2J\\u001b]0;owned\\u0007 \\u202e ok"}, {"tool_call": {"name": "\\u001b[31m", "id": "c"}}]'
     )
@@ -239,7 +239,7 @@ def test_doctor_shows_connections_without_secrets(folder: Path) -> None:
     assert settings["connections"]["tutor"]["headers"] == {"x": "***", "y": "env:KEY"}
 
 
-def test_a_setting_that_cannot_be_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_is_named_in_the_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALAVER_PORT", "many")
 
     run = palaver("doctor", cwd=folder)

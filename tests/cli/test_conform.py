@@ -32,7 +32,7 @@ NOT_FOUND = full_response({"error": {"message": "There is nothing here."}}, stat
 
 
 def answer_with(served: Served, *, end_frame: bytes = streams.DONE) -> Callable[[socket.socket, ReceivedRequest], None]:
-    """A server of these streams, with valid whole bodies and refusals."""
+    """Serve these streams, with valid complete bodies and error responses."""
 
     def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         path = request.line.split(" ")[1]
@@ -80,7 +80,7 @@ def rows(out: str) -> list[tuple[str, str, str, list[str]]]:
     ]
 
 
-def test_a_server_that_keeps_every_rule_passes_strictly(conform: Callable[..., SimpleNamespace]) -> None:
+def test_a_server_that_follows_every_rule_passes_in_strict_mode(conform: Callable[..., SimpleNamespace]) -> None:
     with fake_server(answer_with(GOOD)) as server:
         run = conform(server.url, "--strict", "--json")
 
@@ -119,7 +119,7 @@ def test_the_first_broken_rule_is_named_with_its_frame(conform: Callable[..., Si
     assert "404: There is nothing here." in run.out
 
 
-def test_a_should_is_shown_and_fails_only_when_strict(conform: Callable[..., SimpleNamespace]) -> None:
+def test_a_broken_should_rule_is_shown_and_fails_only_in_strict_mode(conform: Callable[..., SimpleNamespace]) -> None:
     with fake_server(answer_with({"/v1/responses": streams.TOOL_ROUND}, end_frame=b"")) as server:
         lenient = conform(server.url, "--protocol", "responses")
         strict = conform(f"{server.url}/v1", "--protocol", "responses", "--strict")
@@ -129,7 +129,7 @@ def test_a_should_is_shown_and_fails_only_when_strict(conform: Callable[..., Sim
     assert "I3b should: there is no [DONE]" in lenient.out
 
 
-def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
+def test_requests_use_the_given_path_prompt_model_and_headers(conform: Callable[..., SimpleNamespace]) -> None:
     with fake_server(answer_with(GOOD)) as server:
         run = conform(
             f"{server.url}/v1/chat/completions?key=1",
@@ -148,7 +148,7 @@ def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespa
     ]
 
 
-def test_the_only_model_of_a_server_is_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
+def test_the_only_model_of_a_server_is_requested_by_default(conform: Callable[..., SimpleNamespace]) -> None:
     def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         if request.line.startswith("GET /v1/models "):
             connection.sendall(full_response({"object": "list", "data": [{"id": "tutor"}]}))
@@ -163,7 +163,9 @@ def test_the_only_model_of_a_server_is_asked_for(conform: Callable[..., SimpleNa
     assert server.requests[-1].headers["x-palaver-ui-version"] == "5"
 
 
-def test_a_server_that_answers_badly_is_told_so(conform: Callable[..., SimpleNamespace]) -> None:
+def test_error_responses_and_cut_off_or_compressed_streams_break_a_rule(
+    conform: Callable[..., SimpleNamespace],
+) -> None:
     odd = full_response({"detail": [1]}, status="500 Oops")
     with fake_server(odd) as server:
         crash = conform(server.url, "--protocol", "responses", "--json")
@@ -180,7 +182,7 @@ def test_a_server_that_answers_badly_is_told_so(conform: Callable[..., SimpleNam
     assert (coded.code, rows(coded.out)[0][3]) == (1, ["E1"])
 
 
-def test_a_stream_that_does_not_end_is_given_up(conform: Callable[..., SimpleNamespace]) -> None:
+def test_a_stream_that_does_not_end_breaks_a_rule_after_the_timeout(conform: Callable[..., SimpleNamespace]) -> None:
     def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         connection.sendall(response_head() + b": wait\n\n")
         server.test_ended.wait(20)
@@ -193,7 +195,9 @@ def test_a_stream_that_does_not_end_is_given_up(conform: Callable[..., SimpleNam
     assert "there was no whole answer within 0.3 s" in run.out
 
 
-def test_what_cannot_be_graded_is_exit_code_2(conform: Callable[..., SimpleNamespace], tmp_path: Path) -> None:
+def test_servers_and_arguments_that_cannot_be_graded_exit_with_2(
+    conform: Callable[..., SimpleNamespace], tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     recorded = tmp_path / "stream.txt"
@@ -250,7 +254,7 @@ def test_a_recorded_stream_is_graded_from_a_file_or_standard_input(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_what_a_server_says_cannot_move_the_cursor(
+def test_output_of_a_server_cannot_contain_terminal_escapes(
     conform: Callable[..., SimpleNamespace], tmp_path: Path, form: tuple[str, ...]
 ) -> None:
     recorded = tmp_path / "stream.txt"
@@ -266,7 +270,7 @@ def test_what_a_server_says_cannot_move_the_cursor(
     assert [sign for sign in "\x1b\x9b\x07\u202e" if sign in run.out + refused.out] == []
 
 
-def test_our_own_server_passes_strictly(conform: Callable[..., SimpleNamespace]) -> None:
+def test_a_palaver_server_passes_in_strict_mode(conform: Callable[..., SimpleNamespace]) -> None:
     with serve_workflows(scripted) as url:
         run = conform(f"{url}/scripted", "--strict", "--json")
 
@@ -274,7 +278,7 @@ def test_our_own_server_passes_strictly(conform: Callable[..., SimpleNamespace])
     assert (run.code, len(rows(run.out))) == (0, 15)
 
 
-def test_a_service_is_graded_by_its_own_url_or_beside_its_workflow(conform: Callable[..., SimpleNamespace]) -> None:
+def test_a_service_is_graded_by_its_url_which_must_name_it(conform: Callable[..., SimpleNamespace]) -> None:
     with serve_workflows(scripted) as url:
         scripted_run = conform(f"{url}/services/scripted", "--strict", "--json")
         unknown = conform(f"{url}/services/nobody", "--json")

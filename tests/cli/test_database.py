@@ -22,7 +22,7 @@ Palaver = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def palaver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Palaver:
-    """Run a command in an empty folder, as a user without a database: its exit code, and what it printed."""
+    """Run a command in an empty folder without a database; return its exit code, stdout and stderr."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("PALAVER_DB", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -38,7 +38,7 @@ def palaver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture
 def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
-    """Make this a Palaver that knows a newer form."""
+    """Make this Palaver expect a newer schema; return its version."""
 
     def become() -> str:
         folder = tmp_path / "versions"
@@ -53,7 +53,7 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
 # Which database
 
 
-def test_the_option_comes_before_the_variable_the_file_and_the_users_own(
+def test_the_database_is_chosen_by_option_then_variable_then_file_then_default(
     palaver: Palaver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = [database_url(None)]
@@ -66,12 +66,12 @@ def test_the_option_comes_before_the_variable_the_file_and_the_users_own(
     assert urls == [str(tmp_path / "data" / "palaver" / "palaver.db"), "file.db", "variable.db", "option.db"]
 
 
-async def test_a_database_is_open_for_as_long_as_the_block_takes(tmp_path: Path) -> None:
+async def test_use_database_opens_the_given_database(tmp_path: Path) -> None:
     async with use_database(str(tmp_path / "palaver.db")) as database:
         assert (database.kind, database.path) == ("sqlite", tmp_path / "palaver.db")
 
 
-def test_a_line_for_a_shell_has_no_password() -> None:
+def test_a_suggested_postgresql_command_has_no_password() -> None:
     command_line = postgres_command(
         "pg_dump", "--file=a b", "--dbname=postgresql+psycopg://u:p%40s@h:5432/db?a=1&password=x"
     )
@@ -80,7 +80,7 @@ def test_a_line_for_a_shell_has_no_password() -> None:
 
 
 @pytest.mark.parametrize("command", [["migrate"], ["backup", "x.zip"], ["restore", "x.zip"]])
-def test_a_url_that_means_nothing_is_one_line_and_exit_code_2(palaver: Palaver, command: list[str]) -> None:
+def test_an_unsupported_database_url_is_a_one_line_error_with_exit_code_2(palaver: Palaver, command: list[str]) -> None:
     assert palaver(*command, "--db", "mysql://root:secret@h/x") == (
         2,
         "",
@@ -91,7 +91,7 @@ def test_a_url_that_means_nothing_is_one_line_and_exit_code_2(palaver: Palaver, 
 # migrate
 
 
-def test_migrate_makes_a_database_and_says_so(palaver: Palaver, tmp_path: Path) -> None:
+def test_migrate_creates_a_database_and_reports_it(palaver: Palaver, tmp_path: Path) -> None:
     path = tmp_path / "data" / "palaver" / "palaver.db"
 
     assert palaver("migrate", "--dry-run") == (0, f"{path} would be made, in form {SCHEMA_VERSION}.\n", "")
@@ -101,7 +101,7 @@ def test_migrate_makes_a_database_and_says_so(palaver: Palaver, tmp_path: Path) 
     assert oct(stat.S_IMODE(path.parent.stat().st_mode)) == "0o700"
 
 
-def test_migrate_says_from_which_form_to_which_and_where_the_copy_is(
+def test_migrate_upgrades_a_database_and_reports_versions_and_backup_as_json(
     palaver: Palaver, tmp_path: Path, newer: Callable[[], str]
 ) -> None:
     palaver("migrate", "--db", "my.db")
@@ -125,7 +125,9 @@ def test_migrate_says_from_which_form_to_which_and_where_the_copy_is(
     }
 
 
-def test_migrate_says_the_same_in_words(palaver: Palaver, tmp_path: Path, newer: Callable[[], str]) -> None:
+def test_migrate_reports_versions_and_backup_as_text(
+    palaver: Palaver, tmp_path: Path, newer: Callable[[], str]
+) -> None:
     palaver("migrate", "--db", "my.db")
     head = newer()
 
@@ -138,7 +140,7 @@ def test_migrate_says_the_same_in_words(palaver: Palaver, tmp_path: Path, newer:
     assert (code, out) == (0, message)
 
 
-def test_migrate_knows_servers_too(palaver: Palaver, postgres_url: str, newer: Callable[[], str]) -> None:
+def test_migrate_works_with_postgresql(palaver: Palaver, postgres_url: str, newer: Callable[[], str]) -> None:
     masked_url = postgres_url.replace(postgres_url.partition("palaver:")[2].partition("@")[0], "***")
 
     assert palaver("migrate", "--db", postgres_url) == (0, f"{masked_url} was made, in form {SCHEMA_VERSION}.\n", "")
@@ -154,7 +156,7 @@ def test_migrate_knows_servers_too(palaver: Palaver, postgres_url: str, newer: C
 # backup and restore
 
 
-def test_a_database_is_backed_up_and_brought_back(palaver: Palaver, tmp_path: Path) -> None:
+def test_a_database_is_backed_up_and_restored(palaver: Palaver, tmp_path: Path) -> None:
     palaver("migrate")
     path = tmp_path / "data" / "palaver" / "palaver.db"
     size = f"{path.stat().st_size:,}"
@@ -164,33 +166,33 @@ def test_a_database_is_backed_up_and_brought_back(palaver: Palaver, tmp_path: Pa
     assert palaver("restore", "b.zip")[0] == 2
     code, out, err = palaver("restore", "b.zip", "--force")
 
-    [aside] = path.parent.glob("*.aside")
+    [previous] = path.parent.glob("*.aside")
     assert (code, err) == (0, "")
     assert out.startswith(f"{path} is as it was at 20")
-    assert out.endswith(f" UTC, form {SCHEMA_VERSION}. What was there before is kept as {aside}.\n")
+    assert out.endswith(f" UTC, form {SCHEMA_VERSION}. What was there before is kept as {previous}.\n")
 
 
-def test_both_say_it_in_json_too(palaver: Palaver, tmp_path: Path) -> None:
+def test_backup_and_restore_report_as_json(palaver: Palaver, tmp_path: Path) -> None:
     palaver("migrate", "--db", "my.db")
     with closing(sqlite3.connect("my.db")) as file:
         file.execute("INSERT INTO projects VALUES ('team-a', 0)")
         file.commit()
 
     manifest = msgspec.json.decode(palaver("backup", "b.zip", "--db", "sqlite:///my.db", "--json")[1])
-    back = msgspec.json.decode(palaver("restore", "b.zip", "--db", "other.db", "--json")[1])
+    restored = msgspec.json.decode(palaver("restore", "b.zip", "--db", "other.db", "--json")[1])
 
     assert (manifest["schema"], [part["name"] for part in manifest["files"]]) == (SCHEMA_VERSION, ["palaver.db"])
-    assert back == {"database": "other.db", "schema": SCHEMA_VERSION, "made_at": manifest["made_at"], "aside": []}
+    assert restored == {"database": "other.db", "schema": SCHEMA_VERSION, "made_at": manifest["made_at"], "aside": []}
     with closing(sqlite3.connect("other.db")) as file:
         assert file.execute("SELECT name FROM projects").fetchall() == [("team-a",)]
 
 
-def test_for_postgresql_they_say_which_program_to_use(palaver: Palaver) -> None:
+def test_backup_and_restore_name_the_program_to_use_for_postgresql(palaver: Palaver) -> None:
     url = "postgresql://palaver:secret@db.example.org/palaver"
 
     masked_url = "--dbname=postgresql://palaver@db.example.org/palaver"
 
-    dump = f"error: PostgreSQL has a program for that: pg_dump --format=custom --file=b.dump {masked_url}\n"
-    assert palaver("backup", "b.dump", "--db", url) == (2, "", dump)
-    back = f"error: PostgreSQL has a program for that: pg_restore --clean --if-exists {masked_url} b.dump\n"
-    assert palaver("restore", "b.dump", "--db", url) == (2, "", back)
+    backup_error = f"error: PostgreSQL has a program for that: pg_dump --format=custom --file=b.dump {masked_url}\n"
+    assert palaver("backup", "b.dump", "--db", url) == (2, "", backup_error)
+    restore_error = f"error: PostgreSQL has a program for that: pg_restore --clean --if-exists {masked_url} b.dump\n"
+    assert palaver("restore", "b.dump", "--db", url) == (2, "", restore_error)

@@ -43,11 +43,11 @@ def list_items(demo: ServerProcess, path: str) -> list[dict[str, Any]]:
         ("/api/workflows/calculator/variants", 2),
     ],
 )
-def test_every_page_has_something_to_look_at(demo: ServerProcess, path: str, count: int) -> None:
+def test_every_list_has_sample_data(demo: ServerProcess, path: str, count: int) -> None:
     assert len(list_items(demo, path)) == count
 
 
-def test_it_shows_around_unless_somebody_wants_no_tour(
+def test_the_tour_is_on_unless_it_is_disabled_by_setting(
     demo: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_toured(server: ServerProcess) -> bool:
@@ -59,21 +59,21 @@ def test_it_shows_around_unless_somebody_wants_no_tour(
         assert not is_toured(second_demo)
 
 
-def test_every_conversation_was_answered(demo: ServerProcess) -> None:
+def test_every_sample_thread_has_an_answer(demo: ServerProcess) -> None:
     threads = list_items(demo, "/api/threads?limit=50")
 
     assert {thread["workflow"] for thread in threads} == {"eliza", "calculator"}
     assert [thread["title"] for thread in threads if not thread["out"]["text"]] == []
 
 
-def test_a_trace_of_another_program_is_among_them_as_a_conversation(demo: ServerProcess) -> None:
+def test_the_sample_data_has_a_conversation_trace_of_another_service(demo: ServerProcess) -> None:
     (trace,) = [trace for trace in list_items(demo, "/api/traces?limit=200") if trace["service"] == "travel-desk"]
 
     assert trace["in"]["text"] == "Is there a train to Bergen tonight?"
     assert trace["out"]["text"].startswith("Yes: the night train leaves at 23:25")
 
 
-def test_its_two_evaluations_answer_whether_it_is_worse(demo: ServerProcess) -> None:
+def test_comparing_the_sample_evaluations_shows_a_regression(demo: ServerProcess) -> None:
     hasty, base = [one["id"] for one in list_items(demo, "/api/evaluations")]
     compared = httpx.get(
         f"{demo.url}/api/evaluations/compare",
@@ -88,7 +88,7 @@ def test_its_two_evaluations_answer_whether_it_is_worse(demo: ServerProcess) -> 
     assert verdicts["latency_budget"] == ("same", 0)
 
 
-def test_what_is_done_in_it_stays_and_is_not_filled_again(tmp_path: Path) -> None:
+def test_changes_persist_and_fresh_recreates_the_sample_data(tmp_path: Path) -> None:
     def titles(server: ServerProcess) -> list[str]:
         return [thread["title"] for thread in list_items(server, "/api/threads?limit=50")]
 
@@ -106,7 +106,7 @@ def test_what_is_done_in_it_stays_and_is_not_filled_again(tmp_path: Path) -> Non
         assert len(titles(third)) == 11
 
 
-def test_somebodys_own_database_is_neither_forgotten_nor_filled(tmp_path: Path) -> None:
+def test_fresh_is_refused_for_a_configured_database(tmp_path: Path) -> None:
     configured_db = tmp_path / "own.db"
     configured_db.write_bytes(b"mine")
     run = subprocess.run(

@@ -39,7 +39,7 @@ def file(database_template: Path, tmp_path: Path) -> Path:
 
 
 def lines(checks: list[Check]) -> list[tuple[str, str]]:
-    """What is not well, in short."""
+    """Return the sign and the line of every check that is not ok."""
     return [(check.sign, check.line) for check in checks if check.sign != "ok"]
 
 
@@ -53,7 +53,7 @@ def of_settings(folder: Path, toml: str = "", env: dict[str, str] | None = None,
     return lines(list(set_.check_settings(settings, folder=folder, env=env or {}, **about)))
 
 
-def test_settings_that_are_known_and_agree_are_one_good_line(tmp_path: Path) -> None:
+def test_valid_settings_give_one_ok_line(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text("port = 9000\n[jobchat]\nprovider = 'scripted'\n", encoding="utf-8")
     env = {"PALAVER_KEY": "x", "PALAVER_JOBCHAT_MODEL": "m", "PALAVER_WEBHOOK_SECRET": "s", "PALAVER_PORT": "9001"}
 
@@ -117,14 +117,14 @@ FAULTS: list[tuple[str, tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize(("toml", "expected"), FAULTS, ids=[toml.splitlines()[0] for toml, _ in FAULTS])
-def test_a_setting_that_nobody_reads_or_means_is_told(tmp_path: Path, toml: str, expected: tuple[str, str]) -> None:
+def test_unknown_invalid_and_unsafe_settings_are_reported(tmp_path: Path, toml: str, expected: tuple[str, str]) -> None:
     result = of_settings(tmp_path, toml)
 
     assert result[0] == expected
     assert len(result) == (2 if "max_body" in toml else 1)
 
 
-def test_a_variable_that_is_almost_a_setting_is_told_and_others_are_left_alone(tmp_path: Path) -> None:
+def test_misspelled_environment_variables_are_reported_and_others_are_ignored(tmp_path: Path) -> None:
     env = {
         "PALAVER_PROT": "1",
         "PALAVER_CONNECTIONS": "{}",
@@ -164,7 +164,7 @@ def test_a_host_that_others_can_reach_needs_a_key(
     assert of_settings(tmp_path, "host = '0.0.0.0'", has_key=has_key) == [*more, OPEN]
 
 
-def test_what_is_unsafe_only_where_others_can_reach_it_is_told_there(tmp_path: Path) -> None:
+def test_settings_that_are_unsafe_on_a_public_host_are_reported_only_there(tmp_path: Path) -> None:
     unsafe = "allow_private_urls = true\nrate_per_minute = 0\n"
 
     assert of_settings(tmp_path, unsafe) == []
@@ -187,7 +187,7 @@ def see(url: object, room: int = ROOM) -> list[Check]:
     return checks.check_database(str(url), lambda: NOW, lambda _: room).checks
 
 
-def test_a_database_that_is_well_is_four_good_lines(file: Path) -> None:
+def test_a_healthy_database_gives_four_ok_lines(file: Path) -> None:
     size = file.stat().st_size // 1024
 
     assert see(file) == [
@@ -198,14 +198,14 @@ def test_a_database_that_is_well_is_four_good_lines(file: Path) -> None:
     ]
 
 
-def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_database_is_ok_and_is_not_created(tmp_path: Path) -> None:
     path = tmp_path / "new" / "palaver.db"
 
     assert see(path)[0] == ok("database", f"{path} is not there yet: a server makes it when it starts.")
     assert not path.parent.exists()
 
 
-def test_a_database_below_a_file_can_never_be_made(tmp_path: Path) -> None:
+def test_a_database_path_below_a_file_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "palaver.db"
 
@@ -220,7 +220,7 @@ def test_a_database_below_a_file_can_never_be_made(tmp_path: Path) -> None:
     ]
 
 
-def test_one_in_memory_keeps_nothing() -> None:
+def test_an_in_memory_database_is_a_warning() -> None:
     message = "The database is in memory: all of it is gone with the server."
 
     assert see("sqlite://") == [warning("database", message, "Give a file with --db to keep it.")]
@@ -249,21 +249,23 @@ def test_one_in_memory_keeps_nothing() -> None:
         )),
     ],
 )  # fmt: skip
-def test_a_form_that_is_not_ours_is_told(file: Path, statement: str, expected: tuple[str, str]) -> None:
+def test_an_unexpected_schema_or_journal_mode_is_reported(
+    file: Path, statement: str, expected: tuple[str, str]
+) -> None:
     with closing(sqlite3.connect(file)) as db, db:
         db.execute(statement)
 
     assert lines(see(file)) == [(expected[0], expected[1].replace("{path}", str(file)))]
 
 
-def test_little_room_is_told(file: Path) -> None:
+def test_low_disk_space_is_reported(file: Path) -> None:
     assert lines(see(file, room=50 * 1024**2)) == [
         ("problem", f"Only 50.0 MiB are free beside {file}: writes will fail. Make room.")
     ]
     assert [sign for sign, _ in lines(see(file, room=500 * 1024**2))] == ["warning"]
 
 
-def test_a_server_that_does_not_answer_is_a_problem_without_its_password() -> None:
+def test_an_unreachable_database_server_is_reported_without_its_password() -> None:
     (check,) = see("postgresql://ann:hunter2@127.0.0.1:1/x")
 
     assert check.sign == "problem"
@@ -271,7 +273,7 @@ def test_a_server_that_does_not_answer_is_a_problem_without_its_password() -> No
     assert "hunter2" not in check.line
 
 
-def test_an_empty_server_is_well(postgres_url: str) -> None:
+def test_an_empty_postgresql_database_is_ok(postgres_url: str) -> None:
     signs = [(check.sign, check.says.partition(":")[0]) for check in see(postgres_url)]
 
     assert signs[1:] == [("ok", "It is empty"), ("ok", "It can be written.")]
@@ -308,14 +310,16 @@ JOB_CHAT = "Job Chat: its two ways to a model, and a parser of JavaScript"
     ],
     ids=["none", "whole", "in part", "too old"],
 )  # fmt: skip
-def test_an_extra_is_there_or_not_or_in_part(lookup: Callable[[str], str | None], expected: Check) -> None:
+def test_an_extra_is_reported_as_installed_missing_or_incomplete(
+    lookup: Callable[[str], str | None], expected: Check
+) -> None:
     assert list(checks.check_packages(NEEDS, lookup)) == [
         ok("packages", "All 1 packages that Palaver needs are here."),
         expected,
     ]
 
 
-def test_what_everybody_needs_is_a_problem_where_it_is_missing_or_old() -> None:
+def test_a_missing_or_outdated_required_package_is_a_problem() -> None:
     advice = "Install Palaver again: pip install --upgrade palaver."
 
     assert [
@@ -328,7 +332,7 @@ def test_what_everybody_needs_is_a_problem_where_it_is_missing_or_old() -> None:
     ]
 
 
-def test_every_extra_of_ours_says_what_it_gives() -> None:
+def test_every_extra_has_a_stated_purpose() -> None:
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
 
     assert set(checks.EXTRA_PURPOSES) == set(project["optional-dependencies"])
@@ -339,7 +343,7 @@ def test_every_extra_of_ours_says_what_it_gives() -> None:
 
 @contextmanager
 def listening(answer: bytes) -> Iterator[int]:
-    """A program that says the same to everybody."""
+    """A program that answers one connection with these bytes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -359,7 +363,7 @@ def at(port: int, host: str = "127.0.0.1") -> Check:
     return check
 
 
-def test_a_free_port_is_well() -> None:
+def test_a_free_port_is_ok() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
@@ -374,7 +378,7 @@ def test_another_program_on_the_port_is_a_problem() -> None:
     assert result == problem("port", f"127.0.0.1:{port} is taken by another program.", "Stop that, or give --port.")
 
 
-def test_a_palaver_on_the_port_is_well_and_named() -> None:
+def test_a_palaver_server_on_the_port_is_ok_and_named() -> None:
     body = b'{"version":"9.9.9"}'
     with listening(b"HTTP/1.1 200 OK\r\nx-api-version: 9.9.9\r\n\r\n" + body) as port:
         result = at(port)
@@ -382,7 +386,7 @@ def test_a_palaver_on_the_port_is_well_and_named() -> None:
     assert result == ok("port", f"A Palaver 9.9.9 answers on 127.0.0.1:{port}.", "A second one wants another --port.")
 
 
-def test_ports_and_hosts_that_there_are_none_of_are_problems() -> None:
+def test_an_invalid_port_and_a_host_of_another_machine_are_problems() -> None:
     assert at(70_000) == problem("port", "There is no port 70000.", "Set port to one from 1 to 65535, or to 0 for any.")
     assert at(9000, "192.0.2.1") == problem(
         "port", "This machine has no address 192.0.2.1.", "Set host to one of its own, or 127.0.0.1."
@@ -405,11 +409,11 @@ def clock(
 SECOND = timedelta(seconds=1)
 
 
-def test_a_clock_that_goes_evenly_is_well() -> None:
+def test_a_steady_clock_is_ok() -> None:
     assert clock(SECOND, clock_offset_s=0.2, newest_at=NOW) == []
 
 
-def test_a_clock_that_jumps_or_is_wrong_is_told() -> None:
+def test_a_clock_that_jumps_or_is_wrong_is_reported() -> None:
     assert clock(61 * SECOND) == [("warning", f"The clock was set ahead by 60.0 s while we looked. {DO}")]
     assert clock(-9 * SECOND) == [("warning", f"The clock was set back by 10.0 s while we looked. {DO}")]
     assert clock(SECOND, now=datetime(1970, 1, 1, tzinfo=UTC)) == [
@@ -418,14 +422,14 @@ def test_a_clock_that_jumps_or_is_wrong_is_told() -> None:
     assert [sign for sign, _ in clock(-SECOND, -1.0)] == ["problem"]
 
 
-def test_a_database_whose_clock_differs_is_told() -> None:
+def test_a_database_clock_that_differs_is_reported() -> None:
     assert clock(SECOND, clock_offset_s=-2.5) == [("warning", f"The database's clock is 2.5 s behind. {DO}")]
     assert clock(SECOND, clock_offset_s=60.0) == [
         ("problem", f"The database's clock is 60.0 s ahead. Processes take each other for dead. {DO}")
     ]
 
 
-def test_rows_from_the_future_are_told() -> None:
+def test_rows_from_the_future_are_reported() -> None:
     assert clock(SECOND, newest_at=NOW + timedelta(days=1)) == [
         (
             "warning",
@@ -445,7 +449,7 @@ def modes_of(folder: Path, database: Path | None = None) -> list[tuple[str, str]
     return lines(list(checks.check_file_modes(settings, sources, folder=folder, database=database)))
 
 
-def test_a_database_that_others_can_read_is_a_problem_and_so_is_a_copy_of_it(file: Path) -> None:
+def test_a_database_or_backup_that_others_can_read_is_a_problem(file: Path) -> None:
     assert modes_of(file.parent, file) == []
     copy = file.with_name("palaver.db.0003.20260101T000000.000000Z.backup")
     copy.touch()
@@ -473,7 +477,9 @@ SECRET = "db = 'postgresql://ann:hunter2@host/x'\notlp_headers = 'a=b'\n[connect
         ("port = 1", 0o666, ["Others can change {path}, and so what a server does. chmod go-w {path} stops that."]),
     ],
 )  # fmt: skip
-def test_settings_with_secrets_are_for_their_owner(tmp_path: Path, toml: str, mode: int, expected: list[str]) -> None:
+def test_a_settings_file_that_exposes_secrets_or_is_writable_by_others_is_a_problem(
+    tmp_path: Path, toml: str, mode: int, expected: list[str]
+) -> None:
     path = tmp_path / "palaver.toml"
     path.write_text(toml, encoding="utf-8")
     path.chmod(mode)
@@ -491,14 +497,14 @@ def doctor(*arguments: str, **env: str) -> Result:
 def test_a_good_installation_has_no_problems(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
 
-    ran = doctor("--db", "palaver.db", PALAVER_PORT="0")
+    result = doctor("--db", "palaver.db", PALAVER_PORT="0")
 
-    assert ran.return_value == 0
-    assert f"✓ database  Its form is {SCHEMA_VERSION}, the one that this Palaver knows.\n" in ran.output
-    assert "problem: " not in ran.output
+    assert result.return_value == 0
+    assert f"✓ database  Its form is {SCHEMA_VERSION}, the one that this Palaver knows.\n" in result.output
+    assert "problem: " not in result.output
 
 
-def test_problems_are_listed_with_what_to_do_and_end_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_are_listed_with_a_remedy_and_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "palaver.toml").write_text("max_bdoy = 1\nhost = '0.0.0.0'\nport = 0\n", encoding="utf-8")
     (tmp_path / "palaver.toml").chmod(0o600)
@@ -521,13 +527,13 @@ def test_problems_are_listed_with_what_to_do_and_end_with_1(tmp_path: Path, monk
     assert sorted(path.name for path in tmp_path.iterdir()) == ["palaver.toml"]
 
 
-def test_a_default_that_no_workflow_has_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_default_workflow_that_does_not_exist_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "only_echo.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
 
-    ran = doctor("only_echo.py", "--json", PALAVER_PORT="0", PALAVER_DEFAULT="tutor")
+    result = doctor("only_echo.py", "--json", PALAVER_PORT="0", PALAVER_DEFAULT="tutor")
 
-    assert msgspec.json.decode(ran.output)["problems"] == [
+    assert msgspec.json.decode(result.output)["problems"] == [
         "default is tutor, and no workflow has that name. Known: echo."
     ]
 
@@ -541,18 +547,18 @@ def test_a_default_that_no_workflow_has_is_a_problem(tmp_path: Path, monkeypatch
         (["problem", "problem"], "2 problems."),
     ],
 )
-def test_the_list_ends_with_how_it_stands(signs: list[Any], sentence: str) -> None:
+def test_the_summary_counts_problems_and_warnings(signs: list[Any], sentence: str) -> None:
     assert summarize_checks([Check(subject="x", sign=sign, says="x") for sign in ["ok", *signs]]) == sentence
 
 
-def test_a_server_at_work_is_named_and_not_in_the_way(file: Path, tmp_path: Path) -> None:
+def test_a_running_server_is_named_and_is_not_a_problem(file: Path, tmp_path: Path) -> None:
     with running_server(tmp_path / "web", open_database(str(file))) as url:
         port = url.rpartition(":")[2]
-        ran = doctor("--db", str(file), "--json", PALAVER_PORT=port)
+        result = doctor("--db", str(file), "--json", PALAVER_PORT=port)
 
     messages = [
-        row["says"] for row in msgspec.json.decode(ran.output)["checks"] if row["subject"] in ("port", "database")
+        row["says"] for row in msgspec.json.decode(result.output)["checks"] if row["subject"] in ("port", "database")
     ]
-    assert ran.return_value == 0
+    assert result.return_value == 0
     assert messages[1:3] == [f"Its form is {SCHEMA_VERSION}, the one that this Palaver knows.", "It can be written."]
     assert messages[-1] == f"A Palaver {version('palaver')} answers on 127.0.0.1:{port}."

@@ -11,7 +11,7 @@ from palaver.storage.testsets import rows as testset_rows
 from tests.storage.test_erasure import record_run
 
 
-def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
+def test_data_of_a_user_is_counted_and_erased_only_with_yes(tmp_path: Path) -> None:
     path = str(tmp_path / "palaver.db")
 
     async def fill() -> None:
@@ -34,7 +34,7 @@ def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
     )
 
 
-def test_rows_that_were_cut_from_it_are_named_and_stay(tmp_path: Path) -> None:
+def test_testset_rows_copied_from_a_session_are_listed_but_not_erased(tmp_path: Path) -> None:
     path = str(tmp_path / "palaver.db")
     row_meta = {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
 

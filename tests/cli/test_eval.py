@@ -73,7 +73,7 @@ def passes(numbers: dict[str, Any]) -> dict[tuple[str, str], float]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_file_is_run_over_a_workflow_and_a_table_is_shown() -> None:
+def test_a_testset_file_is_evaluated_and_a_table_is_printed() -> None:
     result = evaluated("--evaluator", "exact_match", "--evaluator", "loud")
 
     assert result.return_value == 0
@@ -86,7 +86,7 @@ def test_a_file_is_run_over_a_workflow_and_a_table_is_shown() -> None:
 
 
 @pytest.mark.parametrize("name", ["questions.jsonl", "questions.json"])
-def test_other_files_are_read_by_their_ending(folder: Path, name: str) -> None:
+def test_json_and_jsonl_files_are_recognized_by_their_extension(folder: Path, name: str) -> None:
     rows = [{"messages": "hi", "expected": "HI"}, {"messages": [{"role": "user", "content": "ho"}], "expected": "x"}]
     encoder = msgspec.json.Encoder()
     (folder / name).write_bytes(encoder.encode_lines(rows) if name.endswith("l") else encoder.encode(rows))
@@ -94,20 +94,20 @@ def test_other_files_are_read_by_their_ending(folder: Path, name: str) -> None:
     assert passes(figures("-e", "exact_match", testset=name)) == {("tutor", "exact_match"): 0.5}
 
 
-def test_a_column_of_questions_is_what_the_user_says(folder: Path) -> None:
+def test_a_question_column_becomes_the_user_message(folder: Path) -> None:
     (folder / "asked.csv").write_text("id,question,expected\n1,hi,HI\n2,ho,x\n", encoding="utf-8")
 
     assert passes(figures("-e", "exact_match", testset="asked.csv")) == {("tutor", "exact_match"): 0.5}
 
 
 @pytest.mark.usefixtures("folder")
-def test_parameters_of_evaluators_and_names_of_ones_own_are_taken() -> None:
+def test_evaluators_take_parameters_and_custom_names() -> None:
     numbers = figures("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')
 
     assert passes(numbers) == {("tutor", "regex"): 1.0, ("tutor", "ends in O"): 0.333}
 
 
-def test_evaluators_of_agenta_s_are_taken_over_and_what_is_left_out_is_told(folder: Path) -> None:
+def test_agenta_evaluators_are_imported_and_skipped_ones_are_reported(folder: Path) -> None:
     agenta_evaluators = [
         {"name": "same", "evaluator_key": "auto_exact_match", "settings_values": {"correct_answer_key": "expected"}},
         {"name": "own", "evaluator_key": "auto_custom_code_run", "settings_values": {"code": "import os"}},
@@ -120,7 +120,7 @@ def test_evaluators_of_agenta_s_are_taken_over_and_what_is_left_out_is_told(fold
     assert "own: Code is never taken over" in result.stderr
 
 
-def test_variants_have_their_parameters_in_files_or_in_place_and_are_compared(folder: Path) -> None:
+def test_variants_take_parameters_inline_or_from_files_and_are_compared(folder: Path) -> None:
     (folder / "short.json").write_text('{"style": "short"}', encoding="utf-8")
     result = evaluated("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
     numbers = figures("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
@@ -131,7 +131,7 @@ def test_variants_have_their_parameters_in_files_or_in_place_and_are_compared(fo
 
 
 @pytest.mark.usefixtures("folder")
-def test_rows_repeats_and_columns_are_chosen() -> None:
+def test_options_select_rows_repeats_and_columns() -> None:
     first = figures("-e", "exact_match", "--limit", "2", "--repeats", "2")
     sampled = figures("-e", "exact_match", "--sample", "1", "--seed", "3")
     mapped = figures("-e", "exact_match", "--map", "messages=expected", "--map", "expected=messages")
@@ -148,7 +148,7 @@ def test_nothing_is_stored_unless_a_database_is_named() -> None:
     assert sorted(path.name for path in Path().iterdir() if path.name != "__pycache__") == ["app.py", "questions.csv"]
 
 
-def test_a_set_that_a_package_brings_is_found_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_testset_of_an_installed_package_is_found_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = folder / "brought_along"
     (package / "data").mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -161,7 +161,7 @@ def test_a_set_that_a_package_brings_is_found_by_its_name(folder: Path, monkeypa
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_is_stored_is_found_by_its_name() -> None:
+def test_a_stored_variant_is_found_by_name_and_a_stored_testset_by_id() -> None:
     async def create_variant() -> None:
         database = open_database("runs.db")
         short = VariantDraft(workflow="tutor", name="short", parameters={"style": "short"})
@@ -191,19 +191,19 @@ def test_what_is_stored_is_found_by_its_name() -> None:
         (["--fail-under", "exact_match=0.6", "--strict"], 1, "but may be as low as 0.208"),
     ],
 )
-def test_a_gate_that_is_not_passed_is_named_and_fails(gates: list[str], code: int, line: str) -> None:
+def test_a_gate_that_is_not_met_is_named_and_exits_with_1(gates: list[str], code: int, line: str) -> None:
     result = evaluated("-e", "exact_match", *gates)
 
     assert result.return_value == code
     assert line in result.stderr
 
 
-def test_what_passed_before_and_does_not_now_is_a_regression(folder: Path) -> None:
-    stored = ("-e", "exact_match", "--db", "runs.db", "--compare", "last", "--max-regressions", "0")
-    first = evaluated(*stored)
-    second = evaluated(*stored)
+def test_rows_that_passed_before_and_fail_now_are_regressions(folder: Path) -> None:
+    options = ("-e", "exact_match", "--db", "runs.db", "--compare", "last", "--max-regressions", "0")
+    first = evaluated(*options)
+    second = evaluated(*options)
     (folder / "questions.csv").write_text(QUESTIONS + "new,row\n", encoding="utf-8")
-    worse = evaluated(*stored, "--variant", 'tutor:{"style": "short"}')
+    worse = evaluated(*options, "--variant", 'tutor:{"style": "short"}')
 
     assert (first.return_value, second.return_value, worse.return_value) == (0, 0, 1)
     assert "There is no earlier evaluation of this test set to compare with: this is the first." in first.stderr
@@ -212,7 +212,7 @@ def test_what_passed_before_and_does_not_now_is_a_regression(folder: Path) -> No
 
 
 @pytest.mark.usefixtures("folder")
-def test_an_earlier_one_is_compared_with_by_its_id() -> None:
+def test_an_earlier_evaluation_is_compared_by_its_id() -> None:
     before = figures("-e", "exact_match", "--db", "runs.db")["evaluation"]
     numbers = figures("-e", "exact_match", "--db", "runs.db", "--compare", before)
 
@@ -235,10 +235,10 @@ def test_results_are_written_to_files() -> None:
     assert len(Path(files["csv"]).read_text(encoding="utf-8").splitlines()) == 4
 
 
-# What goes wrong
+# Errors
 
 
-def test_a_call_that_fails_counts_as_not_passed_and_is_told(folder: Path) -> None:
+def test_a_failed_call_counts_as_not_passed_and_is_reported(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nhi,HI\nboom,x\n", encoding="utf-8")
     result = evaluated("-e", "exact_match")
 
@@ -248,7 +248,7 @@ def test_a_call_that_fails_counts_as_not_passed_and_is_told(folder: Path) -> Non
     assert "Traceback" not in result.stderr
 
 
-def test_one_in_which_nothing_is_answered_could_not_run(folder: Path) -> None:
+def test_an_evaluation_without_any_answer_exits_with_2(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nboom,x\n", encoding="utf-8")
     result = evaluated("-e", "exact_match")
 
@@ -256,7 +256,7 @@ def test_one_in_which_nothing_is_answered_could_not_run(folder: Path) -> None:
     assert "The evaluation is failed: No cell has an answer" in result.stderr
 
 
-def test_when_too_many_calls_fail_the_rest_is_cancelled(folder: Path) -> None:
+def test_exceeding_max_errors_fails_the_evaluation(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nhi,HI\nboom,x\nwait,x\n", encoding="utf-8")
     result = evaluated("-e", "exact_match", "--max-errors", "0", "--concurrency", "1")
 
@@ -266,7 +266,7 @@ def test_when_too_many_calls_fail_the_rest_is_cancelled(folder: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "expected_error"),
     [
         (["app.py", "questions.csv", "-e", "gone"], "No evaluator 'gone'."),
         (["app.py", "questions.csv", "-e", 'regex:{"pattern": "("}'], "error: "),
@@ -281,13 +281,13 @@ def test_when_too_many_calls_fail_the_rest_is_cancelled(folder: Path) -> None:
         (["app.py", "questions.csv", "-e", "exact_match", "--fail-under", "x=2"], "--fail-under 'x=2'"),
     ],
 )
-def test_what_cannot_be_run_is_said_and_ends_with_2(arguments: list[str], why: str) -> None:
+def test_an_evaluation_that_cannot_run_is_reported_with_exit_code_2(arguments: list[str], expected_error: str) -> None:
     result = CliRunner().invoke(command, arguments, standalone_mode=False)
 
     output = result.stderr + (
         result.exception.format_message() if isinstance(result.exception, click.ClickException) else ""
     )
-    assert why in output
+    assert expected_error in output
     assert isinstance(result.exception, click.ClickException) or result.return_value == 2
 
 
@@ -306,13 +306,13 @@ def test_what_cannot_be_run_is_said_and_ends_with_2(arguments: list[str], why: s
         ["app.py", "questions.csv", "-e", "exact_match", "--repeats", "101"],
     ],
 )
-def test_what_is_asked_wrongly_is_a_usage_error(arguments: list[str]) -> None:
+def test_malformed_arguments_are_a_usage_error(arguments: list[str]) -> None:
     result = CliRunner().invoke(command, arguments, standalone_mode=False)
 
     assert isinstance(result.exception, click.UsageError)
 
 
-def test_ctrl_c_ends_it_with_what_is_recorded(folder: Path) -> None:
+def test_ctrl_c_cancels_the_evaluation_and_keeps_finished_results(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nhi,HI\nwait,x\n", encoding="utf-8")
     line = ["eval", "app.py", "questions.csv", "-e", "exact_match", "--db", "runs.db", "--concurrency", "1"]
     running = subprocess.Popen(
@@ -340,7 +340,7 @@ def test_ctrl_c_ends_it_with_what_is_recorded(folder: Path) -> None:
     assert "The evaluation is cancelled" in stderr_text
 
 
-# What there is
+# Listing
 
 
 @pytest.mark.usefixtures("folder")

@@ -11,7 +11,7 @@ GATED = ("--evaluator", "job_rules", "--evaluator", "job_expected", "--fail-unde
 
 
 def evaluated(folder: Path, testset: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command as a person writes it, in a folder of its own, with neither a key nor a network."""
+    """Run the command in this folder, without an API key or a network."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PALAVER_", "ANTHROPIC_"))}
     env |= {
         "PALAVER_JOBCHAT_PROVIDER": "scripted",
@@ -46,7 +46,7 @@ def test_one_wrong_answer_fails_the_gate(tmp_path: Path) -> None:
     assert "job_expected" in run.stdout + run.stderr
 
 
-def test_every_evaluator_can_be_asked_for_by_its_key(tmp_path: Path) -> None:
+def test_every_evaluator_can_be_selected_by_its_key(tmp_path: Path) -> None:
     run = evaluated(tmp_path, "jobchat_questions", "-e", "job_parses", "-e", "job_outside_untouched", "-e", "code_edit")
 
     assert (run.returncode, run.stderr if run.returncode else "") == (0, "")

@@ -26,7 +26,7 @@ async def court(messages: list[Message]) -> str:
 
 
 class Elsewhere(BaseHTTPRequestHandler):
-    """A provider, and a service that scores."""
+    """A model provider and a scoring webhook."""
 
     def do_POST(self) -> None:  # its name there
         self.rfile.read(int(self.headers["content-length"]))
@@ -53,7 +53,9 @@ def elsewhere() -> Iterator[str]:
     thread.join()
 
 
-def test_whom_the_operator_names_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: str) -> None:
+def test_configured_judges_and_webhooks_score_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: str
+) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     (tmp_path / "rows.csv").write_text("messages,expected\nhi,HI\n", encoding="utf-8")
     (tmp_path / "palaver.toml").write_text(

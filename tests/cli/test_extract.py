@@ -33,7 +33,7 @@ def lines(*values: Any) -> str:
 
 
 def answer(value: Any) -> Any:
-    """What the server answers."""
+    """Return what the server answers."""
     return msgspec.json.decode(text({"conversation": read_conversation(value), "preview": preview(value)}))
 
 
@@ -59,7 +59,7 @@ def extract(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
 # A document
 
 
-def test_a_conversation_is_printed_whole_with_its_place_dialect_and_side(extract: Extract) -> None:
+def test_a_conversation_is_printed_in_full_with_its_path_dialect_and_side(extract: Extract) -> None:
     messages = [
         {"role": "system", "content": "Be kind.\n\nBe brief."},
         {
@@ -127,7 +127,7 @@ def test_every_other_kind_of_part_has_a_label(extract: Extract) -> None:
     )
 
 
-def test_nothing_that_was_said_can_steer_a_terminal(extract: Extract) -> None:
+def test_terminal_escapes_in_a_conversation_are_neutralized(extract: Extract) -> None:
     evil = "\x1b[31mred\x9b0m\u202e[bold]b[/bold]\ttab\x07"
     calls = [{"id": evil, "type": "function", "function": {"name": evil, "arguments": evil}}]
     value = [
@@ -156,7 +156,7 @@ def test_nothing_that_was_said_can_steer_a_terminal(extract: Extract) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("value", "reasons"),
     [
         ({"messages": [U, A, {"content": "x"}]}, ["  /messages: element 2 has no role (it has content)"]),
         (
@@ -166,14 +166,14 @@ def test_nothing_that_was_said_can_steer_a_terminal(extract: Extract) -> None:
         (None, ["  the value: is null"]),
     ],
 )
-def test_where_nothing_is_found_every_place_says_why(extract: Extract, value: Any, why: list[str]) -> None:
+def test_without_a_conversation_every_path_has_a_reason(extract: Extract, value: Any, reasons: list[str]) -> None:
     run = extract("x.json", text(value))
 
     assert (run.code, run.err) == (1, "")
-    assert run.out.splitlines() == ["No conversation was found.", *why]
+    assert run.out.splitlines() == ["No conversation was found.", *reasons]
 
 
-def test_a_preference_chooses_the_side(extract: Extract) -> None:
+def test_prefer_selects_the_input_or_the_output_side(extract: Extract) -> None:
     value = text({"inputs": {"prompt": [U]}, "outputs": {"completion": [A]}})
 
     assert [extract("x.json", value, "--prefer", side).out.splitlines()[0] for side in ("input", "output")] == [
@@ -190,7 +190,7 @@ def test_json_is_what_the_server_answers(extract: Extract) -> None:
     assert run.out.startswith('{\n  "conversation": {\n')
 
 
-def test_json_of_nothing_has_the_reasons(extract: Extract) -> None:
+def test_json_without_a_conversation_has_the_reasons(extract: Extract) -> None:
     run = extract("x.json", '{"messages": [1]}', "--json")
 
     assert run.code == 1
@@ -202,7 +202,7 @@ def test_json_of_nothing_has_the_reasons(extract: Extract) -> None:
 # The strict search
 
 
-def test_strict_prints_the_list_as_it_stands(extract: Extract) -> None:
+def test_strict_prints_the_original_message_list(extract: Extract) -> None:
     value = '{"messages": [{"role": "user", "content": "é", "extra": 1.50}]}'
 
     pretty, compact = extract("x.json", value, "--strict"), extract("x.json", value, "--strict", "--json")
@@ -212,7 +212,7 @@ def test_strict_prints_the_list_as_it_stands(extract: Extract) -> None:
     assert (pretty.code, compact.code) == (0, 0)
 
 
-def test_strict_says_beside_its_output_why_nothing_was_found(extract: Extract) -> None:
+def test_strict_prints_the_reasons_to_stderr_if_nothing_is_found(extract: Extract) -> None:
     value = text([{"type": "human", "content": "q"}])
 
     text_run, as_json = extract("x.json", value, "--strict"), extract("x.json", value, "--strict", "--json")
@@ -224,7 +224,7 @@ def test_strict_says_beside_its_output_why_nothing_was_found(extract: Extract) -
     assert (text_run.code, as_json.code) == (1, 1)
 
 
-def test_strict_lines_keep_their_places(extract: Extract) -> None:
+def test_strict_prints_one_output_line_per_input_line(extract: Extract) -> None:
     content = f"{text(CHAT)}\noops\n{text({'prompt': [1]})}\n"
 
     text_run, as_json = extract("x.jsonl", content, "--strict"), extract("x.jsonl", content, "--strict", "--json")
@@ -254,7 +254,7 @@ MIXED_TOLD = (
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.ndjson", "x.json", "x", "-"])
-def test_each_record_has_a_line_and_a_broken_one_does_not_end_the_rest(extract: Extract, name: str) -> None:
+def test_each_record_gets_a_line_and_an_invalid_one_does_not_stop_the_rest(extract: Extract, name: str) -> None:
     run = extract(name, MIXED)
 
     assert run.out == MIXED_TOLD
@@ -262,7 +262,7 @@ def test_each_record_has_a_line_and_a_broken_one_does_not_end_the_rest(extract: 
     assert run.code == 1
 
 
-def test_a_broken_first_line_does_not_hide_that_there_are_lines(extract: Extract) -> None:
+def test_json_lines_are_recognized_despite_an_invalid_first_line(extract: Extract) -> None:
     run = extract("-", f"oops\n{text(CHAT)}\n")
 
     assert run.out.splitlines() == [
@@ -271,25 +271,25 @@ def test_a_broken_first_line_does_not_hide_that_there_are_lines(extract: Extract
     ]
 
 
-def test_records_without_a_conversation_are_no_failure_beside_others(extract: Extract) -> None:
+def test_some_records_without_a_conversation_are_not_a_failure(extract: Extract) -> None:
     run = extract("x.jsonl", lines(CHAT, {"a": 1}, *[CHAT] * 1203))
 
     assert run.code == 0
     assert run.err == "1,205 records: 1,204 conversations, 1 without\n"
 
 
-def test_lines_without_any_conversation_are(extract: Extract) -> None:
+def test_records_without_any_conversation_are_a_failure(extract: Extract) -> None:
     assert extract("x.jsonl", lines({"a": 1})).code == 1
     assert extract("x.jsonl", "").err == "0 records: 0 conversations, 0 without\n"
 
 
-def test_a_line_stays_one_line(extract: Extract) -> None:
-    nothing_said = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+def test_the_summary_of_each_record_is_a_single_line(extract: Extract) -> None:
+    call_only = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     wide = dict.fromkeys(("messages", "prompt", "completion", "logs", "history"), "text")
 
     run = extract(
         "x.jsonl",
-        lines([{"role": "user", "content": f"a\n{'b ' * 99}"}], [nothing_said], wide, {"role": "user", "content": ""}),
+        lines([{"role": "user", "content": f"a\n{'b ' * 99}"}], [call_only], wide, {"role": "user", "content": ""}),
     )
 
     assert run.out.splitlines() == [
@@ -303,7 +303,7 @@ def test_a_line_stays_one_line(extract: Extract) -> None:
     ]
 
 
-def test_json_lines_carry_their_numbers(extract: Extract) -> None:
+def test_json_output_of_lines_has_line_numbers(extract: Extract) -> None:
     run = extract("x.jsonl", MIXED, "--json")
 
     assert [msgspec.json.decode(line) for line in run.out.splitlines()] == [
@@ -331,14 +331,14 @@ def test_json_lines_carry_their_numbers(extract: Extract) -> None:
         b"\xef\xbb\xbf" + text(CHAT).encode(),
     ],
 )
-def test_a_document_is_one_however_it_is_laid_out(extract: Extract, content: str | bytes) -> None:
+def test_a_single_document_is_recognized_in_any_layout(extract: Extract, content: str | bytes) -> None:
     run = extract("-", content)
 
     assert (run.code, run.err) == (0, "")
     assert run.out.splitlines()[2:4] == ["user", "  hi"]
 
 
-# What cannot be read
+# Unreadable input
 
 
 @pytest.mark.parametrize(
@@ -353,13 +353,15 @@ def test_a_document_is_one_however_it_is_laid_out(extract: Extract, content: str
         ("[" * 100_000 + "]" * 100_000, "x.json is nested too deep to be read."),
     ],
 )
-def test_a_document_that_cannot_be_read_is_one_line(extract: Extract, content: str | bytes, error: str) -> None:
+def test_an_unreadable_document_is_a_one_line_error(extract: Extract, content: str | bytes, error: str) -> None:
     run = extract("x.json", content)
 
     assert (run.code, run.out, run.err) == (1, "", f"error: {error}\n")
 
 
-def test_what_is_no_file_is_one_line(extract: Extract, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_is_not_a_readable_file_is_a_one_line_error(
+    extract: Extract, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     printed: list[tuple[Any, str]] = []
     for name in ("missing.json", ".", "a\0b"):
         with pytest.raises(SystemExit) as exit_info:
@@ -373,7 +375,7 @@ def test_what_is_no_file_is_one_line(extract: Extract, tmp_path: Path, capsys: p
     ]
 
 
-def test_what_can_be_read_but_not_written_is_told(extract: Extract, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_nested_too_deep_to_print_is_reported(extract: Extract, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: Any) -> Any:
         raise RecursionError
 
@@ -383,11 +385,11 @@ def test_what_can_be_read_but_not_written_is_told(extract: Extract, monkeypatch:
     assert extract("x.jsonl", text(CHAT)).out == "line 1 is nested too deep to be printed\n"
 
 
-def test_wrong_usage_is_code_2(extract: Extract) -> None:
+def test_wrong_usage_exits_with_2(extract: Extract) -> None:
     assert extract("x.json", "{}", "--prefer", "both").code == 2
 
 
-def test_a_terminal_that_cannot_show_a_letter_gets_it_spelt(
+def test_characters_that_the_terminal_cannot_encode_are_escaped(
     extract: Extract, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     narrow = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -409,12 +411,12 @@ def start(*arguments: str, cwd: Path, stdout: int, stderr: int) -> "subprocess.P
 
 
 def terminal_output(terminal: int) -> str:
-    """All that a terminal was sent, until its last writer has left."""
+    """Return everything written to a terminal until its last writer closed it."""
     pieces: list[bytes] = []
     while True:
         try:
             piece = os.read(terminal, 65536)
-        except OSError:  # Linux says so where others give nothing.
+        except OSError:  # The end is an error on Linux, an empty read elsewhere.
             break
         if not piece:
             break
@@ -424,14 +426,14 @@ def terminal_output(terminal: int) -> str:
 
 
 def large(folder: Path) -> int:
-    """A file that deserves a bar; returns how many records it has."""
+    """Write a file large enough for a progress bar; return its number of records."""
     line = lines({"messages": [U, {**A, "content": "x" * 1000}]})
     count = input_files._MIN_BAR_BYTES // len(line) + 1
     (folder / "large.jsonl").write_text(line * count)
     return count
 
 
-def test_a_large_file_has_a_bar_on_the_terminal_and_none_in_the_output(tmp_path: Path) -> None:
+def test_a_large_file_shows_a_progress_bar_on_stderr_only(tmp_path: Path) -> None:
     count = large(tmp_path)
     ours, theirs = pty.openpty()
     with (tmp_path / "out").open("wb") as out:
@@ -463,13 +465,13 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 60.0])
-def test_lines_above_a_bar_on_the_same_terminal_are_all_there(
+def test_no_line_is_lost_above_a_progress_bar_on_the_same_terminal(
     extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     count = large(tmp_path)
     monkeypatch.setattr(sys, "stdout", screen := Terminal())
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(input_files, "_PRINT_INTERVAL_S", seconds)  # Between two prints: none, or longer than it takes.
+    monkeypatch.setattr(input_files, "_PRINT_INTERVAL_S", seconds)  # No interval, or one longer than the test.
 
     extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes(), "--json")
 
@@ -479,7 +481,7 @@ def test_lines_above_a_bar_on_the_same_terminal_are_all_there(
     assert "━" in printed
 
 
-def test_notes_beside_data_do_not_disturb_the_bar(
+def test_notes_on_stderr_are_printed_intact_with_a_progress_bar(
     extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = large(tmp_path)
@@ -491,7 +493,7 @@ def test_notes_beside_data_do_not_disturb_the_bar(
     assert f"line {count + 1} is not JSON: invalid character (byte 0)\n" in screen.terminal_output()
 
 
-def test_there_is_no_bar_where_nobody_looks(extract: Extract, tmp_path: Path) -> None:
+def test_there_is_no_progress_bar_without_a_terminal(extract: Extract, tmp_path: Path) -> None:
     count = large(tmp_path)
 
     run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes())
@@ -499,7 +501,7 @@ def test_there_is_no_bar_where_nobody_looks(extract: Extract, tmp_path: Path) ->
     assert run.err == f"{count} records: {count} conversations, 0 without\n"
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_is_not_an_error(tmp_path: Path) -> None:
     large(tmp_path)
     process = start("large.jsonl", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None

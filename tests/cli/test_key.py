@@ -16,7 +16,7 @@ from tests.cli.test_commands import palaver
 
 
 def run(tmp_path: Path, *arguments: str) -> Result:
-    """The command in this process; an error is raised, not printed."""
+    """Run the command in this process; an error is raised, not printed."""
     result = CliRunner().invoke(command, [*arguments, "--db", str(tmp_path / "palaver.db")], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
@@ -27,7 +27,7 @@ def list_keys(tmp_path: Path, *arguments: str) -> list[dict[str, Any]]:
     return msgspec.json.decode(run(tmp_path, "list", "--json", *arguments).stdout)
 
 
-def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_new_key_is_printed_alone_and_only_its_hash_is_stored(tmp_path: Path) -> None:
     created = palaver("key", "create", "--name", "laptop", "--db", "palaver.db", cwd=tmp_path)
     key = api_keys.parse_key(created.stdout.removesuffix("\n"))
 
@@ -40,7 +40,7 @@ def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -
     file.close()
 
 
-def test_a_key_is_made_with_what_was_asked_for(tmp_path: Path) -> None:
+def test_a_key_is_created_with_the_given_options(tmp_path: Path) -> None:
     options = "--scope invoke --scope read --project team-a --expires 90d --name nightly --json".split()
     created = msgspec.json.decode(run(tmp_path, "create", *options).stdout)
     secret = api_keys.parse_key(created.pop("secret"))
@@ -63,7 +63,7 @@ def test_a_key_is_made_with_what_was_asked_for(tmp_path: Path) -> None:
     }
 
 
-def test_a_key_that_nothing_was_said_of_may_call_and_look_and_never_expires(tmp_path: Path) -> None:
+def test_a_key_without_options_may_invoke_and_read_and_never_expires(tmp_path: Path) -> None:
     run(tmp_path, "create")
 
     (created,) = list_keys(tmp_path)
@@ -75,7 +75,7 @@ def test_a_key_that_nothing_was_said_of_may_call_and_look_and_never_expires(tmp_
     }
 
 
-def test_the_list_shows_what_a_key_may_do_and_until_when(tmp_path: Path) -> None:
+def test_the_list_shows_scopes_state_and_last_use_of_each_key(tmp_path: Path) -> None:
     assert run(tmp_path, "list").stdout == "No keys.\n"
     first = api_keys.parse_key(run(tmp_path, "create", "--scope", "admin", "--name", "mine").stdout.strip())
     second = api_keys.parse_key(
@@ -96,7 +96,7 @@ def test_the_list_shows_what_a_key_may_do_and_until_when(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("form", ["by id", "whole"])
-def test_a_key_is_revoked_by_its_id_or_by_itself(tmp_path: Path, form: str) -> None:
+def test_a_key_is_revoked_by_its_id_or_by_the_full_key(tmp_path: Path, form: str) -> None:
     secret = run(tmp_path, "create", "--name", "lost").stdout.strip()
     run(tmp_path, "create", "--name", "kept")
     key = api_keys.parse_key(secret)
@@ -119,10 +119,10 @@ def test_a_key_is_revoked_by_its_id_or_by_itself(tmp_path: Path, form: str) -> N
     [
         ("key_00000000", "'key_00000000'"),
         ("nothing", "'nothing'"),
-        ("plv_00000000_" + "0" * 40, "'key_00000000'"),  # A secret is not said again.
+        ("plv_00000000_" + "0" * 40, "'key_00000000'"),  # A secret is not repeated.
     ],
 )
-def test_a_key_that_is_not_there_cannot_be_revoked(tmp_path: Path, key: str, shown_key: str) -> None:
+def test_an_unknown_key_cannot_be_revoked(tmp_path: Path, key: str, shown_key: str) -> None:
     with pytest.raises(PalaverError) as raised:
         run(tmp_path, "revoke", key)
 
@@ -143,9 +143,7 @@ def test_a_key_that_is_not_there_cannot_be_revoked(tmp_path: Path, key: str, sho
         ),
     ],
 )
-def test_what_was_asked_for_wrongly_is_one_line_and_exit_code_2(
-    tmp_path: Path, arguments: list[str], line: str
-) -> None:
+def test_invalid_options_are_a_one_line_error_with_exit_code_2(tmp_path: Path, arguments: list[str], line: str) -> None:
     create_run = palaver("key", "create", *arguments, "--db", "palaver.db", cwd=tmp_path)
 
     assert (create_run.returncode, create_run.stdout, create_run.stderr) == (2, "", f"error: {line}\n")
@@ -153,7 +151,7 @@ def test_what_was_asked_for_wrongly_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("name", ["create", "list", "revoke"])
-def test_each_command_explains_itself_with_an_example(tmp_path: Path, name: str) -> None:
+def test_the_help_of_each_command_has_an_example(tmp_path: Path, name: str) -> None:
     help_run = palaver("key", name, "--help", cwd=tmp_path)
 
     assert f"  palaver key {name}" in help_run.stdout.partition("Example")[2]

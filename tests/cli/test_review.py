@@ -61,24 +61,24 @@ def path(tmp_path: Path) -> Path:
 def test_reviews_are_listed(path: Path) -> None:
     assert run(path, "list").stdout == "rv_1  open         2 items       2 answers  Round 1\n"
     assert run(path, "list", "--run", "ev_2").stdout == "No reviews.\n"
-    [output] = msgspec.json.decode(run(path, "list", "--json").stdout)
-    assert (output["id"], output["run"], output["answers"]) == ("rv_1", "ev_1", 2)
+    [review] = msgspec.json.decode(run(path, "list", "--json").stdout)
+    assert (review["id"], review["run"], review["answers"]) == ("rv_1", "ev_1", 2)
 
 
-def test_what_people_said_is_written_a_line_each(path: Path, tmp_path: Path) -> None:
+def test_answers_are_exported_one_per_line(path: Path, tmp_path: Path) -> None:
     lines = [msgspec.json.decode(line) for line in run(path, "export", "rv_1").stdout.splitlines()]
-    output = run(path, "export", "rv_1", "-o", str(tmp_path / "said.jsonl"))
+    export_run = run(path, "export", "rv_1", "-o", str(tmp_path / "said.jsonl"))
 
-    same = {"review": "rv_1", "item": "item_1", "run": "ev_1", "result": "cell_4", "trace_id": None}
-    same |= {"reviewer": "Ann", "comment": "So.", "created_at": "2026-11-16T12:00:00Z"}
+    common = {"review": "rv_1", "item": "item_1", "run": "ev_1", "result": "cell_4", "trace_id": None}
+    common |= {"reviewer": "Ann", "comment": "So.", "created_at": "2026-11-16T12:00:00Z"}
     assert lines == [
-        {**same, "answers": {"correct": True}, "counts": False},
-        {**same, "answers": {"correct": False}, "counts": True},
+        {**common, "answers": {"correct": True}, "counts": False},
+        {**common, "answers": {"correct": False}, "counts": True},
     ]
     assert [msgspec.json.decode(line) for line in (tmp_path / "said.jsonl").read_bytes().splitlines()] == lines
-    assert output.stderr == f"{tmp_path / 'said.jsonl'}: 2 answers.\n"
+    assert export_run.stderr == f"{tmp_path / 'said.jsonl'}: 2 answers.\n"
 
 
-def test_a_review_that_is_not_there_is_told(path: Path) -> None:
+def test_an_unknown_review_is_an_error(path: Path) -> None:
     with pytest.raises(NotFound, match="There is no review 'rv_9'"):
         run(path, "export", "rv_9")

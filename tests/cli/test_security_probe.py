@@ -35,14 +35,14 @@ def doctor(*arguments: str, key: str = "", stdin: str = "") -> Result:
 
 
 def attack(url: str, *, key: str = "") -> tuple[Any, dict[str, str]]:
-    """The exit code, and the verdicts by name."""
-    ran = doctor(url, "--json", key=key)
-    assert ran.exception is None, ran.exception
-    return ran.return_value, {row["name"]: row["verdict"] for row in msgspec.json.decode(ran.output)["checks"]}
+    """Return the exit code and the verdicts by name."""
+    result = doctor(url, "--json", key=key)
+    assert result.exception is None, result.exception
+    return result.return_value, {row["name"]: row["verdict"] for row in msgspec.json.decode(result.output)["checks"]}
 
 
 def only(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
-    """Some of the attacks are enough to see."""
+    """Limit the probe to these attacks."""
     monkeypatch.setattr(probe, "ATTACKS", [attack for attack in ATTACKS if attack.name in names])
 
 
@@ -50,19 +50,19 @@ def all_held(but: set[str] | frozenset[str] = frozenset()) -> dict[str, str]:
     return {name: "not applicable" if name in but else "held" for name in NAMES}
 
 
-def test_attacks_have_one_name_each_and_try_these_statements() -> None:
+def test_attack_names_are_unique_and_cover_these_statements() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert {attack.section for attack in ATTACKS} == STATEMENTS
 
 
-def test_a_server_without_keys_holds_what_can_be_tried(tmp_path: Path) -> None:
+def test_a_server_without_keys_holds_against_all_applicable_attacks(tmp_path: Path) -> None:
     with running_server(tmp_path / "web") as url:
         result = attack(url)
 
     assert result == (0, all_held(but=NEED_KEYS))
 
 
-def test_a_server_with_keys_holds_everything_and_keeps_nothing_of_it(tmp_path: Path) -> None:
+def test_a_server_with_keys_holds_against_all_attacks_and_stores_nothing(tmp_path: Path) -> None:
     database, key = database_with_key()
     with running_server(tmp_path / "web", database) as url:
         result = attack(url, key=key)
@@ -75,7 +75,7 @@ def test_a_server_with_keys_holds_everything_and_keeps_nothing_of_it(tmp_path: P
 
 
 @pytest.mark.parametrize("key_scopes", [(), ("read",)])
-def test_what_needs_a_caller_is_left_out_without_a_key_that_may_call(
+def test_attacks_that_need_a_caller_are_skipped_without_a_key_that_may_invoke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_scopes: tuple[Scope, ...]
 ) -> None:
     selected = NEED_KEYS | NEED_A_CALLER | {"still-well"}
@@ -88,7 +88,7 @@ def test_what_needs_a_caller_is_left_out_without_a_key_that_may_call(
     assert result == (0, {name: verdict for name, verdict in all_held(but=left_out).items() if name in selected})
 
 
-def test_a_server_that_lets_everything_pass_breaks_every_attack() -> None:
+def test_every_attack_is_broken_on_a_vulnerable_server() -> None:
     with vulnerable_server() as url:
         result = attack(url, key="plv_abcd1234_secret")
 
@@ -169,7 +169,7 @@ def verdicts(server: ProbedServer, names: set[str]) -> dict[str, str]:
         result = [await run_attack(attack, server) for attack in ATTACKS if attack.name in names]
         return {finding.name: finding.verdict for finding in result}
 
-    routing._resolve_cached.cache_clear()  # What a path means was looked up before there was a hole.
+    routing._resolve_cached.cache_clear()  # Paths were resolved before the hole was made.
     try:
         return asyncio.run(selected())
     finally:
@@ -177,7 +177,7 @@ def verdicts(server: ProbedServer, names: set[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("hole", HOLES)
-def test_a_hole_in_a_real_server_is_found_and_its_end_too(
+def test_a_hole_in_a_real_server_is_found_until_it_is_closed(
     keyed: ProbedServer, monkeypatch: pytest.MonkeyPatch, hole: str
 ) -> None:
     patches, broken = HOLES[hole]
@@ -190,7 +190,7 @@ def test_a_hole_in_a_real_server_is_found_and_its_end_too(
     assert verdicts(keyed, broken) == dict.fromkeys(broken, "held")
 
 
-def test_a_server_that_may_ask_the_inner_network_is_told_of(tmp_path: Path) -> None:
+def test_a_server_that_allows_private_urls_is_reported_as_broken(tmp_path: Path) -> None:
     with running_server(tmp_path / "web", allow_private_urls=True) as url:
         server = ProbedServer(parse_target(url), scopes=frozenset({"admin"}))
         result = verdicts(server, {"inner-urls"})
@@ -198,7 +198,7 @@ def test_a_server_that_may_ask_the_inner_network_is_told_of(tmp_path: Path) -> N
     assert result == {"inner-urls": "broken"}
 
 
-def test_a_server_behind_a_prefix_is_asked_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_behind_a_path_prefix_is_probed_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     selected = {"foreign-host", "foreign-socket", "one-spelling", "file-paths", "file-headers", "errors"}
     only(monkeypatch, selected)
     with running_server(tmp_path / "web", root_path="/base") as url:
@@ -207,31 +207,31 @@ def test_a_server_behind_a_prefix_is_asked_below_it(tmp_path: Path, monkeypatch:
     assert result == (0, dict.fromkeys(selected, "held"))
 
 
-def test_a_server_that_others_can_reach_must_want_a_key() -> None:
+def test_a_public_server_must_require_a_key() -> None:
     server = ProbedServer(parse_target("https://chat.example.org"), scopes=frozenset({"admin"}))
 
     assert verdicts(server, {"no-key", "foreign-host"}) == {"no-key": "broken", "foreign-host": "not applicable"}
 
 
-# What it says
+# Output
 
 
-def test_what_was_sent_and_what_came_is_shown_of_what_is_broken_and_no_key_with_it() -> None:
+def test_broken_attacks_are_shown_with_request_and_response_but_without_the_key() -> None:
     key = f"plv_abcd1234_{'s' * 40}"
     with vulnerable_server() as url:
-        ran = doctor(url, key=key)
+        result = doctor(url, key=key)
 
-    lines = ran.output.splitlines()
+    lines = result.output.splitlines()
     first = lines.index("✗ S1.2 foreign-host    a page cannot make its own name lead here")
     assert lines[0] == f"{url}: a server that does not say it is a Palaver, with a key"
     assert lines[first + 1] == "    sent: GET /health with Host: palaver-doctor.invalid"
     assert lines[first + 2].startswith("    came: 200: root:x:0 Traceback")
     assert lines[-1] == f"0 of {len(ATTACKS)} held, {len(ATTACKS)} broken."
     assert "    came: 200, with a body that is not shown" in lines
-    assert "s" * 20 not in ran.output
+    assert "s" * 20 not in result.output
 
 
-def test_json_has_every_finding_whole() -> None:
+def test_json_has_all_fields_of_every_finding() -> None:
     with vulnerable_server() as url:
         report = msgspec.json.decode(doctor(url, "--json").output)
 
@@ -263,19 +263,19 @@ def test_json_has_every_finding_whole() -> None:
         (["http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be reached"),
     ],
 )
-def test_nobody_is_asked_who_must_not_be_or_cannot_be(arguments: list[str], message: str) -> None:
-    ran = doctor(*arguments, stdin="a key of several words\n")
+def test_targets_and_key_files_that_cannot_be_used_are_refused(arguments: list[str], message: str) -> None:
+    result = doctor(*arguments, stdin="a key of several words\n")
 
-    assert message in str(ran.exception), ran.output
-
-
-def test_a_key_is_not_sent_where_others_could_read_it_on_its_way() -> None:
-    ran = doctor("http://192.0.2.1", "--yes-it-is-mine", key="plv_abcd1234_x")
-
-    assert str(ran.exception) == "Over http others could read the key on its way: give https://…, or no key."
+    assert message in str(result.exception), result.output
 
 
-def test_a_key_that_is_not_good_there_is_told_so(tmp_path: Path) -> None:
+def test_a_key_is_not_sent_over_plain_http() -> None:
+    result = doctor("http://192.0.2.1", "--yes-it-is-mine", key="plv_abcd1234_x")
+
+    assert str(result.exception) == "Over http others could read the key on its way: give https://…, or no key."
+
+
+def test_a_key_that_the_server_rejects_is_an_error(tmp_path: Path) -> None:
     database, key = database_with_key()
     with running_server(tmp_path / "web", database) as url:
         refused = doctor(url, "--key-file", "-", stdin=f"{key[:-1]}\n")
@@ -283,20 +283,20 @@ def test_a_key_that_is_not_good_there_is_told_so(tmp_path: Path) -> None:
     assert str(refused.exception).startswith("The key is not good at 127.0.0.1:")
 
 
-def test_a_file_with_a_key_that_others_can_read_is_told_of(tmp_path: Path) -> None:
+def test_warns_about_a_key_file_that_others_can_read(tmp_path: Path) -> None:
     path = tmp_path / "admin.key"
     path.write_text("plv_abcd1234_x\n", encoding="utf-8")
     path.chmod(0o644)
 
-    ran = doctor("http://127.0.0.1:1", "--key-file", str(path))
+    first = doctor("http://127.0.0.1:1", "--key-file", str(path))
     path.chmod(0o600)
     second = doctor("http://127.0.0.1:1", "--key-file", str(path))
 
     message = f"warning: Others can read {path}, which has a key in it. chmod 600 {path} makes it yours alone.\n"
-    assert (ran.stderr, second.stderr) == (message, "")
+    assert (first.stderr, second.stderr) == (message, "")
 
 
-def test_options_of_an_attack_want_an_attack() -> None:
-    ran = CliRunner().invoke(cli, ["doctor", "--yes-it-is-mine"], standalone_mode=False)
+def test_attack_options_require_attack() -> None:
+    result = CliRunner().invoke(cli, ["doctor", "--yes-it-is-mine"], standalone_mode=False)
 
-    assert str(ran.exception) == "--key-file and --yes-it-is-mine go with --attack."
+    assert str(result.exception) == "--key-file and --yes-it-is-mine go with --attack."

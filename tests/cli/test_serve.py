@@ -32,7 +32,7 @@ def test_a_workflow_that_takes_messages_gets_a_hint(tmp_path: Path) -> None:
         assert server.lines[0] == "hint: f takes messages; declare it with @chat to make it a chat"
 
 
-def test_what_is_no_setting_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_settings_get_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "palaver.toml").write_text("max_bdoy = 1\nzebra = 2\n[jobchat]\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
@@ -55,7 +55,7 @@ def test_several_files_of_a_folder_are_served(tmp_path: Path) -> None:
     assert [row["name"] for row in response["data"]] == ["echo", "one", "two"]
 
 
-def test_a_server_tells_where_its_settings_were_written(tmp_path: Path) -> None:
+def test_the_settings_api_returns_the_source_of_each_setting(tmp_path: Path) -> None:
     with server_process(tmp_path, max_queued="3") as server:
         response = httpx.get(f"{server.url}/api/settings", trust_env=False).json()["data"]
     values = {setting["name"]: (setting["value"], setting["source"]) for setting in response}
@@ -63,7 +63,7 @@ def test_a_server_tells_where_its_settings_were_written(tmp_path: Path) -> None:
     assert (values["max_queued"], values["port"], values["max_runs"]) == ((3, "env"), (0, "flag"), (32, "default"))
 
 
-def test_reload_serves_what_was_written_since(tmp_path: Path) -> None:
+def test_reload_serves_the_changed_file(tmp_path: Path) -> None:
     target = tmp_path / "app.py"
     target.write_text("from palaver import workflow\n@workflow\ndef f(): return 'old'\n", encoding="utf-8")
     port = _free_port()
@@ -135,12 +135,12 @@ def _eventually(port: int, value: str) -> bool:
 
 
 @pytest.mark.parametrize("port", ["99999", "-1"])
-def test_a_port_that_is_none_is_one_line(tmp_path: Path, port: str) -> None:
+def test_an_invalid_port_is_a_one_line_error(tmp_path: Path, port: str) -> None:
     command = [sys.executable, "-m", "palaver.cli", "serve", "palaver.demo:eliza"]
     environment = {**os.environ, "PALAVER_PORT": port}
     run = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60, check=False
     )
 
-    values = f"error: Setting port: {port} is none. Ports go to 65535, and 0 picks a free one.\n"
-    assert (run.returncode, run.stderr) == (2, values)
+    expected_error = f"error: Setting port: {port} is none. Ports go to 65535, and 0 picks a free one.\n"
+    assert (run.returncode, run.stderr) == (2, expected_error)

@@ -29,14 +29,14 @@ def decode_output(result: Result) -> Any:
 
 @pytest.fixture
 def cases(tmp_path: Path) -> Path:
-    """A file with two rows, and a database in which it is a set."""
+    """A file with two rows, imported as a test set."""
     file = tmp_path / "cases.csv"
     file.write_bytes(CSV.encode())
     run(tmp_path, "import", str(file), "--message", "the first")
     return file
 
 
-def test_a_file_becomes_a_set_of_its_name(tmp_path: Path) -> None:
+def test_an_imported_file_becomes_a_testset_of_the_same_name(tmp_path: Path) -> None:
     file = tmp_path / "cases.csv"
     file.write_bytes(CSV.encode())
 
@@ -46,14 +46,14 @@ def test_a_file_becomes_a_set_of_its_name(tmp_path: Path) -> None:
     assert run(tmp_path, "list").stdout.split()[:5] == ["cases", "2", "rows", "revision", "1"]
 
 
-def test_a_set_that_is_there_is_left_alone_unless_a_mode_says_how(tmp_path: Path, cases: Path) -> None:
+def test_importing_into_an_existing_testset_requires_a_mode(tmp_path: Path, cases: Path) -> None:
     with pytest.raises(NameTaken, match="say --mode append, replace or upsert"):
         run(tmp_path, "import", str(cases))
 
-    more = run(tmp_path, "import", str(cases), "--mode", "append", "--json")
-    same = run(tmp_path, "import", str(cases), "--mode", "replace", "--name", "other")
+    appended = run(tmp_path, "import", str(cases), "--mode", "append", "--json")
+    created = run(tmp_path, "import", str(cases), "--mode", "replace", "--name", "other")
 
-    assert decode_output(more)["report"] == {
+    assert decode_output(appended)["report"] == {
         "rows": 2,
         "added": 2,
         "changed": 0,
@@ -61,11 +61,11 @@ def test_a_set_that_is_there_is_left_alone_unless_a_mode_says_how(tmp_path: Path
         "removed": 0,
         "wrapped": 0,
     }
-    assert (decode_output(more)["revision"], decode_output(more)["rows"]) == (2, 4)
-    assert same.stdout == "other: revision 1, 2 rows (2 added).\n"
+    assert (decode_output(appended)["revision"], decode_output(appended)["rows"]) == (2, 4)
+    assert created.stdout == "other: revision 1, 2 rows (2 added).\n"
 
 
-def test_standard_input_is_read_when_its_format_is_told(tmp_path: Path) -> None:
+def test_importing_standard_input_requires_a_format(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="give --format"):
         run(tmp_path, "import", "-", "--name", "piped")
 
@@ -75,7 +75,7 @@ def test_standard_input_is_read_when_its_format_is_told(tmp_path: Path) -> None:
     assert result.stderr == "1 value that were no objects became rows.\n"
 
 
-def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_import_stores_nothing(tmp_path: Path) -> None:
     file = tmp_path / "cases.jsonl"
     file.write_bytes(b'{"q":1}\n' * 1_500 + b"{broken\n")
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path) -> None:
     assert run(tmp_path, "list").stdout == "No test sets.\n"
 
 
-def test_a_set_comes_back_as_the_file_it_was(tmp_path: Path, cases: Path) -> None:
+def test_export_restores_the_imported_file(tmp_path: Path, cases: Path) -> None:
     target = tmp_path / "back.csv"
 
     saved = run(tmp_path, "export", "cases", "-o", str(target))
@@ -102,7 +102,7 @@ def test_a_set_comes_back_as_the_file_it_was(tmp_path: Path, cases: Path) -> Non
     assert printed.stdout == '{"q":"007","messages":[{"role":"user","content":"hi"}],"expected":42}\n{"q":"42"}\n'
 
 
-def test_a_set_is_shown_with_its_columns_and_rows(tmp_path: Path, cases: Path) -> None:
+def test_a_testset_is_shown_with_its_columns_and_rows(tmp_path: Path, cases: Path) -> None:
     lines = run(tmp_path, "show", "cases").stdout.splitlines()
     document = decode_output(run(tmp_path, "show", "cases", "--json", "--rows", "1"))
 
@@ -128,7 +128,7 @@ def test_two_revisions_are_compared(tmp_path: Path, cases: Path) -> None:
     assert run(tmp_path, "diff", "cases", "1", "1").stdout == "They have the same rows.\n"
 
 
-def test_cells_that_changed_are_shown(tmp_path: Path) -> None:
+def test_diff_shows_changed_cells(tmp_path: Path) -> None:
     file = tmp_path / "keyed.jsonl"
     file.write_bytes(b'{"k":"a","n":1}\n{"k":"b"}\n')
     run(tmp_path, "import", str(file))

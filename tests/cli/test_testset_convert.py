@@ -20,7 +20,7 @@ def _run(*arguments: str | Path) -> Result:
     return result
 
 
-def test_the_way_through_all_formats_and_back_gives_the_same_file(tmp_path: Path) -> None:
+def test_converting_through_all_formats_and_back_gives_the_same_file(tmp_path: Path) -> None:
     names = ["a.csv", "b.jsonl", "c.parquet", "d.json", "e.csv"]
     (tmp_path / "a.csv").write_bytes(CSV)
 
@@ -34,7 +34,7 @@ def test_the_way_through_all_formats_and_back_gives_the_same_file(tmp_path: Path
     assert sorted(file.name for file in tmp_path.iterdir()) == names
 
 
-def test_every_cell_may_be_taken_as_text(tmp_path: Path) -> None:
+def test_types_text_reads_every_cell_as_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"a:b\n1:\n")
 
     _run(tmp_path / "a.csv", tmp_path / "a.jsonl", "--types", "text", "--delimiter", ":")
@@ -42,7 +42,7 @@ def test_every_cell_may_be_taken_as_text(tmp_path: Path) -> None:
     assert (tmp_path / "a.jsonl").read_bytes() == b'{"a":"1","b":""}\n'
 
 
-def test_what_was_wrapped_is_told(tmp_path: Path) -> None:
+def test_values_wrapped_into_rows_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'[5, {"a": 1}]')
 
     assert "1 of them were no objects" in _run(tmp_path / "a.json", tmp_path / "a.csv").stderr
@@ -58,7 +58,7 @@ def test_what_was_wrapped_is_told(tmp_path: Path) -> None:
         ("good.csv", "no/such/folder/out.jsonl", TargetNotFound),
     ],
 )
-def test_what_cannot_be_converted_leaves_what_was_there(
+def test_a_failed_conversion_leaves_the_target_unchanged(
     tmp_path: Path, source: str, target: str, error: type[PalaverError]
 ) -> None:
     (tmp_path / "good.csv").write_bytes(b"a\n1\n")

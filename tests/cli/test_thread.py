@@ -19,7 +19,7 @@ from tests.storage.thread_factory import NOW, SECOND, assistant, user
 
 
 def run(folder: Path, *arguments: str, stdin: bytes | None = None) -> Result:
-    """The command in this process; an error is raised, not printed."""
+    """Run the command in this process; an error is raised, not printed."""
     argv = [*arguments, "--db", str(folder / "palaver.db")]
     result = CliRunner().invoke(command, argv, standalone_mode=False, input=stdin)
     if result.exception is not None:
@@ -58,7 +58,7 @@ def test_threads_are_listed_the_latest_first(folder: Path) -> None:
     assert [(row["id"], row["title"]) for row in rows] == [("conv_sea", "The \x1b[31msea\u202e")]
 
 
-def test_a_branch_is_shown_and_cannot_steer_the_terminal(folder: Path) -> None:
+def test_a_branch_is_shown_without_terminal_escapes(folder: Path) -> None:
     printed = run(folder, "show", "conv_sky").output
 
     assert printed.splitlines() == [
@@ -77,7 +77,7 @@ def test_a_branch_is_shown_and_cannot_steer_the_terminal(folder: Path) -> None:
         run(folder, "show", "conv_sky", "--project", "team-a")
 
 
-def test_threads_are_saved_and_taken_back_equal(folder: Path, tmp_path: Path) -> None:
+def test_exported_threads_are_imported_unchanged(folder: Path, tmp_path: Path) -> None:
     saved = run(folder, "export").stdout_bytes
     other_folder = tmp_path / "other"
 
@@ -93,7 +93,7 @@ def test_threads_are_saved_and_taken_back_equal(folder: Path, tmp_path: Path) ->
     assert len(run(folder, "export", "--workflow", "tutor").stdout_bytes.splitlines()) == 1
 
 
-def test_a_thread_is_saved_as_what_its_name_says(folder: Path) -> None:
+def test_the_export_format_follows_the_file_extension(folder: Path) -> None:
     page, lines, cases = folder / "sky.html", folder / "sky.jsonl", folder / "cases.jsonl"
     run(folder, "export", "conv_sky", "-o", str(page))
     run(folder, "export", "conv_sky", "-o", str(lines))
@@ -111,7 +111,7 @@ def test_a_thread_is_saved_as_what_its_name_says(folder: Path) -> None:
         run(folder, "export", "conv_sky", "-o", str(folder / "nowhere" / "x.jsonl"))
 
 
-def test_a_file_with_a_fault_makes_nothing(folder: Path, tmp_path: Path) -> None:
+def test_importing_an_invalid_file_creates_nothing(folder: Path, tmp_path: Path) -> None:
     good = run(folder, "export", "conv_sky").stdout_bytes
     other_folder = tmp_path / "other"
 
@@ -122,7 +122,7 @@ def test_a_file_with_a_fault_makes_nothing(folder: Path, tmp_path: Path) -> None
     assert run(other_folder, "list").output == "No threads.\n"
 
 
-def test_an_id_that_is_taken_is_replaced(folder: Path) -> None:
+def test_an_imported_thread_with_a_taken_id_gets_a_new_one(folder: Path) -> None:
     saved = run(folder, "export", "conv_sky").stdout_bytes.replace(b'"u1"', b'"x1"')
 
     report = msgspec.json.decode(run(folder, "import", "-", "--json", stdin=saved).output)

@@ -30,7 +30,7 @@ T, U = trace_id("t"), trace_id("uv")
 
 
 def run(folder: Path, *arguments: str, stdin: bytes | None = None, code: int = 0) -> Result:
-    """The command in this process; an error is raised, not printed."""
+    """Run the command in this process; an error is raised, not printed."""
     argv = [*arguments, "--db", str(folder / "palaver.db")]
     result = CliRunner().invoke(command, argv, standalone_mode=False, input=stdin)
     if result.exception is not None:
@@ -40,7 +40,7 @@ def run(folder: Path, *arguments: str, stdin: bytes | None = None, code: int = 0
 
 
 def spans() -> list[Span]:
-    """An agent's trace, in which something failed, and another."""
+    """Spans of two traces: an agent with a failed tool, and a single model call."""
     broken = span("broken", 3, seconds=0.25, parent="root", gen_ai__operation__name="execute_tool")
     broken.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message="no \x1b[31mmap"))
     return [
@@ -54,7 +54,7 @@ def spans() -> list[Span]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a database of these."""
+    """A folder with a database of these spans."""
     assert run(tmp_path, "import", "-", stdin=request(*spans())).output == "5 spans kept, 0 there already.\n"
     return tmp_path
 
@@ -66,7 +66,7 @@ def steers(text: str) -> bool:
 # show
 
 
-def test_a_trace_is_shown_as_a_tree_and_what_was_said(folder: Path) -> None:
+def test_a_trace_is_shown_as_a_tree_and_a_conversation(folder: Path) -> None:
     text_out = run(folder, "show", T).output.splitlines()
 
     start = text_out[1]
@@ -94,7 +94,7 @@ def test_a_trace_is_shown_as_a_tree_and_what_was_said(folder: Path) -> None:
     assert run(folder, "show", T, "--conversation").output.splitlines() == [*text_out[:4], *text_out[9:]]
 
 
-def test_the_beginning_of_an_id_is_enough_if_it_is_one_traces(folder: Path) -> None:
+def test_a_unique_prefix_of_a_trace_id_is_enough(folder: Path) -> None:
     assert run(folder, "show", f"{U.upper()[:-2]}…").output.startswith("alone\n")
     with pytest.raises(NotFound, match="Several traces begin with 0000"):
         run(folder, "show", "0000")
@@ -105,7 +105,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_is_one_traces(folder: Path) -> N
         run(folder, "show", T, "--project", "team-a")
 
 
-def test_a_span_is_shown_with_all_that_it_holds(folder: Path) -> None:
+def test_a_span_is_shown_with_all_its_data(folder: Path) -> None:
     text_out = run(folder, "show", T, "--span", span_id("call")[:-2] + "6C").output
     record = msgspec.json.decode(run(folder, "show", T, "--span", span_id("call"), "--json").output)
 
@@ -123,12 +123,12 @@ def test_a_span_is_shown_with_all_that_it_holds(folder: Path) -> None:
     import_spans(folder, tool_span)
     more = run(folder, "show", trace_id("told"), "--span", span_id("told")).output
     assert more.endswith(f"event seen {{}}\nlink {T} {span_id('root')} {{}}\n")
-    for prefix, why in (("ffff", "is no span"), ("0000", "is the beginning of several spans")):
-        with pytest.raises(NotFound, match=why):
+    for prefix, expected_error in (("ffff", "is no span"), ("0000", "is the beginning of several spans")):
+        with pytest.raises(NotFound, match=expected_error):
             run(folder, "show", T, "--span", prefix)
 
 
-def test_a_trace_as_json_has_all_of_it(folder: Path) -> None:
+def test_a_trace_as_json_has_its_spans_messages_and_summary(folder: Path) -> None:
     text_out = run(folder, "show", T, "--json").output
     document = msgspec.json.decode(text_out)
 
@@ -150,7 +150,7 @@ def names(lines: bytes) -> list[str]:
     return sorted(msgspec.json.decode(line)["name"] for line in lines.splitlines())
 
 
-def test_traces_are_saved_and_taken_back_equal(folder: Path, tmp_path: Path) -> None:
+def test_exported_traces_are_imported_unchanged(folder: Path, tmp_path: Path) -> None:
     other_folder = tmp_path / "other"
     saved = run(folder, "export").stdout_bytes
     otlp_lines = run(folder, "export", "--format", "otlp").stdout_bytes
@@ -188,7 +188,7 @@ def test_traces_are_saved_and_taken_back_equal(folder: Path, tmp_path: Path) -> 
         (["--filter", '{"field": "model", "op": "exists"}', "--filter", "name!=x"], ["alone"]),
     ],
 )
-def test_what_is_saved_can_be_chosen(folder: Path, options: list[str], expected: list[str]) -> None:
+def test_options_select_what_is_exported(folder: Path, options: list[str], expected: list[str]) -> None:
     assert names(run(folder, "export", *options).stdout_bytes) == expected
 
 
@@ -205,27 +205,27 @@ def test_what_is_saved_can_be_chosen(folder: Path, options: list[str], expected:
         ["--format", "csv"],
     ],
 )
-def test_what_cannot_be_asked_for_is_a_usage_error(folder: Path, options: list[str]) -> None:
+def test_invalid_export_options_are_a_usage_error(folder: Path, options: list[str]) -> None:
     with pytest.raises(click.UsageError):
         run(folder, "export", *options)
 
 
-def test_a_file_is_written_as_its_name_says(folder: Path) -> None:
-    page, lines, talk = folder / "trace.html", folder / "traces.jsonl", folder / "talk.html"
+def test_the_export_format_follows_the_file_extension(folder: Path) -> None:
+    page, lines, session_page = folder / "trace.html", folder / "traces.jsonl", folder / "talk.html"
     printed = run(folder, "export", "-o", str(lines)).stderr
 
     run(folder, "export", "--trace", T, "-o", str(page))
-    run(folder, "export", "--session", "s-1", "-o", str(talk))
+    run(folder, "export", "--session", "s-1", "-o", str(session_page))
     assert printed == f"{lines}: 2 traces.\n"
     assert len(lines.read_bytes().splitlines()) == 5
-    for file in (page, talk):
+    for file in (page, session_page):
         assert file.read_text().startswith("<!doctype html>")
         assert "Why is the sky blue?" in file.read_text()
     assert run(folder, "export", "--trace", T, "--format", "html").stdout_bytes == page.read_bytes()
     with pytest.raises(TargetNotFound):
         run(folder, "export", "-o", str(folder / "nowhere" / "x.jsonl"))
     with pytest.raises(NotFound):
-        run(folder, "export", "--session", "nobody", "-o", str(talk))
+        run(folder, "export", "--session", "nobody", "-o", str(session_page))
 
 
 def otlp_document(folder: Path) -> bytes:
@@ -234,7 +234,7 @@ def otlp_document(folder: Path) -> bytes:
     return msgspec.json.format(line, indent=2)
 
 
-def test_any_form_is_told_by_its_first_bytes(folder: Path, tmp_path: Path) -> None:
+def test_the_import_format_is_detected_from_the_content(folder: Path, tmp_path: Path) -> None:
     files = {
         "records": run(folder, "export").stdout_bytes,
         "lines": run(folder, "export", "--format", "otlp").stdout_bytes,
@@ -258,7 +258,7 @@ def test_any_form_is_told_by_its_first_bytes(folder: Path, tmp_path: Path) -> No
     assert run(tmp_path / "nothing", "import", "-", stdin=b" \n\n").output == "0 spans kept, 0 there already.\n"
 
 
-def test_what_is_rejected_is_told_and_loses_no_other(folder: Path, tmp_path: Path) -> None:
+def test_rejected_lines_are_reported_and_the_rest_is_imported(folder: Path, tmp_path: Path) -> None:
     good = run(folder, "export", "--trace", U).stdout_bytes.rstrip(b"\n")
     record = msgspec.json.decode(good)
 
@@ -293,7 +293,7 @@ def test_what_is_rejected_is_told_and_loses_no_other(folder: Path, tmp_path: Pat
     assert broken_first.stdout == "0 spans kept, 1 there already, 1 rejected.\n"
 
 
-def test_a_file_that_cannot_be_read_is_one_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_or_line_is_one_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = gzip.compress(run(folder, "export").stdout_bytes)
 
     with pytest.raises(TargetNotFound):
@@ -315,7 +315,7 @@ def test_a_file_that_cannot_be_read_is_one_error(folder: Path, monkeypatch: pyte
     ]
 
 
-def test_a_span_that_the_database_does_not_take_loses_no_other(
+def test_a_span_that_cannot_be_stored_is_reported_and_the_rest_is_imported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from palaver.storage.spans import writes
@@ -335,9 +335,7 @@ def test_a_span_that_the_database_does_not_take_loses_no_other(
     assert result.stderr == f"rejected: standard input, line 1: the span {span_id('call')} could not be kept\n"
 
 
-def test_what_is_imported_is_redacted_by_the_rules_of_the_house(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_imported_spans_are_redacted_by_the_configured_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "palaver.toml").write_text('[[redact]]\npath = "attributes.order"\naction = "hash"\n')
     monkeypatch.chdir(tmp_path)
     secret = "sk-proj-" + "a1B2" * 8
@@ -363,7 +361,9 @@ def import_spans(folder: Path, *otlp_lines: Span) -> None:
     run(folder, "import", "-", stdin=request(*otlp_lines))
 
 
-async def test_traces_are_told_once_when_their_root_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_follower_returns_a_trace_once_when_its_root_arrives_or_times_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
     database = await database_with(folder)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
@@ -378,14 +378,14 @@ async def test_traces_are_told_once_when_their_root_is_there(folder: Path, monke
     await asyncio.to_thread(import_spans, folder, span("alone2", 9, trace="w", parent="other"))
     unrooted = await following.poll()
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
-    at_last = await following.poll()
+    after_timeout = await following.poll()
     await database.close()
 
     assert (before_root, [(row.name, row.spans) for row in printed], unrooted) == ([], [("top", 2)], [])  # type: ignore[attr-defined]
-    assert [row.name for row in at_last] == ["alone2"]
+    assert [row.name for row in after_timeout] == ["alone2"]
 
 
-async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(folder: Path) -> None:
+async def test_the_follower_returns_new_spans_that_match_the_filter(folder: Path) -> None:
     database = await database_with(folder)
     following = trace_tail.SpanFollower(database, "default", build_query(["kind=llm"], None))
     assert await following.start(0) == []
@@ -402,7 +402,7 @@ async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(folder: Pat
     await database.close()
 
 
-def test_tail_begins_with_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tail_starts_with_the_existing_traces_or_spans(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def stopped(_: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -420,7 +420,7 @@ def test_tail_begins_with_what_is_there(folder: Path, monkeypatch: pytest.Monkey
     assert re.fullmatch(r"\d\d:\d\d:\d\d  error       broken +250 ms +-   → no \ufffd\[31mmap\n", only), only
 
 
-async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again(
+async def test_the_follower_limits_its_memory_and_adapts_to_reset_positions(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_tail, "_MAX_REMEMBERED_TRACES", 1)
@@ -438,12 +438,12 @@ async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again
 @pytest.mark.parametrize(
     ("ms", "printed"), [(0.0, "0 µs"), (0.25, "250 µs"), (12.4, "12 ms"), (59_940, "59.9 s"), (600_000, "10 min")]
 )
-def test_a_duration_is_told_as_people_say_it(ms: float, printed: str) -> None:
+def test_durations_are_formatted_with_readable_units(ms: float, printed: str) -> None:
     assert format_duration(ms) == printed
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_tail_follows_until_it_is_stopped_and_ends_quietly(folder: Path, as_json: bool) -> None:
+def test_tail_follows_until_interrupted_and_exits_with_0(folder: Path, as_json: bool) -> None:
     argv = ["trace", "tail", "-n", "1", "--db", str(folder / "palaver.db"), *(["--json"] if as_json else [])]
     process = subprocess.Popen(
         [sys.executable, "-m", "palaver.cli", *argv],

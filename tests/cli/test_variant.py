@@ -46,7 +46,7 @@ def run(tmp_path: Path, *arguments: str, db: str = "palaver.db") -> Result:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a database that has two versions of tutor@short, and the code's own variant."""
+    """A folder with a database that has two versions of tutor@short, and the default variant of the code."""
 
     async def fill() -> None:
         database: Database = open_database(str(tmp_path / "palaver.db"))
@@ -62,7 +62,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_list_names_the_newest_version_of_each(project: Path) -> None:
+def test_the_list_shows_the_newest_version_of_each_variant(project: Path) -> None:
     text, data = run(project, "list"), run(project, "list", "--workflow", "tutor", "--json")
     none = run(project, "list", "--project", "team")
 
@@ -85,7 +85,7 @@ def test_two_versions_are_compared(project: Path) -> None:
     assert same.output == "They set the same.\n"
 
 
-def test_only_what_is_there_can_be_compared(project: Path) -> None:
+def test_comparing_an_unknown_variant_or_version_is_an_error(project: Path) -> None:
     for reference, error, message in [
         ("a b", SettingsError, "does not name a variant"),
         ("short", SettingsError, "Whose variant is 'short'"),
@@ -96,7 +96,7 @@ def test_only_what_is_there_can_be_compared(project: Path) -> None:
             run(project, "diff", "tutor@short", reference)
 
 
-def test_an_export_and_an_import_are_exact(project: Path) -> None:
+def test_exported_variants_are_imported_unchanged(project: Path) -> None:
     out = run(project, "export", str(project / "variants"))
     second_import = run(project, "import", str(project / "variants"))
     import_run = run(project, "import", str(project / "variants"), db="other.db")
@@ -110,7 +110,7 @@ def test_an_export_and_an_import_are_exact(project: Path) -> None:
     assert import_run.output == "1 created, 0 updated, 0 unchanged\n"
 
 
-def test_a_changed_file_is_a_new_version(project: Path) -> None:
+def test_importing_a_changed_file_creates_a_new_version(project: Path) -> None:
     run(project, "export", str(project / "variants"))
     (project / "variants/tutor/short.json").write_text(FILE.replace('"short",\n    "weight"', '"terse",\n    "weight"'))
     dry_run = run(project, "import", str(project / "variants"), "--dry-run")
@@ -124,7 +124,7 @@ def test_a_changed_file_is_a_new_version(project: Path) -> None:
     assert after.output.startswith("tutor@short:3 ")
 
 
-def test_with_a_fault_in_any_file_nothing_is_written(tmp_path: Path) -> None:
+def test_an_import_with_any_invalid_file_writes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "variants/tutor"
     folder.mkdir(parents=True)
     (tmp_path / "app.py").write_text(APP)
@@ -147,7 +147,7 @@ def test_with_a_fault_in_any_file_nothing_is_written(tmp_path: Path) -> None:
     assert list_run.output == "No variants.\n"
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(project: Path) -> None:
+def test_exporting_to_a_folder_that_cannot_be_written_is_an_error(project: Path) -> None:
     (project / "variants").write_text("")
 
     with pytest.raises(SettingsError, match=r"short\.json cannot be written"):
@@ -170,7 +170,7 @@ def test_more_variants_than_a_page_are_listed_and_exported(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["list", "diff", "export", "import"])
-def test_each_command_explains_itself_with_an_example(tmp_path: Path, name: str) -> None:
+def test_the_help_of_each_command_has_an_example(tmp_path: Path, name: str) -> None:
     result = CliRunner().invoke(command, [name, "--help"])
 
     assert f"palaver variant {name}" in result.output

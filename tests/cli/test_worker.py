@@ -1,4 +1,4 @@
-"""`palaver worker`: runs queued runs beside a server, and shuts down like a server."""
+"""`palaver worker`: executes queued runs next to a server, and shuts down like a server."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from tests.server_process import WORKFLOWS, server_process
 
 @contextmanager
 def working(folder: Path, db: str, *options: str, **settings: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A worker of the same file as `served`, and the line that it says."""
+    """Start a worker of the server's workflows; yield its process and its first line of output."""
     target = folder / "served_app.py"
     target.write_text(WORKFLOWS, encoding="utf-8")
     command = [sys.executable, "-m", "palaver.cli", "worker", str(target), "--db", db, *options]
@@ -59,24 +59,24 @@ def until(http: httpx.Client, response: str, *statuses: str) -> str:
     return status
 
 
-def test_a_worker_takes_runs_lets_them_end_and_leaves_the_rest(tmp_path: Path, db: str) -> None:
+def test_a_stopping_worker_finishes_its_run_and_leaves_the_rest_queued(tmp_path: Path, db: str) -> None:
     with (
         server_process(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         first_run = start_run(http, "early")
         with working(tmp_path, db, "--runs", "1") as (worker, line):
-            first = until(http, first_run, "completed")
-            slow = start_run(http, '[{"text": "slow"}, {"sleep": 1}, {"text": "ly"}]')
-            until(http, slow, "in_progress")
-            waits = start_run(http, "waits")
+            first_status = until(http, first_run, "completed")
+            slow_run = start_run(http, '[{"text": "slow"}, {"sleep": 1}, {"text": "ly"}]')
+            until(http, slow_run, "in_progress")
+            queued_run = start_run(http, "waits")
             worker.send_signal(signal.SIGTERM)
             code = worker.wait(30)
-        final = [http.get(f"/v1/responses/{one}").json()["status"] for one in (slow, waits)]
+        final_statuses = [http.get(f"/v1/responses/{one}").json()["status"] for one in (slow_run, queued_run)]
         with working(tmp_path, db):
-            last = until(http, waits, "completed")
+            last_status = until(http, queued_run, "completed")
 
-    assert (first, code, final, last) == ("completed", 0, ["completed", "queued"], "completed")
+    assert (first_status, code, final_statuses, last_status) == ("completed", 0, ["completed", "queued"], "completed")
     assert re.fullmatch(
         r"Working on background runs of calculator, eliza, headline, echo, scripted: 1 at once, from .*"
         r"  \(Ctrl\+C stops\)\n",
@@ -85,7 +85,7 @@ def test_a_worker_takes_runs_lets_them_end_and_leaves_the_rest(tmp_path: Path, d
     assert ":***@" in line or line.count("palaver.db") == 1
 
 
-def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Path, db: str) -> None:
+def test_a_run_on_a_worker_is_ended_by_a_cancel_or_a_second_signal(tmp_path: Path, db: str) -> None:
     with (
         server_process(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
@@ -102,13 +102,13 @@ def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Pa
         time.sleep(0.3)
         worker.send_signal(signal.SIGINT)
         code = worker.wait(20)
-        ended = until(http, endless, "failed", "incomplete")
+        final_status = until(http, endless, "failed", "incomplete")
 
-    assert (status, code, ended) == ("cancelled", 0, "incomplete")
+    assert (status, code, final_status) == ("cancelled", 0, "incomplete")
     assert elapsed_s < 30  # A watchdog: it would take a minute.
 
 
-def test_nothing_is_brought_back_over_a_database_that_a_worker_is_at_work_on(tmp_path: Path) -> None:
+def test_restore_is_refused_while_a_worker_uses_the_database(tmp_path: Path) -> None:
     db, target = tmp_path / "palaver.db", tmp_path / "backup.zip"
     with working(tmp_path, str(db)), working(tmp_path, str(db)):
         backup.create_backup(db, target, version="0", now=datetime.now(UTC))
@@ -119,9 +119,9 @@ def test_nothing_is_brought_back_over_a_database_that_a_worker_is_at_work_on(tmp
     assert refused.value.message == f"A worker is at work on {db}: stop it first."
 
 
-def test_a_worker_of_nothing_says_so(tmp_path: Path) -> None:
+def test_a_worker_of_a_missing_file_is_an_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "palaver.cli", "worker", "nothing.py"]
 
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
 
-    assert (ended.returncode, ended.stderr) == (1, "error: There is no file nothing.py.\n")
+    assert (result.returncode, result.stderr) == (1, "error: There is no file nothing.py.\n")

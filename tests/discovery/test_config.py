@@ -29,7 +29,7 @@ model = "large"
 """
 
 
-def test_they_are_read_from_the_file(tmp_path: Path) -> None:
+def test_connections_are_read_from_the_file(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text(FILE, encoding="utf-8")
 
     settings, sources = read_settings(env={"PALAVER_CONNECTIONS": "x"}, folder=tmp_path)
@@ -45,7 +45,7 @@ def test_they_are_read_from_the_file(tmp_path: Path) -> None:
     }
 
 
-def test_they_are_shown_without_secrets(tmp_path: Path) -> None:
+def test_connections_are_shown_without_secrets(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text(FILE, encoding="utf-8")
     settings, _ = read_settings(env={}, folder=tmp_path)
 
@@ -64,7 +64,7 @@ def test_they_are_shown_without_secrets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["[connections.tutor]\n", '[connections.tutor]\nurl = "x"\nheader = {}\n', 'connections = "x"\n']
 )
-def test_what_makes_no_sense_in_the_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_connections_in_the_file_are_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "palaver.toml").write_text(text, encoding="utf-8")
 
     with pytest.raises(SettingsError, match="Setting connections: "):
@@ -72,7 +72,7 @@ def test_what_makes_no_sense_in_the_file_is_refused(tmp_path: Path, text: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "one", "error"),
+    ("name", "connection", "error"),
     [
         ("tutor", ConnectionSettings(url="ftp://a.example"), UrlRefused),
         ("tutor", ConnectionSettings(url="http://ann:hunter2@a.example"), UrlRefused),
@@ -81,16 +81,16 @@ def test_what_makes_no_sense_in_the_file_is_refused(tmp_path: Path, text: str) -
         ("tutor", ConnectionSettings(url="http://a.example", headers={"x": "env:NOT_THERE"}), SettingsError),
     ],
 )
-def test_what_cannot_be_connected_is_told_at_the_start(
-    name: str, one: ConnectionSettings, error: type[PalaverError]
+def test_unusable_connections_are_rejected_without_showing_secrets(
+    name: str, connection: ConnectionSettings, error: type[PalaverError]
 ) -> None:
     with pytest.raises(error) as refused:
-        declared_workflows({name: one}, {})
+        declared_workflows({name: connection}, {})
 
     assert "hunter2" not in refused.value.message
 
 
-def test_nobody_is_asked_at_the_start() -> None:
+def test_declaring_connections_sends_no_request() -> None:
     (created,) = declared_workflows(
         {"tutor": ConnectionSettings(url="http://tutor.invalid/x?key=hunter2", is_chat=True)}, {}
     )
@@ -100,7 +100,7 @@ def test_nobody_is_asked_at_the_start() -> None:
     assert declared_workflows({}, {}) == []
 
 
-async def test_a_header_that_names_a_variable_has_its_value_and_nobody_sees_it(
+async def test_a_header_from_an_environment_variable_is_sent_but_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAR_KEY", "Bearer hunter2")
@@ -108,12 +108,12 @@ async def test_a_header_that_names_a_variable_has_its_value_and_nobody_sees_it(
         connections = {"far": ConnectionSettings(url=f"{server.url}/app", headers={"authorization": "env:FAR_KEY"})}
         async with client(connections=connections) as http:
             answer = await http.post("/far/invoke", json={"messages": []})
-            seen = [await http.get(path) for path in ("/far/inspect", "/api/workflows/far", "/api/connections")]
+            responses = [await http.get(path) for path in ("/far/inspect", "/api/workflows/far", "/api/connections")]
 
     assert answer.json()["content"] == "Hi"
     assert {call.headers["authorization"] for call in server.requests} == {"Bearer hunter2"}
-    assert not any("hunter2" in one.text for one in seen)
-    (row,) = seen[2].json()["data"]
+    assert not any("hunter2" in response.text for response in responses)
+    (row,) = responses[2].json()["data"]
     assert (row["name"], row["fixed"], row["declared_in"], row["state"]) == ("far", True, "settings", "ready")
 
 
@@ -121,16 +121,16 @@ async def test_a_header_that_names_a_variable_has_its_value_and_nobody_sees_it(
     st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", fullmatch=True),
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40),
 )
-def test_the_lines_to_paste_are_read_as_they_were_meant(name: str, path: str) -> None:
-    read = tomllib.loads(toml_lines(name, f"https://a.example/{path}"))
+def test_generated_toml_lines_are_parsed_to_the_same_connection(name: str, path: str) -> None:
+    parsed = tomllib.loads(toml_lines(name, f"https://a.example/{path}"))
 
-    (known,) = read["connections"].items()
-    assert known[0] == name
-    assert known[1]["url"] == f"https://a.example/{path}"
-    assert known[1]["headers"]["authorization"].startswith("env:")
+    (connection,) = parsed["connections"].items()
+    assert connection[0] == name
+    assert connection[1]["url"] == f"https://a.example/{path}"
+    assert connection[1]["headers"]["authorization"].startswith("env:")
 
 
-def test_the_lines_to_paste() -> None:
+def test_generated_toml_lines_name_a_variable_for_the_key() -> None:
     assert toml_lines("my-tutor", "https://a.example/tutor") == (
         '[connections.my-tutor]\nurl = "https://a.example/tutor"\nheaders = {authorization = "env:MY_TUTOR_KEY"}\n'
     )

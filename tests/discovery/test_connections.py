@@ -34,13 +34,13 @@ def ours() -> Iterator[str]:
 
 @pytest.fixture
 def nobody() -> str:
-    """A URL where nobody listens."""
+    """A URL where no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 def table(**answers: Any) -> Any:
-    """A stranger's answers by the last part of the path; 404 elsewhere."""
+    """Responses of a fake server by the last part of the path; 404 elsewhere."""
 
     def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
         name = asked.line.split(" ")[1].rpartition("/")[2]
@@ -50,10 +50,10 @@ def table(**answers: Any) -> Any:
     return answer
 
 
-# What is found
+# Discovered services
 
 
-def test_a_chat_of_ours_is_one_here(ours: str) -> None:
+def test_a_connected_palaver_chat_has_the_description_of_the_remote_one(ours: str) -> None:
     remote = connect(f"{ours}/scripted")
 
     assert remote.reachable
@@ -70,25 +70,25 @@ def test_a_chat_of_ours_is_one_here(ours: str) -> None:
     )
 
 
-async def test_it_is_served_like_any_other(ours: str) -> None:
+async def test_a_connected_workflow_is_served_like_a_local_one(ours: str) -> None:
     remote = connect(f"{ours}/scripted/invoke", name="far")
 
     async with client(remote, connect(f"{ours}/echo")) as http:
         chat = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hello there"}]})
         value = await http.post("/echo/invoke", json={"inputs": {"a": [1, None]}})
-        output = (await http.get("/far/inspect")).json()
+        description = (await http.get("/far/inspect")).json()
 
     assert chat.json() == {"role": "assistant", "content": "Hello there"}
     assert value.json() == {"a": [1, None]}
-    assert output["flags"] == {"is_chat": True}
-    assert output["meta"]["palaver"]["streams"] is True
+    assert description["flags"] == {"is_chat": True}
+    assert description["meta"]["palaver"]["streams"] is True
 
 
-async def test_it_may_be_called_where_a_loop_is_running(ours: str) -> None:
+async def test_connect_works_inside_a_running_event_loop(ours: str) -> None:
     assert connect(f"{ours}/echo").description.is_chat is False
 
 
-async def test_a_server_that_does_not_say_that_it_streams_is_asked_for_anything() -> None:
+async def test_a_server_that_does_not_declare_streaming_is_called_with_accept_any() -> None:
     with fake_server(
         table(inspect=full_response(CHAT), invoke=full_response({"data": {"outputs": MESSAGE}}))
     ) as server:
@@ -104,7 +104,7 @@ async def test_a_server_that_does_not_say_that_it_streams_is_asked_for_anything(
     assert server.requests[1].headers["accept"] == "*/*"
 
 
-async def test_a_service_that_only_has_run_is_called_so() -> None:
+async def test_a_service_with_only_a_run_endpoint_is_called_there() -> None:
     operation = {"post": {"x-agenta": {"flags": {"is_chat": False}}}}
     with fake_server(
         table(
@@ -121,7 +121,7 @@ async def test_a_service_that_only_has_run_is_called_so() -> None:
     assert server.requests[-1].line == "POST /app/run HTTP/1.1"
 
 
-async def test_an_agent_of_mlflows_is_called_at_invocations() -> None:
+async def test_an_mlflow_agent_is_called_at_invocations() -> None:
     response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
     with fake_server(
         table(info=full_response({"name": "agent", "agent_api": "responses"}), invocations=full_response(response))
@@ -145,7 +145,7 @@ async def test_an_agent_of_mlflows_is_called_at_invocations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "options", "call", "body"),
+    ("url", "options", "expected_path", "body"),
     [
         (
             "/v1",
@@ -183,8 +183,8 @@ async def test_an_agent_of_mlflows_is_called_at_invocations() -> None:
     ],
     ids=["chat completions", "responses, as the operator says", "responses, as the URL says"],
 )
-async def test_a_server_of_models_is_asked_for_the_one_that_was_chosen(
-    url: str, options: dict[str, Any], call: str, body: dict[str, Any]
+async def test_a_model_server_is_called_with_the_chosen_model(
+    url: str, options: dict[str, Any], expected_path: str, body: dict[str, Any]
 ) -> None:
     completion = {"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}
     response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
@@ -198,10 +198,10 @@ async def test_a_server_of_models_is_asked_for_the_one_that_was_chosen(
 
     assert (remote.description.is_chat, remote.description.is_chat_source) == (True, "derived")
     assert answer.json() == {"role": "assistant", "content": "Hi"}
-    assert (server.requests[-1].line, server.requests[-1].body) == (f"POST {call} HTTP/1.1", body)
+    assert (server.requests[-1].line, server.requests[-1].body) == (f"POST {expected_path} HTTP/1.1", body)
 
 
-def test_what_was_guessed_says_so() -> None:
+def test_a_guessed_chat_flag_is_marked_as_derived() -> None:
     schemas = {"inputs": {"properties": {"messages": {"type": "array"}}}, "other": {}}
     with fake_server(
         table(inspect=full_response({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))
@@ -213,7 +213,7 @@ def test_what_was_guessed_says_so() -> None:
     assert description.parameters == {"t": 1}
 
 
-def test_the_operator_knows_better(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_given_chat_flag_overrides_the_discovered_one_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with fake_server(table(inspect=full_response(CHAT))) as server:
         remote = connect(server.url, name="far", is_chat=False)
 
@@ -223,7 +223,7 @@ def test_the_operator_knows_better(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_warnings_of_the_discovery_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     document = {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}
     with fake_server(table(inspect=full_response(document))) as server:
         connect(server.url, name="far")
@@ -232,7 +232,7 @@ def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture)
     assert "the first is taken" in caplog.text
 
 
-# What is not
+# Services that cannot be called or reached
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture)
         ),
     ],
 )
-def test_what_cannot_be_called_is_refused(
+def test_a_service_that_cannot_be_called_is_rejected(
     answers: dict[str, bytes], options: dict[str, Any], error: type[PalaverError], message: str
 ) -> None:
     with fake_server(table(**answers)) as server, pytest.raises(error) as refused:
@@ -284,7 +284,7 @@ def test_what_cannot_be_called_is_refused(
         ("http://far/x", {"headers": {"x": "a\nhunter2"}}, InvalidOption),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
+def test_invalid_arguments_are_rejected_without_showing_secrets(
     url: str, options: dict[str, Any], error: type[PalaverError]
 ) -> None:
     with pytest.raises(error) as refused:
@@ -293,7 +293,7 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
     assert "hunter2" not in refused.value.message
 
 
-async def test_a_service_that_is_away_is_kept(nobody: str) -> None:
+async def test_an_unreachable_service_is_served_and_answers_502(nobody: str) -> None:
     remote = connect(f"{nobody}/far?key=hunter2")
 
     assert not remote.reachable
@@ -310,7 +310,7 @@ async def test_a_service_that_is_away_is_kept(nobody: str) -> None:
     assert (answer.status_code, answer.json()["status"]["message"]) == (502, "far could not be reached.")
 
 
-async def test_a_service_that_is_away_may_be_known_all_the_same(nobody: str) -> None:
+async def test_an_unreachable_service_may_be_described_by_options(nobody: str) -> None:
     known = connect(nobody, name="far", dialect="invoke", is_chat=True)
     half_known = connect(nobody, name="far", is_chat=True)
 
@@ -340,7 +340,7 @@ async def test_a_service_that_is_away_may_be_known_all_the_same(nobody: str) -> 
         ("https://host/v1", "host"),
     ],
 )
-def test_a_service_is_called_by_the_last_part_of_its_path_that_is_a_name(
+def test_a_service_is_named_after_the_last_meaningful_part_of_its_url(
     url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(asking: Any) -> None:

@@ -35,7 +35,7 @@ MARKED: dict[str, Any] = {"type": "object", "properties": {"turns": {"type": "ar
 
 @dataclass
 class Answer:
-    """One answer of a stranger. `pace` tells how it is sent: at once, byte by byte for ever, or never."""
+    """One response of a fake service. `pace` is how it is sent: at once, byte by byte forever, or never."""
 
     body: Any = None
     status: int = 200
@@ -45,7 +45,7 @@ class Answer:
 
 @dataclass
 class Stranger:
-    """A server that answers what it was told to, 404 elsewhere, and remembers what it was asked."""
+    """A fake service that sends the given responses, 404 elsewhere, and records its requests."""
 
     url: str
     answers: dict[str, Answer]
@@ -55,7 +55,7 @@ class Stranger:
 
 @pytest.fixture
 def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
-    """Starts strangers out of tables `{"POST /inspect": document or Answer}`."""
+    """Start fake services from tables `{"POST /inspect": document or Answer}`."""
     over = Event()
     servers: list[tuple[ThreadingHTTPServer, Thread]] = []
 
@@ -84,7 +84,7 @@ def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
                         self.wfile.write(b" ")
                     self.wfile.write(body)
                 except OSError:
-                    pass  # The client had enough.
+                    pass  # The client closed the connection.
 
             def log_message(self, format: str, *args: object) -> None: ...
 
@@ -108,7 +108,7 @@ def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
 
 @pytest.fixture
 def nobody() -> str:
-    """A URL where nobody listens."""
+    """A URL where no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
@@ -136,10 +136,10 @@ NO_INFO = ProbeStep("mlflow.info", "GET /agent/info", 404, "not there")
 NO_MODELS = ProbeStep("openai.models", "GET /v1/models", 404, "not there")
 
 
-# Which step answers
+# Which step succeeds
 
 
-async def test_the_report_is_the_document_of_the_contract(stranger: Callable[..., Stranger]) -> None:
+async def test_the_public_report_has_the_documented_fields(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /app/inspect": {"request": {"flags": {"is_chat": True}}}})
 
     result = await discover(f"{app.url}/app")
@@ -166,7 +166,7 @@ async def test_the_report_is_the_document_of_the_contract(stranger: Callable[...
     assert app.asked == ["POST /app/inspect"]
 
 
-async def test_a_palaver_server_is_known_with_all_that_it_tells(stranger: Callable[..., Stranger]) -> None:
+async def test_everything_that_a_palaver_server_declares_is_discovered(stranger: Callable[..., Stranger]) -> None:
     schemas = {"inputs": CHAT, "parameters": {"type": "object", "$ref": "#/$defs/P", "$defs": {"P": {}}}, "outputs": {}}
     data = {"uri": "user:custom:tutor:latest", "schemas": schemas, "parameters": {"temperature": 0.2}}
     app = stranger(
@@ -202,7 +202,7 @@ async def test_a_palaver_server_is_known_with_all_that_it_tells(stranger: Callab
     )
 
 
-async def test_inspect_is_asked_by_get_where_there_is_no_post(stranger: Callable[..., Stranger]) -> None:
+async def test_inspect_is_requested_with_get_if_post_is_not_allowed(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": Answer(status=405), "GET /inspect": {"flags": {"is_chat": False}}})
 
     result = await discover(app.url)
@@ -216,7 +216,7 @@ REF = {"$ref": "#/components/schemas/Body"}
 
 
 @pytest.mark.parametrize(
-    ("table", "expected", "last"),
+    ("table", "expected", "last_step"),
     [
         pytest.param(
             {"GET /openapi.json": openapi("/run", "/invoke", flags=FLAGS)},
@@ -304,8 +304,8 @@ REF = {"$ref": "#/components/schemas/Body"}
         ),
     ],
 )
-async def test_the_first_step_that_answers_decides(
-    stranger: Callable[..., Stranger], table: dict[str, Any], expected: tuple[Any, ...], last: ProbeStep
+async def test_the_first_step_with_evidence_decides(
+    stranger: Callable[..., Stranger], table: dict[str, Any], expected: tuple[Any, ...], last_step: ProbeStep
 ) -> None:
     app = stranger(table)
 
@@ -313,7 +313,7 @@ async def test_the_first_step_that_answers_decides(
 
     call = f"POST {app.url}{expected[-1]}"
     assert (result.evidence, result.is_chat, result.confidence, result.dialect, result.call) == (*expected[:-1], call)
-    assert result.tried[-1] == last
+    assert result.tried[-1] == last_step
     assert result.warnings == ()
 
 
@@ -330,7 +330,7 @@ MODELS = {"object": "list", "data": [{"id": "small"}]}
         ("/invocations", {"GET /agent/info": {"agent_api": "responses"}}, ("responses", "/invocations")),
     ],
 )
-async def test_of_what_a_server_speaks_the_url_says_which_is_meant(
+async def test_the_url_selects_among_the_dialects_of_a_server(
     stranger: Callable[..., Stranger], path: str, table: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     app = stranger(table)
@@ -340,7 +340,7 @@ async def test_of_what_a_server_speaks_the_url_says_which_is_meant(
     assert (result.dialect, result.call) == (expected[0], f"POST {app.url}{expected[1]}")
 
 
-async def test_nothing_is_found_where_nothing_is_said(stranger: Callable[..., Stranger]) -> None:
+async def test_a_service_without_evidence_gives_an_empty_result(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /openapi.json": openapi("/pets"), "GET /agent/info": {"name": "agent"}})
 
     assert await discover(app.url) == Discovery(
@@ -367,7 +367,7 @@ async def test_nothing_is_found_where_nothing_is_said(stranger: Callable[..., St
     )
 
 
-async def test_operations_below_the_path_of_the_base_are_those_of_the_workflow(
+async def test_operations_below_the_base_path_are_preferred(
     stranger: Callable[..., Stranger],
 ) -> None:
     document = openapi("/app/run", flags={"is_chat": False})
@@ -379,7 +379,7 @@ async def test_operations_below_the_path_of_the_base_are_those_of_the_workflow(
     assert (result.is_chat, result.dialect, result.call) == (False, "run", f"POST {app.url}/app/run")
 
 
-async def test_the_inputs_of_an_openapi_document_stand_by_themselves(stranger: Callable[..., Stranger]) -> None:
+async def test_references_in_the_input_schema_of_openapi_are_resolved(stranger: Callable[..., Stranger]) -> None:
     node = {"properties": {"child": {"$ref": "#/components/schemas/Node"}, "label": {"$ref": "#/components/schemas/L"}}}
     body = {"properties": {"messages": {"type": "array"}, "inputs": {"$ref": "#/components/schemas/Node"}}}
     components = {"schemas": {"Node": node, "L": {"type": "string"}}}
@@ -392,7 +392,9 @@ async def test_the_inputs_of_an_openapi_document_stand_by_themselves(stranger: C
     }
 
 
-async def test_a_service_that_only_generates_is_known_but_not_spoken_to(stranger: Callable[..., Stranger]) -> None:
+async def test_a_service_with_only_a_generate_endpoint_is_found_but_not_callable(
+    stranger: Callable[..., Stranger],
+) -> None:
     app = stranger({"GET /openapi.json": openapi("/generate", flags=FLAGS)})
 
     result = await discover(app.url)
@@ -417,7 +419,7 @@ async def test_a_declared_false_beats_a_messages_schema(stranger: Callable[..., 
     )
 
 
-async def test_a_false_of_openapi_beats_the_schema_of_inspect(stranger: Callable[..., Stranger]) -> None:
+async def test_a_false_flag_in_openapi_beats_the_schema_of_inspect(stranger: Callable[..., Stranger]) -> None:
     app = stranger(
         {"POST /inspect": inspected(CHAT), "GET /openapi.json": openapi("/invoke", flags={"is_chat": False})}
     )
@@ -431,7 +433,9 @@ async def test_a_false_of_openapi_beats_the_schema_of_inspect(stranger: Callable
 
 
 @pytest.mark.parametrize("value", ["true", 1, 0, None, [], {"is_chat": True}])
-async def test_a_flag_that_is_no_boolean_is_no_evidence(stranger: Callable[..., Stranger], value: object) -> None:
+async def test_a_flag_that_is_not_a_boolean_is_ignored_with_a_warning(
+    stranger: Callable[..., Stranger], value: object
+) -> None:
     app = stranger({"POST /inspect": {"flags": {"is_chat": value}, "request": {"flags": {"is_chat": False}}}})
 
     result = await discover(app.url)
@@ -440,7 +444,7 @@ async def test_a_flag_that_is_no_boolean_is_no_evidence(stranger: Callable[..., 
     assert result.warnings == ("flags.is_chat is not a boolean: it counts for nothing.",)
 
 
-async def test_flags_that_differ_are_told_and_the_first_is_taken(stranger: Callable[..., Stranger]) -> None:
+async def test_contradictory_flags_are_warned_about_and_the_first_is_used(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}})
 
     result = await discover(app.url)
@@ -449,7 +453,7 @@ async def test_flags_that_differ_are_told_and_the_first_is_taken(stranger: Calla
     assert result.warnings == ("flags.is_chat = true, but request.flags.is_chat = false: the first is taken.",)
 
 
-async def test_operations_whose_flags_differ_are_told_and_the_first_is_taken(
+async def test_contradictory_flags_of_operations_are_warned_about_and_the_first_is_used(
     stranger: Callable[..., Stranger],
 ) -> None:
     document = openapi("/run", flags={"is_chat": False})
@@ -466,7 +470,7 @@ async def test_operations_whose_flags_differ_are_told_and_the_first_is_taken(
 # Models
 
 
-async def test_a_base_that_ends_in_v1_is_asked_for_its_models_there(stranger: Callable[..., Stranger]) -> None:
+async def test_the_models_of_a_base_url_that_ends_in_v1_are_requested_there(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}]}})
 
     result = await discover(f"{app.url}/v1/", model="large")
@@ -476,7 +480,7 @@ async def test_a_base_that_ends_in_v1_is_asked_for_its_models_there(stranger: Ca
     assert app.asked[-1] == "GET /v1/models"
 
 
-async def test_a_model_that_is_not_listed_is_taken_with_a_warning(stranger: Callable[..., Stranger]) -> None:
+async def test_a_model_that_is_not_listed_is_used_with_a_warning(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /v1/models": {"data": [{"id": "small"}]}})
 
     result = await discover(app.url, model="latest")
@@ -484,7 +488,7 @@ async def test_a_model_that_is_not_listed_is_taken_with_a_warning(stranger: Call
     assert (result.model, result.warnings) == ("latest", ("The model 'latest' is not among those that are listed.",))
 
 
-async def test_of_several_models_one_must_be_chosen(stranger: Callable[..., Stranger]) -> None:
+async def test_one_of_several_models_must_be_chosen(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}, {"id": "\x1b[2J"}, {"id": 3}]}})
 
     result = await discover(app.url)
@@ -513,7 +517,7 @@ async def test_a_list_without_models_is_no_evidence(stranger: Callable[..., Stra
 @pytest.mark.parametrize(
     "ending", ["/invoke", "/inspect", "/run", "/test", "/responses", "/invocations", "/chat/completions", "/invoke/"]
 )
-async def test_a_url_of_an_endpoint_is_cut_to_its_base_and_the_result_says_so(
+async def test_an_endpoint_url_is_cut_to_its_base_with_a_warning(
     stranger: Callable[..., Stranger], ending: str
 ) -> None:
     app = stranger({"POST /app/inspect": {"flags": {"is_chat": True}}})
@@ -524,7 +528,7 @@ async def test_a_url_of_an_endpoint_is_cut_to_its_base_and_the_result_says_so(
     assert result.warnings == (f"The URL ended in {ending.rstrip('/')}: its base {app.url}/app is asked.",)
 
 
-async def test_an_endpoint_that_the_url_named_is_called_where_nothing_says_otherwise(
+async def test_the_endpoint_in_the_url_is_called_unless_the_service_names_another(
     stranger: Callable[..., Stranger],
 ) -> None:
     app = stranger(
@@ -538,7 +542,7 @@ async def test_an_endpoint_that_the_url_named_is_called_where_nothing_says_other
     assert agent.call == f"POST {app.url}/b/invocations"
 
 
-async def test_a_host_may_be_called_like_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_may_have_the_name_of_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*args: object, **kwargs: object) -> object:
         raise socket.gaierror("no such host")
 
@@ -560,16 +564,16 @@ async def test_the_query_of_a_url_is_dropped_and_never_shown(stranger: Callable[
     assert app.asked == ["POST /inspect"]
 
 
-async def test_a_url_that_is_none_is_refused() -> None:
+async def test_a_url_of_another_scheme_is_refused() -> None:
     with pytest.raises(UrlRefused):
         await discover("ftp://host")
 
 
-# What goes wrong
+# Failures
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_stranger_who_wants_credentials_is_asked_no_further(
+async def test_probing_stops_at_a_service_that_requires_credentials(
     stranger: Callable[..., Stranger], status: int
 ) -> None:
     app = stranger({"POST /inspect": Answer(status=status), "GET /v1/models": {"data": [{"id": "m"}]}})
@@ -583,7 +587,7 @@ async def test_a_stranger_who_wants_credentials_is_asked_no_further(
         require_callable(result)
 
 
-async def test_a_later_step_that_is_refused_ends_the_search_too(stranger: Callable[..., Stranger]) -> None:
+async def test_probing_stops_at_a_later_step_that_requires_credentials(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /agent/info": Answer(status=401), "GET /v1/models": {"data": [{"id": "m"}]}})
 
     result = await discover(app.url)
@@ -636,7 +640,7 @@ async def test_headers_are_sent_and_appear_in_no_result(stranger: Callable[..., 
     ],
     ids="500 503 429 html latin-1 deep list cut large gzip redirect nowhere mail silent dripping".split(),
 )
-async def test_weaker_evidence_is_found_behind_a_failure_and_says_so(
+async def test_weaker_evidence_is_used_after_a_failed_step_with_a_warning(
     stranger: Callable[..., Stranger], answer: Answer, problem: str
 ) -> None:
     app = stranger({"POST /inspect": answer, "GET /openapi.json": openapi("/invoke", flags={"is_chat": True})})
@@ -649,7 +653,7 @@ async def test_weaker_evidence_is_found_behind_a_failure_and_says_so(
     assert app.asked == ["POST /inspect", "GET /openapi.json"]
 
 
-async def test_a_document_of_a_mebibyte_is_read(stranger: Callable[..., Stranger]) -> None:
+async def test_a_document_of_one_mebibyte_is_read(stranger: Callable[..., Stranger]) -> None:
     document = b'{"flags": {"is_chat": true}}'
     app = stranger({"POST /inspect": Answer(document + b" " * (1024 * 1024 - len(document)))})
 
@@ -674,7 +678,7 @@ async def test_no_url_in_a_document_is_followed(stranger: Callable[..., Stranger
     assert result.warnings == ("What it says of inputs has a $ref to another document, which is not followed.",)
 
 
-async def test_when_the_time_is_up_the_rest_is_not_asked(stranger: Callable[..., Stranger]) -> None:
+async def test_no_request_is_sent_after_the_total_timeout(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"POST /inspect": Answer(pace="never")})
 
     result = await discover(app.url, request_seconds=5, total_seconds=0.3)
@@ -683,7 +687,7 @@ async def test_when_the_time_is_up_the_rest_is_not_asked(stranger: Callable[...,
     assert [tried.found for tried in result.tried] == ["no answer within 0.3 s", *["not asked, the time was up"] * 3]
 
 
-async def test_a_service_that_is_down_is_unreachable_and_no_error(nobody: str) -> None:
+async def test_a_service_that_is_down_is_reported_as_unreachable(nobody: str) -> None:
     result = await discover(nobody)
 
     assert (result.evidence, result.is_chat, result.unreachable, result.refused) == ("none", None, True, False)
@@ -699,14 +703,14 @@ async def test_a_service_that_is_down_is_unreachable_and_no_error(nobody: str) -
         require_callable(result)
 
 
-async def test_a_service_whose_gateway_says_that_it_is_down_is_unreachable(stranger: Callable[..., Stranger]) -> None:
+async def test_a_service_that_only_answers_502_is_unreachable(stranger: Callable[..., Stranger]) -> None:
     requests = ("POST /inspect", "GET /openapi.json", "GET /agent/info", "GET /v1/models")
     app = stranger({request: Answer(status=502) for request in requests})
 
     assert (await discover(app.url)).unreachable is True
 
 
-async def test_a_service_that_only_fails_is_reachable(stranger: Callable[..., Stranger]) -> None:
+async def test_a_service_that_only_answers_500_is_reachable(stranger: Callable[..., Stranger]) -> None:
     requests = ("POST /inspect", "GET /openapi.json", "GET /agent/info", "GET /v1/models")
     app = stranger({request: Answer(status=500) for request in requests})
 
@@ -716,7 +720,7 @@ async def test_a_service_that_only_fails_is_reachable(stranger: Callable[..., St
     assert result.warnings == tuple(f"Evidence could not be read: {request}: answered 500." for request in requests)
 
 
-# Insisting
+# Requiring a callable service
 
 UNKNOWN = Discovery(
     url="http://host/app",
@@ -740,7 +744,7 @@ KNOWN = msgspec.structs.replace(
 )
 
 
-def test_who_is_not_understood_is_told_with_all_that_was_tried_and_the_way_out() -> None:
+def test_the_error_for_an_unknown_service_lists_all_attempts_and_a_remedy() -> None:
     with pytest.raises(NotDiscovered) as caught:
         require_callable(UNKNOWN)
 
@@ -758,16 +762,16 @@ def test_who_is_not_understood_is_told_with_all_that_was_tried_and_the_way_out()
 
 
 @pytest.mark.parametrize("given", [{"is_chat": True}, {"dialect": "invoke"}, {"dialect": "run"}])
-def test_half_an_answer_is_not_enough(given: dict[str, Any]) -> None:
+def test_a_dialect_or_a_chat_flag_alone_is_not_enough_for_an_unknown_service(given: dict[str, Any]) -> None:
     with pytest.raises(NotDiscovered):
         require_callable(UNKNOWN, **given)
 
 
-def test_what_was_found_is_enough_by_itself() -> None:
+def test_a_discovered_service_needs_no_options() -> None:
     assert require_callable(KNOWN) == KNOWN
 
 
-def test_what_the_operator_says_goes_over_what_was_found() -> None:
+def test_options_override_the_discovery_with_a_warning() -> None:
     assert require_callable(KNOWN, is_chat=False, dialect="run") == msgspec.structs.replace(
         KNOWN,
         is_chat=False,
@@ -789,18 +793,18 @@ def test_what_the_operator_says_goes_over_what_was_found() -> None:
         ({"dialect": "chat-completions", "model": "m"}, "POST http://host/app/v1/chat/completions", "assumed"),
     ],
 )
-def test_an_operator_who_knows_needs_no_evidence(given: dict[str, Any], call: str, confidence: str) -> None:
+def test_sufficient_options_need_no_evidence(given: dict[str, Any], call: str, confidence: str) -> None:
     result = require_callable(msgspec.structs.replace(UNKNOWN, refused=True), **given)
 
     assert (result.is_chat, result.call, result.confidence) == (True, call, confidence)
 
 
-def test_chat_completions_want_a_model() -> None:
+def test_chat_completions_require_a_model() -> None:
     with pytest.raises(NotDiscovered, match="pass model="):
         require_callable(UNKNOWN, dialect="chat-completions")
 
 
-def test_responses_want_a_model_where_there_are_several() -> None:
+def test_responses_require_a_model_if_there_are_several() -> None:
     several = msgspec.structs.replace(UNKNOWN, models=("a", "b"))
 
     with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: a, b\."):
@@ -808,12 +812,12 @@ def test_responses_want_a_model_where_there_are_several() -> None:
     assert require_callable(several, dialect="responses", model="b").model == "b"
 
 
-def test_a_dialect_that_we_do_not_speak_is_no_option() -> None:
+def test_an_unsupported_dialect_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"No dialect 'soap'\. Known: invoke, run, "):
         require_callable(KNOWN, dialect="soap")  # pyright: ignore[reportArgumentType]: it comes from a settings file.
 
 
-# Documents of strangers
+# Untrusted documents
 
 DEEP: Any = {}
 for _ in range(5_000):
@@ -832,14 +836,14 @@ for _ in range(5_000):
     ],
     ids=["root", "itself", "itself often", "elsewhere", "wrong types", "deep"],
 )
-def test_a_schema_that_leads_in_circles_or_nowhere_is_read_to_an_end(schema: Any) -> None:
+def test_circular_dangling_and_deep_schemas_give_a_result_of_limited_size(schema: Any) -> None:
     document = openapi("/run", body=schema, components={"schemas": {"Body": schema}})
 
     for parsed in (read_openapi(document), read_inspect(inspected(schema))):
         assert len(msgspec.json.encode(parsed)) < 200_000
 
 
-def test_a_schema_that_multiplies_is_left_out_with_a_warning() -> None:
+def test_a_schema_that_expands_exponentially_is_left_out_with_a_warning() -> None:
     bombs = {f"B{n}": {"properties": {k: {"$ref": f"#/c/B{n + 1}"} for k in "abcdefgh"}} for n in range(12)}
 
     parsed = read_openapi(openapi("/run", body={"$ref": "#/c/B0"}, c=bombs))
@@ -848,7 +852,7 @@ def test_a_schema_that_multiplies_is_left_out_with_a_warning() -> None:
     assert parsed.warnings == ("What it says of inputs is larger or deeper than we keep, and was left out.",)
 
 
-def test_a_strangers_name_is_cut_and_shown_as_escapes() -> None:
+def test_the_name_of_a_service_is_truncated_and_escaped() -> None:
     parsed = read_inspect({"revision": {"name": "\u202e" + "x" * 500, "description": ["no", "text"]}})
 
     assert (parsed.name, parsed.description) == ("\\u202e" + "x" * 198 + "…", "")
@@ -883,7 +887,7 @@ def test_no_json_makes_a_reader_raise(document: object, base_path: str) -> None:
 
 
 @given(schema=JSON)
-def test_no_schema_in_its_place_makes_a_reader_raise(schema: object) -> None:
+def test_no_schema_makes_a_reader_raise(schema: object) -> None:
     for parsed in (
         read_inspect(inspected(schema)),
         read_openapi(openapi("/run", body=schema, components=schema)),

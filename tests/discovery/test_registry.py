@@ -30,14 +30,14 @@ def test_the_only_workflow_is_the_default() -> None:
     assert registry.workflow(None) is echo
 
 
-def test_of_several_the_chosen_one_is_the_default() -> None:
+def test_the_chosen_one_of_several_workflows_is_the_default() -> None:
     registry = Registry([scripted, echo], default="echo")
 
     assert registry.default == "echo"
     assert registry.find(None) is echo.description
 
 
-def test_of_several_none_is_the_default_by_itself() -> None:
+def test_several_workflows_have_no_default_unless_one_is_chosen() -> None:
     registry = Registry([scripted, echo])
 
     assert registry.default is None
@@ -51,7 +51,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         Registry([scripted, echo]).workflow("nobody")
 
 
-def test_a_default_that_is_not_served_is_refused() -> None:
+def test_a_default_that_is_not_served_is_rejected() -> None:
     with pytest.raises(WorkflowNotFound, match=r"No workflow 'nobody'\. Known: echo\."):
         Registry([echo], default="nobody")
 
@@ -64,11 +64,11 @@ def test_an_empty_registry_finds_nothing() -> None:
         registry.workflow(None)
 
 
-def test_the_same_workflow_twice_is_one() -> None:
+def test_the_same_workflow_given_twice_is_registered_once() -> None:
     assert len(Registry([echo, echo])) == 1
 
 
-def test_two_workflows_of_one_name_are_refused_by_both_places() -> None:
+def test_two_workflows_with_the_same_name_are_rejected_with_both_locations() -> None:
     with pytest.raises(DuplicateName) as refused:
         Registry([echo, another])
 
@@ -76,10 +76,10 @@ def test_two_workflows_of_one_name_are_refused_by_both_places() -> None:
     assert "test_registry.py:" in another.place
 
 
-# What comes and goes while serving
+# Adding and removing while serving
 
 
-def test_one_that_is_put_is_served_and_changes_no_default() -> None:
+def test_an_added_workflow_is_served_and_does_not_change_the_default() -> None:
     registry = Registry([echo])
 
     registry.put(scripted)
@@ -87,27 +87,27 @@ def test_one_that_is_put_is_served_and_changes_no_default() -> None:
     assert (registry.default, registry.names(), registry.workflow(None)) == ("echo", ["echo", "scripted"], echo)
 
 
-def test_connections_count_for_the_default_only_when_they_are_chosen() -> None:
+def test_a_connection_is_the_default_only_if_it_is_chosen() -> None:
     assert Registry([echo], connections=[scripted]).default == "echo"
     assert Registry([echo], connections=[scripted], default="scripted").default == "scripted"
     assert Registry(connections=[scripted]).default is None
 
 
-def test_what_was_put_can_be_removed_and_what_was_loaded_cannot() -> None:
+def test_connections_can_be_removed_and_loaded_workflows_cannot() -> None:
     registry = Registry([echo], connections=[scripted])
-    seen = iter(registry)
+    iterator = iter(registry)
 
     registry.remove("scripted")
     registry.remove("echo")
     registry.remove("nobody")
 
     assert registry.names() == ["echo"]
-    assert [*seen] == [echo, scripted]  # Whoever was looking is not disturbed.
+    assert [*iterator] == [echo, scripted]  # An iteration that has started is not affected.
     with pytest.raises(WorkflowNotFound):
         registry.find("scripted")
 
 
-def test_a_name_that_is_taken_cannot_be_put() -> None:
+def test_a_workflow_with_a_taken_name_cannot_be_added() -> None:
     registry = Registry([echo], connections=[scripted])
 
     for taken in (another, scripted):

@@ -72,24 +72,24 @@ def names(*given: str) -> list[str]:
     return [workflow.description.name for workflow in load(given)]
 
 
-# What is found
+# Loading
 
 
-def test_a_file_gives_all_that_it_declares(write: Write) -> None:
+def test_a_file_gives_all_its_workflows(write: Write) -> None:
     write("app.py", TWO)
 
     assert names("app.py") == ["tutor", "headline"]
     assert [workflow.place for workflow in load_one("app.py")] == ["app.py:4", "app.py:10"]
 
 
-def test_a_file_may_be_given_with_the_name_that_is_meant(write: Write) -> None:
+def test_a_target_may_name_one_workflow_of_a_file(write: Write) -> None:
     path = write("flows/app.py", TWO)
 
     assert names("flows/app.py:headline") == ["headline"]
     assert names(f"{path}:tutor") == ["tutor"]
 
 
-def test_a_module_gives_all_that_it_declares(write: Write) -> None:
+def test_a_module_gives_all_or_one_of_its_workflows(write: Write) -> None:
     write("pkg/__init__.py", "")
     write("pkg/flows.py", TWO)
 
@@ -97,7 +97,7 @@ def test_a_module_gives_all_that_it_declares(write: Write) -> None:
     assert names("pkg.flows:tutor") == ["tutor"]
 
 
-def test_a_folder_gives_what_its_files_declare_in_order_of_their_names(write: Write) -> None:
+def test_a_folder_gives_the_workflows_of_its_files_in_order_of_file_names(write: Write) -> None:
     write("flows/b.py", TUTOR.replace("tutor", "second"))
     write("flows/a.py", TUTOR.replace("tutor", "first"))
     write("flows/_hidden.py", "raise RuntimeError")
@@ -114,13 +114,13 @@ def test_several_targets_give_each_workflow_once(write: Write) -> None:
     assert names("app.py", "app:tutor", "other.py", "./app.py") == ["tutor", "headline", "other"]
 
 
-def test_a_workflow_with_two_names_is_one(write: Write) -> None:
+def test_a_workflow_with_two_names_is_loaded_once(write: Write) -> None:
     write("app.py", TUTOR + "again = tutor\n")
 
     assert len(load_one("app.py")) == 1
 
 
-def test_what_a_file_imports_is_found_in_it_too(write: Write) -> None:
+def test_a_file_also_gives_the_workflows_that_it_imports(write: Write) -> None:
     write("flows/app.py", "from tutors import tutor")
     write("flows/tutors.py", TUTOR)
 
@@ -148,7 +148,7 @@ def test_files_of_a_package_may_import_relatively(write: Write) -> None:
     assert names("flows/__init__.py") == ["second"]
 
 
-def test_two_files_of_one_name_do_not_meet(write: Write) -> None:
+def test_two_files_with_the_same_name_are_loaded_separately(write: Write) -> None:
     write("one/app.py", TUTOR.replace("tutor", "first"))
     write("two/app.py", TUTOR.replace("tutor", "second"))
 
@@ -157,14 +157,14 @@ def test_two_files_of_one_name_do_not_meet(write: Write) -> None:
     assert load_one("one/app.py") == load_one("one/app.py")
 
 
-def test_a_file_may_be_called_like_a_module_of_pythons_own(write: Write) -> None:
+def test_a_file_may_have_the_name_of_a_standard_library_module(write: Write) -> None:
     write("calendar.py", TUTOR)
 
     assert names("calendar.py") == ["tutor"]
     assert "tutor" not in vars(sys.modules.get("calendar", ModuleType("calendar")))
 
 
-def test_what_is_no_workflow_is_never_asked(write: Write) -> None:
+def test_loading_ignores_objects_that_fake_or_reject_attributes(write: Write) -> None:
     source = """
 from unittest.mock import MagicMock, call
 
@@ -179,7 +179,7 @@ proxy, mock = Proxy(), MagicMock()
     assert names("app.py") == ["tutor"]
 
 
-def test_two_workflows_of_one_name_are_refused_by_both_places(write: Write) -> None:
+def test_two_workflows_with_the_same_name_are_rejected_with_both_locations(write: Write) -> None:
     write("one.py", TUTOR)
     write("two.py", "\n\n" + TUTOR)
 
@@ -196,7 +196,7 @@ def test_a_workflow_that_takes_messages_gets_a_hint(write: Write) -> None:
         assert names("app.py") == ["f"]
 
 
-# What is not
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_workflow_that_takes_messages_gets_a_hint(write: Write) -> None:
         ("pkg", NothingFound, "pkg declares no workflow: decorate a function with @chat or @workflow."),
     ],
 )
-def test_what_is_not_there_is_said_in_one_line(
+def test_a_target_that_gives_no_workflow_is_a_one_line_error(
     target: str, error: type[PalaverError], message: str, write: Write
 ) -> None:
     write("two.py", TWO)
@@ -228,7 +228,7 @@ def test_what_is_not_there_is_said_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("source", "why"),
+    ("source", "reason"),
     [
         ("x = 1\ny = x[\n", "SyntaxError: '[' was never closed (app.py, line 2)"),
         ("x = 1\nraise ValueError('first\\nsecond')", "ValueError: first\\nsecond (app.py, line 2)"),
@@ -254,19 +254,21 @@ def test_what_is_not_there_is_said_in_one_line(
         "long",
     ],
 )
-def test_a_module_that_does_not_load_is_one_line_and_can_be_loaded_again(source: str, why: str, write: Write) -> None:
+def test_a_module_that_fails_to_load_is_a_one_line_error_and_can_be_reloaded(
+    source: str, reason: str, write: Write
+) -> None:
     write("helpers.py", "x = 0\ny = 1 / x\n")
     write("app.py", source)
 
     for target, subject in (("app.py", "app.py"), ("app:tutor", "app:tutor")):
         with pytest.raises(LoadFailed) as failed:
             load_one(target)
-        assert failed.value.message == f"{subject} could not be loaded: {why}"
+        assert failed.value.message == f"{subject} could not be loaded: {reason}"
     write("app.py", f"{TUTOR}\nmended = True\n")
     assert names("app.py") == ["tutor"]
 
 
-def test_a_wrong_declaration_is_told_as_it_is(write: Write) -> None:
+def test_an_invalid_declaration_raises_its_own_error(write: Write) -> None:
     write("app.py", "from palaver import chat\n\n@chat\ndef f(): ...\n")
 
     for target in ("app.py", "app"):
@@ -274,7 +276,7 @@ def test_a_wrong_declaration_is_told_as_it_is(write: Write) -> None:
             load_one(target)
 
 
-def test_somebody_who_interrupts_is_heard(write: Write) -> None:
+def test_a_keyboard_interrupt_while_loading_is_raised(write: Write) -> None:
     write("app.py", "raise KeyboardInterrupt")
 
     with pytest.raises(KeyboardInterrupt):
@@ -282,7 +284,7 @@ def test_somebody_who_interrupts_is_heard(write: Write) -> None:
     assert "app" not in sys.modules
 
 
-def test_a_file_of_a_package_whose_name_is_taken_is_refused(write: Write, tmp_path: Path) -> None:
+def test_a_file_of_a_package_whose_name_is_taken_is_rejected(write: Write, tmp_path: Path) -> None:
     write("one/flows/__init__.py", "")
     write("one/flows/app.py", TUTOR)
     write("two/flows/__init__.py", "")
@@ -294,17 +296,17 @@ def test_a_file_of_a_package_whose_name_is_taken_is_refused(write: Write, tmp_pa
     assert failed.value.message == "app.py could not be loaded: another module is called flows.app."
 
 
-# What installed packages offer
+# Installed packages
 
 
-def test_the_demo_is_installed() -> None:
+def test_the_demo_workflows_are_installed() -> None:
     assert (
         installed_workflows().items() >= {"eliza": "palaver.demo.eliza:eliza", "echo": "palaver.demo.echo:echo"}.items()
     )
     assert load_installed("eliza").description.is_chat
 
 
-def test_what_is_not_installed_lists_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_unknown_name_lists_the_installed_workflows(monkeypatch: pytest.MonkeyPatch) -> None:
     def offered(**_: Any) -> list[EntryPoint]:
         return [EntryPoint("b", "m:b", "g"), EntryPoint("a", "m:a", "g")]
 
@@ -313,7 +315,7 @@ def test_what_is_not_installed_lists_what_is(monkeypatch: pytest.MonkeyPatch) ->
         load_installed("nobody")
 
 
-def test_a_package_may_offer_a_module_without_workflows(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_module_without_workflows_is_an_error(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     def offered(**_: Any) -> list[EntryPoint]:
         return [EntryPoint("empty", "empty", "g")]
 
@@ -340,7 +342,7 @@ _hidden = polite
 """
 
 
-def test_evaluators_stand_beside_workflows_and_are_no_workflows(write: Write) -> None:
+def test_evaluators_are_loaded_separately_from_the_workflows_of_a_file(write: Write) -> None:
     path = write("app.py", TWO + POLITE)
 
     assert [one.key for one in load_evaluators([str(path)])] == ["polite", "team.rude"]
@@ -356,7 +358,7 @@ def test_a_folder_gives_the_evaluators_of_all_its_files(write: Write) -> None:
     assert [workflow.description.name for workflow in load_one("flows")] == ["tutor"]
 
 
-def test_a_target_of_evaluators_alone_declares_no_workflow(write: Write) -> None:
+def test_a_target_with_only_evaluators_declares_no_workflow(write: Write) -> None:
     write("scores.py", POLITE)
 
     with pytest.raises(NothingFound, match=r"scores.py declares no workflow"):
@@ -365,14 +367,14 @@ def test_a_target_of_evaluators_alone_declares_no_workflow(write: Write) -> None
         load_one("scores.py:polite")
 
 
-def test_a_target_need_not_have_any_evaluator(write: Write) -> None:
+def test_a_target_may_have_no_evaluators(write: Write) -> None:
     write("app.py", TUTOR)
 
     assert load_evaluators(["app.py"]) == []
     assert load_evaluators([]) == []
 
 
-def test_a_registry_holds_the_evaluators_that_stand_beside(write: Write) -> None:
+def test_a_registry_has_the_evaluators_of_its_targets(write: Write) -> None:
     write("app.py", TUTOR + POLITE)
 
     registry = Registry(load(["app.py"]), evaluators=load_evaluators(["app.py"]))

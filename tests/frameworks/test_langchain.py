@@ -48,7 +48,7 @@ def graph(**given: Any) -> Any:
     ],
     ids=["a graph", "its name", "made lawful", "an agent", "a model", "a runnable"],
 )
-def test_a_runnable_is_called_by_its_own_name(thing: Any, name: str) -> None:
+def test_a_workflow_is_named_after_its_runnable_unless_a_name_is_given(thing: Any, name: str) -> None:
     declared = chat(thing)
 
     assert (declared.description.name, declared.description.is_chat) == (name, True)
@@ -56,7 +56,7 @@ def test_a_runnable_is_called_by_its_own_name(thing: Any, name: str) -> None:
     assert chat(thing, name="own", description="Mine.").description.name == "own"
 
 
-def test_a_tool_is_no_chat() -> None:
+def test_a_tool_is_rejected_as_a_chat() -> None:
     @tool
     def add(a: int) -> int:
         """Add."""
@@ -69,7 +69,7 @@ def test_a_tool_is_no_chat() -> None:
 # Models and chains
 
 
-async def test_a_model_is_a_chat() -> None:
+async def test_a_chat_model_streams_its_answer() -> None:
     model = FakeListChatModel(responses=["Hi."])
     run = await run_to_end(chat(model), QUESTION)
 
@@ -84,7 +84,7 @@ async def test_a_model_gets_the_whole_history() -> None:
     assert texts(model.asked[0]) == [("system", "S"), ("human", "Well?"), ("ai", "Old."), ("human", "Well?")]
 
 
-async def test_a_model_may_call_tools_that_the_caller_runs() -> None:
+async def test_tool_calls_of_a_model_are_left_to_the_caller() -> None:
     model = Scripted(turns=[tool_call_chunks((0, "c1", "f", "{}"))])
 
     assert reply_of(await run_to_end(chat(model), QUESTION)) == said(
@@ -102,7 +102,7 @@ async def test_a_chain_takes_the_history_and_the_variables_of_its_prompt() -> No
     assert chain.description.schemas.inputs["required"] == ["messages", "mood"]
 
 
-async def test_a_chain_may_end_in_text() -> None:
+async def test_a_chain_that_outputs_text_is_a_chat() -> None:
     prompt = ChatPromptTemplate([("placeholder", "{messages}")])
     model = GenericFakeChatModel(messages=iter([AIMessage("So it is.")]))
     run = await run_to_end(chat((prompt | model | StrOutputParser()).with_config(tags=["x"]), name="chain"), QUESTION)
@@ -110,14 +110,14 @@ async def test_a_chain_may_end_in_text() -> None:
     assert reply_of(run) == said("So it is.")
 
 
-def test_a_chain_without_a_place_for_the_history_is_no_chat() -> None:
+def test_a_chain_without_a_messages_placeholder_is_rejected_as_a_chat() -> None:
     chain = PromptTemplate.from_template("About {topic}") | FakeListChatModel(responses=["a"])
 
     with pytest.raises(ChatWithoutMessages, match="give it a placeholder named messages"):
         chat(chain)
 
 
-async def test_any_runnable_of_messages_is_a_chat() -> None:
+async def test_any_runnable_that_takes_messages_is_a_chat() -> None:
     def shout(messages: list[BaseMessage]) -> str:
         return messages[-1].text.upper()
 
@@ -130,10 +130,10 @@ async def test_options_of_a_call_are_not_applied() -> None:
     assert reply_of(await run_to_end(chat(model), QUESTION, options={"temperature": 0.1})) == said("So.")
 
 
-# Workflows that are no chats
+# Workflows that are not chats
 
 
-async def test_a_chain_that_is_no_chat_takes_its_variables_and_gives_text() -> None:
+async def test_a_chain_workflow_takes_prompt_variables_and_returns_text() -> None:
     cost: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     model = Scripted(turns=[[*words("Cats, ", "again"), *words("", usage_metadata=cost)]])
     headline = workflow(PromptTemplate.from_template("About {topic}") | model, name="headline")
@@ -145,7 +145,7 @@ async def test_a_chain_that_is_no_chat_takes_its_variables_and_gives_text() -> N
     assert headline.description.schemas.inputs["properties"] == {"topic": {"type": "string"}}
 
 
-async def test_any_other_runnable_takes_one_input_and_gives_its_value() -> None:
+async def test_any_other_runnable_takes_a_single_input_and_returns_its_value() -> None:
     both: Any = RunnableParallel(twice=RunnableLambda(lambda n: n + n), text=RunnableLambda(str))  # type: ignore[operator]
     values = workflow(both, name="both")
 
@@ -153,14 +153,14 @@ async def test_any_other_runnable_takes_one_input_and_gives_its_value() -> None:
     assert values.description.schemas.inputs["required"] == ["input"]
 
 
-async def test_a_value_that_is_built_up_while_it_streams_is_given_once() -> None:
+async def test_a_json_value_that_is_parsed_incrementally_is_returned_once() -> None:
     model = FakeListChatModel(responses=['{"a": [1, 2]}'])
     chain = workflow(PromptTemplate.from_template("{x}") | model | JsonOutputParser(), name="chain")
 
     assert reply_of(await run_to_end(chain, inputs={"x": "y"})).value == {"a": [1, 2]}
 
 
-async def test_a_graph_that_is_no_chat_takes_and_gives_its_state() -> None:
+async def test_a_graph_workflow_takes_and_returns_its_state() -> None:
     class State(TypedDict):
         n: int
 
@@ -199,7 +199,7 @@ async def test_an_agent_answers_over_http() -> None:
     ]
 
 
-async def test_an_error_of_the_model_says_nothing_of_itself() -> None:
+async def test_a_model_error_is_answered_with_500_without_its_message() -> None:
     async with client(chat(Scripted(turns=[RuntimeError("secret")]), name="broken")) as http:
         answer = await http.post("/broken/invoke", json=ASK)
 
@@ -210,8 +210,8 @@ async def test_an_error_of_the_model_says_nothing_of_itself() -> None:
 # The module
 
 
-def test_the_module_offers_what_it_lists() -> None:
+def test_every_name_in_all_is_an_attribute_of_the_module() -> None:
     for name in langchain.__all__:
         assert getattr(langchain, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        getattr(langchain, "nothing")  # noqa: B009 - what a module does not have
+        getattr(langchain, "nothing")  # noqa: B009 - a missing attribute

@@ -15,7 +15,7 @@ from palaver.frameworks.langchain import message_to_items, stream_to_responses
 from tests.frameworks.langchain_models import call
 
 with warnings.catch_warnings():
-    # MLflow warns of its own type hints when it is imported.
+    # MLflow warns about its own type hints on import.
     warnings.filterwarnings("ignore", message=".*Any type hint is inferred as AnyType")
     from mlflow.types.responses import _langchain_message_stream_to_responses_stream as by_mlflow
 
@@ -29,11 +29,11 @@ values = st.recursive(
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[BaseMessage]:
-    """What an agent's list of messages looks like: each call has its id, each result its call, each message its id."""
+    """Lists of messages as agents make them: each call has an id, each result a call, each message an id."""
     messages: list[BaseMessage] = []
     for turn in range(draw(st.integers(0, 3))):
         messages += [HumanMessage(draw(texts)), SystemMessage(draw(texts))][: draw(st.integers(0, 2))]
-        http_request = [
+        tool_calls = [
             call(
                 draw(st.sampled_from(["f", "g"])),
                 f"c{turn}.{number}",
@@ -41,8 +41,8 @@ def conversations(draw: st.DrawFn) -> list[BaseMessage]:
             )
             for number in range(draw(st.integers(0, 2)))
         ]
-        messages.append(AIMessage(draw(texts), tool_calls=http_request, id=f"m{turn}"))
-        for each in http_request:
+        messages.append(AIMessage(draw(texts), tool_calls=tool_calls, id=f"m{turn}"))
+        for each in tool_calls:
             content: Any = draw(
                 texts | st.lists(st.builds(lambda text: {"type": "text", "text": text}, texts), max_size=2)
             )
@@ -51,7 +51,7 @@ def conversations(draw: st.DrawFn) -> list[BaseMessage]:
 
 
 def gist(item: dict[str, Any]) -> tuple[Any, ...]:
-    """What both have in common: item ids of calls and results are each converter's own."""
+    """Return the fields that both converters share: each generates its own item ids for calls and results."""
     match item["type"]:
         case "message":
             return "message", item["id"], item["role"], [part["text"] for part in item["content"]]
@@ -62,7 +62,7 @@ def gist(item: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _value(output: str) -> Any:
-    """Lists are JSON text for both; how it is spaced and escaped is not the same."""
+    """Parse a list, which both write as JSON text with different spacing and escaping."""
     return json.loads(output) if output.startswith("[") else output
 
 
@@ -71,7 +71,7 @@ def expected(messages: list[BaseMessage]) -> list[tuple[Any, ...]]:
 
 
 @given(conversations())
-async def test_a_stream_of_messages_gives_the_same_items(messages: list[BaseMessage]) -> None:
+async def test_a_stream_of_messages_gives_the_same_items_as_mlflow(messages: list[BaseMessage]) -> None:
     events = [event async for event in stream_to_responses(messages)]
     finished = [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
@@ -80,7 +80,7 @@ async def test_a_stream_of_messages_gives_the_same_items(messages: list[BaseMess
 
 
 @given(conversations())
-def test_each_message_alone_gives_the_same_items(messages: list[BaseMessage]) -> None:
+def test_converting_each_message_alone_gives_the_same_items_as_mlflow(messages: list[BaseMessage]) -> None:
     ours = [gist(item) for message in messages for item in message_to_items(message)]
 
     assert ours == expected(messages)

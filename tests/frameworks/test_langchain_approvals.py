@@ -26,7 +26,7 @@ MADE = (
 
 
 @tool
-async def delete(x: int) -> str:  # In no thread: of two that run at once, the first would be a matter of chance.
+async def delete(x: int) -> str:  # Async: in threads, the order of two parallel calls would be random.
     """Delete a thing."""
     return f"deleted {x}"
 
@@ -38,7 +38,7 @@ async def look() -> str:
 
 
 def careful(*, again: bool = False) -> Any:
-    """An agent that asks before it deletes."""
+    """An agent that requests approval before it deletes."""
     pieces = [(index, created.call_id, created.name, created.arguments) for index, created in enumerate(MADE)]
     more = [tool_call_chunks((0, "c4", "delete", '{"x":3}'))] if again else []
     model = Scripted(turns=[[*words("So:"), *tool_call_chunks(*pieces)], *more, words("Done.")])
@@ -76,22 +76,22 @@ def question(own: str, arguments: str, interrupt: str) -> dict[str, Any]:
 # Actions that wait for approval
 
 
-async def test_each_action_is_asked_about_by_the_call_that_it_is() -> None:
+async def test_each_action_is_an_approval_request_with_the_id_of_its_tool_call() -> None:
     run = await run_to_end(careful(), QUESTION, session="s")
-    http_request = requests(run)
-    own = http_request[0]["interrupt"]
+    approvals = requests(run)
+    interrupt_id = approvals[0]["interrupt"]
 
-    assert http_request == [question("c1", '{"x":1}', own), question("c3", '{"x":2}', own)]
+    assert approvals == [question("c1", '{"x":1}', interrupt_id), question("c3", '{"x":2}', interrupt_id)]
     assert reply_of(run).messages[0].tool_calls == list(MADE)
     assert reply_of(run).finish == "tool-calls"
 
 
-async def test_the_graph_goes_on_when_all_are_answered() -> None:
+async def test_the_graph_resumes_once_all_approvals_are_answered() -> None:
     bot = careful()
     await run_to_end(bot, QUESTION, session="s")
     answers = Message.user(answered("c3", False, reason="Keep it."), answered("c1"))
 
-    # The client sent the calls along: those that it answers are not said again.
+    # The client sent the calls along: the ones that it answers are not repeated.
     run = await run_to_end(bot, QUESTION, Message.assistant("So:", *MADE), answers, session="s")
     results = {result.call_id: result for message in reply_of(run).messages for result in message.tool_results}
 
@@ -102,7 +102,7 @@ async def test_the_graph_goes_on_when_all_are_answered() -> None:
     assert reply_of(run).finish == "stop"
 
 
-async def test_calls_that_the_client_did_not_send_are_announced_with_their_results() -> None:
+async def test_calls_that_the_client_did_not_send_are_returned_with_their_results() -> None:
     bot = careful()
     await run_to_end(bot, QUESTION, session="s")
     run = await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
@@ -113,13 +113,13 @@ async def test_calls_that_the_client_did_not_send_are_announced_with_their_resul
     assert messages[-1] == Message.assistant("Done.")
 
 
-async def test_a_run_that_goes_on_may_ask_again() -> None:
+async def test_a_resumed_run_may_request_another_approval() -> None:
     bot = careful(again=True)
     await run_to_end(bot, QUESTION, session="s")
     run = await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
-    http_request = requests(run)
+    approvals = requests(run)
 
-    assert http_request == [question("c4", '{"x":3}', http_request[0]["interrupt"])]
+    assert approvals == [question("c4", '{"x":3}', approvals[0]["interrupt"])]
     assert reply_of(await run_to_end(bot, Message.user(answered("c4")), session="s")).messages[-1] == Message.assistant(
         "Done."
     )
@@ -142,26 +142,26 @@ REFUSED: dict[str, tuple[list[Data], tuple[str, str, int]]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_answers_that_do_not_fit_are_refused_and_change_nothing(case: str) -> None:
-    answers, wrong = REFUSED[case]
+async def test_invalid_approval_answers_are_refused_and_leave_the_approvals_pending(case: str) -> None:
+    answers, expected_error = REFUSED[case]
     bot = careful()
     await run_to_end(bot, QUESTION, session="s")
 
-    assert failure(await run_to_end(bot, Message.user(*answers), session="s")) == wrong
+    assert failure(await run_to_end(bot, Message.user(*answers), session="s")) == expected_error
     assert requests(await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")) == []
 
 
-async def test_what_is_not_pending_cannot_be_approved() -> None:
-    nothing = ("approval_not_found", "Nothing here waits for an approval.", 404)
+async def test_approving_a_call_that_is_not_pending_is_refused_with_404() -> None:
+    not_found = ("approval_not_found", "Nothing here waits for an approval.", 404)
     bot = careful()
 
-    assert failure(await run_to_end(bot, Message.user(answered("c1")), session="new")) == nothing
+    assert failure(await run_to_end(bot, Message.user(answered("c1")), session="new")) == not_found
     await run_to_end(bot, QUESTION, session="s")
     await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
-    assert failure(await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")) == nothing
+    assert failure(await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")) == not_found
 
 
-async def test_a_run_that_waits_may_be_answered_with_words_instead() -> None:
+async def test_a_user_message_instead_of_approvals_continues_the_thread() -> None:
     bot = careful()
     await run_to_end(bot, QUESTION, session="s")
 
@@ -174,7 +174,7 @@ async def test_a_run_that_waits_may_be_answered_with_words_instead() -> None:
 
 
 def asking(*values: Any, **given: Any) -> Any:
-    """A graph with a node for each value, which interrupts with it and says what it was resumed with."""
+    """A graph with a node for each value, which interrupts with it and answers with what it was resumed with."""
     graph = StateGraph(MessagesState)
     for number, value in enumerate(values):
 
@@ -189,87 +189,91 @@ def asking(*values: Any, **given: Any) -> Any:
     ("value", "arguments", "message"),
     [("Go on?", '"Go on?"', "Go on?"), ({"q": "ä"}, '{"q":"ä"}', None), (None, "null", None)],
 )
-async def test_any_other_value_is_one_question(value: Any, arguments: str, message: str | None) -> None:
+async def test_an_interrupt_with_any_other_value_is_one_approval_request(
+    value: Any, arguments: str, message: str | None
+) -> None:
     bot = asking(value)
     run = await run_to_end(bot, QUESTION, session="s")
-    (call,) = requests(run)
+    (approval,) = requests(run)
 
-    assert call == {
-        "id": f"int_{call['interrupt']}",
+    assert approval == {
+        "id": f"int_{approval['interrupt']}",
         "call_id": None,
         "name": "interrupt",
         "arguments": arguments,
         "message": message,
         "decisions": ["approve", "reject"],
-        "interrupt": call["interrupt"],
+        "interrupt": approval["interrupt"],
     }
     assert reply_of(run).finish == "tool-calls"
-    assert reply_of(await run_to_end(bot, Message.user(answered(call["id"])), session="s")) == reply(
+    assert reply_of(await run_to_end(bot, Message.user(answered(approval["id"])), session="s")) == reply(
         Message.assistant("True")
     )
 
 
-async def test_a_rejection_is_what_the_graph_goes_on_with() -> None:
+async def test_a_rejection_resumes_the_graph_with_false() -> None:
     bot = asking("Go on?")
-    (call,) = requests(await run_to_end(bot, QUESTION, session="s"))
-    run = await run_to_end(bot, Message.user(answered(call["id"], False)), session="s")
+    (approval,) = requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(answered(approval["id"], False)), session="s")
 
     assert reply_of(run) == reply(Message.assistant("False"))
 
 
-async def test_the_input_resume_goes_to_the_graph_as_it_is() -> None:
+async def test_the_resume_input_is_passed_to_the_graph_unchanged() -> None:
     bot = asking("Go on?")
-    nothing = await run_to_end(bot, QUESTION, session="s", inputs={"resume": 1})
+    too_early = await run_to_end(bot, QUESTION, session="s", inputs={"resume": 1})
     await run_to_end(bot, QUESTION, session="s")
     run = await run_to_end(bot, session="s", inputs={"resume": {"at": "noon"}})
 
-    assert failure(nothing) == ("approval_not_found", "Nothing here waits for an approval.", 404)
+    assert failure(too_early) == ("approval_not_found", "Nothing here waits for an approval.", 404)
     assert reply_of(run) == reply(Message.assistant("{'at': 'noon'}"))
 
 
 async def test_several_interrupts_are_answered_together() -> None:
     bot = asking("One?", "Two?")
-    http_request = {each["message"]: each["id"] for each in requests(await run_to_end(bot, QUESTION, session="s"))}
-    answers = [answered(http_request["One?"]), answered(http_request["Two?"], False)]
+    ids_by_message = {each["message"]: each["id"] for each in requests(await run_to_end(bot, QUESTION, session="s"))}
+    answers = [answered(ids_by_message["One?"]), answered(ids_by_message["Two?"], False)]
     run = await run_to_end(bot, Message.user(*answers), session="s")
 
     assert sorted(message.text for message in reply_of(run).messages) == ["False", "True"]
 
 
-async def test_an_action_that_is_no_call_is_asked_about_all_the_same() -> None:
+async def test_an_action_without_a_matching_tool_call_is_still_an_approval_request() -> None:
     bot = asking({"action_requests": [{"name": "wipe", "args": {}, "description": "Wipe?"}]})
-    (call,) = requests(await run_to_end(bot, QUESTION, session="s"))
-    run = await run_to_end(bot, Message.user(answered(call["id"], False)), session="s")
+    (approval,) = requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(answered(approval["id"], False)), session="s")
 
-    assert (call["id"], call["call_id"]) == (f"int_{call['interrupt']}.1", None)
+    assert (approval["id"], approval["call_id"]) == (f"int_{approval['interrupt']}.1", None)
     assert reply_of(run) == reply(Message.assistant("{'decisions': [{'type': 'reject'}]}"))
 
 
-async def test_a_graph_without_a_checkpointer_asks_but_cannot_go_on() -> None:
+async def test_a_graph_without_a_checkpointer_requests_approval_but_cannot_resume() -> None:
     def node(state: Any) -> Any:
         interrupt("Go on?")
 
     graph = StateGraph(MessagesState)
     graph.add_node("node", node).add_edge(START, "node")
     bot = chat(graph.compile())
-    (call,) = requests(await run_to_end(bot, QUESTION, session="s"))
+    (approval,) = requests(await run_to_end(bot, QUESTION, session="s"))
 
-    assert failure(await run_to_end(bot, Message.user(answered(call["id"])), session="s"))[0] == "approval_not_found"
+    assert (
+        failure(await run_to_end(bot, Message.user(answered(approval["id"])), session="s"))[0] == "approval_not_found"
+    )
 
 
-async def test_an_interrupt_inside_a_subgraph_is_the_graphs() -> None:
+async def test_an_interrupt_inside_a_subgraph_is_answered_through_the_outer_graph() -> None:
     inner = careful().thing.builder.compile()
     graph = StateGraph(MessagesState)
     graph.add_node("inner", inner).add_edge(START, "inner")
     bot = chat(graph.compile(checkpointer=InMemorySaver()))
-    http_request = requests(await run_to_end(bot, QUESTION, session="s"))
-    run = await run_to_end(bot, Message.user(*[answered(each["id"]) for each in http_request]), session="s")
+    approvals = requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(*[answered(each["id"]) for each in approvals]), session="s")
 
-    assert [each["id"] for each in http_request] == ["c1", "c3"]
+    assert [each["id"] for each in approvals] == ["c1", "c3"]
     assert reply_of(run).messages[-1] == Message.assistant("Done.")
 
 
-async def test_a_call_that_the_user_saw_otherwise_is_not_approved() -> None:
+async def test_approving_a_call_with_other_arguments_is_refused_with_409() -> None:
     bot = careful()
     await run_to_end(bot, QUESTION, session="s")
     seen = Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":7}'))
@@ -282,7 +286,7 @@ async def test_a_call_that_the_user_saw_otherwise_is_not_approved() -> None:
     )
 
 
-async def test_a_key_of_the_state_may_be_called_resume() -> None:
+async def test_a_state_key_may_be_named_resume() -> None:
     class State(MessagesState):
         resume: str
 
@@ -298,19 +302,19 @@ async def test_a_key_of_the_state_may_be_called_resume() -> None:
     )
 
 
-async def test_approvals_over_responses() -> None:
-    call = {"role": "user", "content": "Well?"}
+async def test_approvals_are_requested_and_answered_over_the_responses_api() -> None:
+    user_message = {"role": "user", "content": "Well?"}
     thread = {"thread_id": "s"}
 
     def answer(own: str, **given: Any) -> dict[str, Any]:
         return {"type": "mcp_approval_response", "approval_request_id": own, **given}
 
     async with client(careful()) as http:
-        first = await http.post("/v1/responses", json={"input": [call], "custom_inputs": thread})
-        history = [call, *first.json()["output"], answer("c1", approve=True)]
-        some = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
+        first = await http.post("/v1/responses", json={"input": [user_message], "custom_inputs": thread})
+        history = [user_message, *first.json()["output"], answer("c1", approve=True)]
+        partial_response = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
         history.append(answer("c3", approve=False, reason="Keep it."))
-        all_of_them = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
+        final_response = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
 
     assert [(item["type"], item["id"]) for item in first.json()["output"][1:]] == [
         ("function_call", "fc_c1"),
@@ -319,8 +323,8 @@ async def test_approvals_over_responses() -> None:
         ("mcp_approval_request", "c1"),
         ("mcp_approval_request", "c3"),
     ]
-    assert (some.status_code, some.json()["error"]["code"]) == (400, "approval_pending")
-    assert [(item["type"], item["id"]) for item in all_of_them.json()["output"][:-1]] == [
+    assert (partial_response.status_code, partial_response.json()["error"]["code"]) == (400, "approval_pending")
+    assert [(item["type"], item["id"]) for item in final_response.json()["output"][:-1]] == [
         ("function_call_output", "fco_c3"),
         ("function_call_output", "fco_c1"),
         ("function_call", "fc_c2"),
@@ -328,7 +332,7 @@ async def test_approvals_over_responses() -> None:
     ]
 
 
-async def test_a_model_may_count_its_calls_anew_in_every_turn() -> None:
+async def test_approval_works_when_a_model_reuses_call_ids_in_every_turn() -> None:
     turns = [
         tool_call_chunks((0, "c1", "look", "{}")),
         words("Nothing."),
@@ -339,10 +343,10 @@ async def test_a_model_may_count_its_calls_anew_in_every_turn() -> None:
     agent = create_agent(Scripted(turns=turns), [delete, look], middleware=[review], checkpointer=InMemorySaver())
     bot = chat(agent)
     before = reply_of(await run_to_end(bot, QUESTION, session="s")).messages
-    (call,) = requests(await run_to_end(bot, QUESTION, *before, QUESTION, session="s"))
+    (approval,) = requests(await run_to_end(bot, QUESTION, *before, QUESTION, session="s"))
     run = await run_to_end(bot, QUESTION, *before, QUESTION, Message.user(answered("c1")), session="s")
 
-    assert (call["id"], call["name"]) == ("c1", "delete")
+    assert (approval["id"], approval["name"]) == ("c1", "delete")
     assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":1}')),
         Message.tool("c1", "deleted 1"),

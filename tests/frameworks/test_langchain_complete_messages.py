@@ -24,7 +24,7 @@ from tests.frameworks.langchain_models import call, lines, tool_call_message
 
 
 async def given(*messages: Any, history: Sequence[Message] = (QUESTION,)) -> Run:
-    """The run of a chat that returns these."""
+    """Run a chat that returns these messages."""
 
     async def answer(messages: list[Message]) -> Any:
         return list(output)
@@ -159,13 +159,13 @@ CONTENT["a file that is nowhere"] = (
 
 
 @pytest.mark.parametrize("case", CONTENT)
-async def test_content(case: str) -> None:
+async def test_content_is_converted_to_parts(case: str) -> None:
     content, parts = CONTENT[case]
 
     assert await came(AIMessage(content=content)) == (said(*parts) if parts else reply())
 
 
-# Notes on text
+# Annotations of text
 
 
 NOTES: dict[str, tuple[Any, list[Annotation]]] = {
@@ -187,14 +187,14 @@ NOTES: dict[str, tuple[Any, list[Annotation]]] = {
 
 
 @pytest.mark.parametrize("case", NOTES)
-async def test_notes_count_from_the_beginning_of_the_joined_text(case: str) -> None:
-    note, notes = NOTES[case]
-    content: Any = ["ab", {"type": "text", "text": "cde", "annotations": [note]}]
+async def test_annotation_offsets_count_from_the_start_of_the_joined_text(case: str) -> None:
+    citation, annotations = NOTES[case]
+    content: Any = ["ab", {"type": "text", "text": "cde", "annotations": [citation]}]
 
-    assert await came(AIMessage(content=content)) == said(Text(text="abcde", annotations=tuple(notes)))
+    assert await came(AIMessage(content=content)) == said(Text(text="abcde", annotations=tuple(annotations)))
 
 
-async def test_a_document_cited_by_anthropic_counts_in_itself() -> None:
+async def test_offsets_in_a_document_cited_by_anthropic_are_left_out() -> None:
     citation = {"type": "char_location", "document_index": 0, "document_title": "D", "start_char_index": 7}
     result = {"type": "web_search_result_location", "url": "https://a", "title": "A"}
     content: Any = [{"type": "text", "text": "a", "citations": [citation, result]}]
@@ -207,7 +207,7 @@ async def test_a_document_cited_by_anthropic_counts_in_itself() -> None:
     )
 
 
-# What stands beside the content
+# Additional kwargs
 
 
 BESIDE: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
@@ -227,10 +227,10 @@ BESIDE: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("case", BESIDE)
-async def test_what_stands_beside_the_content(case: str) -> None:
-    content, beside, parts = BESIDE[case]
+async def test_reasoning_and_refusals_in_additional_kwargs_become_parts(case: str) -> None:
+    content, additional_kwargs, parts = BESIDE[case]
 
-    assert await came(AIMessage(content=content, additional_kwargs=beside)) == said(*parts)
+    assert await came(AIMessage(content=content, additional_kwargs=additional_kwargs)) == said(*parts)
 
 
 # Calls
@@ -240,7 +240,7 @@ def made(*calls: ToolCall, text: str = "") -> Reply:
     return said(*([Text(text=text)] if text else []), *calls, finish="tool-calls")
 
 
-async def test_calls_come_after_the_content_in_their_order() -> None:
+async def test_tool_calls_follow_the_content_in_order() -> None:
     message = tool_call_message(call("f", "c1", a="ä"), call("g", "c2"), content="So:")
 
     assert await came(message) == made(
@@ -251,7 +251,7 @@ async def test_calls_come_after_the_content_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tool_use", "tool_call", "function_call"])
-async def test_content_marks_the_place_of_a_call(kind: str) -> None:
+async def test_a_content_block_sets_the_position_of_its_tool_call(kind: str) -> None:
     content = ["a", {"type": kind, "id": "c2", "input": {"ignored": 1}}, "b"]
     message = tool_call_message(call("f", "c1"), call("g", "c2"), content=content)
 
@@ -264,17 +264,19 @@ async def test_content_marks_the_place_of_a_call(kind: str) -> None:
     )
 
 
-async def test_the_exact_text_of_the_arguments_is_kept_where_it_is_known() -> None:
+async def test_the_original_text_of_the_arguments_is_used_where_available() -> None:
     exact = '{ "a" : 1.0 }'
-    beside = {"tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": exact}, "type": "function"}]}
-    message = tool_call_message(call("f", "c1", a=1.0), call("g", "c2", b=1), additional_kwargs=beside)
+    additional_kwargs = {
+        "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": exact}, "type": "function"}]
+    }
+    message = tool_call_message(call("f", "c1", a=1.0), call("g", "c2", b=1), additional_kwargs=additional_kwargs)
 
     assert await came(message) == made(
         ToolCall(call_id="c1", name="f", arguments=exact), ToolCall(call_id="c2", name="g", arguments='{"b":1}')
     )
 
 
-async def test_what_is_not_json_among_the_arguments_is_written_as_text() -> None:
+async def test_argument_values_that_are_not_json_are_converted_to_text() -> None:
     message = tool_call_message(call("f", "c1", a={1: range(2)}, b=[object, 1]))
 
     assert await came(message) == made(
@@ -289,13 +291,13 @@ async def test_a_call_without_an_id_gets_one(call_id: str | None) -> None:
     )
 
 
-async def test_calls_that_nobody_understood_are_calls_all_the_same() -> None:
+async def test_invalid_tool_calls_are_returned_as_tool_calls() -> None:
     bad: Any = {"type": "invalid_tool_call", "id": "c2", "name": None, "args": "{bad", "error": "no JSON"}
     empty: Any = {"type": "invalid_tool_call", "id": "c3", "name": "h", "args": None, "error": None}
-    http_request: Any = call("f", "c1")
+    valid: Any = call("f", "c1")
     message = AIMessage(
         content=[{"type": "tool_use", "id": "c2"}],
-        tool_calls=[http_request],
+        tool_calls=[valid],
         invalid_tool_calls=[bad, empty],
     )
 
@@ -344,7 +346,7 @@ async def test_a_function_message_answers_the_last_open_call_of_its_name() -> No
     assert run.warnings == ["dropped the result of a function 'h' that nobody called"]
 
 
-async def test_a_result_that_answers_nothing_breaks_the_stream() -> None:
+async def test_a_result_for_an_unknown_call_fails_the_run_with_bad_stream() -> None:
     run = await given(AIMessage("a", id="m"), ToolMessage(content="4", tool_call_id="c9"))
 
     assert lines(run) == [
@@ -357,23 +359,23 @@ async def test_a_result_that_answers_nothing_breaks_the_stream() -> None:
 
 async def test_a_result_may_answer_a_call_of_the_history() -> None:
     approved = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
-    http_request = Message.assistant(ToolCall(call_id="c1", name="f"))
-    run = await given(ToolMessage("4", tool_call_id="c1"), history=(QUESTION, http_request, approved))
+    earlier_call = Message.assistant(ToolCall(call_id="c1", name="f"))
+    run = await given(ToolMessage("4", tool_call_id="c1"), history=(QUESTION, earlier_call, approved))
 
     assert reply_of(run) == reply(Message.tool("c1", "4"))
 
 
-# Who else speaks
+# Other roles
 
 
-async def test_nobody_speaks_for_the_user_or_the_system() -> None:
+async def test_messages_of_other_roles_are_left_out_of_the_answer() -> None:
     others = [HumanMessage("a"), SystemMessage("b"), ChatMessage(role="critic", content="c"), RemoveMessage(id="m")]
 
     assert await came(*others) == reply()
     assert await came(*others, ChatMessage(role="assistant", content="d")) == said(Text(text="d"))
 
 
-# What it cost, and how it ended
+# Usage and finish reason
 
 
 USAGE: dict[str, tuple[dict[str, Any], Usage | None]] = {
@@ -404,13 +406,13 @@ USAGE: dict[str, tuple[dict[str, Any], Usage | None]] = {
 
 
 @pytest.mark.parametrize("case", USAGE)
-async def test_usage(case: str) -> None:
+async def test_usage_is_read_from_the_metadata_of_a_message(case: str) -> None:
     output, usage = USAGE[case]
 
     assert await came(AIMessage("a", **output)) == said(Text(text="a"), usage=usage)
 
 
-async def test_usages_add_up() -> None:
+async def test_usage_of_several_messages_is_summed() -> None:
     cost: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     messages = [AIMessage("a", usage_metadata=cost), AIMessage("b", usage_metadata=cost)]
 
@@ -418,7 +420,7 @@ async def test_usages_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "finish"),
+    ("metadata", "finish"),
     [
         ({"finish_reason": "length"}, "length"),
         ({"stop_reason": "max_tokens"}, "length"),
@@ -433,16 +435,16 @@ async def test_usages_add_up() -> None:
     ],
     ids=str,
 )
-async def test_how_the_last_message_ended(told: dict[str, Any], finish: str) -> None:
+async def test_the_finish_reason_is_that_of_the_last_message(metadata: dict[str, Any], finish: str) -> None:
     cut = AIMessage("a", response_metadata={"finish_reason": "length"})
 
-    assert (await came(cut, AIMessage("b", response_metadata=told))).finish == finish
+    assert (await came(cut, AIMessage("b", response_metadata=metadata))).finish == finish
 
 
 # Ids
 
 
-async def test_items_are_named_after_their_message() -> None:
+async def test_item_ids_are_derived_from_the_message_id() -> None:
     thought = {"type": "thinking", "thinking": "Hm."}
     message = tool_call_message(
         call("f", "c1"), content=[thought, "a", {"type": "tool_use", "id": "c1"}, "b", thought, "c"], id="m1"
@@ -471,10 +473,10 @@ async def test_items_are_named_after_their_message() -> None:
     ]
 
 
-async def test_a_list_that_repeats_its_ids_loses_nothing() -> None:
-    handed_over = [tool_call_message(call("f", "c1"), content="a", id="m"), ToolMessage("1", tool_call_id="c1", id="t")]
+async def test_messages_with_repeated_ids_are_returned_under_new_ids() -> None:
+    messages = [tool_call_message(call("f", "c1"), content="a", id="m"), ToolMessage("1", tool_call_id="c1", id="t")]
 
-    assert lines(await given(*handed_over, *handed_over)) == [
+    assert lines(await given(*messages, *messages)) == [
         "text m of m",
         "m + a",
         "m ends",
@@ -493,13 +495,13 @@ async def test_a_list_that_repeats_its_ids_loses_nothing() -> None:
     ]
 
 
-async def test_messages_without_ids_are_messages_of_their_own() -> None:
+async def test_messages_without_ids_stay_separate() -> None:
     run = await given(AIMessage("a"), AIMessage("b"))
 
     assert reply_of(run) == reply(Message.assistant("a"), Message.assistant("b"))
 
 
-async def test_a_long_id_is_cut_to_its_beginning_and_a_hash() -> None:
+async def test_a_long_message_id_is_shortened_to_distinct_item_ids() -> None:
     run = await given(AIMessage(["a", {"type": "thinking", "thinking": "Hm."}, "b"], id="x" * 80))
     items = [line.split()[1] for line in lines(run) if line.startswith(("text", "reasoning"))]
 
@@ -524,7 +526,7 @@ OLD = Message(role="assistant", parts=(Text(text="Old."),), id="old")
     ],
     ids=["all of it", "with ids", "by id alone", "its beginning", "mixed with plain ones"],
 )
-async def test_the_history_is_not_said_again(state: list[Any]) -> None:
+async def test_history_in_the_returned_state_is_not_repeated_in_the_answer(state: list[Any]) -> None:
     for returned in (state, {"messages": state}, {"node": {"messages": state}, "other": None}):
 
         async def answer(messages: list[Message], told: Any = returned) -> Any:
@@ -533,6 +535,6 @@ async def test_the_history_is_not_said_again(state: list[Any]) -> None:
         assert reply_of(await run_to_end(chat(answer), QUESTION, OLD, QUESTION)) == said("New.")
 
 
-async def test_what_looks_like_the_history_may_be_said_anew() -> None:
+async def test_an_answer_may_have_the_same_text_as_an_earlier_message() -> None:
     assert await came(AIMessage("Old.")) == said("Old.")
     assert reply_of(await given(AIMessage("Old."), history=(OLD, QUESTION))) == said("Old.")

@@ -70,7 +70,7 @@ def saying(*messages: Any) -> Any:
 
 
 def unnamed(run: Run) -> list[str]:
-    """What was said, with ids that LangChain makes as short names: m1, m2 … in order."""
+    """Return the event lines with the ids that LangChain generates replaced by m1, m2 … in order."""
     names: dict[str, str] = {}
     output: list[str] = []
     for event in run.log:
@@ -88,7 +88,7 @@ def unnamed(run: Run) -> list[str]:
 # Streams
 
 
-async def test_an_agent_streams_its_text_its_calls_and_their_results() -> None:
+async def test_an_agent_streams_text_tool_calls_and_results() -> None:
     model = Scripted(
         turns=[
             [*words("Let ", "me."), *tool_call_chunks((0, "c1", "add", '{"a":1,'), (0, None, None, '"b":2}'))],
@@ -115,7 +115,7 @@ async def test_an_agent_streams_its_text_its_calls_and_their_results() -> None:
     assert texts(model.asked[0]) == [("human", "Well?")]
 
 
-async def test_a_model_that_does_not_stream_gives_whole_messages() -> None:
+async def test_a_model_that_does_not_stream_returns_complete_messages() -> None:
     model = Scripted(turns=[tool_call_message(call("add", "c1", a=1, b=2), content="So:"), AIMessage("3.")])
 
     assert reply_of(await run_to_end(chat(create_agent(model, [add])), QUESTION)) == reply(
@@ -125,7 +125,7 @@ async def test_a_model_that_does_not_stream_gives_whole_messages() -> None:
     )
 
 
-async def test_parallel_calls_and_tool_errors() -> None:
+async def test_parallel_calls_and_tool_errors_are_returned() -> None:
     first = tool_call_chunks(
         (0, "c1", "add", '{"a":1,"b":1}'), (1, "c2", "broken", "{}"), (2, "c3", "add", '{"a":2,"b":2}')
     )
@@ -146,7 +146,7 @@ async def test_parallel_calls_and_tool_errors() -> None:
     assert answer.messages[-1] == Message.assistant("Done.")
 
 
-async def test_usage_and_finish_are_those_of_the_models() -> None:
+async def test_usage_and_finish_reason_come_from_the_model() -> None:
     cost: Any = {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}
     last = AIMessageChunk(content="", usage_metadata=cost, response_metadata={"finish_reason": "length"})
     agent = create_agent(Scripted(turns=[[*words("a"), last]]), [])
@@ -174,13 +174,13 @@ async def test_usage_and_finish_are_those_of_the_models() -> None:
     ],
     ids=str,
 )
-async def test_what_a_node_changes_is_said_once(update: Any, messages: list[str]) -> None:
+async def test_messages_of_a_node_update_are_returned_once(update: Any, messages: list[str]) -> None:
     graph = one_node(lambda state: update)
 
     assert reply_of(await run_to_end(chat(graph), QUESTION)) == reply(*[Message.assistant(text) for text in messages])
 
 
-async def test_a_message_that_several_nodes_hand_on_is_said_once() -> None:
+async def test_a_message_returned_by_several_nodes_is_streamed_once() -> None:
     inner = saying(AIMessage("a", id="m"))
     graph = StateGraph(MessagesState)
     graph.add_node("inner", inner)
@@ -191,7 +191,7 @@ async def test_a_message_that_several_nodes_hand_on_is_said_once() -> None:
 
 
 class Slow(Scripted):
-    """Lets others speak after each chunk."""
+    """Yields to other tasks after each chunk."""
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         async for chunk in super()._astream(*args, **kwargs):
@@ -199,7 +199,7 @@ class Slow(Scripted):
             await asyncio.sleep(0)
 
 
-async def test_nodes_that_run_at_the_same_time_keep_their_messages_apart() -> None:
+async def test_messages_of_parallel_nodes_stay_separate() -> None:
     def node(name: str) -> Any:
         async def speak(state: Any) -> Any:
             return {"messages": [await Slow(turns=[words(*[name] * 3, id=name)]).ainvoke("x")]}
@@ -216,17 +216,17 @@ async def test_nodes_that_run_at_the_same_time_keep_their_messages_apart() -> No
         + ["a + a"] * 3
         + ["b + b"] * 3
     )
-    assert output.index("b + b") < output.index("a ends")  # Both at once.
+    assert output.index("b + b") < output.index("a ends")  # They are interleaved.
 
 
-async def test_a_message_without_an_id_that_a_subgraph_hands_up_is_said_once() -> None:
+async def test_a_message_without_an_id_from_a_subgraph_is_returned_once() -> None:
     inner = one_node(lambda state: {"messages": [{"role": "assistant", "content": "a"}]})
     graph = one_node(inner)
 
     assert reply_of(await run_to_end(chat(graph), QUESTION)) == said("a")
 
 
-async def test_a_model_in_a_tool_speaks_too() -> None:
+async def test_messages_of_a_model_called_inside_a_tool_are_streamed() -> None:
     @tool
     async def ask() -> str:
         """Ask another model."""
@@ -237,10 +237,12 @@ async def test_a_model_in_a_tool_speaks_too() -> None:
     output = unnamed(run)
 
     assert [message.text for message in reply_of(run).messages] == ["", "inner", "", "outer"]
-    assert output.index("m2 ends") < output.index("result fco_c1: inner")  # It waits for no later message.
+    assert output.index("m2 ends") < output.index(
+        "result fco_c1: inner"
+    )  # It ends without waiting for a later message.
 
 
-async def test_branches_made_by_send() -> None:
+async def test_messages_of_branches_made_by_send_are_returned() -> None:
     class State(TypedDict):
         messages: Annotated[list[AnyMessage], operator.add]
 
@@ -257,7 +259,7 @@ async def test_branches_made_by_send() -> None:
     assert sorted(message.text for message in answer.messages) == ["a", "b", "c"]
 
 
-async def test_what_only_looks_like_messages_is_nothing() -> None:
+async def test_values_that_are_not_messages_are_ignored() -> None:
     class State(TypedDict):
         messages: list[Any]
 
@@ -278,18 +280,18 @@ def rebuilt(message: BaseMessage) -> BaseMessage:
 
 
 @pytest.mark.parametrize("state", [MessagesState, Overwritten], ids=["add_messages", "overwritten"])
-@pytest.mark.parametrize("again", [lambda message: message, rebuilt], ids=["the same", "built anew"])
-async def test_a_node_may_return_the_whole_state(state: Any, again: Any) -> None:
-    graph = one_node(lambda state: {"messages": [*map(again, state["messages"]), AIMessage("New.")]}, state)
+@pytest.mark.parametrize("copy_message", [lambda message: message, rebuilt], ids=["the same", "built anew"])
+async def test_history_in_the_state_returned_by_a_node_is_not_repeated(state: Any, copy_message: Any) -> None:
+    graph = one_node(lambda state: {"messages": [*map(copy_message, state["messages"]), AIMessage("New.")]}, state)
 
     assert reply_of(await run_to_end(chat(graph), QUESTION, OLD, QUESTION)) == said("New.")
 
 
-async def test_the_same_words_may_be_said_again() -> None:
+async def test_an_answer_may_have_the_same_text_as_an_earlier_one() -> None:
     assert reply_of(await run_to_end(chat(saying(AIMessage("Old."))), QUESTION, OLD, QUESTION)) == said("Old.")
 
 
-async def test_without_messages_in_its_output_the_final_state_is_the_value() -> None:
+async def test_a_graph_without_messages_in_its_output_returns_the_final_state_as_data() -> None:
     class Answer(TypedDict):
         verdict: str
 
@@ -304,7 +306,7 @@ async def test_without_messages_in_its_output_the_final_state_is_the_value() -> 
     )
 
 
-# What goes in
+# Inputs
 
 
 class WithName(MessagesState):
@@ -333,7 +335,7 @@ class DataclassState:
 
 
 @pytest.mark.parametrize("state", [PydanticState, DataclassState])
-async def test_the_state_may_be_any_model(state: Any) -> None:
+async def test_the_state_may_be_a_pydantic_model_or_a_dataclass(state: Any) -> None:
     graph = chat(one_node(lambda state: {"messages": [AIMessage(f"Hi {state.name}.")]}, state))
 
     assert reply_of(await run_to_end(graph, QUESTION)) == said("Hi nobody.")
@@ -341,7 +343,7 @@ async def test_the_state_may_be_any_model(state: Any) -> None:
     assert list(graph.description.schemas.inputs["properties"]) == ["messages", "name"]
 
 
-async def test_a_graph_that_takes_no_messages_is_no_chat() -> None:
+async def test_a_graph_without_messages_in_its_state_is_rejected_as_a_chat() -> None:
     class State(TypedDict):
         question: str
 
@@ -350,7 +352,7 @@ async def test_a_graph_that_takes_no_messages_is_no_chat() -> None:
 
 
 @pytest.mark.parametrize("as_list", [True, False])
-async def test_an_entrypoint_is_a_graph_too(as_list: bool) -> None:
+async def test_an_entrypoint_of_the_functional_api_is_a_chat(as_list: bool) -> None:
     if as_list:
 
         @entrypoint()
@@ -368,7 +370,7 @@ async def test_an_entrypoint_is_a_graph_too(as_list: bool) -> None:
 # Threads
 
 
-async def test_a_thread_is_given_only_what_it_does_not_know() -> None:
+async def test_a_checkpointed_thread_receives_only_new_messages() -> None:
     model = Scripted(turns=[words("One."), words("Two."), words("Three.")])
     agent = chat(create_agent(model, [], checkpointer=InMemorySaver()))
     first, second = Message.user("1?"), Message.user("2?")
@@ -378,14 +380,14 @@ async def test_a_thread_is_given_only_what_it_does_not_know() -> None:
     other = await run_to_end(agent, first, Message.assistant("Mine."), second, session="t")
 
     assert [reply_of(run) for run in (one, two, other)] == [said("One."), said("Two."), said("Three.")]
-    assert [texts(http_request) for http_request in model.asked] == [
+    assert [texts(prompt) for prompt in model.asked] == [
         [("system", "Be kind."), ("human", "1?")],
         [("system", "Be kind."), ("human", "1?"), ("ai", "One."), ("human", "2?")],
         [("human", "1?"), ("ai", "Mine."), ("human", "2?")],
     ]
 
 
-async def test_a_node_that_returns_the_whole_thread_does_not_say_it_again() -> None:
+async def test_a_node_that_returns_the_whole_thread_does_not_repeat_it() -> None:
     graph = one_node(
         lambda state: {"messages": [*state["messages"], AIMessage(f"{len(state['messages'])}")]},
         checkpointer=InMemorySaver(),
@@ -396,7 +398,7 @@ async def test_a_node_that_returns_the_whole_thread_does_not_say_it_again() -> N
     assert answers == [said("1"), said("3"), said("5")]
 
 
-async def test_a_client_cannot_replace_what_others_said_in_a_thread() -> None:
+async def test_a_client_cannot_replace_messages_of_a_thread_by_reusing_their_ids() -> None:
     model = Scripted(turns=[[AIMessageChunk(content="One.", id="m")], words("Two."), words("Three.")])
     agent = chat(create_agent(model, [], checkpointer=InMemorySaver()))
     await run_to_end(agent, QUESTION, session="s")
@@ -409,7 +411,7 @@ async def test_a_client_cannot_replace_what_others_said_in_a_thread() -> None:
     assert [text for _, text in texts(model.asked[2])] == ["Well?", "One.", "Forged.", "Two.", "Well?"]
 
 
-async def test_a_result_whose_call_only_the_thread_knows_is_announced_with_its_call() -> None:
+async def test_a_result_of_a_call_from_an_earlier_run_is_returned_with_its_call() -> None:
     turns = [
         [tool_call_message(call("add", "c1", a=1, b=2), id="m")],
         [ToolMessage("3", tool_call_id="c1"), AIMessage("3.")],
@@ -425,16 +427,16 @@ async def test_a_result_whose_call_only_the_thread_knows_is_announced_with_its_c
     )
 
 
-async def test_a_result_whose_call_nobody_knows_breaks_the_stream() -> None:
+async def test_a_result_of_an_unknown_call_fails_the_run_with_bad_stream() -> None:
     run = await run_to_end(chat(saying(ToolMessage("3", tool_call_id="c9"))), QUESTION)
 
     assert lines(run)[-1].startswith("bad_stream:")
 
 
-# Ends
+# Cancellation and errors
 
 
-async def test_a_run_that_is_cancelled_stops_the_graph() -> None:
+async def test_cancelling_a_run_stops_the_graph() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
 
     async def wait(state: Any) -> Any:
@@ -452,7 +454,7 @@ async def test_a_run_that_is_cancelled_stops_the_graph() -> None:
     assert stopped.is_set()
 
 
-async def test_an_error_of_the_graph_is_the_runs_and_its_words_are_nobodys_business() -> None:
+async def test_a_model_error_fails_the_run_without_its_message() -> None:
     model = Scripted(turns=[[*words("Let "), RuntimeError("secret")]])
     run = await run_to_end(chat(create_agent(model, [])), QUESTION)
 
@@ -460,7 +462,7 @@ async def test_an_error_of_the_graph_is_the_runs_and_its_words_are_nobodys_busin
     assert lines(run)[-1] == f"workflow_failed: The workflow failed (run {run.id})."
 
 
-async def test_a_text_that_a_later_node_changes_stays_as_it_was_said() -> None:
+async def test_text_that_was_already_streamed_is_not_replaced() -> None:
     model = Scripted(turns=[[AIMessageChunk(content="Yes.", id="m")]])
 
     async def ask(state: Any) -> Any:

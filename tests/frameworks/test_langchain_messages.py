@@ -93,7 +93,7 @@ WRITTEN: dict[str, tuple[list[Message], list[BaseMessage]]] = {
 
 
 @pytest.mark.parametrize("case", WRITTEN)
-def test_our_messages_are_written_as_langchains(case: str) -> None:
+def test_palaver_messages_are_converted_to_langchain_messages(case: str) -> None:
     ours, theirs = WRITTEN[case]
 
     assert written(ours) == theirs
@@ -104,17 +104,17 @@ def test_our_messages_are_written_as_langchains(case: str) -> None:
     [list[BaseMessage], list[AnyMessage], list[HumanMessage | AIMessage] | None],
     ids=["base", "any", "some"],
 )
-async def test_a_function_that_asks_for_langchains_messages_gets_them(annotation: Any) -> None:
+async def test_a_function_annotated_with_langchain_messages_receives_them(annotation: Any) -> None:
     def answer(messages: Any) -> str:
         return repr(messages)
 
     answer.__annotations__["messages"] = annotation
-    values = [HumanMessage("Well?")]
+    expected = [HumanMessage("Well?")]
 
-    assert reply_of(await run_to_end(chat(answer), QUESTION)) == reply(Message.assistant(repr(values)))
+    assert reply_of(await run_to_end(chat(answer), QUESTION)) == reply(Message.assistant(repr(expected)))
 
 
-async def test_the_history_may_have_another_name() -> None:
+async def test_the_history_parameter_may_have_another_name() -> None:
     def answer(history: list[BaseMessage], loud: bool = False) -> str:
         return history[-1].text.upper() if loud else history[-1].text
 

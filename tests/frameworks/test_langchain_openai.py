@@ -59,23 +59,27 @@ def model(server: Any, case: str, **given: Any) -> ChatOpenAI:
 
 
 def simply(run: Run) -> Reply:
-    """What it came to; of what it cost, only what both protocols tell."""
+    """Return the reply with only the usage fields that both protocols report."""
     answer = reply_of(run)
     assert answer.usage is not None
     return msgspec.structs.replace(answer, usage=Usage(answer.usage.input_tokens, answer.usage.output_tokens))
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize("disable_streaming", [False, True], ids=["streamed", "whole"])
 @pytest.mark.parametrize("case", SPOKEN)
-async def test_a_model_of_openais_says_the_same_in_all_its_ways(server: Any, case: str, whole: bool) -> None:
-    answer = simply(await run_to_end(chat(model(server, case, disable_streaming=whole), name="model"), ASKED))
-    thought = [Reasoning(text="Hm.")] if "Responses" in case else []  # Chat Completions has no place for it.
+async def test_chat_openai_gives_the_same_answer_over_every_api_streamed_or_not(
+    server: Any, case: str, disable_streaming: bool
+) -> None:
+    answer = simply(
+        await run_to_end(chat(model(server, case, disable_streaming=disable_streaming), name="model"), ASKED)
+    )
+    thought = [Reasoning(text="Hm.")] if "Responses" in case else []  # Chat Completions has no field for it.
 
     assert answer == reply(Message.assistant(*thought, "Let me 😀.", *CALLS), usage=Usage(3, 4), finish="tool-calls")
 
 
 @pytest.mark.parametrize("case", SPOKEN)
-async def test_an_agent_says_once_what_comes_under_two_ids(server: Any, case: str) -> None:
+async def test_a_message_that_arrives_under_two_ids_is_returned_once(server: Any, case: str) -> None:
     steps = [step for step in STEPS if "tool_call" not in step]
     agent = create_agent(model(server, case), [])
     answer = simply(await run_to_end(chat(agent), Message.user(json.dumps(steps))))

@@ -30,7 +30,7 @@ async def double(x: int) -> int:
     return 2 * x
 
 
-async def test_openinference_is_shown_instead_of_what_langchain_tells_us(provider: TracerProvider) -> None:
+async def test_openinference_spans_replace_palavers_own_langchain_spans(provider: TracerProvider) -> None:
     turns = [tool_call_message(call("double", "c1", x=2)), words("It is 4.")]
     LangChainInstrumentor().instrument(tracer_provider=provider)
     try:
@@ -72,8 +72,8 @@ asyncio.run(main())
 """
 
 
-def test_a_call_that_openais_own_library_tells_of_is_counted_once() -> None:
-    # In a process of its own: the instrumentation cannot be undone.
+def test_a_call_that_the_openai_instrumentation_reports_is_counted_once() -> None:
+    # In a separate process: the instrumentation cannot be undone.
     finished = subprocess.run([sys.executable, "-W", "ignore", "-c", ASKS], capture_output=True, text=True, check=True)
 
     assert finished.stdout.splitlines() == ["workflow 7 palaver", "llm 7 opentelemetry.instrumentation.openai.v1"]

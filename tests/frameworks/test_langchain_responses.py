@@ -31,7 +31,7 @@ ASKED: Any = {"messages": [HumanMessage("Well?")]}
 
 
 def shown(item: dict[str, Any]) -> Any:
-    """An item in few words, without the ids that LangChain makes."""
+    """Summarize an item without the ids that LangChain generates."""
     match item["type"]:
         case "message":
             return item["content"][0]["text"]
@@ -57,7 +57,7 @@ def kinds(told: list[dict[str, Any]]) -> list[str]:
 # Items
 
 
-def test_the_items_of_a_message() -> None:
+def test_a_message_is_converted_to_responses_items() -> None:
     thought = {"type": "thinking", "thinking": "Hm."}
     message = tool_call_message(call("f", "c1", a=1), content=[thought, "So:"], id="m1")
 
@@ -86,7 +86,7 @@ def test_the_items_of_a_message() -> None:
     ]
 
 
-def test_the_item_of_a_result_needs_no_call() -> None:
+def test_a_tool_result_is_converted_without_its_call() -> None:
     assert message_to_items(ToolMessage([{"type": "text", "text": "4"}], tool_call_id="c1", status="error")) == [
         {
             "type": "function_call_output",
@@ -99,7 +99,7 @@ def test_the_item_of_a_result_needs_no_call() -> None:
     ]
 
 
-def test_a_call_that_is_not_json_is_incomplete() -> None:
+def test_a_tool_call_with_invalid_json_arguments_is_incomplete() -> None:
     bad: Any = {"type": "invalid_tool_call", "id": "c1", "name": "f", "args": "{bad", "error": None}
 
     assert [shown(item) for item in message_to_items(AIMessage("", invalid_tool_calls=[bad]))] == [
@@ -110,7 +110,7 @@ def test_a_call_that_is_not_json_is_incomplete() -> None:
 @pytest.mark.parametrize(
     "message", [HumanMessage("a"), SystemMessage("a"), AIMessage("")], ids=["user", "system", "no"]
 )
-def test_a_message_that_is_no_answer_has_no_items(message: Any) -> None:
+def test_user_system_and_empty_messages_have_no_items(message: Any) -> None:
     assert message_to_items(message) == []
 
 
@@ -142,7 +142,7 @@ STREAMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", STREAMS)
-async def test_any_stream_gives_the_same_items(case: str) -> None:
+async def test_every_kind_of_stream_gives_the_same_items(case: str) -> None:
     output = await events(STREAMS[case](), model="adder")
     response = output[-1]["response"]
 
@@ -153,7 +153,7 @@ async def test_any_stream_gives_the_same_items(case: str) -> None:
     assert (response["status"], response["model"]) == ("completed", "adder")
 
 
-async def test_a_stream_event_by_event() -> None:
+async def test_a_text_stream_gives_the_responses_events_in_order() -> None:
     output = await events([AIMessageChunk(content="Hel", id="m"), AIMessageChunk(content="lo", id="m")])
 
     assert kinds(output) == [
@@ -178,13 +178,13 @@ async def test_an_empty_stream_is_an_empty_response() -> None:
     assert output[-1]["response"]["output"] == []
 
 
-async def test_a_stream_for_mlflows_clients() -> None:
+async def test_the_invocations_profile_also_sends_responses_completed() -> None:
     output = await events([AIMessage("a")], profile="invocations")
 
     assert [event["type"] for event in output][-2:] == ["responses.completed", "response.completed"]
 
 
-async def test_a_stream_that_was_cut_says_so() -> None:
+async def test_a_stream_cut_by_the_token_limit_is_incomplete() -> None:
     output = await events([AIMessage("a", response_metadata={"finish_reason": "length"})])
 
     assert output[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
@@ -195,7 +195,9 @@ async def broken(error: Exception) -> AsyncIterator[Any]:
     raise error
 
 
-async def test_an_error_of_the_stream_ends_the_response_and_is_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_stream_error_fails_the_response_and_its_message_is_only_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     output = await events(broken(RuntimeError("secret")))
     failed = output[-1]["response"]
 
@@ -206,19 +208,19 @@ async def test_an_error_of_the_stream_ends_the_response_and_is_for_the_log(caplo
     assert [shown(item) for item in failed["output"]] == ["a"]
 
 
-async def test_an_error_of_ours_has_its_own_words() -> None:
+async def test_a_failure_raised_by_the_stream_has_its_code_and_message() -> None:
     output = await events(broken(Failure("no_city", "I do not know Atlantis.")))
 
     assert output[-1]["response"]["error"] == {"code": "no_city", "message": "I do not know Atlantis."}
 
 
-async def test_a_stream_that_breaks_the_grammar_fails() -> None:
+async def test_a_stream_that_breaks_the_grammar_fails_with_bad_stream() -> None:
     output = await events([ToolMessage("4", tool_call_id="c9")])
 
     assert output[-1]["response"]["error"]["code"] == "bad_stream"
 
 
-async def test_a_reader_that_goes_away_closes_the_stream() -> None:
+async def test_closing_the_reader_closes_the_source_stream() -> None:
     closed = []
 
     async def endless() -> AsyncIterator[Any]:
@@ -236,7 +238,7 @@ async def test_a_reader_that_goes_away_closes_the_stream() -> None:
     assert closed == [True]
 
 
-async def test_any_async_iterator_will_do() -> None:
+async def test_any_async_iterator_is_accepted() -> None:
     class Once:
         def __init__(self) -> None:
             self.left: Iterator[Any] = iter([AIMessage("a")])

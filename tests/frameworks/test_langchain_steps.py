@@ -35,7 +35,7 @@ ABOUT = {"model_name": "gpt-9-2026", "finish_reason": "tool_calls"}
 
 
 class Model(Scripted):
-    """One that says what it is."""
+    """A model that reports its name, provider and parameters."""
 
     temperature: float = 0.2
 
@@ -71,7 +71,7 @@ def calls(*made: dict[str, Any]) -> AIMessage:
     return tool_call_message(*made, usage_metadata=SPENT, response_metadata=ABOUT)
 
 
-async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
+async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
     spans = await trace_run(chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), name="Maths")))
 
     assert kinds(spans) == [
@@ -94,7 +94,7 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
     assert all(span.start >= spans[0].start for span in spans)
 
 
-async def test_a_models_call_has_what_it_was_asked_and_said_and_what_that_cost() -> None:
+async def test_a_model_span_has_its_messages_model_parameters_and_usage() -> None:
     spans = await trace_run(
         chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), system_prompt="Be kind."))
     )
@@ -115,14 +115,19 @@ async def test_a_models_call_has_what_it_was_asked_and_said_and_what_that_cost()
     assert b"sk-hidden" not in repr(spans).encode()
 
 
-async def test_a_tool_is_told_once_by_whoever_ran_it() -> None:
+async def test_a_tool_call_is_recorded_as_one_span() -> None:
     spans = await trace_run(chat(agent(calls(call("double", "c1", x=2)), words("4"))))
-    [ran] = [span for span in spans if span.kind == "tool"]
+    [tool_span] = [span for span in spans if span.kind == "tool"]
 
-    assert (ran.tool, ran.inputs, ran.outputs, ran.notes) == (Tool(name="double", call_id="c1"), {"x": 2}, 4, ())
+    assert (tool_span.tool, tool_span.inputs, tool_span.outputs, tool_span.notes) == (
+        Tool(name="double", call_id="c1"),
+        {"x": 2},
+        4,
+        (),
+    )
 
 
-async def test_tools_that_run_at_once_stand_beside_each_other() -> None:
+async def test_parallel_tools_are_recorded_as_siblings() -> None:
     spans = await trace_run(chat(agent(calls(call("double", "c1", x=2), call("double", "c2", x=3)), words("So."))))
 
     assert tree(spans)[1][1] == [
@@ -138,7 +143,7 @@ async def test_tools_that_run_at_once_stand_beside_each_other() -> None:
     assert sorted(span.inputs["x"] for span in spans if span.kind == "tool") == [2, 3]
 
 
-async def test_branches_have_their_own_children() -> None:
+async def test_spans_of_parallel_branches_are_nested_under_their_branch() -> None:
     async def slow(x: int) -> int:
         await asyncio.sleep(0.02)
         return x + 1
@@ -153,9 +158,9 @@ async def test_branches_have_their_own_children() -> None:
     assert [span.outputs for span in spans[1:]] == [{"left": 3, "right": 2}, 3, 2, 2, 3]
 
 
-async def test_what_fails_says_how_and_what_it_is_in_fails_with_it() -> None:
+async def test_a_failed_tool_records_its_exception_and_its_parents_fail() -> None:
     spans = await trace_run(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])))
-    [ran] = [span for span in spans if span.kind == "tool"]
+    [tool_span] = [span for span in spans if span.kind == "tool"]
 
     assert kinds(spans)[1] == [
         "agent invoke_agent LangGraph: error",
@@ -166,11 +171,11 @@ async def test_what_fails_says_how_and_what_it_is_in_fails_with_it() -> None:
             ["tool execute_tool broken: error"],
         ],
     ]
-    assert (ran.exception, ran.status_message) == (Raised("ValueError", "2 is too much"), "2 is too much")
-    assert ran.attributes["error.type"] == "ValueError"
+    assert (tool_span.exception, tool_span.status_message) == (Raised("ValueError", "2 is too much"), "2 is too much")
+    assert tool_span.attributes["error.type"] == "ValueError"
 
 
-async def test_a_model_that_fails_leaves_what_it_was_asked() -> None:
+async def test_a_failed_model_call_records_its_input_messages() -> None:
     spans = await trace_run(chat(Model(turns=[ConnectionError("gone")]), name="model"))
 
     assert kinds(spans) == ["workflow invoke_workflow model: error", ["llm chat gpt-9: error"]]
@@ -178,7 +183,7 @@ async def test_a_model_that_fails_leaves_what_it_was_asked() -> None:
 
 
 class Endless(Model):
-    """Says something, and then nothing any more."""
+    """Streams two chunks, then blocks."""
 
     def _should_stream(self, *args: Any, **kwargs: Any) -> bool:
         return True
@@ -190,7 +195,7 @@ class Endless(Model):
         await asyncio.Event().wait()
 
 
-async def test_a_run_that_is_stopped_leaves_what_its_model_had_said() -> None:
+async def test_a_cancelled_run_records_the_partial_output_of_its_model() -> None:
     speaking = asyncio.Event()
     graph = StateGraph(State)
 
@@ -209,7 +214,7 @@ async def test_a_run_that_is_stopped_leaves_what_its_model_had_said() -> None:
     assert all(span.exception is None for span in spans)
 
 
-async def test_metadata_are_who_did_what_and_when_and_nothing_that_was_said() -> None:
+async def test_metadata_recording_leaves_out_all_content() -> None:
     spans = await trace_run(
         chat(agent(calls(call("double", "c1", x=2)), words("It is 4."), system_prompt="Be kind.")), record="metadata"
     )
@@ -222,19 +227,19 @@ async def test_metadata_are_who_did_what_and_when_and_nothing_that_was_said() ->
     assert [span.usage for span in spans if span.kind == "llm"] == [Usage(11, 7, cached_input_tokens=4), None]
 
 
-async def test_metadata_have_the_type_of_what_was_raised_and_not_its_words() -> None:
+async def test_metadata_recording_has_the_exception_type_without_its_message() -> None:
     spans = await trace_run(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])), record="metadata")
-    [ran] = [span for span in spans if span.kind == "tool"]
+    [tool_span] = [span for span in spans if span.kind == "tool"]
 
-    assert (ran.status, ran.exception, ran.status_message) == ("error", Raised("ValueError", ""), "")
+    assert (tool_span.status, tool_span.exception, tool_span.status_message) == ("error", Raised("ValueError", ""), "")
     assert "too much" not in repr([(span.attributes, span.events) for span in spans])
 
 
-async def test_nothing_is_told_where_nothing_is_recorded() -> None:
+async def test_nothing_is_recorded_with_recording_off() -> None:
     assert await trace_run(chat(agent(words("Hi."))), record="off") == []
 
 
-async def test_a_callers_secret_is_in_no_step() -> None:
+async def test_a_secret_of_the_caller_is_in_no_span() -> None:
     model = Model(turns=[ConnectionError("with open-sesame"), words("never")])
     spans = await trace_run(
         chat(model, name="model"), Message.user("It is open-sesame."), secrets={"k": Secret("open-sesame")}
@@ -244,7 +249,7 @@ async def test_a_callers_secret_is_in_no_step() -> None:
     assert "sesame" not in repr(spans)
 
 
-async def test_models_that_a_plain_function_calls_are_heard() -> None:
+async def test_a_model_called_by_an_async_function_is_recorded() -> None:
     @chat
     async def plain(messages: list[Message]) -> str:
         answer = await Model(turns=[words("Hi", ".")]).ainvoke([HumanMessage("Hello?")])
@@ -256,7 +261,7 @@ async def test_models_that_a_plain_function_calls_are_heard() -> None:
     assert (said(spans[1].messages_in), said(spans[1].messages_out)) == (["user: Hello?"], ["assistant: Hi."])
 
 
-async def test_and_those_that_a_sync_one_calls_in_its_thread() -> None:
+async def test_a_model_called_by_a_sync_function_in_its_thread_is_recorded() -> None:
     @chat
     def plain(messages: list[Message]) -> Iterator[str]:
         for chunk in Model(turns=[words("Hi", ".")]).stream([HumanMessage("Hello?")]):
@@ -265,20 +270,20 @@ async def test_and_those_that_a_sync_one_calls_in_its_thread() -> None:
     assert tree(await trace_run(plain)) == ["invoke_workflow plain", ["chat gpt-9"]]
 
 
-async def test_each_run_hears_of_its_own() -> None:
+async def test_concurrent_runs_record_only_their_own_spans() -> None:
     @chat
     async def plain(messages: list[Message]) -> str:
         model = Model(turns=[words(f"To {messages[0].text}")])
         await asyncio.sleep(0.01)
         return (await model.ainvoke([HumanMessage(messages[0].text)])).text
 
-    several = await asyncio.gather(*(trace_run(plain, Message.user(str(number))) for number in range(5)))
+    traces = await asyncio.gather(*(trace_run(plain, Message.user(str(number))) for number in range(5)))
 
-    assert [said(spans[1].messages_in) for spans in several] == [[f"user: {number}"] for number in range(5)]
-    assert [len(spans) for spans in several] == [2] * 5
+    assert [said(spans[1].messages_in) for spans in traces] == [[f"user: {number}"] for number in range(5)]
+    assert [len(spans) for spans in traces] == [2] * 5
 
 
-async def test_a_chain_shows_its_links_and_a_text_model_what_it_completed() -> None:
+async def test_a_chain_records_its_steps_with_a_prompt_and_a_text_model() -> None:
     chain = ChatPromptTemplate.from_messages([("system", "On {topic}."), ("placeholder", "{messages}")]) | FakeListLLM(
         responses=["Done."]
     )
@@ -299,7 +304,7 @@ class Shelf(BaseRetriever):
         return [Document("Tea.", metadata={"page": 1}, id="d1"), Document(query)]
 
 
-async def test_a_retriever_shows_what_was_looked_for_and_found() -> None:
+async def test_a_retriever_span_has_its_query_and_documents() -> None:
     spans = await trace_run(workflow(Shelf(), name="shelf"), inputs={"input": "tea"})
 
     assert kinds(spans) == ["workflow invoke_workflow shelf: ok", ["retrieval retrieval Shelf: ok"]]
@@ -312,7 +317,7 @@ async def test_a_retriever_shows_what_was_looked_for_and_found() -> None:
     }
 
 
-async def test_messages_are_told_as_such_however_a_node_gives_them() -> None:
+async def test_messages_are_recorded_in_any_form_that_a_node_returns() -> None:
     async def first(state: State) -> Any:
         return Command(update={"messages": [AIMessage("One.")], "count": 1}, goto="second")
 
@@ -340,13 +345,13 @@ async def test_messages_are_told_as_such_however_a_node_gives_them() -> None:
     assert rendered["counter"] == (["user: Well?"], ["assistant: One.", "assistant: Four."], {"count": 1})
 
 
-async def test_the_older_agents_are_agents_too() -> None:
+async def test_an_agent_executor_is_recorded_as_an_agent() -> None:
     old = RunnableLambda(lambda _: "Done.").with_config(run_name="AgentExecutor")
 
     assert kinds(await trace_run(chat(old, name="old")))[1] == ["agent invoke_agent AgentExecutor: ok"]
 
 
-async def test_a_graph_that_waits_for_somebody_has_not_failed() -> None:
+async def test_an_interrupted_graph_is_recorded_as_ok() -> None:
     async def ask(state: State) -> Any:
         return {"messages": [AIMessage(interrupt("May I?"))]}
 
@@ -360,7 +365,7 @@ async def test_a_graph_that_waits_for_somebody_has_not_failed() -> None:
     assert tree(spans) == ["invoke_workflow asker", ["asker", ["ask"]]]
 
 
-async def test_what_langchain_hides_is_left_out_and_what_it_holds_is_shown() -> None:
+async def test_hidden_runnables_are_left_out_but_their_children_are_recorded() -> None:
     hidden = (RunnableLambda(lambda text: text) | Model(turns=[words("Hi.")])).with_config(tags=["langsmith:hidden"])
     spans = await trace_run(chat(RunnableLambda(lambda _: "Hello?") | hidden, name="chain"))
 
@@ -368,7 +373,7 @@ async def test_what_langchain_hides_is_left_out_and_what_it_holds_is_shown() -> 
     assert "RunnableSequence" not in tree(spans)[1][1]
 
 
-async def test_a_telling_that_breaks_costs_nobody_the_run(
+async def test_an_error_while_recording_a_step_does_not_fail_the_run(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def bad(*_: Any) -> Any:
@@ -383,7 +388,7 @@ async def test_a_telling_that_breaks_costs_nobody_the_run(
     assert spans[1].notes == ("unreadable:step",)
 
 
-async def test_a_model_alone_outside_of_any_run_tells_nobody() -> None:
+async def test_a_model_called_outside_of_a_run_answers() -> None:
     answer = await Model(turns=[words("Hi.")]).ainvoke([HumanMessage("Hello?")])
 
     assert answer.text == "Hi."

@@ -29,7 +29,7 @@ from tests.frameworks.langchain_models import call, lines, tool_call_chunks, too
 
 
 async def given(*values: Any) -> Run:
-    """The run of a chat that yields these."""
+    """Run a chat that yields these values."""
 
     async def answer(messages: list[Message]) -> Any:
         for value in values:
@@ -45,13 +45,13 @@ def chunk(content: Any = "", **more: Any) -> AIMessageChunk:
 # Text and reasoning
 
 
-async def test_pieces_are_deltas_at_once() -> None:
+async def test_chunks_with_text_become_text_deltas() -> None:
     run = await given(*words("Hel", "", "lo", id="m"))
 
     assert lines(run) == ["text m of m", "m + Hel", "m + lo", "m ends", "stop"]
 
 
-async def test_a_chunk_without_an_id_belongs_to_the_message_that_is_open() -> None:
+async def test_a_chunk_without_an_id_belongs_to_the_open_message() -> None:
     run = await given(chunk("a", id="m"), chunk("b"), chunk("c", chunk_position="last"), chunk("d"), chunk("e"))
 
     assert reply_of(run) == reply(Message.assistant("abc"), Message.assistant("de"))
@@ -101,13 +101,13 @@ REASONING: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("case", REASONING)
-async def test_reasoning_is_streamed_and_its_seal_adds_no_text(case: str) -> None:
+async def test_reasoning_is_streamed_and_its_signature_adds_no_text(case: str) -> None:
     run = await given(*[chunk(content, id="m") for content in REASONING[case]])
 
     assert reply_of(run) == reply(Message.assistant(Reasoning(text="Hm.", encrypted="s1s2"), "a"))
 
 
-async def test_paragraphs_of_a_streamed_summary_are_kept_apart() -> None:
+async def test_paragraphs_of_a_streamed_summary_are_separated_by_a_blank_line() -> None:
     def piece(text: str, paragraph: int) -> AIMessageChunk:
         summary = [{"type": "summary_text", "text": text, "index": paragraph}]
         return chunk([{"type": "reasoning", "summary": summary, "index": 0}], id="m")
@@ -117,7 +117,7 @@ async def test_paragraphs_of_a_streamed_summary_are_kept_apart() -> None:
     assert reply_of(run) == reply(Message.assistant(Reasoning(text="One.\n\nTwo.")))
 
 
-async def test_reasoning_beside_the_content_is_streamed_too() -> None:
+async def test_reasoning_in_additional_kwargs_is_streamed() -> None:
     run = await given(
         chunk(additional_kwargs={"reasoning_content": "H"}),
         chunk(additional_kwargs={"reasoning_content": "m."}),
@@ -127,27 +127,27 @@ async def test_reasoning_beside_the_content_is_streamed_too() -> None:
     assert reply_of(run) == reply(Message.assistant(Reasoning(text="Hm."), "a"))
 
 
-async def test_a_streamed_refusal_is_said_whole() -> None:
+async def test_a_streamed_refusal_is_joined_into_one_part() -> None:
     run = await given(chunk(additional_kwargs={"refusal": "I "}), chunk([{"type": "refusal", "refusal": "cannot."}]))
 
     assert reply_of(run) == reply(Message.assistant(Refusal(text="I cannot.")))
 
 
-async def test_notes_count_from_where_their_block_began() -> None:
-    note = {"type": "url_citation", "url": "https://a", "start_index": 1, "end_index": 2}
+async def test_annotation_offsets_of_a_block_are_shifted_to_the_joined_text() -> None:
+    citation = {"type": "url_citation", "url": "https://a", "start_index": 1, "end_index": 2}
     run = await given(
         chunk([{"type": "text", "text": "ab", "index": 0}], id="m"),
         chunk([{"type": "text", "text": "cd", "index": 1}], id="m"),
         chunk([{"type": "text", "text": "ef", "index": 1}], id="m"),
-        chunk([{"type": "text", "text": "", "index": 1, "annotations": [note]}], id="m"),
+        chunk([{"type": "text", "text": "", "index": 1, "annotations": [citation]}], id="m"),
     )
-    noted = Annotation(kind="url", url="https://a", start=3, end=4)
+    annotation = Annotation(kind="url", url="https://a", start=3, end=4)
 
-    assert reply_of(run) == reply(Message.assistant(Text(text="abcdef", annotations=(noted,))))
-    assert reply_of(await given(chunk([{"type": "text", "text": "", "annotations": [note]}]))) == reply()
+    assert reply_of(run) == reply(Message.assistant(Text(text="abcdef", annotations=(annotation,))))
+    assert reply_of(await given(chunk([{"type": "text", "text": "", "annotations": [citation]}]))) == reply()
 
 
-async def test_blocks_of_other_kinds_stand_where_they_came() -> None:
+async def test_blocks_of_other_types_become_data_parts_in_order() -> None:
     run = await given(
         chunk("a", id="m"), chunk([{"type": "server_tool_call", "name": "s"}], id="m"), chunk("b", id="m")
     )
@@ -159,7 +159,7 @@ async def test_blocks_of_other_kinds_stand_where_they_came() -> None:
     )
 
 
-async def test_chunks_of_others_are_nothing_and_a_tool_may_answer_in_one() -> None:
+async def test_chunks_of_other_roles_are_ignored_and_tool_chunks_become_results() -> None:
     run = await given(
         HumanMessageChunk(content="x"),
         ChatMessageChunk(role="critic", content="x"),
@@ -178,13 +178,13 @@ async def test_chunks_of_others_are_nothing_and_a_tool_may_answer_in_one() -> No
     )
 
 
-async def test_a_whole_message_is_a_message_of_its_own() -> None:
+async def test_complete_messages_are_separate_from_the_text_around_them() -> None:
     run = await given("a", AIMessage("b", id="m"), "c", AIMessage("d"), "e")
 
     assert reply_of(run) == reply(*[Message.assistant(text) for text in "abcde"])
 
 
-async def test_a_chunk_without_an_id_does_not_belong_to_a_message_that_came_whole() -> None:
+async def test_a_chunk_without_an_id_after_a_complete_message_starts_a_new_one() -> None:
     run = await given(chunk("a", id="m"), AIMessage("a", id="m"), chunk("b"))
 
     assert reply_of(run) == reply(Message.assistant("a"), Message.assistant("b"))
@@ -193,7 +193,7 @@ async def test_a_chunk_without_an_id_does_not_belong_to_a_message_that_came_whol
 # Calls
 
 
-async def test_pieces_of_calls_are_joined_by_index() -> None:
+async def test_tool_call_chunks_are_joined_by_index() -> None:
     run = await given(
         *words("So:", id="m"),
         *tool_call_chunks(
@@ -216,7 +216,7 @@ async def test_pieces_of_calls_are_joined_by_index() -> None:
     ]
 
 
-async def test_pieces_without_an_index_are_joined_by_id_else_to_the_last() -> None:
+async def test_tool_call_chunks_without_an_index_are_joined_by_id_or_to_the_last_call() -> None:
     run = await given(
         *tool_call_chunks(
             (None, "c1", "f", '{"a"'), (None, "c1", None, ":1"), (None, None, None, "}"), (None, "c2", "g", "{}")
@@ -242,13 +242,13 @@ async def test_one_index_with_two_ids_is_two_calls() -> None:
     ]
 
 
-async def test_a_call_is_held_until_its_name_is_known() -> None:
+async def test_a_tool_call_is_buffered_until_its_name_is_known() -> None:
     run = await given(*tool_call_chunks((0, "c1", None, '{"a"'), (0, None, "f", ":1"), (0, None, None, "}"), id="m"))
 
     assert lines(run)[:4] == ["call fc_c1 of m: f", 'fc_c1 + {"a":1', "fc_c1 + }", "fc_c1 ends"]
 
 
-async def test_a_call_whose_name_never_comes_and_one_without_an_id_are_calls_too() -> None:
+async def test_tool_calls_without_a_name_or_an_id_get_a_default_one() -> None:
     run = await given(*tool_call_chunks((0, "c1", None, "{}"), (1, None, "g", None)))
 
     assert reply_of(run) == reply(
@@ -261,7 +261,7 @@ async def test_a_call_whose_name_never_comes_and_one_without_an_id_are_calls_too
 
 
 @pytest.mark.parametrize("arguments", ["{bad", '{"a": "b', "", "[1"])
-async def test_the_argument_text_is_passed_on_byte_by_byte(arguments: str) -> None:
+async def test_argument_text_that_is_not_valid_json_is_passed_on_unchanged(arguments: str) -> None:
     pieces = tool_call_chunks((0, "c1", "f", ""), *[(0, None, None, letter) for letter in arguments])
 
     assert reply_of(await given(*pieces)).messages[0].tool_calls == [
@@ -281,13 +281,13 @@ ENDS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-async def test_a_call_ends_when_something_else_comes(case: str) -> None:
+async def test_a_tool_call_ends_when_anything_else_arrives(case: str) -> None:
     run = await given(*tool_call_chunks((0, "c1", "f", "{}"), id="m"), *ENDS[case], *words("late", id="z"))
 
     assert lines(run)[:3] == ["call fc_c1 of m: f", "fc_c1 + {}", "fc_c1 ends"]
 
 
-async def test_half_arguments_go_on_after_another_message_began() -> None:
+async def test_partial_arguments_continue_after_another_message_has_started() -> None:
     run = await given(
         *tool_call_chunks((0, "c1", "f", '{"a'), id="m"),
         *tool_call_chunks((0, "c2", "g", '{"b'), id="n"),
@@ -301,13 +301,13 @@ async def test_half_arguments_go_on_after_another_message_began() -> None:
     ]
 
 
-async def test_a_piece_of_a_call_that_has_ended_breaks_the_stream() -> None:
+async def test_a_chunk_of_an_ended_tool_call_fails_the_run_with_bad_stream() -> None:
     run = await given(*tool_call_chunks((0, "c1", "f", "{}"), (1, "c2", "g", "{}"), (0, None, None, "x"), id="m"))
 
     assert lines(run)[-1].startswith("bad_stream: The workflow broke the stream after")
 
 
-async def test_a_call_id_used_again_becomes_another_and_results_answer_the_newest_open_call() -> None:
+async def test_a_reused_call_id_is_a_new_call_and_results_answer_the_newest_open_one() -> None:
     def turn(message: str) -> list[Any]:
         return [*tool_call_chunks((0, "c1", "f", "{}"), id=message), ToolMessage(f"by {message}", tool_call_id="c1")]
 
@@ -323,7 +323,7 @@ async def test_a_call_id_used_again_becomes_another_and_results_answer_the_newes
     ]
 
 
-# The whole message after its chunks
+# The complete message after its chunks
 
 
 WHOLES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
@@ -360,7 +360,7 @@ WHOLES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
 
 
 @pytest.mark.parametrize("case", WHOLES)
-async def test_a_whole_message_adds_only_what_is_new(case: str) -> None:
+async def test_a_complete_message_after_its_chunks_adds_only_what_is_new(case: str) -> None:
     chunks, complete, parts = WHOLES[case]
     run = await given(*chunks, complete, complete)
     calls = any(isinstance(part, ToolCall) for part in parts)
@@ -369,7 +369,7 @@ async def test_a_whole_message_adds_only_what_is_new(case: str) -> None:
     assert run.warnings == []
 
 
-async def test_a_text_that_differs_from_what_was_streamed_is_ignored() -> None:
+async def test_a_complete_text_that_differs_from_the_streamed_text_is_ignored() -> None:
     run = await given(*words("abc", id="m"), AIMessage("xyz", id="m"))
 
     assert reply_of(run) == reply(Message.assistant("abc"))
@@ -380,28 +380,28 @@ def cost(given: int, made: int) -> Any:
     return {"input_tokens": given, "output_tokens": made, "total_tokens": given + made}
 
 
-async def test_usage_of_chunks_adds_up_and_the_whole_message_counts_only_if_none_came() -> None:
+async def test_usage_of_chunks_is_summed_and_takes_precedence_over_the_complete_message() -> None:
     streamed = [chunk("a", id="m", usage_metadata=cost(5, 0)), chunk(id="m", usage_metadata=cost(0, 2))]
-    document = {"token_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+    metadata = {"token_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 
     assert reply_of(await given(*streamed, AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(5, 2)
-    assert reply_of(await given(*streamed, chunk(id="m", response_metadata=document))).usage == Usage(5, 2)
+    assert reply_of(await given(*streamed, chunk(id="m", response_metadata=metadata))).usage == Usage(5, 2)
     assert reply_of(await given(*words("a", id="m"), AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(
         5, 2
     )
 
 
-async def test_a_chunk_says_how_its_message_ended() -> None:
+async def test_the_finish_reason_is_that_of_the_last_message() -> None:
     cut = chunk(id="m", response_metadata={"finish_reason": "length"}, chunk_position="last")
 
     assert reply_of(await given(*words("a", id="m"), cut)).finish == "length"
     assert reply_of(await given(*words("a", id="m"), cut, *words("b", id="n"))).finish == "stop"
 
 
-# Other things of LangChain's
+# Other objects of LangChain
 
 
-async def test_what_is_no_message_is_data_of_the_chat() -> None:
+async def test_values_that_are_not_messages_become_data_parts() -> None:
     from langchain_core.documents import Document
 
     run = await given(Document(page_content="x"), [Document(page_content="y")], (AIMessage("a", id="m"), 1))
@@ -413,7 +413,7 @@ async def test_what_is_no_message_is_data_of_the_chat() -> None:
     ]
 
 
-# Whatever comes, the stream is lawful
+# Any input gives a valid stream
 
 
 ids = st.sampled_from([None, "m", "n", "x" * 70])
@@ -472,26 +472,26 @@ def spoken(values: list[Any]) -> Any:
 
 
 @hypothesis_given(st.lists(wholes, max_size=6))
-def test_any_whole_messages_make_a_lawful_stream_that_says_all_their_text(messages: list[AIMessage]) -> None:
+def test_any_complete_messages_give_a_valid_stream_with_all_their_text(messages: list[AIMessage]) -> None:
     events = spoken(messages)
     check_stream(events)
-    heard = "".join(message.text for message in fold(events).messages)
+    text = "".join(message.text for message in fold(events).messages)
 
-    assert heard == "".join(message.text for message in messages)
+    assert text == "".join(message.text for message in messages)
 
 
 @hypothesis_given(st.lists(st.builds(AIMessageChunk, content=contents, id=ids), max_size=8))
-def test_any_chunks_make_a_lawful_stream_that_says_all_their_text(given: list[AIMessageChunk]) -> None:
+def test_any_chunks_give_a_valid_stream_with_all_their_text(given: list[AIMessageChunk]) -> None:
     events = spoken(given)
     check_stream(events)
 
-    heard = sorted("".join(message.text for message in fold(events).messages))
-    assert heard == sorted("".join(each.text for each in given))
+    characters = sorted("".join(message.text for message in fold(events).messages))
+    assert characters == sorted("".join(each.text for each in given))
 
 
 answers = st.builds(ToolMessage, content=texts, tool_call_id=st.sampled_from(["c1", "c2"]), id=ids)
 
 
 @hypothesis_given(st.lists(chunks | wholes | answers, max_size=10))
-def test_whatever_comes_the_stream_is_lawful(given: list[Any]) -> None:
+def test_any_chunks_messages_and_results_give_a_valid_stream(given: list[Any]) -> None:
     check_stream(spoken(given))

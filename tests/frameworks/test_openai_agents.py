@@ -108,7 +108,7 @@ def delete(path: str) -> str:
 
 
 class Weather(BaseModel):
-    """An answer with a shape."""
+    """A structured answer."""
 
     city: str
     degrees: int
@@ -126,10 +126,10 @@ async def asked(thing: Agent[Any], *messages: Message) -> Run:
     return await run_to_end(chat(thing), *(messages or (QUESTION,)))
 
 
-# What it is
+# Declaration
 
 
-def test_an_agent_is_a_chat_under_its_own_name_made_fit_for_a_url() -> None:
+def test_an_agent_is_a_chat_under_its_name_in_url_safe_form() -> None:
     helper = chat(agent(handoff_description="Helps.", instructions="You are secret."))
 
     assert (helper.description.name, helper.description.description) == ("Helpful-agent", "Helps.")
@@ -137,13 +137,13 @@ def test_an_agent_is_a_chat_under_its_own_name_made_fit_for_a_url() -> None:
     assert helper.place == "OpenAI Agents: Helpful agent"
 
 
-def test_what_the_author_says_of_it_stands() -> None:
+def test_a_given_name_and_description_override_those_of_the_agent() -> None:
     helper = chat(agent(), name="helper", description="Really helps.")
 
     assert (helper.description.name, helper.description.description) == ("helper", "Really helps.")
 
 
-def test_an_agent_is_no_other_kind_of_workflow() -> None:
+def test_an_agent_is_rejected_as_a_workflow_that_is_not_a_chat() -> None:
     with pytest.raises(NotAWorkflow, match=r"declare it with chat\(…\)"):
         workflow(agent())
 
@@ -156,7 +156,7 @@ def test_other_objects_of_the_sdk_are_not_adopted() -> None:
     assert openai_agents.Reader().feed([double]) is None
 
 
-# What it says
+# Output
 
 
 async def test_text_streams_with_the_ids_of_the_sdk() -> None:
@@ -166,7 +166,7 @@ async def test_text_streams_with_the_ids_of_the_sdk() -> None:
     assert run.log[1] == TextStarted(seq=1, item="msg_a", message="msg_a")
 
 
-async def test_a_tool_is_called_and_answers_and_words_come_before_and_after() -> None:
+async def test_a_tool_call_and_its_result_are_returned_with_text_before_and_after() -> None:
     helper = agent(
         ModelStep(
             output=[assistant_message("Let me see.", item_id="m1"), function_call("double", {"x": 4}, call_id="c1")],
@@ -186,7 +186,7 @@ async def test_a_tool_is_called_and_answers_and_words_come_before_and_after() ->
     )
 
 
-async def test_calls_are_made_side_by_side_and_one_that_fails_says_so_without_its_reason() -> None:
+async def test_a_failed_parallel_call_is_an_error_result_without_the_reason() -> None:
     calls = [function_call("double", {"x": -1}, call_id="c1"), function_call("double", {"x": 3}, call_id="c2")]
 
     run = await asked(agent(calls, [assistant_message("6.")], tools=[double]))
@@ -202,7 +202,7 @@ async def test_calls_are_made_side_by_side_and_one_that_fails_says_so_without_it
     )
 
 
-async def test_a_handoff_is_a_call_with_a_result_and_the_other_agent_goes_on() -> None:
+async def test_a_handoff_is_a_tool_call_with_a_result_before_the_other_agents_answer() -> None:
     other = agent([assistant_message("Hier ist Otto.")], name="Otto")
     first = agent([function_call("transfer_to_otto", {}, call_id="c1")], handoffs=[other])
 
@@ -215,7 +215,7 @@ async def test_a_handoff_is_a_call_with_a_result_and_the_other_agent_goes_on() -
     )
 
 
-async def test_reasoning_is_one_item_of_its_summaries_and_belongs_to_the_message_after_it() -> None:
+async def test_reasoning_summaries_are_joined_and_belong_to_the_next_message() -> None:
     thought = ResponseReasoningItem(
         id="rs_1",
         type="reasoning",
@@ -231,7 +231,7 @@ async def test_reasoning_is_one_item_of_its_summaries_and_belongs_to_the_message
     )
 
 
-async def test_reasoning_without_a_summary_is_its_own_text() -> None:
+async def test_reasoning_without_a_summary_uses_its_content() -> None:
     thought = ResponseReasoningItem(
         id="rs_1", type="reasoning", summary=[], content=[Content(text="raw", type="reasoning_text")]
     )
@@ -241,7 +241,7 @@ async def test_reasoning_without_a_summary_is_its_own_text() -> None:
     assert reply_of(run) == reply(Message.assistant(Reasoning(text="raw"), Text(text="Done.")))
 
 
-async def test_a_refusal_is_an_answer() -> None:
+async def test_a_refusal_is_returned_as_a_refusal_part() -> None:
     declined = ResponseOutputMessage(
         id="m1",
         type="message",
@@ -255,7 +255,7 @@ async def test_a_refusal_is_an_answer() -> None:
     assert reply_of(plain) == reply_of(shaped) == reply(Message.assistant(Refusal(text="I cannot.")))
 
 
-async def test_sources_are_annotations() -> None:
+async def test_citations_become_annotations() -> None:
     notes = [
         AnnotationURLCitation(type="url_citation", url="https://a.org", title="A", start_index=0, end_index=3),
         AnnotationFileCitation(type="file_citation", file_id="f1", filename="f.txt", index=1),
@@ -288,7 +288,7 @@ async def test_sources_are_annotations() -> None:
     )
 
 
-async def test_a_shaped_answer_is_text_as_it_streams_and_data_at_the_end() -> None:
+async def test_structured_output_is_returned_as_text_and_as_data() -> None:
     run = await asked(agent([assistant_message('{"city": "Oslo", "degrees": -3}')], output_type=Weather))
 
     assert reply_of(run) == reply(
@@ -297,7 +297,7 @@ async def test_a_shaped_answer_is_text_as_it_streams_and_data_at_the_end() -> No
 
 
 @pytest.mark.parametrize(("shape", "data"), [(None, []), (int, [Data(name="output", value=8)])])
-async def test_a_tools_result_that_is_the_answer_is_said_as_one(shape: type | None, data: list[Data]) -> None:
+async def test_a_tool_result_that_ends_the_run_is_returned_as_the_answer(shape: type | None, data: list[Data]) -> None:
     helper = agent(
         [function_call("double", {"x": 4}, call_id="c1")],
         tools=[double],
@@ -314,7 +314,7 @@ async def test_a_tools_result_that_is_the_answer_is_said_as_one(shape: type | No
     )
 
 
-async def test_a_result_that_is_no_json_is_the_text_that_the_model_gets() -> None:
+async def test_a_tool_result_that_is_not_json_is_returned_as_text() -> None:
     @function_tool
     def odd() -> object:
         """Gives something odd."""
@@ -325,7 +325,7 @@ async def test_a_result_that_is_no_json_is_the_text_that_the_model_gets() -> Non
     assert reply_of(run).messages[1] == Message.tool("c1", "(1+2j)")
 
 
-async def test_what_an_agent_spends_as_a_tool_counts_too() -> None:
+async def test_usage_of_an_agent_used_as_a_tool_is_counted() -> None:
     inner = agent(ModelStep(output=[assistant_message("inner words")], usage=spent(100, 50)), name="inner")
     outer = agent(
         ModelStep(output=[function_call("ask", {"input": "?"}, call_id="c1")], usage=spent(1, 2)),
@@ -343,7 +343,7 @@ async def test_what_an_agent_spends_as_a_tool_counts_too() -> None:
     )
 
 
-async def test_a_tool_finds_our_context() -> None:
+async def test_a_tool_can_use_palavers_context() -> None:
     @function_tool
     def session(wrapper: RunContextWrapper[Context]) -> str:
         """Tells the session, and a line of status on the way."""
@@ -358,7 +358,7 @@ async def test_a_tool_finds_our_context() -> None:
     assert "PartAdded" in event_lines(run.log)
 
 
-# Models that stream in ways of their own
+# Models with a different way of streaming
 
 
 def responded(*output: Any, reason: Any = None, usage: ResponseUsage | None = None) -> Response:
@@ -416,7 +416,7 @@ def completed(*output: Any, usage: ResponseUsage | None = None) -> ResponseCompl
     )
 
 
-async def test_the_sdks_stand_in_for_an_id_is_no_id() -> None:
+async def test_the_placeholder_id_of_the_sdk_is_replaced() -> None:
     run = await asked(
         streamed(added(words("")), delta("Hi "), delta("you"), done(words("Hi you")), completed(words("Hi you")))
     )
@@ -425,7 +425,7 @@ async def test_the_sdks_stand_in_for_an_id_is_no_id() -> None:
     assert reply_of(run) == reply(Message.assistant("Hi you"))
 
 
-async def test_arguments_of_two_calls_may_come_in_turns() -> None:
+async def test_arguments_of_two_calls_may_be_interleaved() -> None:
     def asks(call_id: str, arguments: str) -> ResponseFunctionToolCall:
         return ResponseFunctionToolCall(
             id="__fake_id__", type="function_call", call_id=call_id, name="double", arguments=arguments
@@ -482,7 +482,7 @@ async def test_arguments_of_two_calls_may_come_in_turns() -> None:
     )
 
 
-async def test_a_model_that_does_not_stream_is_heard_at_its_end() -> None:
+async def test_a_model_that_does_not_stream_returns_its_output_at_the_end() -> None:
     thought = ResponseReasoningItem(
         id="rs_1", type="reasoning", summary=[Summary(text="Hm.", type="summary_text")], encrypted_content="sealed"
     )
@@ -514,7 +514,7 @@ async def test_a_model_that_does_not_stream_is_heard_at_its_end() -> None:
     )
 
 
-async def test_a_hosted_tool_is_data_in_its_own_words() -> None:
+async def test_a_hosted_tool_call_becomes_a_data_part() -> None:
     search = ResponseFunctionWebSearch(
         id="ws_1", type="web_search_call", status="completed", action=ActionSearch(type="search", query="news")
     )
@@ -542,7 +542,7 @@ def raw(*events: Any) -> list[RawResponsesStreamEvent]:
     return [RawResponsesStreamEvent(data=event) for event in events]
 
 
-async def test_a_tool_that_is_no_function_is_called_with_what_its_item_asks_and_a_picture_is_a_file() -> None:
+async def test_shell_and_custom_tools_become_tool_calls_and_images_become_files() -> None:
     action = LocalShellCallAction(type="exec", command=["ls"], env={})
     shell = LocalShellCall(id="ls_1", type="local_shell_call", call_id="c1", status="completed", action=action)
     free = ResponseCustomToolCall(type="custom_tool_call", call_id="c2", name="grep", input="needle")
@@ -555,7 +555,7 @@ async def test_a_tool_that_is_no_function_is_called_with_what_its_item_asks_and_
 
     run = await given(
         *raw(done(shell), done(free, 1), done(picture, 2), done(listed, 3), completed(shell, free, picture)),
-        *raw(done(shell), done(free, 1)),  # Said again, as by a run that is resumed.
+        *raw(done(shell), done(free, 1)),  # Repeated, as by a resumed run.
         result("local_shell_call_output", id="c1"),
         result("local_shell_call_output", call_id="c1"),
         result("custom_tool_call_output", call_id="c2"),
@@ -577,7 +577,7 @@ async def test_a_tool_that_is_no_function_is_called_with_what_its_item_asks_and_
     )
 
 
-async def test_a_hosted_server_that_asks_for_approval_asks_once_and_names_no_call_of_ours() -> None:
+async def test_an_mcp_approval_request_is_returned_once_without_a_call_id() -> None:
     request = McpApprovalRequest(
         id="mcpr_1", type="mcp_approval_request", server_label="s", name="delete", arguments="{}"
     )
@@ -589,13 +589,13 @@ async def test_a_hosted_server_that_asks_for_approval_asks_once_and_names_no_cal
         ToolApprovalItem(agent=owner, raw_item=request),
     )
 
-    asks = {"id": "mcpr_1", "call_id": None, "name": "delete", "arguments": "{}"}
-    asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
-    assert reply_of(run) == reply(Message.assistant(Data(name="approval-request", value=asks)), finish="tool-calls")
+    approval = {"id": "mcpr_1", "call_id": None, "name": "delete", "arguments": "{}"}
+    approval |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
+    assert reply_of(run) == reply(Message.assistant(Data(name="approval-request", value=approval)), finish="tool-calls")
 
 
 @pytest.mark.parametrize(("reason", "finish"), [("max_output_tokens", "length"), ("content_filter", "content-filter")])
-async def test_an_answer_cut_short_ends_well_and_says_why(reason: str, finish: str) -> None:
+async def test_an_incomplete_answer_finishes_with_its_reason(reason: str, finish: str) -> None:
     cut = responded(words("Once upon"), reason=reason)
     end = ResponseIncompleteEvent(type="response.incomplete", response=cut, sequence_number=0)
 
@@ -604,7 +604,7 @@ async def test_an_answer_cut_short_ends_well_and_says_why(reason: str, finish: s
     assert reply_of(run) == reply(Message.assistant("Once upon"), finish=finish)
 
 
-# How it ends
+# Errors, approvals and cancellation
 
 
 @input_guardrail
@@ -617,14 +617,14 @@ async def no_answer(*_: Any) -> GuardrailFunctionOutput:
     return GuardrailFunctionOutput(output_info="secret reason", tripwire_triggered=True)
 
 
-async def test_a_guardrail_that_refuses_the_question_fails_the_run_with_a_public_code() -> None:
+async def test_an_input_guardrail_fails_the_run_with_input_refused() -> None:
     run = await asked(agent([assistant_message("Hi.")], input_guardrails=[no_maths]))
 
     message = "A guardrail of this agent refused what was asked."
     assert last_event(run) == RunFailed(code="input_refused", message=message, status=400, at=NOW)
 
 
-async def test_a_guardrail_that_refuses_the_answer_fails_the_run_and_what_was_said_stays() -> None:
+async def test_an_output_guardrail_fails_the_run_after_its_text_was_streamed() -> None:
     run = await asked(agent([assistant_message("Hi.")], output_guardrails=[no_answer]))
 
     assert event_lines(run.log)[:3] == ["RunStarted", "TextStarted", "TextDelta Hi."]
@@ -632,7 +632,7 @@ async def test_a_guardrail_that_refuses_the_answer_fails_the_run_and_what_was_sa
     assert last_event(run) == RunFailed(code="output_refused", message=message, at=NOW)
 
 
-async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
+async def test_an_agent_that_exceeds_its_turns_fails_with_too_many_turns() -> None:
     steps = [[function_call("double", {"x": n}, call_id=f"c{n}")] for n in range(12)]
 
     run = await asked(agent(*steps, tools=[double]))
@@ -641,22 +641,23 @@ async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
     assert last_event(run) == RunFailed(code="too_many_turns", message=message, at=NOW)
 
 
-async def test_a_models_own_failure_tells_strangers_nothing() -> None:
+async def test_a_model_error_fails_the_run_without_its_message() -> None:
     run = await asked(agent(RuntimeError("secret key sk-1")))
 
     assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
 
 
-async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it() -> None:
+async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_and_cannot_resume() -> None:
     helper = chat(agent([function_call("delete", {"path": "a"}, call_id="c1")], tools=[delete]))
 
     run = await run_to_end(helper, QUESTION)
 
-    asks = {"id": "c1", "call_id": "c1", "name": "delete", "arguments": '{"path":"a"}'}
-    asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
+    approval = {"id": "c1", "call_id": "c1", "name": "delete", "arguments": '{"path":"a"}'}
+    approval |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
     assert reply_of(run) == reply(
         Message.assistant(
-            ToolCall(call_id="c1", name="delete", arguments='{"path":"a"}'), Data(name="approval-request", value=asks)
+            ToolCall(call_id="c1", name="delete", arguments='{"path":"a"}'),
+            Data(name="approval-request", value=approval),
         ),
         finish="tool-calls",
     )
@@ -665,29 +666,29 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it() -
         helper.bind(call(QUESTION, granted))
 
 
-async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+async def test_cancelling_a_run_stops_the_agent_and_its_tools() -> None:
+    tool_started, tool_ended = asyncio.Event(), asyncio.Event()
 
     @function_tool
     async def wait() -> str:
         """Waits for ever."""
-        begun.set()
+        tool_started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.set()
+            tool_ended.set()
         return "never"
 
     run = new_engine().start(chat(agent([function_call("wait", {}, call_id="c1")], tools=[wait])), call(QUESTION))
-    await wait_for_event(begun)
+    await wait_for_event(tool_started)
     run.cancel()
     await wait_ended(run)
 
-    assert ended.is_set()
+    assert tool_ended.is_set()
     assert event_lines(run.log) == ["RunStarted", "ToolStarted", "ToolDelta {}", "ToolEnded", "RunCancelled"]
 
 
-async def test_a_run_that_says_too_much_stops_the_agent() -> None:
+async def test_an_agent_that_exceeds_the_event_limit_is_stopped() -> None:
     async def forever(_: Any) -> AsyncIterator[Any]:
         yield added(words(""))
         while True:
@@ -700,10 +701,10 @@ async def test_a_run_that_says_too_much_stops_the_agent() -> None:
     assert run.log[-1].code == "too_many_events"
 
 
-# What it is told
+# Input
 
 
-async def test_the_history_goes_to_the_model_as_input_items() -> None:
+async def test_the_history_is_sent_to_the_model_as_input_items() -> None:
     helper = agent([assistant_message("Yes.")], instructions="Be kind.")
     model: Any = helper.model
     image = File(media_type="image/png", data="aGk=", detail="low")
@@ -746,7 +747,7 @@ async def test_the_history_goes_to_the_model_as_input_items() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "written"),
+    ("file", "content"),
     [
         (
             File(media_type="image/png", url="https://a.org/i.png"),
@@ -767,15 +768,15 @@ async def test_the_history_goes_to_the_model_as_input_items() -> None:
         (File(media_type="application/pdf", file_id="file-of-the-author"), None),
     ],
 )
-def test_files_are_written_by_their_kind_and_never_by_an_id_of_the_authors_account(
-    file: File, written: list[Any] | None
+def test_files_are_encoded_by_media_type_and_provider_file_ids_are_left_out(
+    file: File, content: list[Any] | None
 ) -> None:
-    expected = [] if written is None else [{"role": "user", "content": written}]
+    expected = [] if content is None else [{"role": "user", "content": content}]
 
     assert openai_agents.written([Message.user(file)]) == expected
 
 
-# What functions of the author's own may give
+# Functions that return objects of the SDK
 
 
 async def test_a_function_may_yield_the_events_of_a_run() -> None:
@@ -798,8 +799,8 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
     )
 
 
-@pytest.mark.parametrize("give", ["result", "items"])
-async def test_a_function_may_return_a_whole_result_or_its_items(give: str) -> None:
+@pytest.mark.parametrize("returned", ["result", "items"])
+async def test_a_function_may_return_a_run_result_or_its_items(returned: str) -> None:
     thought = ResponseReasoningItem(id="rs_1", type="reasoning", summary=[Summary(text="Hm.", type="summary_text")])
     helper = agent(
         ModelStep(output=[thought, function_call("double", {"x": 4}, call_id="c1")], usage=spent(1, 2)),
@@ -810,7 +811,7 @@ async def test_a_function_may_return_a_whole_result_or_its_items(give: str) -> N
     @chat
     async def own(messages: list[Message]) -> Any:
         result = await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
-        return result if give == "result" else result.new_items
+        return result if returned == "result" else result.new_items
 
     run = await run_to_end(own, QUESTION)
 
@@ -818,11 +819,11 @@ async def test_a_function_may_return_a_whole_result_or_its_items(give: str) -> N
         Message.assistant(Reasoning(text="Hm."), ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
         Message.tool("c1", 8),
         Message.assistant("8."),
-        usage=Usage(input_tokens=4, output_tokens=6) if give == "result" else None,
+        usage=Usage(input_tokens=4, output_tokens=6) if returned == "result" else None,
     )
 
 
-async def test_a_run_that_nobody_reads_is_refused_with_what_to_do_instead() -> None:
+async def test_returning_a_streamed_run_that_was_not_read_fails_with_a_hint() -> None:
     result: list[RunResultStreaming] = []
 
     @chat
@@ -839,7 +840,7 @@ async def test_a_run_that_nobody_reads_is_refused_with_what_to_do_instead() -> N
     assert run.log[-1].message.endswith("yield what its stream_events() gives instead.")
 
 
-# Streamed or whole
+# Streamed or complete
 
 
 @settings(max_examples=25)
@@ -847,8 +848,8 @@ async def test_a_run_that_nobody_reads_is_refused_with_what_to_do_instead() -> N
     steps=st.lists(st.lists(st.one_of(st.text(), st.integers(0, 9)), min_size=1, max_size=5), max_size=3),
     last=st.text(min_size=1),
 )
-async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str | int]], last: str) -> None:
-    """For any words and calls, side by side and one after another."""
+async def test_streamed_and_complete_results_give_the_same_reply(steps: list[list[str | int]], last: str) -> None:
+    """For any texts and tool calls, parallel and sequential."""
     numbers = count()
 
     def item(piece: str | int) -> Any:
@@ -857,23 +858,23 @@ async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str |
             return assistant_message(piece, item_id=f"m{number}")
         return function_call("double", {"x": piece}, call_id=f"c{number}")
 
-    # Words alone would be the end.
+    # A step with text alone would end the run.
     script = [[*map(item, step), item(1)] for step in steps]
     script.append([item(last)])
     helper = agent(*script, *script, tools=[double])
 
     @chat
-    async def whole(messages: list[Message]) -> Any:
+    async def complete(messages: list[Message]) -> Any:
         return await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
 
-    assert reply_of(await asked(helper)) == reply_of(await run_to_end(whole, QUESTION))
+    assert reply_of(await asked(helper)) == reply_of(await run_to_end(complete, QUESTION))
 
 
 # Over HTTP
 
 
 @pytest.mark.parametrize("kind", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
-async def test_the_sdks_real_models_say_what_the_service_behind_them_said(kind: Any) -> None:
+async def test_the_openai_models_of_the_sdk_return_what_the_server_sent(kind: Any) -> None:
     script = [
         {"reasoning": "Hm."},
         {"text": "Let "},
@@ -900,7 +901,7 @@ async def test_the_sdks_real_models_say_what_the_service_behind_them_said(kind: 
     )
 
 
-async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:
+async def test_invoke_returns_the_same_answer_complete_and_streamed() -> None:
     def helper() -> Agent[Any]:
         return agent([function_call("double", {"x": 4}, call_id="c1")], [assistant_message("It is 8.")], tools=[double])
 

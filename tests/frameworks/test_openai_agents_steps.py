@@ -41,7 +41,7 @@ from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, t
 
 
 class Exporter(TracingProcessor):
-    """An author's own: what would be sent elsewhere."""
+    """A trace processor of the workflow's author, which records what it would export."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -63,12 +63,12 @@ class Exporter(TracingProcessor):
 
 @pytest.fixture(autouse=True)
 def exporter() -> Iterator[Exporter]:
-    """A provider as a process has it at first, but that nothing leaves it."""
-    base.install_step_listeners()  # Whoever is first here would have it listen to this provider as well.
+    """The SDK's default trace provider, without an exporter that leaves the process."""
+    base.install_step_listeners()  # Otherwise the first test would add the listener twice.
     before, theirs, exporter = get_trace_provider(), DefaultTraceProvider(), Exporter()
     theirs.register_processor(exporter)
     set_trace_provider(theirs)
-    theirs.register_processor(steps._PROCESSOR)  # As `listen` has it.
+    theirs.register_processor(steps._PROCESSOR)  # As `listen` does.
     yield exporter
     set_trace_provider(before)
 
@@ -98,7 +98,7 @@ def agent(*steps: Any, **given: Any) -> Agent[Any]:
     return Agent(**{"name": "Maths", "model": ScriptedModel(steps), "tools": [double], **given})
 
 
-async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
+async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
     settings = ModelSettings(temperature=0.2, extra_headers={"x-key": "hidden"})
     spans = await trace_run(
         chat(agent(calling(("c1", 2)), saying("It is 4."), instructions="Be kind.", model_settings=settings))
@@ -119,15 +119,15 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
     assert "hidden" not in repr(spans)
 
 
-async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -> None:
+async def test_usage_of_the_model_spans_sums_up_to_the_usage_of_the_run() -> None:
     spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
 
-    output = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
-    assert sum(output[1:], output[0]) == spans[0].usage == Usage(8, 10)
+    usages = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
+    assert sum(usages[1:], usages[0]) == spans[0].usage == Usage(8, 10)
     assert [span.usage for span in spans if span.kind not in ("llm", "workflow")] == [None, None]
 
 
-async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call() -> None:
+async def test_parallel_tools_are_recorded_as_siblings_with_their_call_ids() -> None:
     spans = await trace_run(chat(agent(calling(("c1", 2), ("c2", -3)), saying("So."))))
 
     assert sorted((span.tool.call_id, span.inputs["x"], span.status) for span in spans if span.tool) == [
@@ -137,7 +137,7 @@ async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call
     assert tree(spans)[1][1] == ["chat", "execute_tool double", "execute_tool double", "chat"]
 
 
-async def test_a_handoff_goes_from_one_agent_to_the_next() -> None:
+async def test_a_handoff_is_recorded_between_the_spans_of_both_agents() -> None:
     poet = agent(saying("Roses."), name="Poet", tools=[])
     clerk = agent(
         ModelStep(output=[function_call("transfer_to_poet", {}, call_id="c1")], usage=spent(1, 1)), handoffs=[poet]
@@ -166,7 +166,7 @@ async def no_answer(*_: Any) -> GuardrailFunctionOutput:
     return GuardrailFunctionOutput(output_info="secret reason", tripwire_triggered=True)
 
 
-async def test_guardrails_say_whether_they_let_it_pass() -> None:
+async def test_guardrail_spans_record_whether_they_were_triggered() -> None:
     spans = await trace_run(chat(agent(saying("Hi."), input_guardrails=[polite], output_guardrails=[no_answer])))
 
     rendered = {span.name: span.outputs for span in spans if span.kind == "guardrail"}
@@ -174,7 +174,7 @@ async def test_guardrails_say_whether_they_let_it_pass() -> None:
     assert spans[0].status == "error"
 
 
-async def test_a_model_that_fails_says_how() -> None:
+async def test_a_failed_model_call_records_its_exception() -> None:
     spans = await trace_run(chat(agent(ConnectionError("gone"))))
 
     assert kinds(spans)[1][1] == ["llm chat: error"]
@@ -182,18 +182,18 @@ async def test_a_model_that_fails_says_how() -> None:
     assert words(spans[2].messages_in) == ["user: Well?"]
 
 
-async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
-    begun = asyncio.Event()
+async def test_cancelling_a_run_ends_its_open_spans_as_cancelled() -> None:
+    tool_started = asyncio.Event()
 
     @function_tool
     async def wait() -> str:
         """Takes for ever."""
-        begun.set()
+        tool_started.set()
         await asyncio.Event().wait()
         return "never"
 
     step = ModelStep(output=[function_call("wait", {}, call_id="c1")], usage=spent(1, 1))
-    spans = await trace_cancelled_run(chat(agent(step, tools=[wait])), begun)
+    spans = await trace_cancelled_run(chat(agent(step, tools=[wait])), tool_started)
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: cancelled",
@@ -202,7 +202,7 @@ async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
     assert spans[-1].tool == Tool(name="wait", call_id="c1")
 
 
-async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
+async def test_metadata_recording_leaves_out_all_content() -> None:
     spans = await trace_run(
         chat(agent(calling(("c1", -2)), saying("It is 4."), instructions="Be kind.")), record="metadata"
     )
@@ -216,25 +216,25 @@ async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
 
 
 @pytest.mark.parametrize("kind", [OpenAIChatCompletionsModel, OpenAIResponsesModel])
-async def test_the_sdks_real_models_tell_what_went_over_the_wire(kind: Any) -> None:
+async def test_spans_of_the_sdks_openai_models_have_messages_and_parameters(kind: Any) -> None:
     script = [{"text": "Let me see."}, {"tool_call": {"id": "c1", "name": "double", "arguments": {"x": 1}}}]
-    call = msgspec.json.encode(script).decode()
+    question = msgspec.json.encode(script).decode()
     async with client(scripted) as http:
         api = AsyncOpenAI(api_key="none", base_url="http://localhost/scripted/v1", http_client=cast("Any", http))
         model = kind("scripted", api)
         settings = ModelSettings(temperature=0.5)
         helper = agent(model=model, tool_use_behavior="stop_on_first_tool", model_settings=settings)
-        spans = await trace_run(chat(helper), Message.user(call))
+        spans = await trace_run(chat(helper), Message.user(question))
 
-    _, _, output, tool = spans
-    assert (output.name, output.status, output.model) == ("chat scripted", "ok", "scripted")
-    assert words(output.messages_in) == [f"user: {call}"]
-    assert words(output.messages_out) == ['assistant: Let me see. double{"x":1}#c1']
-    assert output.parameters["temperature"] == 0.5
-    assert (tool.inputs, tool.outputs) == ({"x": 1}, 2)
+    _, _, model_span, tool_span = spans
+    assert (model_span.name, model_span.status, model_span.model) == ("chat scripted", "ok", "scripted")
+    assert words(model_span.messages_in) == [f"user: {question}"]
+    assert words(model_span.messages_out) == ['assistant: Let me see. double{"x":1}#c1']
+    assert model_span.parameters["temperature"] == 0.5
+    assert (tool_span.inputs, tool_span.outputs) == ({"x": 1}, 2)
 
 
-async def test_a_model_whose_spans_say_nothing_is_told_of_by_hooks() -> None:
+async def test_a_model_with_empty_sdk_spans_is_recorded_through_hooks() -> None:
     model = ScriptedModel([saying("Hi."), ConnectionError("gone")], emit_traces=True)
     first = await trace_run(chat(agent(model=model)))
     second = await trace_run(chat(agent(model=model)))
@@ -244,7 +244,7 @@ async def test_a_model_whose_spans_say_nothing_is_told_of_by_hooks() -> None:
     assert (second[2].status, second[2].exception) == ("error", Raised("ConnectionError", "gone"))
 
 
-async def test_a_hook_that_breaks_costs_nobody_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_in_a_hook_does_not_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def bad(*_: Any) -> Any:
         raise RuntimeError("a mistake of ours")
 
@@ -255,7 +255,7 @@ async def test_a_hook_that_breaks_costs_nobody_the_run(monkeypatch: pytest.Monke
     assert words(spans[0].messages_out)[-1] == "assistant: 4"
 
 
-async def test_spans_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_spans_that_never_end_are_recorded_as_incomplete_and_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_MAX_OPEN_SPANS", 2)
 
     @chat
@@ -272,7 +272,7 @@ async def test_spans_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatc
     steps._PROCESSOR._open.clear()
 
 
-async def test_other_spans_are_tasks_with_what_they_say() -> None:
+async def test_other_spans_of_the_sdk_are_recorded_with_their_data() -> None:
     @chat
     async def plain(messages: list[Message]) -> str:
         with trace("mine"):
@@ -285,40 +285,40 @@ async def test_other_spans_are_tasks_with_what_they_say() -> None:
             ) as call:
                 call.span_data.output = [{"role": "assistant", "content": "Ho"}]
                 call.span_data.usage = {"input_tokens": 2, "output_tokens": 1}
-            with response_span() as answered:
-                answered.span_data.input = "Hi"
+            with response_span() as response:
+                response.span_data.input = "Hi"
         return "Done."
 
-    _, listed, dialect, call, answered = await trace_run(plain)
+    _, tools_span, speech, call, response = await trace_run(plain)
 
-    assert (listed.name, listed.kind, listed.outputs) == ("list tools of files", "task", ["read"])
-    assert (dialect.name, dialect.kind) == ("speech_group", "task")
+    assert (tools_span.name, tools_span.kind, tools_span.outputs) == ("list tools of files", "task", ["read"])
+    assert (speech.name, speech.kind) == ("speech_group", "task")
     assert (call.name, words(call.messages_in), words(call.messages_out)) == (
         "chat gpt-9",
         ["user: Hi"],
         ["assistant: Ho"],
     )
     assert (call.usage, call.parameters) == (Usage(2, 1), {"temperature": 1})
-    assert (answered.name, words(answered.messages_in), answered.usage) == ("chat", ["user: Hi"], None)
+    assert (response.name, words(response.messages_in), response.usage) == ("chat", ["user: Hi"], None)
 
 
-# For whom it is
+# Where spans are sent
 
 
-async def test_what_we_run_is_told_to_nobody_else(exporter: Exporter) -> None:
+async def test_spans_of_agents_run_by_palaver_are_not_exported_elsewhere(exporter: Exporter) -> None:
     spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
 
     assert (len(spans), exporter.heard) == (5, [])
 
 
-async def test_nothing_is_traced_where_we_do_not(exporter: Exporter) -> None:
+async def test_nothing_is_recorded_or_exported_with_recording_off(exporter: Exporter) -> None:
     spans = await trace_run(chat(agent(saying("4"))), record="off")
 
     assert (spans, exporter.heard) == ([], [])
 
 
-async def test_it_is_told_though_the_author_has_switched_tracing_off(exporter: Exporter) -> None:
-    await trace_run(chat(agent(saying("4"))))  # Then the provider is ours, and hands on what is set.
+async def test_spans_are_recorded_although_tracing_is_disabled_in_the_sdk(exporter: Exporter) -> None:
+    await trace_run(chat(agent(saying("4"))))  # Installs Palaver's provider, which passes settings on.
     set_tracing_disabled(True)
     try:
         spans = await trace_run(chat(agent(saying("4"))))
@@ -329,7 +329,7 @@ async def test_it_is_told_though_the_author_has_switched_tracing_off(exporter: E
     assert exporter.heard == []
 
 
-async def test_what_an_author_runs_is_told_to_us_and_to_whom_the_author_says(exporter: Exporter) -> None:
+async def test_spans_of_an_agent_run_inside_a_function_are_recorded_and_exported(exporter: Exporter) -> None:
     @chat
     async def plain(messages: list[Message]) -> str:
         with trace("mine"), custom_span("thinking", {"about": "tea"}):
@@ -347,7 +347,7 @@ async def test_what_an_author_runs_is_told_to_us_and_to_whom_the_author_says(exp
     assert {"mine", "custom", "agent", "generation", "function"} <= set(exporter.heard)
 
 
-async def test_an_authors_own_processors_can_still_be_set() -> None:
+async def test_trace_processors_can_still_be_replaced() -> None:
     await trace_run(chat(agent(saying("4"))))
     other = Exporter()
     set_trace_processors([other])
@@ -362,7 +362,7 @@ async def test_an_authors_own_processors_can_still_be_set() -> None:
     assert "theirs" in other.heard
 
 
-async def test_the_provider_that_stands_before_the_authors_own_is_one() -> None:
+async def test_palavers_trace_provider_delegates_to_the_original_provider() -> None:
     await trace_run(chat(agent(saying("4"))))
     provider = get_trace_provider()
 
@@ -382,21 +382,21 @@ async def test_the_provider_that_stands_before_the_authors_own_is_one() -> None:
     assert other.heard == ["mine"]
 
 
-async def test_outside_of_any_run_nobody_is_told(exporter: Exporter) -> None:
+async def test_spans_outside_of_a_run_are_exported_but_not_recorded(exporter: Exporter) -> None:
     result = await Runner.run(agent(saying("4")), "?")
 
     assert (result.final_output, steps._PROCESSOR._open) == ("4", {})
     assert "agent" in exporter.heard
 
 
-def test_a_package_that_only_has_the_name_is_no_matter(
+def test_a_step_listener_that_cannot_be_imported_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waiting = {"json": "palaver.no_such_module", "no_such_package": "palaver.no_such_module"}
-    monkeypatch.setattr(base, "_listener_modules", waiting)
+    listener_modules = {"json": "palaver.no_such_module", "no_such_package": "palaver.no_such_module"}
+    monkeypatch.setattr(base, "_listener_modules", listener_modules)
 
     base.install_step_listeners()
     base.install_step_listeners()
 
-    assert list(waiting) == ["no_such_package"]
+    assert list(listener_modules) == ["no_such_package"]
     assert caplog.messages == ["The steps of json cannot be heard"]

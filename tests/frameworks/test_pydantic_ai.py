@@ -84,7 +84,7 @@ def no_network() -> Iterator[None]:
 
 
 class Weather(BaseModel):
-    """An answer with a shape."""
+    """A structured answer."""
 
     city: str
     degrees: int
@@ -98,7 +98,7 @@ async def double(x: int) -> int:
 
 
 DOUBLE = Tool(double, sequential=True)
-"""One after another: side by side, the order of results would be a matter of chance."""
+"""Sequential: in parallel, the order of the results would be random."""
 
 
 def scripted(*responses: list[Any]) -> FunctionModel:
@@ -124,10 +124,10 @@ def messages_of(run: Run) -> tuple[Message, ...]:
     return reply_of(run).messages
 
 
-# What it is
+# Declaration
 
 
-def test_an_agent_is_a_chat_under_its_own_name_made_fit_for_a_url() -> None:
+def test_an_agent_is_a_chat_under_its_name_in_url_safe_form() -> None:
     helper = chat(Agent(Model(), name="Helpful agent", description="Helps.", instructions="You are secret."))
 
     assert (helper.description.name, helper.description.description) == ("Helpful-agent", "Helps.")
@@ -135,19 +135,19 @@ def test_an_agent_is_a_chat_under_its_own_name_made_fit_for_a_url() -> None:
     assert helper.place == "Pydantic AI: Helpful agent"
 
 
-def test_an_agent_without_a_name_is_an_assistant_unless_the_author_says_otherwise() -> None:
+def test_an_agent_without_a_name_is_named_assistant_unless_a_name_is_given() -> None:
     nameless, named = chat(Agent(Model())), chat(Agent(Model()), name="helper", description="Really helps.")
 
     assert (nameless.description.name, nameless.place) == ("assistant", "Pydantic AI: assistant")
     assert (named.description.name, named.description.description) == ("helper", "Really helps.")
 
 
-def test_an_agent_is_no_other_kind_of_workflow() -> None:
+def test_an_agent_is_rejected_as_a_workflow_that_is_not_a_chat() -> None:
     with pytest.raises(NotAWorkflow, match=r"declare it with chat\(…\)"):
         workflow(Agent(Model()))
 
 
-def test_deps_that_we_cannot_make_are_refused_with_what_to_do_instead() -> None:
+def test_an_agent_with_deps_that_palaver_cannot_create_is_rejected() -> None:
     with pytest.raises(NotAWorkflow, match="wants deps of type Weather, which we cannot make"):
         chat(Agent(Model(), deps_type=Weather))
 
@@ -162,10 +162,10 @@ def test_other_objects_of_the_framework_are_not_adopted() -> None:
         pydantic_ai.NOTHING  # noqa: B018
 
 
-# What it says
+# Output
 
 
-async def test_text_streams() -> None:
+async def test_text_is_streamed() -> None:
     run = await asked(Agent(Model(custom_output_text="Hello there.")))
 
     assert event_lines(run.log)[:5] == [
@@ -178,7 +178,7 @@ async def test_text_streams() -> None:
     assert reply_of(run) == reply(Message.assistant("Hello there."), usage=Usage(input_tokens=51, output_tokens=3))
 
 
-async def test_reasoning_words_and_calls_are_one_message_and_a_call_may_fail_beside_another() -> None:
+async def test_reasoning_text_and_calls_are_one_message_before_the_tool_results() -> None:
     helper = Agent(
         scripted(
             [
@@ -224,7 +224,7 @@ async def test_reasoning_words_and_calls_are_one_message_and_a_call_may_fail_bes
     )
 
 
-async def test_arguments_of_two_calls_may_come_in_turns() -> None:
+async def test_arguments_of_two_calls_may_be_interleaved() -> None:
     pieces = [
         calls(0, '{"x"'),
         calls(1, '{"x":', call_id="c2"),
@@ -245,7 +245,7 @@ async def test_arguments_of_two_calls_may_come_in_turns() -> None:
     )
 
 
-async def test_a_model_that_counts_its_calls_anew_makes_no_call_twice() -> None:
+async def test_a_call_id_that_a_model_reuses_is_made_unique() -> None:
     run = await asked(Agent(scripted([calls(0, '{"x":1}')], [calls(0, '{"x":2}')], ["So."]), tools=[DOUBLE]))
 
     assert messages_of(run) == (
@@ -257,7 +257,7 @@ async def test_a_model_that_counts_its_calls_anew_makes_no_call_twice() -> None:
     )
 
 
-async def test_arguments_that_come_as_a_dictionary_are_its_json() -> None:
+async def test_arguments_given_as_a_dictionary_are_encoded_as_json() -> None:
     run = await asked(Agent(Model(custom_output_text="Done."), tools=[DOUBLE]))
 
     call_id = "pyd_ai_tool_call_id__double"
@@ -268,7 +268,7 @@ async def test_arguments_that_come_as_a_dictionary_are_its_json() -> None:
     )
 
 
-async def test_what_the_run_costs_is_told_as_it_goes() -> None:
+async def test_usage_is_added_after_each_model_request() -> None:
     run = await asked(Agent(scripted([calls(0, '{"x":1}')], ["Two words."]), tools=[DOUBLE]))
 
     kinds = event_lines(run.log)
@@ -278,7 +278,7 @@ async def test_what_the_run_costs_is_told_as_it_goes() -> None:
 
 
 @pytest.mark.parametrize("shape", [Weather, ToolOutput(Weather, name="give_weather")])
-async def test_a_shaped_answer_is_its_json_and_data_and_its_tool_is_no_call(shape: Any) -> None:
+async def test_structured_output_is_returned_as_text_and_data_without_its_output_tool(shape: Any) -> None:
     run = await asked(Agent(Model(custom_output_args={"city": "Oslo", "degrees": -3}), output_type=shape))
 
     assert messages_of(run) == (
@@ -286,7 +286,7 @@ async def test_a_shaped_answer_is_its_json_and_data_and_its_tool_is_no_call(shap
     )
 
 
-async def test_a_shaped_answer_that_does_not_fit_at_first_is_said_once() -> None:
+async def test_structured_output_that_is_invalid_at_first_is_returned_once() -> None:
     wrong, right = '{"city": "Oslo"}', '{"city": "Oslo", "degrees": 2}'
     model = scripted(
         ["Sure: ", calls(1, wrong, name="final_result")], [calls(0, right, call_id="c2", name="final_result")]
@@ -300,7 +300,7 @@ async def test_a_shaped_answer_that_does_not_fit_at_first_is_said_once() -> None
     assert messages_of(run)[0].text == "Sure: "
 
 
-async def test_a_shaped_answer_that_the_model_writes_as_text_is_not_said_again() -> None:
+async def test_structured_output_that_the_model_streams_as_text_is_not_repeated() -> None:
     model = scripted(['{"city": "Oslo", ', '"degrees": 2}'])
     model.profile["supports_json_schema_output"] = True
 
@@ -311,7 +311,7 @@ async def test_a_shaped_answer_that_the_model_writes_as_text_is_not_said_again()
     )
 
 
-async def test_what_an_output_function_says_is_the_answer() -> None:
+async def test_the_result_of_an_output_function_is_the_answer() -> None:
     def shout(text: str) -> str:
         """Shouts."""
         return text.upper()
@@ -326,7 +326,7 @@ async def test_what_an_output_function_says_is_the_answer() -> None:
     assert messages_of(run) == (Message.assistant("HI"),)
 
 
-async def test_a_tool_of_the_provider_is_a_call_with_its_result() -> None:
+async def test_a_native_tool_of_the_provider_is_a_tool_call_with_its_result() -> None:
     model = scripted(
         [
             {
@@ -352,7 +352,7 @@ async def test_a_tool_of_the_provider_is_a_call_with_its_result() -> None:
     )
 
 
-async def test_an_agent_is_given_our_context_where_it_asks_for_one_and_its_events_are_shown() -> None:
+async def test_a_tool_can_use_palavers_context_and_emit_custom_events() -> None:
     @dataclass(kw_only=True)
     class HalfwayEvent(CustomEvent):
         done: int
@@ -377,7 +377,7 @@ async def test_an_agent_is_given_our_context_where_it_asks_for_one_and_its_event
     assert [(part.name, part.value["done"]) for part in rendered] == [("halfway", 1)]
 
 
-# Whole messages
+# Complete messages
 
 
 async def given(*values: object) -> Run:
@@ -389,7 +389,7 @@ async def given(*values: object) -> Run:
     return await run_to_end(own, QUESTION)
 
 
-async def test_a_function_may_yield_messages_of_every_kind_of_part() -> None:
+async def test_a_function_may_yield_messages_with_every_kind_of_part() -> None:
     text = TextPart(
         content="See.",
         id="msg_a",
@@ -425,19 +425,19 @@ async def test_a_function_may_yield_messages_of_every_kind_of_part() -> None:
         Annotation(kind="file", title="F", file_id="f1", start=0, end=3),
         Annotation(kind="url", url="https://b.org"),
     )
-    answered = messages_of(run)
-    assert answered[0] == Message.assistant(
+    messages = messages_of(run)
+    assert messages[0] == Message.assistant(
         Text(text="See.", annotations=annotations),
         Reasoning(text="", encrypted="sealed"),
         File(media_type="image/png", data="aGk="),
         ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
     )
-    assert answered[1].tool_results[0].output["data"] == "aGk="
+    assert messages[1].tool_results[0].output["data"] == "aGk="
     assert run.log[1] == TextStarted(seq=1, item="msg_a", message="msg_a")
     assert reply_of(run).finish == "length"
 
 
-async def test_a_function_may_return_a_whole_result() -> None:
+async def test_a_function_may_return_a_run_result() -> None:
     helper = Agent(Model(custom_output_args={"city": "Oslo", "degrees": 2}), tools=[DOUBLE], output_type=Weather)
 
     @chat
@@ -470,7 +470,7 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
     assert reply_of(run).usage == reply_of(complete).usage
 
 
-async def test_a_speech_or_a_summary_is_nothing_that_was_said() -> None:
+async def test_speech_and_compaction_parts_are_ignored() -> None:
     from pydantic_ai.messages import CompactionPart, PartDeltaEvent, SpeechPart, SpeechPartDelta
 
     run = await given(
@@ -484,11 +484,11 @@ async def test_a_speech_or_a_summary_is_nothing_that_was_said() -> None:
     assert messages_of(run) == (Message.assistant("Hello."),)
 
 
-# How it ends
+# Errors, approvals and cancellation
 
 
 @pytest.mark.parametrize(("reason", "finish"), [("length", "length"), ("content_filter", "content-filter")])
-async def test_an_answer_cut_short_says_why(reason: Any, finish: Any) -> None:
+async def test_an_incomplete_answer_finishes_with_its_reason(reason: Any, finish: Any) -> None:
     def respond(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
         return ModelResponse(
             parts=[TextPart("Once upon")], finish_reason=reason, usage=RequestUsage(input_tokens=1, output_tokens=2)
@@ -507,7 +507,7 @@ async def test_an_answer_cut_short_says_why(reason: Any, finish: Any) -> None:
     )
 
 
-async def test_a_filtered_answer_ends_well_and_says_so() -> None:
+async def test_a_content_filter_error_finishes_the_run_with_content_filter() -> None:
     async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[str]:
         yield "Once "
         raise ContentFilterError("secret reason")
@@ -517,7 +517,7 @@ async def test_a_filtered_answer_ends_well_and_says_so() -> None:
     assert reply_of(run) == reply(Message.assistant("Once "), finish="content-filter")
 
 
-async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
+async def test_an_agent_that_exceeds_its_limits_fails_with_usage_limit_exceeded() -> None:
     steps = [[calls(0, '{"x":1}', call_id=f"c{n}")] for n in range(60)]
 
     run = await asked(Agent(scripted(*steps), tools=[DOUBLE]))
@@ -526,7 +526,7 @@ async def test_an_agent_that_comes_to_no_end_fails_with_a_public_code() -> None:
     assert last_event(run) == RunFailed(code="usage_limit_exceeded", message=message, at=NOW)
 
 
-async def test_a_models_own_failure_tells_strangers_nothing() -> None:
+async def test_a_model_error_fails_the_run_without_its_message() -> None:
     async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[str]:
         yield "Well"
         raise RuntimeError("secret key sk-1")
@@ -537,7 +537,7 @@ async def test_a_models_own_failure_tells_strangers_nothing() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"path":"a"}', None])
-async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it(arguments: str | None) -> None:
+async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_and_cannot_resume(arguments: str | None) -> None:
     model = Model() if arguments is None else scripted([calls(0, arguments, name="delete")])
     agent = Agent(model, output_type=[str, DeferredToolRequests])
 
@@ -551,12 +551,12 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it(arg
     run = await run_to_end(helper, QUESTION)
 
     call_id = "c1" if arguments else "pyd_ai_tool_call_id__delete"
-    asks = {"id": call_id, "call_id": call_id, "name": "delete", "arguments": '{"path":"a"}'}
-    asks |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
+    approval = {"id": call_id, "call_id": call_id, "name": "delete", "arguments": '{"path":"a"}'}
+    approval |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
     assert messages_of(run) == (
         Message.assistant(
             ToolCall(call_id=call_id, name="delete", arguments='{"path":"a"}'),
-            Data(name="approval-request", value=asks),
+            Data(name="approval-request", value=approval),
         ),
     )
     assert reply_of(run).finish == "tool-calls"
@@ -565,26 +565,26 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_for_it(arg
         helper.bind(call(QUESTION, granted))
 
 
-async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+async def test_cancelling_a_run_stops_the_agent_and_its_tools() -> None:
+    tool_started, tool_ended = asyncio.Event(), asyncio.Event()
     helper = Agent(scripted([calls(0, "{}", name="wait")]))
 
     @helper.tool_plain
     async def wait() -> str:
         """Waits for ever."""
-        begun.set()
+        tool_started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.set()
+            tool_ended.set()
         return "never"
 
     run = new_engine().start(chat(helper), call(QUESTION))
-    await wait_for_event(begun)
+    await wait_for_event(tool_started)
     run.cancel()
     await wait_ended(run)
 
-    assert ended.is_set()
+    assert tool_ended.is_set()
     assert event_lines(run.log) == [
         "RunStarted",
         "ToolStarted",
@@ -595,7 +595,7 @@ async def test_a_run_that_is_stopped_stops_the_agent_and_its_tools() -> None:
     ]
 
 
-async def test_a_run_that_says_too_much_stops_the_agent() -> None:
+async def test_an_agent_that_exceeds_the_event_limit_is_stopped() -> None:
     stopped = asyncio.Event()
 
     async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[str]:
@@ -613,11 +613,11 @@ async def test_a_run_that_says_too_much_stops_the_agent() -> None:
     assert run.log[-1].code == "too_many_events"
 
 
-# What it is told
+# Input
 
 
 def bare(messages: list[ModelMessage]) -> list[tuple[str, list[Any]]]:
-    """Kinds and contents, without times."""
+    """Return kinds and contents, without timestamps."""
 
     def content(part: Any) -> Any:
         match part:
@@ -652,7 +652,7 @@ HISTORY = (
 )
 
 
-def test_a_history_is_written_as_requests_and_responses() -> None:
+def test_a_history_is_converted_to_requests_and_responses() -> None:
     assert bare(pydantic_ai.written(HISTORY)) == [
         ("request", [("system", "Speak French."), ["Look:", PICTURE]]),
         ("response", ["A cat.", ("c1", "double", '{"x":1}'), ("c2", "double", "{}")]),
@@ -665,13 +665,13 @@ def test_a_history_is_written_as_requests_and_responses() -> None:
     assert pydantic_ai.written([Message.system(), Message.user(Data(name="x"))]) == []
 
 
-async def test_the_agents_own_prompt_stands_first_and_a_clients_is_an_instruction() -> None:
+async def test_the_agents_system_prompt_comes_first_and_a_clients_is_an_instruction() -> None:
     seen: list[ModelMessage] = []
-    output: list[str | None] = []
+    instructions: list[str | None] = []
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
         seen.extend(messages)
-        output.append(info.instructions)
+        instructions.append(info.instructions)
         yield "Oui."
 
     helper = Agent(FunctionModel(stream_function=stream), system_prompt="Be kind.", instructions="Be short.")
@@ -682,7 +682,7 @@ async def test_the_agents_own_prompt_stands_first_and_a_clients_is_an_instructio
         "request",
         [("system", "Be kind."), ["Look:", PICTURE]],
     )
-    assert output == ["Be short.\n\nSpeak French."]
+    assert instructions == ["Be short.\n\nSpeak French."]
 
 
 LINK = "https://a.org/file"
@@ -697,17 +697,17 @@ LINK = "https://a.org/file"
         (File(media_type="a/b", url="data:a/b;base64,aGk="), BinaryContent(b"hi", media_type="a/b")),
     ],
 )
-def test_files_are_written_by_their_kind(file: File, content: Any) -> None:
+def test_files_are_converted_by_media_type(file: File, content: Any) -> None:
     assert bare(pydantic_ai.written([Message.user(file)])) == [("request", [[content]])]
 
 
-def test_a_file_by_an_id_of_the_authors_account_is_left_out_and_one_that_is_broken_refused() -> None:
+def test_a_file_by_provider_id_is_left_out_and_invalid_base64_is_rejected() -> None:
     assert pydantic_ai.written([Message.user(File(media_type="image/png", file_id="file-of-the-author"))]) == []
     with pytest.raises(Failure, match="is not base64"):
         pydantic_ai.written([Message.user(File(media_type="image/png", data="a"))])
 
 
-# Streamed or whole
+# Streamed or complete
 
 STEPS = st.lists(
     st.lists(st.one_of(st.text(min_size=1), st.integers(0, 9)), min_size=1, max_size=5).filter(
@@ -719,8 +719,8 @@ STEPS = st.lists(
 
 @settings(max_examples=25)
 @given_any(steps=STEPS, last=st.text(min_size=1).filter(str.strip))
-async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str | int]], last: str) -> None:
-    """For any words and calls, side by side and one after another."""
+async def test_streamed_and_complete_results_give_the_same_messages(steps: list[list[str | int]], last: str) -> None:
+    """For any texts and tool calls, parallel and sequential."""
     numbers = count()
 
     def parts(step: list[str | int]) -> list[Any]:
@@ -746,20 +746,20 @@ async def test_what_streams_is_what_the_whole_result_says(steps: list[list[str |
     helper = Agent(FunctionModel(respond, stream_function=stream), tools=[DOUBLE])
 
     @chat
-    async def whole(messages: list[ModelMessage]) -> Any:
+    async def complete(messages: list[ModelMessage]) -> Any:
         return await helper.run(message_history=messages)
 
-    one, other = messages_of(await asked(helper)), messages_of(await run_to_end(whole, QUESTION))
+    streamed, returned = messages_of(await asked(helper)), messages_of(await run_to_end(complete, QUESTION))
 
-    assert [(m.role, m.text, m.tool_calls, m.tool_results) for m in one] == [
-        (m.role, m.text, m.tool_calls, m.tool_results) for m in other
+    assert [(m.role, m.text, m.tool_calls, m.tool_results) for m in streamed] == [
+        (m.role, m.text, m.tool_calls, m.tool_results) for m in returned
     ]
 
 
 # Over HTTP
 
 
-async def test_over_invoke_the_whole_answer_is_that_of_the_stream() -> None:
+async def test_invoke_returns_the_same_answer_complete_and_streamed() -> None:
     helper = chat(Agent(Model(custom_output_text="It is 8."), tools=[DOUBLE]), name="helper")
 
     body = {"messages": [{"role": "user", "content": "Twice four?"}]}

@@ -67,12 +67,12 @@ def agent(*responses: list[Any], **given: Any) -> Agent[Any, Any]:
     return Agent(scripted(*responses), **{"tools": [Tool(double), Tool(broken)], "name": "Maths", **given})
 
 
-async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
+async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
     settings: Any = {"temperature": 0.2, "extra_headers": {"x-key": "hidden"}}
     spans = await trace_run(
         chat(agent(calling(("c1", 2)), ["It is", " 4."], instructions="Be kind.", model_settings=settings))
     )
-    _, complete, first, tool, second = spans
+    _, agent_span, first, tool_span, second = spans
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: ok",
@@ -82,24 +82,24 @@ async def test_an_agent_that_uses_a_tool_is_a_tree_of_what_it_did() -> None:
     assert words(first.messages_out) == ['assistant: double{"x":2}#c1']
     assert words(second.messages_in)[2:] == ['assistant: double{"x":2}#c1', "tool: 4#c1"]
     assert words(second.messages_out) == ["assistant: It is 4."]
-    assert words(complete.messages_in) == ["user: Well?"]
-    assert words(complete.messages_out) == ['assistant: double{"x":2}#c1', "tool: 4#c1", "assistant: It is 4."]
+    assert words(agent_span.messages_in) == ["user: Well?"]
+    assert words(agent_span.messages_out) == ['assistant: double{"x":2}#c1', "tool: 4#c1", "assistant: It is 4."]
     assert (first.model, first.provider, first.parameters) == ("gpt-9", "function", {"temperature": 0.2})
     assert [one.name for one in first.tools] == ["double", "broken"]
-    assert (tool.tool, tool.inputs, tool.outputs) == (Ran(name="double", call_id="c1"), {"x": 2}, 4)
+    assert (tool_span.tool, tool_span.inputs, tool_span.outputs) == (Ran(name="double", call_id="c1"), {"x": 2}, 4)
     assert "hidden" not in repr(spans)
 
 
-async def test_what_was_spent_is_in_the_models_calls_and_sums_up_to_the_runs() -> None:
+async def test_usage_of_the_model_spans_sums_up_to_the_usage_of_the_run() -> None:
     spans = await trace_run(chat(agent(calling(("c1", 2)), ["4"])))
 
-    output = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
-    assert len(output) == 2
-    assert output[0] + output[1] == spans[0].usage
+    usages = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
+    assert len(usages) == 2
+    assert usages[0] + usages[1] == spans[0].usage
     assert [span.usage for span in spans if span.kind in ("agent", "tool")] == [None, None]
 
 
-async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call() -> None:
+async def test_parallel_tools_are_recorded_as_siblings_with_their_call_ids() -> None:
     spans = await trace_run(chat(agent(calling(("c1", 2), ("c2", -3)), ["So."])))
 
     assert tree(spans)[1][1] == ["chat gpt-9", "execute_tool double", "execute_tool double", "chat gpt-9"]
@@ -109,7 +109,7 @@ async def test_tools_that_run_at_once_stand_beside_each_other_each_with_its_call
     ]
 
 
-async def test_what_fails_says_how_and_the_agent_fails_with_it() -> None:
+async def test_a_failed_tool_records_its_exception_and_the_agent_fails() -> None:
     spans = await trace_run(chat(agent(calling(("c1", 2), name="broken"))))
 
     assert kinds(spans) == [
@@ -119,22 +119,22 @@ async def test_what_fails_says_how_and_the_agent_fails_with_it() -> None:
     assert spans[-1].exception == Raised("ValueError", "2 is too much")
 
 
-async def test_a_model_that_fails_leaves_what_it_was_asked() -> None:
+async def test_a_failed_model_call_records_its_input_messages() -> None:
     spans = await trace_run(chat(agent([ConnectionError("gone")])))
 
     assert kinds(spans)[1][1] == ["llm chat gpt-9: error"]
     assert (spans[2].exception, words(spans[2].messages_in)) == (Raised("ConnectionError", "gone"), ["user: Well?"])
 
 
-async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
-    begun = asyncio.Event()
+async def test_cancelling_a_run_ends_its_open_spans_as_cancelled() -> None:
+    tool_started = asyncio.Event()
 
     async def wait(x: int) -> str:
-        begun.set()
+        tool_started.set()
         await asyncio.Event().wait()
         return "never"
 
-    spans = await trace_cancelled_run(chat(agent(calling(("c1", 1), name="wait"), tools=[Tool(wait)])), begun)
+    spans = await trace_cancelled_run(chat(agent(calling(("c1", 1), name="wait"), tools=[Tool(wait)])), tool_started)
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: cancelled",
@@ -142,7 +142,7 @@ async def test_a_run_that_is_stopped_closes_what_was_open() -> None:
     ]
 
 
-async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
+async def test_metadata_recording_leaves_out_all_content() -> None:
     helper = agent(calling(("c1", -2)), ["It is 4."], instructions="Be kind.")
     spans = await trace_run(chat(helper), record="metadata")
 
@@ -154,7 +154,7 @@ async def test_metadata_are_who_did_what_and_nothing_that_was_said() -> None:
     assert "kind." not in repr(spans)
 
 
-async def test_a_tool_that_waits_for_approval_has_not_failed() -> None:
+async def test_a_tool_that_waits_for_approval_is_recorded_as_ok() -> None:
     async def delete(ctx: RunContext[None], x: int) -> str:
         return "gone"
 
@@ -168,7 +168,7 @@ async def test_a_tool_that_waits_for_approval_has_not_failed() -> None:
     assert {span.status for span in spans} == {"ok"}
 
 
-async def test_a_tool_that_gives_up_or_is_skipped_says_what_the_model_was_told() -> None:
+async def test_a_failed_tool_is_recorded_as_an_error_and_a_skipped_tool_as_ok() -> None:
     async def gives_up(x: int) -> str:
         raise ToolFailed("out of order")
 
@@ -188,7 +188,7 @@ async def test_a_tool_that_gives_up_or_is_skipped_says_what_the_model_was_told()
     ]
 
 
-async def test_a_model_that_is_refused_before_it_streams_says_how() -> None:
+async def test_a_model_request_refused_by_a_hook_records_the_exception() -> None:
     hooks = Hooks[Any]()
 
     @hooks.on.before_model_request
@@ -201,20 +201,20 @@ async def test_a_model_that_is_refused_before_it_streams_says_how() -> None:
 
 
 class Weather(BaseModel):
-    """An answer with a shape."""
+    """A structured answer."""
 
     city: str
 
 
-async def test_an_answer_with_a_shape_is_what_the_agent_came_to() -> None:
-    created = [{0: DeltaToolCall(name="final_result", json_args='{"city":"Oslo"}', tool_call_id="c1")}]
-    spans = await trace_run(chat(agent(created, output_type=Weather)))
+async def test_structured_output_is_the_output_of_the_agent_span() -> None:
+    response = [{0: DeltaToolCall(name="final_result", json_args='{"city":"Oslo"}', tool_call_id="c1")}]
+    spans = await trace_run(chat(agent(response, output_type=Weather)))
 
     assert spans[1].outputs == {"city": "Oslo"}
     assert "final_result" in [one.name for one in spans[2].tools]
 
 
-async def test_an_authors_own_instrumentation_is_shown_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_spans_of_the_frameworks_instrumentation_replace_palavers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = TracerProvider(shutdown_on_exit=False)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     settings = InstrumentationSettings(tracer_provider=provider)
@@ -227,7 +227,7 @@ async def test_an_authors_own_instrumentation_is_shown_instead(monkeypatch: pyte
     assert {span.scope for span in spans[1:]} == {"pydantic-ai"}
 
 
-async def test_one_that_goes_elsewhere_does_not_count() -> None:
+async def test_instrumentation_with_another_tracer_provider_is_ignored() -> None:
     settings = InstrumentationSettings(tracer_provider=TracerProvider(shutdown_on_exit=False))
     spans = await trace_run(chat(agent(["4"], capabilities=[Instrumentation(settings=settings)])))
 

@@ -40,27 +40,27 @@ DELTA = event("message_delta", id="m", message="m", delta="Hel")
 
 
 async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
-    """A run of a workflow, from its start to its end."""
-    http_request = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
-    run = Engine().start(workflow, http_request, consumer=attend)
+    """Run a workflow to its end."""
+    workflow_call = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
+    run = Engine().start(workflow, workflow_call, consumer=attend)
     await run.wait_ended()
     return run
 
 
 async def ended(workflow: Workflow, **call: Any) -> tuple[str, Event]:
-    """What a run said, and how it ended."""
+    """Return the text of a run and its last event."""
     log = (await ran(workflow, **call)).log
     return "".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1]
 
 
 async def failure(workflow: Workflow, **call: Any) -> tuple[str, str, str]:
-    """What a run said, and why it failed."""
+    """Return the text of a run, and the code and message of its failure."""
     output, end = await ended(workflow, **call)
     assert isinstance(end, RunFailed)
     return output, end.code, end.message
 
 
-# A server of ours, there and here
+# A Palaver server, remote and local
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def ours() -> Iterator[str]:
 
 
 def connected(url: str, workflow: Workflow) -> RemoteWorkflow:
-    """A workflow of a server of ours, as that server describes it."""
+    """A workflow of a remote Palaver server, as that server describes it."""
     description = workflow.description
     service = RemoteService(url=f"{url}/{description.name}/invoke", dialect="invoke", description=description)
     return RemoteWorkflow(service, placeholder=description, url=url, discover=_unasked, headers={}, timeout=20)
@@ -102,7 +102,7 @@ SCRIPTS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-async def test_a_remote_chat_answers_as_it_would_answer_itself(ours: str, script: list[Any], accept: str) -> None:
+async def test_a_remote_chat_answers_like_the_local_one(ours: str, script: list[Any], accept: str) -> None:
     body = {"session_id": "s-1", "data": {"inputs": {"messages": [], "script": script}}}
     answers = []
     for workflow in (scripted, connected(ours, scripted)):
@@ -127,14 +127,14 @@ def _without_ids(answer: httpx.Response) -> Any:
 
 
 @pytest.mark.parametrize("value", [None, "text", [1, [2]], {"role": "user", "content": "x"}, {}], ids=repr)
-async def test_a_remote_workflow_that_is_no_chat_gives_its_value(ours: str, value: Any) -> None:
+async def test_a_remote_workflow_that_is_not_a_chat_returns_its_value(ours: str, value: Any) -> None:
     run = await ran(connected(ours, echo), messages=(), inputs={"value": value})
 
     assert fold(run.log).value == {"value": value}
     assert [type(one).__name__ for one in run.log] == ["RunStarted", "RunFinished"]
 
 
-async def test_a_remote_failure_is_told_after_what_was_said(ours: str) -> None:
+async def test_a_remote_failure_is_reported_after_the_text_before_it(ours: str) -> None:
     script = [{"text": "Hel"}, {"fail": {"code": "no_tea", "message": "Out of\ntea. " + "x" * 300}}]
 
     assert await failure(connected(ours, scripted), inputs={"script": script}) == (
@@ -144,7 +144,7 @@ async def test_a_remote_failure_is_told_after_what_was_said(ours: str) -> None:
     )
 
 
-async def test_a_remote_refusal_is_told_in_its_own_words(ours: str) -> None:
+async def test_a_422_of_the_remote_is_reported_with_its_message(ours: str) -> None:
     assert await failure(connected(ours, scripted), inputs={"scrypt": 1}) == (
         "",
         "upstream_failed",
@@ -152,17 +152,17 @@ async def test_a_remote_refusal_is_told_in_its_own_words(ours: str) -> None:
     )
 
 
-async def test_a_remote_run_that_was_cancelled_is_cancelled_here() -> None:
+async def test_a_cancelled_remote_run_is_cancelled_locally() -> None:
     with fake_server(response_head() + DELTA + event("done", stopReason="cancelled")) as server:
         output, end = await ended(server.workflow())
 
     assert (output, type(end)) == ("Hel", RunCancelled)
 
 
-# What is sent
+# Requests
 
 
-async def test_only_what_the_call_says_is_sent() -> None:
+async def test_only_session_inputs_parameters_and_configured_headers_are_sent() -> None:
     secret = "hunter2"
     with fake_server(full_response({"data": {"outputs": {"role": "assistant", "content": "Hi"}}})) as server:
         workflow = server.workflow(streams=False, headers={"authorization": "Bearer far", "x-own": "1"})
@@ -190,22 +190,22 @@ async def test_only_what_the_call_says_is_sent() -> None:
                 },
             )
 
-    (call,) = server.requests
-    trace = call.headers.pop("traceparent")
+    (received,) = server.requests
+    traceparent = received.headers.pop("traceparent")
     assert answer.json()["data"]["outputs"] == {"role": "assistant", "content": "Hi"}
-    assert trace.startswith(f"00-{'a' * 32}-")
-    assert call == ReceivedRequest(
+    assert traceparent.startswith(f"00-{'a' * 32}-")
+    assert received == ReceivedRequest(
         "POST /invoke HTTP/1.1",
         {
             "host": server.url.removeprefix("http://"),
-            "user-agent": call.headers["user-agent"],
+            "user-agent": received.headers["user-agent"],
             "accept": "*/*",
             "accept-encoding": "identity",
             "authorization": "Bearer far",
             "x-own": "1",
             "baggage": "ag.session.id=s-1",
             "content-type": "application/json",
-            "content-length": call.headers["content-length"],
+            "content-length": received.headers["content-length"],
             "connection": "keep-alive",
         },
         {
@@ -219,7 +219,7 @@ async def test_only_what_the_call_says_is_sent() -> None:
     )
 
 
-async def test_the_session_that_was_minted_is_sent_too() -> None:
+async def test_a_generated_session_id_is_sent() -> None:
     with fake_server(full_response("Hi")) as server:
         run = await ran(server.workflow(), secrets={"key": Secret("hunter2")})
 
@@ -227,7 +227,7 @@ async def test_the_session_that_was_minted_is_sent_too() -> None:
     assert server.requests[0].headers["accept"] == "text/event-stream"
 
 
-async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+async def test_configured_headers_are_neither_logged_nor_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "palaver")
 
     def reset(connection: socket.socket, _: ReceivedRequest) -> None:
@@ -245,11 +245,11 @@ async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> No
     ]
 
 
-# How the answer is read
+# Responses
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "expected_text"),
     [
         pytest.param(
             full_response({"data": {"outputs": {"role": "assistant", "content": "Hi"}}}), "Hi", id="an envelope"
@@ -270,16 +270,16 @@ async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> No
         pytest.param(response_head() + DELTA, "Hel", id="a clean end inside an item"),
     ],
 )
-async def test_an_answer_of_any_shape_is_a_reply(answer: bytes, said: str) -> None:
+async def test_a_response_in_any_supported_form_is_a_reply(answer: bytes, expected_text: str) -> None:
     with fake_server(answer) as server:
         text, end = await ended(server.workflow(streams=False))
 
     assert isinstance(end, RunFinished)
-    assert (text, end.finish, end.value) == (said, "stop", UNSET)
+    assert (text, end.finish, end.value) == (expected_text, "stop", UNSET)
 
 
 @pytest.mark.parametrize("value", [None, "text", [1, 2], {"role": "user", "content": "x"}], ids=repr)
-async def test_a_bare_value_is_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
+async def test_a_bare_value_is_the_result_of_a_workflow_that_is_not_a_chat(value: Any) -> None:
     with fake_server(full_response(value)) as server:
         run = await ran(server.workflow(is_chat=False, streams=False), messages=(), inputs={"text": "Hi"})
 
@@ -287,7 +287,7 @@ async def test_a_bare_value_is_the_value_of_a_workflow_that_is_no_chat(value: An
     assert server.requests[0].body["data"]["inputs"] == {"text": "Hi"}
 
 
-async def test_an_elder_is_called_in_its_own_dialect() -> None:
+async def test_a_legacy_service_is_called_in_the_run_dialect() -> None:
     with fake_server(full_response({"version": "3.0", "data": {"role": "assistant", "content": "Hi"}})) as server:
         output, _ = await ended(server.workflow(dialect="run"), parameters={"t": 0})
 
@@ -313,7 +313,7 @@ async def test_a_stream_passes_through_record_by_record() -> None:
 
     def answer(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(response_head() + DELTA)
-        assert arrived.wait(20)  # The second is sent when the first has come through, and not before.
+        assert arrived.wait(20)  # The second is sent only once the first has arrived.
         connection.sendall(event("message_delta", id="m", delta="lo") + event("done", stopReason="stop"))
 
     async def attend(events: Sequence[Event]) -> None:
@@ -326,7 +326,7 @@ async def test_a_stream_passes_through_record_by_record() -> None:
     assert [one.delta for one in run.log if isinstance(one, TextDelta)] == ["Hel", "lo"]
 
 
-async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
+async def test_a_remote_is_read_no_faster_than_events_are_consumed() -> None:
     sent = 0
     stalled = threading.Event()
     record = event("data", name="x", value="y" * 50_000)
@@ -353,7 +353,7 @@ async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
         await run.wait_ended()
 
     assert stalled.is_set()
-    assert sent < 50_000_000  # Of 250 MB: what the buffers of both ends hold.
+    assert sent < 50_000_000  # Of 250 MB: what the buffers of both sides hold.
 
 
 async def test_cancelling_closes_the_connection() -> None:
@@ -377,7 +377,7 @@ async def test_cancelling_closes_the_connection() -> None:
     assert fold(run.log).messages[0].text == "Hel"
 
 
-async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None:
+async def test_the_connection_is_closed_after_the_terminal_record() -> None:
     closed = threading.Event()
 
     def answer(connection: socket.socket, _: ReceivedRequest) -> None:
@@ -394,11 +394,11 @@ async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None
     assert (output, type(end)) == ("Hel", RunFinished)
 
 
-# What goes wrong
+# Failures
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "message"),
+    ("answer", "expected_text", "message"),
     [
         pytest.param(
             response_head(transfer_encoding="chunked") + b"%x\r\n%b\r\n" % (len(DELTA), DELTA),
@@ -460,15 +460,17 @@ async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None
         ),
     ],
 )
-async def test_an_answer_that_is_none_is_a_failure_of_the_remote(answer: bytes, said: str, message: str) -> None:
+async def test_an_invalid_response_fails_the_run_with_upstream_failed(
+    answer: bytes, expected_text: str, message: str
+) -> None:
     with fake_server(answer) as server:
         output = await failure(server.workflow())
 
-    assert output == (said, "upstream_failed", message)
-    assert len(server.requests) == 1  # Nothing is asked twice by itself.
+    assert output == (expected_text, "upstream_failed", message)
+    assert len(server.requests) == 1  # Requests are not retried.
 
 
-async def test_a_reply_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reply_over_the_size_limit_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100_000)
 
     with fake_server(full_response("x" * 1_000_000)) as server:
@@ -479,7 +481,7 @@ async def test_a_reply_that_is_too_large_is_not_read_to_its_end(monkeypatch: pyt
         )
 
 
-async def test_an_error_document_is_read_only_so_far() -> None:
+async def test_an_endless_error_body_is_read_only_up_to_a_limit() -> None:
     def answer(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(response_head("application/json", status="500 Oh"))
         while True:
@@ -489,7 +491,7 @@ async def test_an_error_document_is_read_only_so_far() -> None:
         assert await failure(server.workflow()) == ("", "upstream_failed", "far answered 500.")
 
 
-async def test_a_stream_may_be_larger_than_a_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_may_exceed_the_size_limit_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100)
 
     with fake_server(response_head() + DELTA * 5 + event("done")) as server:
@@ -507,20 +509,20 @@ def wait(far: list[FakeServer], first: bytes) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "expected_text"),
     [(b"", ""), (response_head(), ""), (response_head() + DELTA, "Hel")],
     ids=["first byte", "first record", "gap"],
 )
-async def test_a_remote_that_is_silent_for_too_long_is_a_timeout(first: bytes, said: str) -> None:
-    known: list[FakeServer] = []
-    with fake_server(wait(known, first)) as server:
-        known.append(server)
+async def test_a_silent_remote_fails_the_run_with_upstream_timeout(first: bytes, expected_text: str) -> None:
+    servers: list[FakeServer] = []
+    with fake_server(wait(servers, first)) as server:
+        servers.append(server)
         output = await failure(server.workflow(timeout=0.5))
 
-    assert output == (said, "upstream_timeout", "far did not answer within 0.5 seconds.")
+    assert output == (expected_text, "upstream_timeout", "far did not answer within 0.5 seconds.")
 
 
-async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_that_never_ends_fails_the_run_with_upstream_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "CALL_TIMEOUT_S", 0.6)
 
     def drip(connection: socket.socket, _: ReceivedRequest) -> None:
@@ -532,7 +534,7 @@ async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyP
         assert await failure(server.workflow()) == ("Hel", "upstream_timeout", "far took longer than 0.6 seconds.")
 
 
-async def test_the_time_limit_does_not_strike_while_the_reader_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_limit_does_not_count_delays_of_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "CALL_TIMEOUT_S", 0.5)
 
     async def attend(events: Sequence[Event]) -> None:
@@ -553,7 +555,7 @@ async def test_the_time_limit_does_not_strike_while_the_reader_takes_its_time(mo
         (httpx.ReadError("hunter2"), "upstream_failed", "far broke off its answer."),
     ],
 )
-async def test_what_goes_wrong_on_the_way_is_told_in_our_own_words(
+async def test_transport_errors_are_reported_without_their_original_message(
     error: Exception, code: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: httpx.Request) -> httpx.Response:
@@ -567,18 +569,18 @@ async def test_what_goes_wrong_on_the_way_is_told_in_our_own_words(
     assert await failure(FakeServer("http://far").workflow()) == ("", code, message)
 
 
-async def test_a_service_that_has_gone_is_a_failure() -> None:
+async def test_an_unreachable_service_fails_the_run_with_upstream_failed() -> None:
     with fake_server(b"") as server:
         pass
 
     assert await failure(server.workflow()) == ("", "upstream_failed", "far could not be reached.")
 
 
-# A service that was away when it was looked for
+# A service that could not be reached at discovery
 
 
 class Looking:
-    """Finds what it is told to, and counts how often it looked."""
+    """Returns the given discovery results in turn and counts the attempts."""
 
     def __init__(self, *found: RemoteService | Exception | None) -> None:
         self.found = [*found]
@@ -598,7 +600,7 @@ def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
     return RemoteWorkflow(None, placeholder=unknown, url="http://far", discover=look, headers={}, timeout=20)
 
 
-async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_discovery_is_retried_on_a_call_after_the_retry_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_server(response_head() + DELTA + event("done")) as server:
         service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
         look = Looking(None, service)
@@ -620,31 +622,33 @@ async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypat
         assert look.looks == 2
 
 
-async def test_those_who_call_meanwhile_wait_for_the_same_answer() -> None:
+async def test_concurrent_calls_share_one_discovery() -> None:
     with fake_server(response_head() + DELTA + event("done")) as server:
         service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
         look = Looking(service)
         workflow = away(look, is_chat=True)
 
-        output = await asyncio.gather(*(ended(workflow) for _ in range(3)))
+        results = await asyncio.gather(*(ended(workflow) for _ in range(3)))
 
-    assert [text for text, _ in output] == ["Hel"] * 3
+    assert [text for text, _ in results] == ["Hel"] * 3
     assert look.looks == 1
 
 
-async def test_what_is_found_there_may_be_of_no_use(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_reason_of_a_failed_discovery_is_logged_but_not_returned(caplog: pytest.LogCaptureFixture) -> None:
     workflow = away(Looking(NotDiscovered("http://far says nothing.")))
 
     assert await failure(workflow) == ("", "upstream_failed", "far cannot be called: it does not say what it is.")
     assert "http://far says nothing." in caplog.text  # The operator learns why, the caller does not.
 
 
-async def test_a_call_that_came_while_nobody_knew_it_was_a_chat_is_answered_by_the_chat() -> None:
+async def test_a_call_made_before_the_service_is_known_as_a_chat_is_answered_by_it() -> None:
     message = {"role": "assistant", "content": "Hel"}
 
     def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
-        whole_one = full_response({"data": {"outputs": message}})
-        connection.sendall(whole_one if asked.headers["accept"] == "*/*" else response_head() + DELTA + event("done"))
+        complete_response = full_response({"data": {"outputs": message}})
+        connection.sendall(
+            complete_response if asked.headers["accept"] == "*/*" else response_head() + DELTA + event("done")
+        )
 
     with fake_server(answer) as server:
         service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
@@ -657,7 +661,7 @@ async def test_a_call_that_came_while_nobody_knew_it_was_a_chat_is_answered_by_t
     assert answers == [message, message]
 
 
-async def test_a_producer_that_is_closed_closes_its_connection() -> None:
+async def test_closing_the_generator_closes_the_connection() -> None:
     closed = threading.Event()
 
     def answer(connection: socket.socket, _: ReceivedRequest) -> None:

@@ -40,8 +40,8 @@ DONE = b"data: [DONE]\n\n"
 
 
 async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
-    http_request = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
-    run = Engine().start(workflow, http_request, consumer=attend)
+    workflow_call = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
+    run = Engine().start(workflow, workflow_call, consumer=attend)
     await run.wait_ended()
     return run
 
@@ -101,7 +101,7 @@ NAMES = ["MLflow", "OpenAI", "Chat Completions"]
 
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
-async def test_what_a_stranger_streams_is_available_over_every_protocol(dialect: str, answer: bytes) -> None:
+async def test_a_stream_of_another_service_is_available_over_every_protocol(dialect: str, answer: bytes) -> None:
     with fake_server(answer) as server:
         async with client(server.workflow(dialect=dialect)) as http:
             invoked = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
@@ -119,7 +119,7 @@ async def test_what_a_stranger_streams_is_available_over_every_protocol(dialect:
 
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
-async def test_a_stranger_is_heard_piece_by_piece(dialect: str, answer: bytes) -> None:
+async def test_deltas_of_another_service_are_passed_on_one_by_one(dialect: str, answer: bytes) -> None:
     with fake_server(answer) as server:
         log = (await ran(server.workflow(dialect=dialect))).log
 
@@ -134,7 +134,7 @@ async def test_a_stranger_is_heard_piece_by_piece(dialect: str, answer: bytes) -
 @pytest.mark.parametrize(
     ("dialect", "answer"), [("responses", RESPONSE), ("chat-completions", COMPLETION)], ids=lambda one: str(one)[:16]
 )
-async def test_who_cannot_stream_answers_whole(dialect: str, answer: Any) -> None:
+async def test_a_service_that_does_not_stream_may_send_a_complete_response(dialect: str, answer: Any) -> None:
     with fake_server(full_response(answer)) as server:
         run = await ran(server.workflow(dialect=dialect))
 
@@ -143,12 +143,12 @@ async def test_who_cannot_stream_answers_whole(dialect: str, answer: Any) -> Non
 
 
 def before_the_second(answer: bytes) -> int:
-    """Where the frame of the second piece begins."""
+    """Return the offset of the frame with the second delta."""
     return answer.rindex(b"\n\n", 0, answer.index(b'"lo"')) + 2
 
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
-async def test_the_first_piece_passes_before_the_second_is_sent(dialect: str, answer: bytes) -> None:
+async def test_the_first_delta_arrives_before_the_second_is_sent(dialect: str, answer: bytes) -> None:
     arrived = threading.Event()
     cut = before_the_second(answer)
 
@@ -168,7 +168,7 @@ async def test_the_first_piece_passes_before_the_second_is_sent(dialect: str, an
 
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
-async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, answer: bytes) -> None:
+async def test_cancelling_closes_the_connection_to_the_service(dialect: str, answer: bytes) -> None:
     closed = threading.Event()
     cut = before_the_second(answer)
 
@@ -191,7 +191,7 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
 
 
 @pytest.mark.parametrize(
-    ("dialect", "answer", "said", "message"),
+    ("dialect", "answer", "expected_text", "message"),
     [
         ("responses", response_head() + delta("Hel") + frame(error="No\ntea.") + DONE, "Hel", "far failed: No\\ntea."),
         (
@@ -222,18 +222,21 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
         ),
     ],
 )
-async def test_a_strangers_failure_is_told_after_what_was_said(
-    dialect: str, answer: bytes, said: str, message: str
+async def test_a_failure_of_another_service_is_reported_after_the_text_before_it(
+    dialect: str, answer: bytes, expected_text: str, message: str
 ) -> None:
     with fake_server(answer) as server:
         log = (await ran(server.workflow(dialect=dialect))).log
 
     assert isinstance(log[-1], RunFailed)
-    assert ("".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1].message) == (said, message)
+    assert ("".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1].message) == (
+        expected_text,
+        message,
+    )
     assert log[-1].code == "upstream_failed"
 
 
-async def test_a_stream_that_just_stops_has_ended() -> None:
+async def test_a_stream_without_a_terminal_event_finishes_the_run() -> None:
     with fake_server(response_head() + delta("Hel")) as server:
         log = (await ran(server.workflow(dialect="responses"))).log
 
@@ -241,7 +244,7 @@ async def test_a_stream_that_just_stops_has_ended() -> None:
     assert fold(log).messages[0].text == "Hel"
 
 
-# Who is no chat
+# Workflows that are not chats
 
 
 @pytest.mark.parametrize(
@@ -258,7 +261,9 @@ async def test_a_stream_that_just_stops_has_ended() -> None:
         ("chat-completions", full_response(COMPLETION), "Hello"),
     ],
 )
-async def test_a_workflow_that_is_no_chat_has_a_value_in_its_answer(dialect: str, answer: bytes, value: Any) -> None:
+async def test_a_workflow_that_is_not_a_chat_returns_the_value_of_the_response(
+    dialect: str, answer: bytes, value: Any
+) -> None:
     with fake_server(answer) as server:
         run = await ran(server.workflow(dialect=dialect, is_chat=False), messages=(), inputs={"x": 1})
 
@@ -268,7 +273,7 @@ async def test_a_workflow_that_is_no_chat_has_a_value_in_its_answer(dialect: str
     assert server.requests[0].body.get("stream", False) is False
 
 
-async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_value_over_the_size_limit_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 1000)
     with fake_server(response_head() + delta("x") * 100) as server:
         end = (await ran(server.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
@@ -281,14 +286,14 @@ async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.Mo
     ("end", "kind"),
     [({"status": "failed", "error": {"message": "No."}}, RunFailed), ({"status": "cancelled"}, RunCancelled)],
 )
-async def test_what_did_not_end_well_has_no_value(end: Any, kind: type) -> None:
+async def test_a_failed_or_cancelled_response_fails_or_cancels_the_run(end: Any, kind: type) -> None:
     with fake_server(full_response({**RESPONSE, **end})) as server:
         run = await ran(server.workflow(dialect="responses", is_chat=False), messages=())
 
     assert isinstance(run.log[-1], kind)
 
 
-async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
+async def test_a_chat_discovered_at_its_first_call_returns_its_messages() -> None:
     call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "now", "arguments": "{}"}
     answers = [
         full_response({**RESPONSE, "usage": USAGE}),
@@ -318,12 +323,12 @@ async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
     assert values[0].value == hello
     assert values[0].usage == Usage(input_tokens=3, output_tokens=4)
     assert values[1].value[1:] == [{"role": "tool", "tool_call_id": "c1", "content": "x"}, hello]
-    assert [http_request.body["input"] for http_request in server.requests] == [
+    assert [received.body["input"] for received in server.requests] == [
         [{"type": "message", "role": "user", "content": "Hi"}]
     ] * 2
 
 
-# A server of ours behind ours
+# A Palaver server behind another
 
 
 @pytest.fixture(scope="module")
@@ -383,7 +388,7 @@ LOST = {
 
 
 def gist(log: Sequence[Event]) -> list[Any]:
-    """What a run said, without ids."""
+    """Summarize the events of a run, without ids."""
     output: list[Any] = []
     for one in log:
         match one:
@@ -412,36 +417,41 @@ def gist(log: Sequence[Event]) -> list[Any]:
 @pytest.mark.parametrize(
     ("route", "script"), [(route, script) for route in ROUTES for script in SCRIPTS if (route, script) not in LOST]
 )
-async def test_a_script_says_the_same_here_as_there(ours: str, route: str, script: str) -> None:
-    there = await ran(scripted, messages=(), inputs={"script": SCRIPTS[script]})
-    messages = HELLO if route == "chat-completions" else ()  # A completion wants a message.
+async def test_a_script_gives_the_same_output_remotely_as_locally(ours: str, route: str, script: str) -> None:
+    local_run = await ran(scripted, messages=(), inputs={"script": SCRIPTS[script]})
+    messages = HELLO if route == "chat-completions" else ()  # Chat Completions requires a message.
 
-    here = await ran(connected(ours, scripted, route), messages=messages, inputs={"script": SCRIPTS[script]})
+    remote_run = await ran(connected(ours, scripted, route), messages=messages, inputs={"script": SCRIPTS[script]})
 
-    assert gist(here.log) == gist(there.log)
+    assert gist(remote_run.log) == gist(local_run.log)
 
 
-async def test_what_a_protocol_loses_is_all_that_is_lost(ours: str) -> None:
-    async def said(route: str, script: str) -> list[Any]:
+async def test_protocols_lose_only_what_they_cannot_carry(ours: str) -> None:
+    async def remote_output(route: str, script: str) -> list[Any]:
         workflow = connected(ours, scripted, route)
         return gist((await ran(workflow, inputs={"script": SCRIPTS[script]})).log)
 
-    assert await said("invocations", "a refusal") == ["No.", ("TextEnded", "No."), ("finished", "stop"), None]
-    assert (await said("chat-completions", "two messages"))[-3:] == [
+    assert await remote_output("invocations", "a refusal") == ["No.", ("TextEnded", "No."), ("finished", "stop"), None]
+    assert (await remote_output("chat-completions", "two messages"))[-3:] == [
         ("TextEnded", "One.\n\nTwo."),
         ("finished", "stop"),
         None,
     ]
-    assert (await said("chat-completions", "tools"))[-3:] == [
+    assert (await remote_output("chat-completions", "tools"))[-3:] == [
         ("TextEnded", "Let me see.\n\nTwo."),
         ("finished", "stop"),
         None,
     ]
-    assert await said("chat-completions", "data") == ["Look.", ("TextEnded", "Look."), ("finished", "stop"), None]
+    assert await remote_output("chat-completions", "data") == [
+        "Look.",
+        ("TextEnded", "Look."),
+        ("finished", "stop"),
+        None,
+    ]
 
 
 @pytest.mark.parametrize("route", ROUTES.keys())
-async def test_a_conversation_arrives_there(ours: str, route: str) -> None:
+async def test_the_history_is_sent_to_the_remote_server(ours: str, route: str) -> None:
     history = (Message.user("One"), Message.assistant("Two"), Message.user("Three four"))
 
     run = await ran(connected(ours, scripted, route), messages=history)
@@ -451,20 +461,20 @@ async def test_a_conversation_arrives_there(ours: str, route: str) -> None:
 
 @pytest.mark.parametrize("value", ["text", [1, [2]], {"a": None}], ids=repr)
 @pytest.mark.parametrize("route", ["invoke", "responses", "invocations"])
-async def test_a_value_arrives_here(ours: str, route: str, value: Any) -> None:
+async def test_a_value_is_returned_from_the_remote_server(ours: str, route: str, value: Any) -> None:
     run = await ran(connected(ours, echo, route), messages=(), inputs={"value": value})
 
     assert fold(run.log).value == {"value": value}
 
 
-async def test_a_completion_holds_a_value_as_text(ours: str) -> None:
+async def test_a_chat_completion_returns_a_value_as_text(ours: str) -> None:
     run = await ran(connected(ours, echo, "chat-completions"), inputs={"value": 1})
 
     assert json.parse_or_text(str(fold(run.log).value)) == {"value": 1}
 
 
 @pytest.mark.parametrize("route", ROUTES.keys())
-async def test_cancelling_here_cancels_there(ours: str, route: str) -> None:
+async def test_cancelling_a_run_of_a_remote_workflow_ends_it(ours: str, route: str) -> None:
     script = [{"text": "Hel"}, {"sleep": 30}, {"text": "lo"}]
 
     async def attend(events: Sequence[Event]) -> None:

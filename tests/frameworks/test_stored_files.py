@@ -49,12 +49,12 @@ async def in_langchain(messages: list[BaseMessage]) -> str:
 @pytest.mark.parametrize(
     "workflow", [chat(RunnableLambda(note, name="shout")), chat(in_langchain)], ids=["adopted", "annotated"]
 )
-async def test_langchain_gets_the_bytes(workflow: Workflow) -> None:
+async def test_langchain_gets_the_bytes_of_a_stored_file(workflow: Workflow) -> None:
     run = await ran(workflow, ASKED)
 
     assert DATA in str(seen[0].content)
     assert "file_1" not in str(seen[0])
-    assert run.call.messages == (ASKED,)  # What is kept of the run.
+    assert run.call.messages == (ASKED,)  # What is stored with the run.
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_langchain_gets_the_bytes(workflow: Workflow) -> None:
     ],
     ids=["responses", "completions", "invoke"],
 )
-async def test_a_service_elsewhere_gets_the_bytes(dialect: str, answer: Any) -> None:
+async def test_a_remote_service_gets_the_bytes_of_a_stored_file(dialect: str, answer: Any) -> None:
     with fake_server(full_response(answer)) as server:
         await ran(server.workflow(dialect=dialect, streams=False), ASKED)
 
@@ -75,7 +75,7 @@ async def test_a_service_elsewhere_gets_the_bytes(dialect: str, answer: Any) -> 
     assert "file_1" not in sent
 
 
-async def test_a_file_that_goes_in_that_moment_is_told_of_and_a_providers_own_stays() -> None:
+async def test_a_missing_file_becomes_a_note_and_file_ids_of_a_provider_are_passed_on() -> None:
     async def answers(messages: list[dict[str, Any]]) -> str:
         return note(messages)
 

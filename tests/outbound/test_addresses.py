@@ -74,17 +74,17 @@ NOT_PUBLIC = {
 
 
 @pytest.mark.parametrize("address", PUBLIC.values(), ids=PUBLIC.keys())
-def test_a_public_address_is_one(address: str) -> None:
+def test_a_public_address_is_recognized(address: str) -> None:
     assert is_public(address)
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC.values(), ids=NOT_PUBLIC.keys())
-def test_any_other_address_is_none(address: str) -> None:
+def test_any_other_address_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
 @given(ip_addresses(v=4) | ip_addresses(network="2000::/3") | ip_addresses(network="fc00::/6"))
-def test_what_python_calls_special_is_never_public(address: IPv4Address | IPv6Address) -> None:
+def test_an_address_that_python_calls_special_is_never_public(address: IPv4Address | IPv6Address) -> None:
     special = (address.is_private, address.is_multicast, address.is_loopback, address.is_link_local)
 
     if any(special) or address.is_unspecified or address.is_reserved:
@@ -92,7 +92,7 @@ def test_what_python_calls_special_is_never_public(address: IPv4Address | IPv6Ad
 
 
 @given(ip_addresses(v=4))
-def test_an_ipv4_address_is_as_public_inside_ipv6_as_outside(address: object) -> None:
+def test_an_ipv4_address_mapped_into_ipv6_is_as_public_as_itself(address: object) -> None:
     rendered = str(address)
 
     assert is_public(f"::ffff:{rendered}") == is_public(f"64:ff9b::{rendered}") == is_public(rendered)

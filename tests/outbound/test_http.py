@@ -15,7 +15,7 @@ from palaver.outbound import check_url, client, printable, read_limited
 @pytest.mark.parametrize(
     "url", ["http://localhost:8642", "https://host/app?x=1", "HTTP://host", "http://[::1]:80/", "http://127.0.0.1"]
 )
-def test_a_url_that_an_operator_may_name_passes(url: str) -> None:
+def test_an_http_or_https_url_is_accepted(url: str) -> None:
     check_url(url)
 
 
@@ -37,7 +37,7 @@ def test_a_url_that_an_operator_may_name_passes(url: str) -> None:
         ("http://[::1/", "'http://[::1/' is not a URL."),
     ],
 )
-def test_a_url_that_cannot_be_connected_to_is_refused_in_one_line(url: str, line: str) -> None:
+def test_an_invalid_url_is_refused_with_a_one_line_message(url: str, line: str) -> None:
     with pytest.raises(UrlRefused) as caught:
         check_url(url)
 
@@ -54,7 +54,9 @@ def test_a_refused_url_never_shows_its_password(url: str) -> None:
     assert "hunter2" not in caught.value.message
 
 
-async def test_the_client_follows_nothing_and_asks_for_plain_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_client_ignores_redirects_and_proxies_and_accepts_no_compression(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:3128")
 
     async with client(headers={"Authorization": "Bearer x"}, timeout=7) as http:
@@ -77,7 +79,7 @@ def test_a_header_that_cannot_be_sent_is_named_without_its_value(headers: dict[s
 
 
 @pytest.mark.parametrize("location", ["http://elsewhere.invalid/", "mailto:x", "http://xn--a/", "http://[::/"])
-async def test_where_a_redirect_leads_is_told_and_never_tried(location: str) -> None:
+async def test_the_location_of_a_redirect_is_returned_but_not_followed(location: str) -> None:
     async with client() as http:
         http._transport = httpx.MockTransport(lambda _: httpx.Response(302, headers={"location": location}))
         response = await http.get("http://host/")
@@ -90,17 +92,17 @@ async def test_a_body_is_read_up_to_its_limit() -> None:
 
 
 async def test_a_body_beyond_its_limit_is_not_read_to_the_end() -> None:
-    values: list[int] = []
+    chunk_sizes: list[int] = []
 
     async def endless() -> AsyncIterator[bytes]:
         while True:
-            values.append(4)
+            chunk_sizes.append(4)
             yield b"1234"
 
     with pytest.raises(UpstreamFailed, match="larger than 10 bytes; the rest was not read"):
         await read_limited(httpx.Response(200, content=endless()), 10)
 
-    assert sum(values) == 12
+    assert sum(chunk_sizes) == 12
 
 
 async def test_a_compressed_body_is_refused_because_it_may_be_a_bomb() -> None:
@@ -127,11 +129,11 @@ async def test_a_compressed_body_is_refused_because_it_may_be_a_bomb() -> None:
         ("", ""),
     ],
 )
-def test_a_strangers_text_is_shown_on_one_line_with_its_controls_as_escapes(text: str, shown: str) -> None:
+def test_untrusted_text_is_shown_on_one_line_with_escaped_control_characters(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-def test_a_strangers_text_is_cut_where_the_caller_says() -> None:
+def test_untrusted_text_is_truncated_to_the_given_length() -> None:
     assert printable("0123456789", 5) == "0123…"
 
 

@@ -22,7 +22,7 @@ REFUSED = "This URL may not be fetched from here."
 
 
 def found(*addresses: str) -> HostResolver:
-    """A resolver that always finds these."""
+    """A resolver that always returns these addresses."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses
@@ -63,7 +63,7 @@ class Elsewhere(httpcore.AsyncNetworkBackend):
 
 
 class Watched(httpcore.AsyncNetworkStream):
-    """A connection that says what it is told to of where it leads, and speaks no TLS though it says so."""
+    """A connection that reports a configured peer address and only pretends to speak TLS."""
 
     peer: Any = None
 
@@ -158,7 +158,7 @@ async def test_any_other_url_is_refused_without_a_reason(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["http://0127.0.0.1/", "http://[::1/", "http://host:x/", "http://a\n/", "http://①.0.0.1"]
 )
-async def test_what_cannot_be_parsed_is_refused_likewise(url: str) -> None:
+async def test_a_url_that_cannot_be_parsed_is_refused_without_a_reason(url: str) -> None:
     with pytest.raises(UrlRefused) as refused:
         await fetch_document(url)
 
@@ -187,14 +187,14 @@ async def test_what_cannot_be_parsed_is_refused_likewise(url: str) -> None:
         "127。0。0。1",
     ],
 )
-async def test_an_address_in_a_url_is_looked_at_like_any_other(host: str) -> None:
+async def test_an_address_in_a_url_that_is_not_public_is_refused(host: str) -> None:
     with pytest.raises(UrlRefused) as refused:
         await fetch_document(f"http://{host}/latest/meta-data")
 
     assert refused.value.message == REFUSED
 
 
-async def test_an_operator_who_opens_the_private_network_opens_its_ports() -> None:
+async def test_allow_private_permits_private_addresses_on_any_port() -> None:
     with fake_server(full_response("Hi")) as server:
         assert await fetch_document(server.url, allow_private=True) == FetchedDocument(
             status=200, media_type="application/json", body=b'"Hi"'
@@ -215,7 +215,7 @@ async def test_an_operator_who_opens_the_private_network_opens_its_ports() -> No
     [["127.0.0.1"], ["10.0.0.1"], ["169.254.169.254"], ["::1"], ["::ffff:10.0.0.1"], [PUBLIC, "10.0.0.1"], []],
     ids=str,
 )
-async def test_a_host_is_refused_for_any_of_its_addresses(addresses: list[str]) -> None:
+async def test_a_host_is_refused_if_any_of_its_addresses_is_not_public(addresses: list[str]) -> None:
     network = Elsewhere()
     transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), backend=network)
 
@@ -227,7 +227,7 @@ async def test_a_host_is_refused_for_any_of_its_addresses(addresses: list[str]) 
 
 
 @pytest.mark.parametrize("error", [OSError("no such name"), UnicodeError("no such label")], ids=repr)
-async def test_a_name_that_nobody_knows_looks_like_one_that_is_refused(error: Exception) -> None:
+async def test_an_unknown_host_name_is_refused_with_the_same_message(error: Exception) -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         raise error
 
@@ -237,13 +237,13 @@ async def test_a_name_that_nobody_knows_looks_like_one_that_is_refused(error: Ex
     assert refused.value.message == REFUSED
 
 
-async def test_the_systems_resolver_knows_this_machine() -> None:
+async def test_the_system_resolver_resolves_localhost_which_is_refused() -> None:
     assert await resolve_host("127.0.0.1", 80) == ["127.0.0.1"]
     with pytest.raises(UrlRefused):
         await fetch_document("http://localhost/")
 
 
-async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_name_of_the_url(
+async def test_the_connection_uses_the_checked_address_and_the_host_name_of_the_url(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with fake_server(full_response("Hi")) as server:
@@ -271,7 +271,7 @@ async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_n
     [None, ("127.0.0.1", 80), ("::ffff:10.0.0.1", 80, 0, 0), ("1.1.1.1", 80), ("", 0)],
     ids=["the real one", "loopback", "private, mapped", "another public one", "nobody"],
 )
-async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_said(
+async def test_a_peer_with_another_address_is_refused_before_anything_is_sent(
     peer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Watched, "peer", peer)
@@ -287,8 +287,8 @@ async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_
     assert (stream.closed, stream.written, server.requests) == (True, b"", [])
 
 
-async def test_a_second_answer_of_the_dns_does_not_matter() -> None:
-    """The name is public when it is looked at, and loopback whenever it is asked for again."""
+async def test_dns_rebinding_has_no_effect_because_a_name_is_resolved_once() -> None:
+    """The name is public at the first lookup and loopback at every later one."""
     answers = [[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]]
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
@@ -303,7 +303,7 @@ async def test_a_second_answer_of_the_dns_does_not_matter() -> None:
     assert len(answers) == 2  # It was looked up once.
 
 
-async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
+async def test_the_next_address_is_tried_if_one_cannot_be_reached() -> None:
     network = Elsewhere(None)
     transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), backend=network)
 
@@ -314,14 +314,14 @@ async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
     assert network.asked == [(PUBLIC, 80), ("1.1.1.1", 80)]
 
 
-async def test_a_host_that_does_not_answer_is_given_up_in_time() -> None:
+async def test_connecting_to_a_host_that_does_not_answer_times_out() -> None:
     backend = GuardedBackend(UrlPolicy(), resolve=found(PUBLIC), backend=Elsewhere(silent=True))
 
     with pytest.raises(httpcore.ConnectTimeout):
         await backend.connect_tcp("host.example", 80, timeout=0.01)
 
 
-async def test_a_resolver_that_does_not_answer_is_given_up_in_time() -> None:
+async def test_a_resolver_that_does_not_answer_times_out() -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return await asyncio.Event().wait() or ()  # pyright: ignore[reportReturnType]
 
@@ -329,15 +329,15 @@ async def test_a_resolver_that_does_not_answer_is_given_up_in_time() -> None:
         await GuardedBackend(UrlPolicy(), resolve=resolve).connect_tcp("host.example", 80, timeout=0.01)
 
 
-async def test_waiting_is_left_to_the_network_below() -> None:
+async def test_sleep_is_delegated_to_the_wrapped_backend() -> None:
     with pytest.raises(AssertionError, match="nothing is tried again"):
         await GuardedBackend(UrlPolicy(), backend=Elsewhere()).sleep(1)
 
 
-# Answers
+# Responses
 
 
-async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+async def test_a_redirect_is_returned_and_not_followed() -> None:
     with fake_server(
         response_head("text/html; charset=utf-8", status="302 Found", location="http://127.0.0.1:1/")
     ) as server:
@@ -362,7 +362,7 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
     ],
     ids=["too large", "compressed", "broken off", "nothing", "no HTTP"],
 )
-async def test_an_answer_that_cannot_be_had_is_a_failure(
+async def test_an_unusable_response_fails_with_upstream_failed(
     answer: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "MAX_DOCUMENT_BYTES", 1000)
@@ -373,7 +373,7 @@ async def test_an_answer_that_cannot_be_had_is_a_failure(
 
 
 @pytest.mark.parametrize("first", [b"", response_head() + b"x"], ids=["no answer", "half an answer"])
-async def test_an_answer_that_does_not_end_is_given_up_in_time(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_that_does_not_end_times_out(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "FETCH_TIMEOUT_S", 0.2)
 
     def silent(connection: Any, _: Any) -> None:
@@ -386,7 +386,7 @@ async def test_an_answer_that_does_not_end_is_given_up_in_time(first: bytes, mon
     assert failed.value.message == "The remote did not answer in time."
 
 
-async def test_an_answer_that_drips_is_given_up_in_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_sent_byte_by_byte_forever_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "FETCH_TIMEOUT_S", 0.2)
 
     def drip(connection: Any, _: Any) -> None:

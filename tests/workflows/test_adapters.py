@@ -21,7 +21,7 @@ from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 
 
 class Note:
-    """What a framework of somebody's has for a message."""
+    """The message class of a third-party framework."""
 
     __module__ = "notes.messages"
 
@@ -30,7 +30,7 @@ class Note:
 
 
 class Player:
-    """What it has for an agent."""
+    """The agent class of that framework."""
 
     __module__ = "notes"
 
@@ -39,7 +39,7 @@ class Player:
 
 
 class OwnPlayer(Player):
-    """An author's own."""
+    """A subclass written by the author of a workflow."""
 
 
 class Reader:
@@ -66,13 +66,13 @@ def adopt(thing: Any, *, name: str | None, description: str | None, flags: Mappi
     def answer(messages: list[Note]) -> str:
         return thing.play(messages)
 
-    output = choose_name(name, type(thing).__name__.lower())
-    return FunctionWorkflow(answer, name=output, description=description or "", flags=dict(flags), options=options)
+    chosen_name = choose_name(name, type(thing).__name__.lower())
+    return FunctionWorkflow(answer, name=chosen_name, description=description or "", flags=dict(flags), options=options)
 
 
 @pytest.fixture(autouse=True)
 def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The adapter of somebody's package, beside one that is broken."""
+    """The adapter of a third-party package, next to one that cannot be imported."""
     module = ModuleType("notes_for_palaver")
     own: dict[str, Any] = {
         "PACKAGES": ("notes",),
@@ -98,17 +98,17 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     adapters._ADAPTER_BY_CLASS.clear()
 
 
-# Whose it is
+# Finding the adapter
 
 
-def test_a_thing_is_known_by_the_package_of_its_class_or_of_its_bases(notes: ModuleType) -> None:
+def test_an_adapter_is_found_by_the_package_of_a_class_or_of_its_bases(notes: ModuleType) -> None:
     for thing in (Note("a"), Player(), OwnPlayer()):
         assert adapter_for(thing) is notes
     assert adapter_for_class(OwnPlayer) is notes
 
 
 @pytest.mark.parametrize("thing", ["a", 1, None, [], {}, (), 1.5, True, b"", object(), Text(text="a"), len, Options()])
-def test_nothing_is_loaded_for_what_is_plain_or_pythons_or_ours(thing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_adapter_is_looked_up_for_builtin_and_palaver_types(thing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(group: str) -> Any:
         raise AssertionError("an adapter was looked for")
 
@@ -116,13 +116,13 @@ def test_nothing_is_loaded_for_what_is_plain_or_pythons_or_ours(thing: Any, monk
     assert adapter_for(thing) is None
 
 
-def test_an_authors_own_class_is_nobodys() -> None:
+def test_a_class_of_no_framework_has_no_adapter() -> None:
     class Own: ...
 
     assert adapter_for(Own()) is None
 
 
-def test_an_adapter_that_cannot_be_loaded_is_told_and_harms_no_other(
+def test_an_adapter_that_cannot_be_loaded_is_logged_and_the_others_work(
     notes: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert adapter_for(Note("a")) is notes
@@ -142,16 +142,16 @@ print(*sorted(found))
 """
 
 
-def test_asking_adapters_loads_no_framework() -> None:
+def test_looking_up_an_adapter_imports_no_framework() -> None:
     run = subprocess.run([sys.executable, "-c", LOADS_NOTHING], capture_output=True, text=True, check=True)
 
     assert run.stdout.split() == []
 
 
-# What is declared
+# Declarations
 
 
-async def test_a_thing_of_a_framework_is_adopted() -> None:
+async def test_an_object_of_a_framework_becomes_a_workflow() -> None:
     adopted = chat(OwnPlayer())
     described = chat(Player(), name="player-1", description="Plays.", limits={"seconds": 2}).description
 
@@ -161,7 +161,7 @@ async def test_a_thing_of_a_framework_is_adopted() -> None:
     assert chat(name="later")(Player()).description.name == "later"  # type: ignore[arg-type]
 
 
-def test_a_declaration_of_such_a_thing_is_checked_like_any_other() -> None:
+def test_the_options_of_a_framework_object_are_validated() -> None:
     with pytest.raises(InvalidName):
         chat(Player(), name="a b")
     with pytest.raises(ReservedName):
@@ -172,13 +172,13 @@ def test_a_declaration_of_such_a_thing_is_checked_like_any_other() -> None:
         chat(Player(), flags={"is_beta": 1})  # type: ignore[dict-item]
 
 
-def test_a_thing_that_does_not_run_is_no_workflow() -> None:
+def test_a_framework_object_that_does_not_run_is_rejected() -> None:
     with pytest.raises(NotAWorkflow, match="is no workflow: declare a function"):
         chat(Note("a"))
 
 
 @pytest.mark.parametrize(
-    ("given", "known", "name"),
+    ("explicit_name", "candidates", "name"),
     [
         ("own", ("other",), "own"),
         (None, ("My agent!", "x"), "My-agent"),
@@ -186,16 +186,18 @@ def test_a_thing_that_does_not_run_is_no_workflow() -> None:
         (None, ("a" * 80,), "a" * 64),
     ],
 )
-def test_the_name_of_an_adopted_thing(given: str | None, known: tuple[str | None, ...], name: str) -> None:
-    assert choose_name(given, *known) == name
+def test_the_name_is_the_given_one_or_the_first_usable_candidate(
+    explicit_name: str | None, candidates: tuple[str | None, ...], name: str
+) -> None:
+    assert choose_name(explicit_name, *candidates) == name
 
 
-def test_a_thing_without_a_name_wants_one() -> None:
+def test_an_object_without_a_usable_name_is_rejected() -> None:
     with pytest.raises(InvalidName, match="pass name= to choose one"):
         choose_name(None, None, "…")
 
 
-# What is given
+# Returned values
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_a_thing_without_a_name_wants_one() -> None:
     ],
     ids=["one", "a list", "under messages", "one under messages", "updates", "mixed"],
 )
-async def test_objects_of_a_framework_are_understood_by_its_reader(value: Any, messages: list[Message]) -> None:
+async def test_objects_of_a_framework_are_converted_by_its_reader(value: Any, messages: list[Message]) -> None:
     async def returned(messages: list[Message]) -> Any:
         return value
 
@@ -239,7 +241,7 @@ async def test_a_list_that_is_not_all_messages_is_data() -> None:
     )
 
 
-async def test_what_a_workflow_yields_of_a_framework_is_its_text() -> None:
+async def test_framework_messages_that_a_workflow_yields_become_text() -> None:
     @workflow
     async def headline() -> Any:
         yield Note("a")
@@ -250,10 +252,10 @@ async def test_what_a_workflow_yields_of_a_framework_is_its_text() -> None:
     assert reply_of(await run_to_end(headline)).value == ["a", [1], "bc"]
 
 
-# What is asked for
+# Annotations
 
 
-async def test_a_function_that_asks_for_a_frameworks_messages_gets_them() -> None:
+async def test_a_function_annotated_with_framework_messages_receives_them() -> None:
     async def answer(messages: list[Note]) -> str:
         return "/".join(f"{type(message).__name__} {message.text}" for message in messages)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def mixed(a: int, b: Decimal, c: list[Decimal], d: Annotated[str, "d"], e: 1 / 0, f: Literal["x"]) -> None: ...  # type: ignore[valid-type]
 
 
-def test_an_annotation_that_cannot_be_evaluated_stays_text_and_harms_no_other() -> None:
+def test_an_annotation_that_cannot_be_evaluated_stays_text_and_others_resolve() -> None:
     assert hints_of(mixed) == {
         "a": int,
         "b": "Decimal",
@@ -29,7 +29,7 @@ def test_an_annotation_that_cannot_be_evaluated_stays_text_and_harms_no_other() 
     }
 
 
-def test_a_name_that_the_module_lacks_may_be_given() -> None:
+def test_extra_names_resolve_only_names_that_the_module_lacks() -> None:
     assert hints_of(mixed, extra_names={"Decimal": float, "int": str})["b"] is float
     assert hints_of(mixed, extra_names={"Literal": None})["f"] == Literal["x"]
 
@@ -63,12 +63,12 @@ class Empty: ...
         (len, {}),
     ],
 )
-def test_a_class_has_the_annotations_of_its_bases_too(kind: Any, hints: dict[str, Any]) -> None:
+def test_the_hints_of_a_class_include_those_of_its_bases(kind: Any, hints: dict[str, Any]) -> None:
     assert hints_of(kind) == hints
 
 
 @pytest.mark.parametrize(
-    ("annotation", "without_none", "bare_"),
+    ("annotation", "without_none", "stripped"),
     [
         (int, int, int),
         (Any, Any, Any),
@@ -83,12 +83,12 @@ def test_a_class_has_the_annotations_of_its_bases_too(kind: Any, hints: dict[str
     ],
     ids=str,
 )
-def test_what_is_left_without_none_and_notes(annotation: Any, without_none: Any, bare_: Any) -> None:
-    assert (strip_none(annotation), strip_annotation(annotation)) == (without_none, bare_)
+def test_none_and_metadata_are_stripped_from_an_annotation(annotation: Any, without_none: Any, stripped: Any) -> None:
+    assert (strip_none(annotation), strip_annotation(annotation)) == (without_none, stripped)
 
 
 @pytest.mark.parametrize(
-    ("annotation", "notes"),
+    ("annotation", "metadata"),
     [
         (int, []),
         (Annotated[int, "a", 1], ["a", 1]),
@@ -96,8 +96,8 @@ def test_what_is_left_without_none_and_notes(annotation: Any, without_none: Any,
         (Annotated[Annotated[int, "a"] | None, "b"], ["b"]),
     ],
 )
-def test_the_notes_on_an_annotation(annotation: Any, notes: list[Any]) -> None:
-    assert list(metadata_of(annotation)) == notes
+def test_the_metadata_of_an_annotation_is_listed(annotation: Any, metadata: list[Any]) -> None:
+    assert list(metadata_of(annotation)) == metadata
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,5 @@ def test_the_notes_on_an_annotation(annotation: Any, notes: list[Any]) -> None:
     ],
     ids=str,
 )
-def test_what_a_collection_holds(annotation: Any, members: tuple[Any, ...]) -> None:
+def test_the_members_of_a_collection_are_listed(annotation: Any, members: tuple[Any, ...]) -> None:
     assert members_of(annotation) == members

@@ -93,14 +93,14 @@ def test_inputs_are_read_and_python_defaults_are_left_to_python() -> None:
     }
 
 
-def test_a_null_is_a_value() -> None:
+def test_null_is_passed_only_where_the_type_allows_it() -> None:
     assert bound(headline, {"text": "a", "on": None}) == {"text": "a", "on": None}
     assert bound(headline, {"text": None}) == [
         ("invalid_input", "/inputs/text", "Input 'text' does not fit: Expected `str`, got `null`.")
     ]
 
 
-def test_every_fault_is_listed_with_its_place() -> None:
+def test_every_fault_is_listed_with_its_pointer() -> None:
     assert bound(headline, {"words": "8", "style": "shrill", "colour": 1, "a/b~c": 2}, {"heat": "hot", "cold": 0}) == [
         ("missing_input", "/inputs/text", "Input 'text' is required."),
         ("invalid_input", "/inputs/words", "Input 'words' does not fit: Expected `int`, got `str`."),
@@ -112,7 +112,7 @@ def test_every_fault_is_listed_with_its_place() -> None:
     ]
 
 
-def test_a_fault_inside_an_input_has_its_own_place() -> None:
+def test_a_fault_inside_an_input_has_a_nested_pointer() -> None:
     def f(inner: list[Inner], config: Outer) -> None: ...
 
     assert bound(f, {"inner": [{"depth": 1}, {"depth": "1"}, {}]}, {"inner": {"depth": "1"}}) == [
@@ -130,7 +130,7 @@ def test_a_fault_inside_an_input_has_its_own_place() -> None:
     ]
 
 
-def test_where_nothing_is_known_nothing_is_named() -> None:
+def test_a_function_without_inputs_lists_none_as_known() -> None:
     def f() -> None: ...
 
     assert bound(f, {"x": 1}, {"y": 1}) == [
@@ -159,14 +159,14 @@ def test_a_call_lists_at_most_twenty_faults() -> None:
     assert (refused.value.code, refused.value.pointer) == ("unknown_input", "/inputs/x00")
 
 
-def test_keyword_arguments_take_what_nobody_is_named() -> None:
+def test_keyword_arguments_take_unknown_inputs() -> None:
     def f(text: str, **more: Any) -> None: ...
 
     assert bound(f, {"text": "a", "colour": {"b": None}}) == {"text": "a", "colour": {"b": None}}
 
 
 @pytest.mark.parametrize("name", ["messages", "ctx", "config", "heat"])
-def test_keyword_arguments_do_not_take_what_is_not_an_input(name: str) -> None:
+def test_keyword_arguments_do_not_take_the_names_of_other_parameters(name: str) -> None:
     def f(
         messages: Any,
         ctx: Any = None,
@@ -199,12 +199,12 @@ def configured(kind: Any, *default: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_config_is_built_of_the_parameters(kind: Any) -> None:
+def test_a_config_is_built_from_the_parameters(kind: Any) -> None:
     assert bound(configured(kind), {}, {"low": 0, "stop": ["."]}) == {"config": kind(low=0.0, stop=["."])}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_config_keeps_what_its_default_says(kind: Any) -> None:
+def test_a_config_takes_missing_parameters_from_its_default(kind: Any) -> None:
     default = kind(low=0.5, high=5.0)
 
     assert bound(configured(kind, default)) == {}
@@ -212,7 +212,7 @@ def test_a_config_keeps_what_its_default_says(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_that_is_wrong_with_a_config_is_listed(kind: Any) -> None:
+def test_all_faults_of_a_config_are_listed(kind: Any) -> None:
     faults = bound(configured(kind), {}, {"high": "1", "stop": "x", "odd": 1})
 
     assert [(code, pointer) for code, pointer, _ in faults] == [
@@ -225,7 +225,7 @@ def test_all_that_is_wrong_with_a_config_is_listed(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_config_may_refuse_what_fits_field_by_field(kind: Any) -> None:
+def test_a_config_may_reject_a_combination_of_valid_fields(kind: Any) -> None:
     ((code, pointer, message),) = bound(configured(kind), {}, {"low": 3})
 
     assert (code, pointer) == ("invalid_parameter", "/parameters")
@@ -233,7 +233,7 @@ def test_a_config_may_refuse_what_fits_field_by_field(kind: Any) -> None:
     assert message.endswith("low is above high.")
 
 
-def test_a_config_of_pydantics_holds_its_fields_to_their_constraints() -> None:
+def test_the_constraints_of_a_pydantic_config_are_checked() -> None:
     assert bound(configured(BaseConfig), {}, {"low": 0, "high": 11}) == [
         (
             "invalid_parameter",
@@ -249,7 +249,7 @@ def test_a_config_whose_fields_all_have_defaults_needs_no_parameters() -> None:
     assert bound(configured(TypedConfig), {}, {"low": 1}) == {"config": {"low": 1.0}}
 
 
-def test_an_optional_config_is_built_only_of_parameters() -> None:
+def test_an_optional_config_is_built_only_if_parameters_are_given() -> None:
     f = configured(DataConfig | None, None)
 
     assert bound(f) == {}
@@ -257,7 +257,7 @@ def test_an_optional_config_is_built_only_of_parameters() -> None:
     assert bound(f, {}, {"high": 2}) == [("invalid_parameter", "/parameters/low", "Parameter 'low' is required.")]
 
 
-def test_a_config_may_hold_what_no_caller_can_send() -> None:
+def test_a_config_may_hold_a_value_that_callers_cannot_send() -> None:
     class Client: ...
 
     @dataclasses.dataclass
@@ -270,7 +270,7 @@ def test_a_config_may_hold_what_no_caller_can_send() -> None:
     assert bound(configured(Settings, Settings(client)), {}, {"heat": 1}) == {"config": Settings(client, 1.0)}
 
 
-def test_a_message_that_ends_a_sentence_gets_no_second_stop() -> None:
+def test_an_error_message_with_final_punctuation_gets_no_full_stop() -> None:
     class Strict(msgspec.Struct):
         low: float = 0
 

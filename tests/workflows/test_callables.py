@@ -50,11 +50,11 @@ CASES: dict[str, tuple[Any, Any, Any, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_runs_what_is_written_and_its_name(case: str) -> None:
-    function, runs, encoded, name = CASES[case]
+def test_a_callable_is_resolved_to_its_function_definition_and_name(case: str) -> None:
+    function, underlying, definition, name = CASES[case]
 
     assert (underlying_callable(function), unwrap_definition(function), callable_name(function)) == (
-        runs,
-        encoded,
+        underlying,
+        definition,
         name,
     )

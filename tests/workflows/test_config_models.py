@@ -66,12 +66,12 @@ def described(model: ConfigModel) -> list[tuple[str, str, str, bool, Any]]:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, Loose, Camel, Alias, Checked])
-def test_a_class_of_named_fields_is_a_model(kind: Any) -> None:
+def test_a_class_with_named_fields_is_a_config_model(kind: Any) -> None:
     assert is_config_model(kind)
 
 
 @pytest.mark.parametrize("kind", [int, dict, "Data", list[int], Data(need=1), Any, None])
-def test_anything_else_is_none(kind: Any) -> None:
+def test_anything_else_is_not_a_config_model(kind: Any) -> None:
     assert not is_config_model(kind)
 
 
@@ -85,7 +85,7 @@ def test_a_model_has_fields_with_defaults(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [Data, Struct, Base])
-def test_the_default_in_the_signature_goes_before_the_models_own(kind: Any) -> None:
+def test_the_default_in_the_signature_overrides_the_defaults_of_the_model(kind: Any) -> None:
     model = ConfigModel(kind, kind(need=7, heat=0.9))
 
     assert described(model) == [
@@ -97,11 +97,11 @@ def test_the_default_in_the_signature_goes_before_the_models_own(kind: Any) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_is_built_of_what_is_given(kind: Any) -> None:
+def test_a_model_is_built_from_the_given_values(kind: Any) -> None:
     assert ConfigModel(kind).build({"need": 1, "heat": 0.5}) == kind(need=1, heat=0.5)
 
 
-def test_a_typed_dict_says_which_keys_it_needs() -> None:
+def test_a_typed_dict_has_required_and_optional_keys() -> None:
     assert [(field.name, field.annotation, field.required) for field in ConfigModel(Typed).fields] == [
         ("need", int, True),
         ("heat", float, False),
@@ -124,11 +124,11 @@ def test_the_default_of_a_typed_dict_is_a_dict() -> None:
     assert model.build({"heat": 0.5}) == {"need": 7, "heat": 0.5}
 
 
-def test_a_default_of_none_leaves_the_models_own() -> None:
+def test_a_default_of_none_leaves_the_defaults_of_the_model() -> None:
     assert described(ConfigModel(Data, None)) == described(ConfigModel(Data))
 
 
-def test_callers_use_the_name_on_the_wire() -> None:
+def test_fields_are_set_by_their_alias() -> None:
     camel, alias = ConfigModel(Camel), ConfigModel(Alias)
 
     assert described(camel) == [("topHeat", "top_heat", "top_heat", False, 0.2)]
@@ -144,14 +144,14 @@ def test_callers_use_the_name_on_the_wire() -> None:
     assert ConfigModel(Alias, read({"topHeat": 0.7})).build({"lowHeat": 0.4}) == read({"topHeat": 0.7, "lowHeat": 0.4})
 
 
-def test_a_field_of_pydantics_keeps_its_constraints() -> None:
+def test_a_pydantic_field_retains_its_constraints() -> None:
     (field,) = ConfigModel(Checked).fields
 
     adapter = pydantic.TypeAdapter(field.annotation)
     assert adapter.json_schema() == {"type": "number", "minimum": 0}
 
 
-def test_a_field_is_a_value() -> None:
+def test_a_field_has_no_default_unless_one_is_given() -> None:
     field = ConfigField(name="a", attribute="a", keyword="a", annotation=Annotated[int, "n"], required=True)
 
     assert field.default is NO_DEFAULT

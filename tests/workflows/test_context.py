@@ -25,7 +25,7 @@ def context(emit: Callable[[object], None] = print, **given: Any) -> Context:
 
 
 def in_a_thread(*work: Callable[[], object]) -> None:
-    """Each in a thread of its own, all alive at once."""
+    """Run each function in a separate thread, all alive at the same time."""
     together = threading.Barrier(len(work))
 
     def run(one: Callable[[], object]) -> None:
@@ -41,15 +41,15 @@ def in_a_thread(*work: Callable[[], object]) -> None:
 
 
 def test_a_log_line_is_a_transient_part() -> None:
-    output: list[object] = []
+    emitted: list[object] = []
 
-    context(output.append).log("Working.")
+    context(emitted.append).log("Working.")
 
-    assert output == [STATUS]
+    assert emitted == [STATUS]
 
 
 @pytest.mark.parametrize("reason", get_args(FinishReason))
-def test_a_run_may_end_for_a_reason(reason: FinishReason) -> None:
+def test_finish_sets_the_finish_reason(reason: FinishReason) -> None:
     ctx = context()
     before = ctx.ending
     ctx.finish(reason)
@@ -57,25 +57,25 @@ def test_a_run_may_end_for_a_reason(reason: FinishReason) -> None:
     assert (before, ctx.ending) == ("stop", reason)
 
 
-def test_a_run_does_not_end_for_a_reason_of_its_own() -> None:
+def test_an_unknown_finish_reason_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"finish\(\) takes one of stop, length, .*, not 'tired'"):
         context().finish("tired")  # type: ignore[arg-type]
 
 
-def test_secrets_are_given_and_not_shown() -> None:
+def test_secrets_can_be_revealed_but_are_not_shown() -> None:
     ctx = context(secrets={"key": Secret("hush")})
 
     assert ctx.secrets["key"].reveal() == "hush"
     assert "hush" not in repr(vars(ctx))
 
 
-def test_a_thread_of_sync_code_speaks_its_own_way_and_others_do_not() -> None:
+def test_values_emitted_by_sync_code_and_its_helper_threads_are_redirected() -> None:
     direct: list[object] = []
-    mine: list[object] = []
+    redirected: list[object] = []
     ctx = context(direct.append)
 
     def sync_code() -> None:
-        with ctx.redirect_emit(mine.append):
+        with ctx.redirect_emit(redirected.append):
             ctx.emit("sync")
             in_a_thread(lambda: ctx.emit("helper"))
         ctx.emit("after")
@@ -83,17 +83,17 @@ def test_a_thread_of_sync_code_speaks_its_own_way_and_others_do_not() -> None:
     in_a_thread(sync_code)
     ctx.emit("loop")
 
-    assert (mine, direct) == (["sync", "helper"], ["after", "loop"])
+    assert (redirected, direct) == (["sync", "helper"], ["after", "loop"])
 
 
-def test_the_loop_speaks_directly_while_sync_code_runs() -> None:
+def test_the_event_loop_emits_directly_while_sync_code_runs() -> None:
     direct: list[object] = []
-    mine: list[object] = []
+    redirected: list[object] = []
     ctx = context(direct.append)
     ready, finished = threading.Event(), threading.Event()
 
     def sync_code() -> None:
-        with ctx.redirect_emit(mine.append):
+        with ctx.redirect_emit(redirected.append):
             ready.set()
             finished.wait(10)
 
@@ -104,17 +104,17 @@ def test_the_loop_speaks_directly_while_sync_code_runs() -> None:
     finished.set()
     thread.join(10)
 
-    assert (direct, mine) == (["loop"], [])
+    assert (direct, redirected) == (["loop"], [])
 
 
-def test_two_threads_of_sync_code_speak_each_its_own_way() -> None:
-    output: dict[str, list[object]] = {"a": [], "b": []}
+def test_values_emitted_by_two_sync_threads_are_redirected_separately() -> None:
+    emitted: dict[str, list[object]] = {"a": [], "b": []}
     ctx = context()
     both = threading.Barrier(2)
 
     def sync_code(name: str) -> Callable[[], None]:
         def work() -> None:
-            with ctx.redirect_emit(output[name].append):
+            with ctx.redirect_emit(emitted[name].append):
                 both.wait(10)
                 ctx.emit(name)
                 both.wait(10)
@@ -123,10 +123,10 @@ def test_two_threads_of_sync_code_speak_each_its_own_way() -> None:
 
     in_a_thread(sync_code("a"), sync_code("b"))
 
-    assert output == {"a": ["a"], "b": ["b"]}
+    assert emitted == {"a": ["a"], "b": ["b"]}
 
 
-def test_a_file_is_fetched_by_what_was_given_for_it_until_the_run_has_ended() -> None:
+def test_a_file_can_be_fetched_until_the_run_has_ended() -> None:
     ctx = context()
     before = ctx.fetch(File("text/plain", file_id="file_1"))
     ctx.close()

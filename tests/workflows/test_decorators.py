@@ -39,7 +39,7 @@ class Silent:
         return "Hi."
 
 
-# What it says
+# Descriptions
 
 
 def test_a_declaration_takes_name_and_description_from_the_function() -> None:
@@ -63,20 +63,20 @@ def test_a_declaration_takes_name_and_description_from_the_function() -> None:
     ],
     ids=["function", "partial", "object", "method", "object that says nothing"],
 )
-def test_whatever_can_be_called_has_a_name_and_a_description(function: Any, name: str, description: str) -> None:
+def test_any_callable_has_a_name_and_a_description(function: Any, name: str, description: str) -> None:
     declared = chat(function).description
 
     assert (declared.name, declared.description) == (name, description)
 
 
-def test_both_may_be_given() -> None:
+def test_a_name_and_a_description_may_be_given() -> None:
     declared = chat(tutor, name="maths.tutor-1", description="").description
 
     assert (declared.name, declared.description) == ("maths.tutor-1", "")
 
 
-def test_every_option_may_be_given_in_both_forms() -> None:
-    values: Any = {
+def test_options_may_be_given_with_or_before_the_function() -> None:
+    options: Any = {
         "name": "t",
         "description": "d",
         "flags": {"is_beta": True},
@@ -85,7 +85,7 @@ def test_every_option_may_be_given_in_both_forms() -> None:
         "limits": {"seconds": 2},
     }
 
-    for declared in (chat(tutor, **values), chat(**values)(tutor)):
+    for declared in (chat(tutor, **options), chat(**options)(tutor)):
         assert declared.options == Options(on_disconnect="finish", system="drop", limits=Limits(seconds=2.0))
         assert declared.description.flags == {"is_beta": True, "is_chat": True}
 
@@ -101,7 +101,7 @@ def test_every_option_may_be_given_in_both_forms() -> None:
     ],
     ids=["chat", "chat and flag", "workflow and flag", "workflow", "workflow and no flag"],
 )
-def test_what_makes_a_chat(declared: Any, is_chat: bool) -> None:
+def test_the_decorator_or_the_flag_makes_a_chat(declared: Any, is_chat: bool) -> None:
     assert declared.description.is_chat is is_chat
     assert declared.description.flags == {"is_chat": is_chat}
 
@@ -140,7 +140,7 @@ def test_no_hint_is_given_where_none_is_needed() -> None:
         workflow(headline)
 
 
-# What is refused
+# Rejected declarations
 
 
 NO_HISTORY = (
@@ -220,7 +220,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_declaration_is_refused(case: str) -> None:
+def test_an_invalid_declaration_is_rejected(case: str) -> None:
     declare, code, message = WRONG[case]
 
     with pytest.raises(DeclarationError) as refused:
@@ -230,7 +230,7 @@ def test_a_declaration_is_refused(case: str) -> None:
 
 
 @pytest.mark.parametrize("flag", ["stream", "trim", "force", "resolve"])
-def test_a_flag_of_one_call_is_no_flag_of_a_workflow(flag: str) -> None:
+def test_a_flag_of_a_single_call_is_rejected_on_a_workflow(flag: str) -> None:
     with pytest.raises(DeclarationError, match="is a flag of one call") as refused:
         chat(tutor, flags={flag: True})
 
@@ -238,7 +238,7 @@ def test_a_flag_of_one_call_is_no_flag_of_a_workflow(flag: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", ".a", "a/b", "ä", "a" * 65, "a\n"])
-def test_a_name_that_cannot_stand_in_a_url_is_refused(name: str) -> None:
+def test_a_name_that_is_not_url_safe_is_rejected(name: str) -> None:
     with pytest.raises(DeclarationError) as refused:
         chat(tutor, name=name)
 
@@ -246,14 +246,14 @@ def test_a_name_that_cannot_stand_in_a_url_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
-def test_the_name_of_a_route_is_refused(name: str) -> None:
+def test_a_reserved_route_name_is_rejected(name: str) -> None:
     with pytest.raises(DeclarationError) as refused:
         chat(tutor, name=name)
 
     assert refused.value.code == "reserved_name"
 
 
-def test_a_builtin_that_says_what_it_takes_is_a_workflow() -> None:
+def test_a_builtin_with_a_signature_is_a_workflow() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         declared = workflow(abs)

@@ -91,37 +91,37 @@ class CalledStream:
     ids=["function", "coroutine", "generator", "async generator", "iterator", "list", "none", "object", "async object",
          "streaming object", "partial of a streaming object", "partial of a generator"],
 )  # fmt: skip
-async def test_the_values_of_a(kind: Any, values: list[object]) -> None:
+async def test_any_kind_of_callable_gives_its_values(kind: Any, values: list[object]) -> None:
     assert await given(kind) == values
 
 
-def test_an_async_generator_is_handed_on_as_it_is() -> None:
+def test_an_async_generator_is_returned_unchanged() -> None:
     created = async_generator()
 
     assert call_function(function_kind(async_generator), lambda: created, context()) is created
 
 
-async def test_a_coroutine_is_handed_on_as_it_is() -> None:
+async def test_a_coroutine_is_returned_unchanged() -> None:
     created = coroutine()
 
     assert call_function(function_kind(coroutine), lambda: created, context()) is created
     created.close()
 
 
-async def test_async_code_stays_on_the_loop_and_sync_code_leaves_it() -> None:
-    async def there() -> int:
+async def test_async_code_runs_on_the_event_loop_and_sync_code_in_a_thread() -> None:
+    async def async_code() -> int:
         return threading.get_ident()
 
-    def here() -> int:
+    def sync_code() -> int:
         return threading.get_ident()
 
-    home = threading.get_ident()
+    loop_thread = threading.get_ident()
 
-    assert await given(there) == [Returned(home)]
-    assert await given(here) != [Returned(home)]
+    assert await given(async_code) == [Returned(loop_thread)]
+    assert await given(sync_code) != [Returned(loop_thread)]
 
 
-async def test_what_sync_code_emits_stands_between_what_it_yields() -> None:
+async def test_values_that_sync_code_emits_are_in_order_with_those_it_yields() -> None:
     ctx, part = context(), Data(name="n")
 
     def talkative() -> Iterator[str]:
@@ -144,7 +144,7 @@ async def test_iterators_among_the_values_of_sync_code_are_drained_in_its_thread
     assert len(set(values)) == 1
 
 
-async def test_what_sync_code_raises_comes_out() -> None:
+async def test_an_exception_of_sync_code_is_raised_after_its_values() -> None:
     def broken() -> Iterator[str]:
         yield "a"
         raise LookupError("x")
@@ -156,7 +156,7 @@ async def test_what_sync_code_raises_comes_out() -> None:
     assert seen == ["a"]
 
 
-# Values that give values in turn
+# Values that are iterators or awaitables
 
 
 class Feed:
@@ -182,7 +182,7 @@ WHOLE: list[object] = ["text", 1, 1.5, True, None, ["a"], ("a",), {"a": 1}, {1, 
 
 
 @pytest.mark.parametrize("value", [*WHOLE, object(), Emitted(iter("a"))], ids=repr)
-def test_most_values_are_values_themselves(value: object) -> None:
+def test_plain_values_are_not_iterated(value: object) -> None:
     assert iterate_output(value, context()) is None
     assert iterate_output(Returned(value), context()) is None
 
@@ -201,7 +201,7 @@ async def done() -> asyncio.Future[str]:
 
 
 @pytest.mark.parametrize("wrap", [lambda value: value, Returned], ids=["yielded", "returned"])
-async def test_a_value_that_gives_values_in_turn_is_unfolded(wrap: Any) -> None:
+async def test_iterators_and_awaitables_are_expanded(wrap: Any) -> None:
     assert await unfolded(wrap(generator())) == ["a", "b"]
     assert await unfolded(wrap(iter(["a", "b"]))) == ["a", "b"]
     assert await unfolded(wrap(async_generator())) == ["a", "b"]
@@ -210,14 +210,14 @@ async def test_a_value_that_gives_values_in_turn_is_unfolded(wrap: Any) -> None:
     assert await unfolded(wrap(await done())) == [wrap("a")]
 
 
-async def test_what_is_unfolded_is_closed_when_nobody_reads_on() -> None:
-    feed, ended = ClosingFeed(), []
+async def test_an_async_iterator_is_closed_when_its_reader_stops() -> None:
+    feed, closed = ClosingFeed(), []
 
     async def cleaning() -> AsyncIterator[str]:
         try:
             yield "a"
         finally:
-            ended.append("async generator")
+            closed.append("async generator")
 
     for value in (feed, cleaning()):
         values = iterate_output(value, context())
@@ -225,4 +225,4 @@ async def test_what_is_unfolded_is_closed_when_nobody_reads_on() -> None:
         await anext(values)
         await values.aclose()
 
-    assert (feed.closed, ended) == (True, ["async generator"])
+    assert (feed.closed, closed) == (True, ["async generator"])

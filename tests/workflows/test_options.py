@@ -8,7 +8,7 @@ from palaver.errors import InvalidOption
 from palaver.workflows.workflow import Limits, Options, read_options
 
 
-def test_without_options_everything_is_left_to_others() -> None:
+def test_without_options_the_defaults_apply() -> None:
     assert read_options("w") == Options(on_disconnect=None, system="keep", limits=Limits())
 
 
@@ -47,9 +47,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "why"), WRONG, ids=[why for _, why in WRONG])
-def test_an_option_that_means_nothing_is_refused(given: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("options", "message"), WRONG, ids=[why for _, why in WRONG])
+def test_an_invalid_option_is_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidOption) as refused:
-        read_options("w", **given)
+        read_options("w", **options)
 
-    assert (refused.value.code, refused.value.message) == ("invalid_option", why)
+    assert (refused.value.code, refused.value.message) == ("invalid_option", message)

@@ -26,9 +26,9 @@ def plain(
 
 
 @pytest.mark.parametrize(
-    ("parameters", "found"),
+    ("parameters", "expected_faults"),
     [
-        ({}, []),  # A call may still bring the style.
+        ({}, []),  # A call may still set the style.
         ({"tone": "rude", "depth": 4}, []),
         ({"style": 5}, [("invalid_parameter", "/parameters/style")]),
         (
@@ -42,11 +42,13 @@ def plain(
         ),
     ],
 )
-def test_only_what_is_set_can_be_wrong(parameters: dict[str, Any], found: list[tuple[str, str]]) -> None:
-    assert [(fault.code, fault.pointer) for fault in find_parameter_faults(plain, parameters)] == found
+def test_only_parameters_that_are_set_are_checked(
+    parameters: dict[str, Any], expected_faults: list[tuple[str, str]]
+) -> None:
+    assert [(fault.code, fault.pointer) for fault in find_parameter_faults(plain, parameters)] == expected_faults
 
 
-def test_more_missing_inputs_than_are_listed_hide_no_parameter() -> None:
+def test_many_missing_inputs_do_not_hide_a_parameter_fault() -> None:
     names = ", ".join(f"i{number}: str" for number in range(30))
     space: dict[str, Any] = {"Annotated": Annotated, "Parameter": Parameter}
     exec(f"def many({names}, tone: Annotated[str, Parameter()] = 'x'): ...", space)

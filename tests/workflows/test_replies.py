@@ -18,28 +18,28 @@ def fed(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = (
     return list(ReplyReader(is_chat=is_chat, history=history).feed(value))
 
 
-# What is emitted
+# Emitted values
 
 
 @pytest.mark.parametrize("is_chat", [True, False])
 @pytest.mark.parametrize(
-    "said", [NEW, Text(text="a"), Usage(1, 2), PartAdded(part=Data(name="n")), TextDelta(delta="a")], ids=repr
+    "value", [NEW, Text(text="a"), Usage(1, 2), PartAdded(part=Data(name="n")), TextDelta(delta="a")], ids=repr
 )
-def test_one_of_our_own_values_may_be_emitted(said: Any, is_chat: bool) -> None:
+def test_a_palaver_value_may_be_emitted(value: Any, is_chat: bool) -> None:
     replies = ReplyReader(is_chat=is_chat)
 
-    assert list(replies.feed_emitted(said)) == [said]
-    assert list(replies.feed(Emitted(said))) == [said]
+    assert list(replies.feed_emitted(value)) == [value]
+    assert list(replies.feed(Emitted(value))) == [value]
     assert replies.value() == (UNSET if is_chat else None)
 
 
-@pytest.mark.parametrize("said", ["text", None, {"role": "assistant", "content": "Hi."}, b"x", Returned(1)], ids=repr)
-def test_nothing_else_may_be_emitted(said: Any) -> None:
-    with pytest.raises(BadStream, match=rf"not a {type(said).__name__}"):
-        fed(Emitted(said))
+@pytest.mark.parametrize("value", ["text", None, {"role": "assistant", "content": "Hi."}, b"x", Returned(1)], ids=repr)
+def test_emitting_any_other_value_is_a_bad_stream(value: Any) -> None:
+    with pytest.raises(BadStream, match=rf"not a {type(value).__name__}"):
+        fed(Emitted(value))
 
 
-# The history, given back
+# A reply that includes the history
 
 
 CALLING = Message.assistant(ToolCall(call_id="c1", name="f"))
@@ -78,7 +78,7 @@ def test_the_history_is_not_repeated(case: str) -> None:
 # Warnings
 
 
-def test_what_is_left_out_or_shown_otherwise_is_noted_once() -> None:
+def test_dropped_messages_and_converted_values_are_warned_about_once() -> None:
     replies = ReplyReader(is_chat=True)
     for value in ([USER], [SYSTEM], [USER], 5, 6, 5.5):
         list(replies.feed(value))
@@ -94,7 +94,7 @@ def test_what_is_left_out_or_shown_otherwise_is_noted_once() -> None:
 # The value
 
 
-def test_the_value_that_comes_with_the_end_goes_before_all_others() -> None:
+def test_the_value_given_at_the_end_overrides_earlier_values() -> None:
     replies = ReplyReader(is_chat=False)
     list(replies.feed(Returned(1)))
 
@@ -102,7 +102,7 @@ def test_the_value_that_comes_with_the_end_goes_before_all_others() -> None:
     assert ReplyReader(is_chat=True).value(5) is UNSET
 
 
-def test_a_value_that_is_given_is_not_changed_afterwards() -> None:
+def test_a_value_does_not_change_after_it_was_fed() -> None:
     values = {"a": [1]}
     replies = ReplyReader(is_chat=False)
     list(replies.feed(values))
@@ -111,7 +111,7 @@ def test_a_value_that_is_given_is_not_changed_afterwards() -> None:
     assert replies.value() == {"a": [1]}
 
 
-def test_a_list_that_mixes_messages_with_something_else_is_no_messages() -> None:
+def test_a_list_of_messages_and_other_values_becomes_data() -> None:
     assert fed([NEW, 5]) == [
         Message.assistant(
             Data(name="output", value=[{"role": "assistant", "parts": [{"type": "text", "text": "Hi."}]}, 5])

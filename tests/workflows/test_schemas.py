@@ -193,7 +193,7 @@ ANNOTATIONS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", ANNOTATIONS)
-def test_an_input_annotated_with(case: str) -> None:
+def test_an_annotation_becomes_the_schema_of_an_input(case: str) -> None:
     annotation, schema, defs = ANNOTATIONS[case]
 
     assert documents(taking(annotation)).inputs == {
@@ -227,7 +227,7 @@ DEFAULTS: dict[str, tuple[Any, Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize("case", DEFAULTS)
-def test_a_default_is_shown_where_a_caller_could_send_it(case: str) -> None:
+def test_a_default_is_in_the_schema_if_a_caller_could_send_it(case: str) -> None:
     annotation, default, rendered = DEFAULTS[case]
 
     signature = read_signature(taking(annotation, default), is_chat=False, name="w")
@@ -276,7 +276,7 @@ def test_the_inputs_of_a_chat_begin_with_its_messages() -> None:
     )
 
 
-def test_the_history_of_a_chat_is_called_messages_whatever_its_parameter_is() -> None:
+def test_the_history_input_is_named_messages_for_any_parameter_name() -> None:
     def tutor(talk: list[Message] | None = None) -> str: ...
 
     inputs = documents(tutor, is_chat=True).inputs
@@ -284,7 +284,7 @@ def test_the_history_of_a_chat_is_called_messages_whatever_its_parameter_is() ->
     assert (inputs["properties"], inputs["required"]) == ({"messages": MESSAGES}, ["messages"])
 
 
-def test_the_messages_of_a_workflow_that_is_no_chat_are_an_input_without_a_marker() -> None:
+def test_messages_of_a_workflow_that_is_not_a_chat_are_an_unmarked_input() -> None:
     def count(messages: list[dict[str, Any]]) -> int: ...
 
     inputs = documents(count).inputs
@@ -293,7 +293,7 @@ def test_the_messages_of_a_workflow_that_is_no_chat_are_an_input_without_a_marke
     assert "x-ag" not in str(documents(count))
 
 
-def test_keyword_arguments_open_the_inputs() -> None:
+def test_keyword_arguments_allow_additional_inputs() -> None:
     def f(x: int, **more: Any) -> None: ...
 
     assert documents(f).inputs["additionalProperties"] is True
@@ -319,14 +319,14 @@ class Agent:
     [Agent(), Agent().method, functools.partial(Agent().method), functools.partial(Agent(), x=1)],
     ids=["object", "method", "partial of a method", "partial of an object"],
 )
-def test_whatever_can_be_called_has_schemas(function: Any) -> None:
+def test_any_callable_has_schemas(function: Any) -> None:
     schemas = documents(function)
 
     assert schemas.inputs["properties"]["x"]["type"] == "integer"
     assert schemas.outputs == {"$schema": DRAFT, "type": "string"}
 
 
-def test_annotations_may_be_texts_and_imports_for_type_checkers_only() -> None:
+def test_postponed_and_type_checking_only_annotations_are_supported() -> None:
     schemas = documents(postponed_annotations.tutor, is_chat=True)
 
     assert schemas.inputs["properties"] == {
@@ -349,7 +349,7 @@ def test_annotations_may_be_texts_and_imports_for_type_checkers_only() -> None:
 # Two definitions of one name
 
 
-def test_definitions_of_one_name_that_differ_are_told_apart() -> None:
+def test_different_definitions_with_the_same_name_are_renamed() -> None:
     def one() -> Any:
         class Item(msgspec.Struct):
             a: int
@@ -382,7 +382,7 @@ def test_definitions_of_one_name_that_differ_are_told_apart() -> None:
     }
 
 
-def test_the_mapping_of_a_discriminator_follows_a_new_name() -> None:
+def test_the_mapping_of_a_discriminator_uses_renamed_definitions() -> None:
     class Other:
         Cat = msgspec.defstruct("Cat", [("lives", int)])
 
@@ -442,13 +442,13 @@ def test_the_fields_of_a_config_model_are_the_parameters(kind: Any) -> None:
     parameters: Any = documents(configured(kind)).parameters
 
     properties = parameters["properties"]
-    index = properties.pop("place")
+    place_schema = properties.pop("place")
     assert properties == {
         "need": {"type": "integer"},
         "heat": {"type": "number", "minimum": 0, "description": "How wild.", "default": 0.2},
         "stop": {"type": "array", "items": {"type": "string"}, "default": []},
     }
-    assert index["default"] == {"x": 1, "y": 0}
+    assert place_schema["default"] == {"x": 1, "y": 0}
     assert parameters["required"] == ["need"]
     assert documents(configured(kind)).inputs["properties"] == {}
 
@@ -466,21 +466,21 @@ def test_the_keys_of_a_typed_dict_are_the_parameters() -> None:
 
 
 @pytest.mark.parametrize("kind", [DataConfig, StructConfig, BaseConfig])
-def test_a_default_config_gives_the_defaults_and_needs_nothing(kind: Any) -> None:
+def test_a_default_config_sets_the_defaults_and_requires_no_parameters(kind: Any) -> None:
     signature = read_signature(configured(kind, kind(need=3, heat=0.9)), is_chat=False, name="w")
 
     assert "required" not in schemas_of(signature, is_chat=False).parameters
     assert defaults_of(signature.settings.values()) == {"need": 3, "heat": 0.9, "stop": [], "place": {"x": 1, "y": 0}}
 
 
-def test_an_optional_config_needs_nothing() -> None:
+def test_an_optional_config_requires_no_parameters() -> None:
     parameters = documents(configured(DataConfig | None, None)).parameters
 
     assert "required" not in parameters
     assert list(parameters["properties"]) == ["need", "heat", "stop", "place"]
 
 
-def test_marked_arguments_are_parameters_beside_the_config() -> None:
+def test_marked_arguments_and_config_fields_are_parameters() -> None:
     def f(config: Struct, heat: Annotated[float, Parameter(description="How wild.")], text: str) -> None: ...
 
     schemas = documents(f)
@@ -511,7 +511,7 @@ def test_marked_arguments_are_parameters_beside_the_config() -> None:
     ],
     ids=str,
 )
-def test_the_outputs_are_what_is_returned_or_yielded(annotation: Any, schema: dict[str, Any]) -> None:
+def test_the_output_schema_is_that_of_returned_or_yielded_values(annotation: Any, schema: dict[str, Any]) -> None:
     def f() -> annotation: ...  # type: ignore[valid-type]
 
     outputs = dict(documents(f).outputs)
@@ -521,12 +521,12 @@ def test_the_outputs_are_what_is_returned_or_yielded(annotation: Any, schema: di
 
 
 @pytest.mark.parametrize("annotation", [Any, Opaque, "Unknown", Iterator], ids=str)
-def test_outputs_that_nobody_knows_are_anything(annotation: Any) -> None:
+def test_an_unknown_return_type_allows_any_output(annotation: Any) -> None:
     def f() -> annotation: ...  # type: ignore[valid-type]
 
-    def unsaid(): ...
+    def unannotated(): ...
 
-    assert documents(f).outputs == documents(unsaid).outputs == {}
+    assert documents(f).outputs == documents(unannotated).outputs == {}
 
 
 def test_a_reference_is_always_local() -> None:
@@ -541,6 +541,6 @@ def test_a_reference_is_always_local() -> None:
 
     schemas = documents(f)
     for document in (schemas.inputs, schemas.parameters, schemas.outputs):
-        result = set(refs(document))
-        assert result
-        assert {name.removeprefix("#/$defs/") for name in result} <= set(document["$defs"])
+        references = set(refs(document))
+        assert references
+        assert {name.removeprefix("#/$defs/") for name in references} <= set(document["$defs"])

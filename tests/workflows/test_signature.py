@@ -42,10 +42,10 @@ def uses(function: Any, *, is_chat: bool = True) -> dict[str, str]:
     return {argument.name: argument.use for argument in signature(function, is_chat=is_chat).arguments}
 
 
-# What a parameter is for
+# Roles of parameters
 
 
-def test_each_parameter_has_its_use() -> None:
+def test_each_parameter_has_a_role() -> None:
     def f(
         messages: list[Message],
         ctx: Any,
@@ -57,9 +57,9 @@ def test_each_parameter_has_its_use() -> None:
         **more: Any,
     ) -> None: ...
 
-    read = signature(f)
+    parsed = signature(f)
 
-    assert {argument.name: argument.use for argument in read.arguments} == {
+    assert {argument.name: argument.use for argument in parsed.arguments} == {
         "messages": "messages",
         "ctx": "context",
         "subject": "input",
@@ -67,11 +67,11 @@ def test_each_parameter_has_its_use() -> None:
         "top": "parameter",
         "words": "input",
     }
-    assert read.accepts_extra
-    assert list(read.settings) == ["top", "heat"]
+    assert parsed.accepts_extra
+    assert list(parsed.settings) == ["top", "heat"]
 
 
-def test_a_context_is_known_by_its_name_or_its_annotation() -> None:
+def test_a_context_is_recognized_by_its_name_or_annotation() -> None:
     def f(a: Context, b: Context | None, c: "Context", ctx: int, d: int) -> None: ...
 
     assert uses(f, is_chat=False) == {"a": "context", "b": "context", "c": "context", "ctx": "context", "d": "input"}
@@ -87,14 +87,14 @@ def test_a_context_is_known_by_its_name_or_its_annotation() -> None:
     ],
     ids=str,
 )
-def test_a_parameter_is_known_by_its_mark(annotation: Any) -> None:
+def test_a_parameter_is_recognized_by_its_marker(annotation: Any) -> None:
     def f(heat: annotation = None) -> None: ...  # type: ignore[valid-type]
 
     assert uses(f, is_chat=False) == {"heat": "parameter"}
 
 
 @pytest.mark.parametrize("annotation", [Config, Config | None, Optional[Config], Annotated[Config, "note"]], ids=str)  # noqa: UP045
-def test_a_config_is_known_by_its_name_and_its_model(annotation: Any) -> None:
+def test_a_config_is_recognized_by_its_name_and_model(annotation: Any) -> None:
     def f(config: annotation, settings: annotation) -> None: ...  # type: ignore[valid-type]
 
     assert uses(f, is_chat=False) == {"config": "config", "settings": "input"}
@@ -106,7 +106,7 @@ def test_a_config_without_a_model_is_an_input() -> None:
     assert uses(f, is_chat=False) == {"config": "input"}
 
 
-# The place for the history
+# The history parameter
 
 
 class Bare:
@@ -131,27 +131,27 @@ class Bare:
     ],
     ids=str,
 )
-def test_the_annotation_of_the_history_picks_its_dialect(annotation: Any, dialect: str) -> None:
+def test_the_annotation_of_the_history_selects_its_dialect(annotation: Any, dialect: str) -> None:
     def f(messages: annotation) -> None: ...  # type: ignore[valid-type]
 
     assert signature(f).dialect == dialect
     assert signature(Bare().f).dialect == "chat-completions"
 
 
-def test_the_history_goes_to_the_only_list_of_messages() -> None:
+def test_the_only_list_of_messages_receives_the_history() -> None:
     def f(subject: str, talk: list[Message]) -> None: ...
 
     assert uses(f) == {"subject": "input", "talk": "messages"}
 
 
-def test_a_parameter_named_messages_goes_before_other_lists_of_messages() -> None:
+def test_a_parameter_named_messages_is_preferred_to_other_lists_of_messages() -> None:
     def f(talk: list[Message], messages: Any) -> None: ...
 
     assert uses(f) == {"talk": "input", "messages": "messages"}
 
 
 @pytest.mark.parametrize("is_chat", [True, False])
-def test_who_would_have_a_place_for_a_history(is_chat: bool) -> None:
+def test_takes_messages_detects_a_parameter_for_the_history(is_chat: bool) -> None:
     def none(text: str) -> None: ...
 
     def two(a: list[Message], b: list[Message]) -> None: ...
@@ -164,7 +164,7 @@ def test_who_would_have_a_place_for_a_history(is_chat: bool) -> None:
     assert uses(named, is_chat=is_chat) == {"messages": "messages" if is_chat else "input"}
 
 
-def test_a_chat_without_a_place_for_the_history_is_refused() -> None:
+def test_a_chat_without_a_history_parameter_is_rejected() -> None:
     def none(text: str) -> None: ...
 
     def two(a: list[Message], b: list[Message]) -> None: ...
@@ -179,7 +179,7 @@ def test_a_chat_without_a_place_for_the_history_is_refused() -> None:
         )
 
 
-# Whatever can be called
+# Callables
 
 
 def test_objects_methods_and_partials_are_read_like_functions() -> None:
@@ -205,13 +205,13 @@ def test_a_decorated_function_is_read_as_the_one_it_wraps() -> None:
     assert signature(wrapper).dialect == "palaver"
 
 
-def test_positional_parameters_are_known() -> None:
+def test_positional_only_parameters_are_recognized() -> None:
     def f(a: int, /, b: int, *, c: int) -> None: ...
 
     assert [argument.positional for argument in signature(f, is_chat=False).arguments] == [True, False, False]
 
 
-def test_what_does_not_say_what_it_takes_is_no_workflow() -> None:
+def test_a_callable_without_a_signature_is_rejected() -> None:
     with pytest.raises(NotAWorkflow, match="does not say what it takes"):
         signature(max, is_chat=False)
 
@@ -219,7 +219,7 @@ def test_what_does_not_say_what_it_takes_is_no_workflow() -> None:
 # Parameters of the workflow
 
 
-def test_two_parameters_of_one_name_are_refused() -> None:
+def test_two_parameters_with_the_same_name_are_rejected() -> None:
     def f(config: Config, heat: Annotated[float, Parameter()] = 0.2) -> None: ...
 
     with pytest.raises(DeclarationError, match="w has two parameters named 'heat': rename one of them"):
@@ -230,7 +230,7 @@ class Unread(msgspec.Struct):
     price: "Decimal"
 
 
-def test_a_config_whose_fields_cannot_be_read_is_refused() -> None:
+def test_a_config_whose_fields_cannot_be_read_is_rejected() -> None:
     def f(config: Unread) -> None: ...
 
     with pytest.raises(DeclarationError, match="The fields of Unread cannot be read: name 'Decimal' is not defined"):

@@ -31,7 +31,7 @@ async def read(pump: ThreadBridge) -> list[object]:
 # Threads
 
 
-async def test_a_body_runs_in_a_thread_of_its_own_with_the_callers_context() -> None:
+async def test_a_function_runs_in_a_new_thread_with_a_copy_of_the_callers_context() -> None:
     threads, seen = ThreadPool(), []
     WHO.set("me")
 
@@ -46,7 +46,7 @@ async def test_a_body_runs_in_a_thread_of_its_own_with_the_callers_context() -> 
     assert WHO.get() == "me"
 
 
-async def test_as_many_run_as_there_are_slots_and_the_rest_wait() -> None:
+async def test_calls_beyond_the_number_of_slots_wait() -> None:
     threads, release = ThreadPool(2), threading.Event()
     started = 0
 
@@ -69,7 +69,7 @@ async def test_as_many_run_as_there_are_slots_and_the_rest_wait() -> None:
     assert (before, started, threads.busy) == ((2, 2), 5, 0)
 
 
-async def test_a_body_that_raises_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_function_that_raises_releases_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     threads = ThreadPool(1)
 
@@ -83,7 +83,7 @@ async def test_a_body_that_raises_gives_its_slot_back(monkeypatch: pytest.Monkey
     assert threads.busy == 0
 
 
-async def test_a_thread_that_cannot_be_started_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_that_cannot_be_started_releases_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = ThreadPool(1)
 
     def refuse(thread: threading.Thread) -> None:
@@ -99,7 +99,7 @@ async def test_a_thread_that_cannot_be_started_gives_its_slot_back(monkeypatch: 
     await idle(threads)
 
 
-def test_a_thread_that_outlives_its_loop_does_no_harm() -> None:
+def test_a_thread_that_outlives_its_event_loop_ends_normally() -> None:
     release, left = threading.Event(), threading.Event()
     pumps: list[ThreadBridge] = []
 
@@ -124,11 +124,11 @@ def test_a_thread_that_outlives_its_loop_does_no_harm() -> None:
             thread.join(10)
 
 
-# The pump
+# The bridge
 
 
 def pumped(work: Callable[[ThreadBridge], Any]) -> ThreadBridge:
-    """A pump that a thread fills."""
+    """A bridge that a thread fills."""
     pump = ThreadBridge(asyncio.get_running_loop())
 
     def body() -> None:
@@ -143,7 +143,7 @@ def pumped(work: Callable[[ThreadBridge], Any]) -> ThreadBridge:
     return pump
 
 
-async def test_values_come_in_order() -> None:
+async def test_values_arrive_in_order() -> None:
     def work(pump: ThreadBridge) -> None:
         for number in range(500):
             pump.put(number)
@@ -151,7 +151,7 @@ async def test_values_come_in_order() -> None:
     assert await read(pumped(work)) == list(range(500))
 
 
-async def test_values_come_while_the_thread_goes_on() -> None:
+async def test_values_arrive_while_the_thread_is_running() -> None:
     release = threading.Event()
 
     def work(pump: ThreadBridge) -> None:
@@ -170,7 +170,7 @@ async def test_values_come_while_the_thread_goes_on() -> None:
 
 
 @pytest.mark.parametrize("error", [LookupError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
-async def test_what_the_thread_raises_is_raised_after_its_values(error: BaseException) -> None:
+async def test_an_exception_of_the_thread_is_raised_after_its_values(error: BaseException) -> None:
     def work(pump: ThreadBridge) -> None:
         pump.put(1)
         raise error
@@ -182,7 +182,7 @@ async def test_what_the_thread_raises_is_raised_after_its_values(error: BaseExce
         await anext(values)
 
 
-async def test_a_thread_waits_while_its_reader_is_behind() -> None:
+async def test_a_thread_blocks_while_its_reader_is_behind() -> None:
     put = 0
     many = threading.Event()
 
@@ -202,12 +202,12 @@ async def test_a_thread_waits_while_its_reader_is_behind() -> None:
     assert (ran_ahead, before <= 16) == (False, True)
 
 
-async def test_threads_that_wait_are_let_go_when_nobody_reads_any_more() -> None:
+async def test_closing_the_bridge_cancels_blocked_threads() -> None:
     stopped = threading.Semaphore(0)
     pump = ThreadBridge(asyncio.get_running_loop())
 
     def work() -> None:
-        for _ in range(2):  # It may not listen the first time.
+        for _ in range(2):  # It may ignore the first cancellation.
             try:
                 while True:
                     pump.put(1)

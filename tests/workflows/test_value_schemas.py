@@ -98,9 +98,9 @@ READ: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "value", "read"), READ, ids=[str(case[0]) for case in READ])
-def test_a_value_is_read_as(annotation: Any, value: Any, read: Any) -> None:
-    assert schema_for(annotation).read(value) == read
+@pytest.mark.parametrize(("annotation", "value", "expected"), READ, ids=[str(case[0]) for case in READ])
+def test_a_value_is_parsed_by_its_annotation(annotation: Any, value: Any, expected: Any) -> None:
+    assert schema_for(annotation).read(value) == expected
 
 
 MISFITS: list[tuple[Any, Any, list[SchemaError]]] = [
@@ -143,21 +143,23 @@ MISFITS: list[tuple[Any, Any, list[SchemaError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "value", "found"), MISFITS, ids=[f"{case[0]} {case[1]}" for case in MISFITS])
-def test_a_value_that_does_not_fit_is_refused_with_its_place(
-    annotation: Any, value: Any, found: list[SchemaError]
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected_errors"), MISFITS, ids=[f"{case[0]} {case[1]}" for case in MISFITS]
+)
+def test_an_invalid_value_is_rejected_with_a_pointer(
+    annotation: Any, value: Any, expected_errors: list[SchemaError]
 ) -> None:
     with pytest.raises(SchemaErrors) as refused:
         schema_for(annotation).read(value)
 
-    assert refused.value.errors == found
+    assert refused.value.errors == expected_errors
 
 
 @pytest.mark.parametrize(
     ("annotation", "known"),
     [(int, True), (Any, True), (object, True), (Base, True), ("Unknown", False), (Opaque, False)],
 )
-def test_a_shape_says_whether_its_annotation_says_anything(annotation: Any, known: bool) -> None:
+def test_has_schema_tells_whether_the_annotation_is_known(annotation: Any, known: bool) -> None:
     assert schema_for(annotation).has_schema is known
 
 
@@ -166,11 +168,11 @@ def test_without_pydantic_an_annotation_that_msgspec_cannot_read_takes_anything(
 ) -> None:
     monkeypatch.delitem(sys.modules, "pydantic")
 
-    shape = schema_for(Opaque)
+    value_schema = schema_for(Opaque)
 
-    assert (shape.has_schema, shape.schema(), shape.read("x")) == (False, ({}, {}), "x")
+    assert (value_schema.has_schema, value_schema.schema(), value_schema.read("x")) == (False, ({}, {}), "x")
 
 
-@pytest.mark.parametrize(("step", "written"), [("a", "a"), ("a/b", "a~1b"), ("a~b", "a~0b"), ("~1", "~01")])
-def test_a_step_of_a_pointer_is_escaped(step: str, written: str) -> None:
-    assert escape_pointer(step) == written
+@pytest.mark.parametrize(("step", "escaped"), [("a", "a"), ("a/b", "a~1b"), ("a~b", "a~0b"), ("~1", "~01")])
+def test_a_step_of_a_pointer_is_escaped(step: str, escaped: str) -> None:
+    assert escape_pointer(step) == escaped

@@ -38,11 +38,11 @@ def test_a_declared_function_can_still_be_called() -> None:
     assert (tutor.__doc__, tutor.__module__) == ("Explains a subject.", __name__)
 
 
-def test_it_keeps_the_promise_of_a_workflow() -> None:
+def test_a_declared_function_implements_the_workflow_protocol() -> None:
     assert isinstance(tutor, Workflow)
 
 
-def test_it_describes_itself() -> None:
+def test_a_workflow_has_a_description_and_a_repr() -> None:
     described = tutor.description
 
     assert msgspec.structs.asdict(described) | {"schemas": None} == {
@@ -59,7 +59,7 @@ def test_it_describes_itself() -> None:
     assert (repr(tutor), repr(odd)) == ("<chat tutor>", "<workflow odd>")
 
 
-def test_it_says_where_it_is_declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_workflow_has_the_file_and_line_of_its_declaration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Agent:
         def __call__(self, messages: Any) -> None: ...
 
@@ -72,15 +72,15 @@ def test_it_says_where_it_is_declared(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert workflow(abs).place == "builtin_function_or_method"
 
 
-def test_it_lists_what_has_no_schema() -> None:
+def test_parameters_and_results_without_a_schema_are_listed() -> None:
     assert odd.unknown_types == ["a", "c", "d", "return"]
     assert tutor.unknown_types == []
 
 
-@pytest.mark.parametrize("given", [{"inputs": {"x": 1}}, {"parameters": {"x": 1}}])
-def test_it_refuses_a_call_that_it_cannot_take(given: Any) -> None:
+@pytest.mark.parametrize("arguments", [{"inputs": {"x": 1}}, {"parameters": {"x": 1}}])
+def test_a_call_with_unknown_inputs_or_parameters_is_rejected(arguments: Any) -> None:
     with pytest.raises(FaultyCall):
-        tutor.bind(Call(workflow="tutor", **given))
+        tutor.bind(Call(workflow="tutor", **arguments))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_it_refuses_a_call_that_it_cannot_take(given: Any) -> None:
         ({"a": 1, "b": 5, "d": 6, "e": 7}, [1, 5, 3, 6, {"e": 7}, "run_"]),
     ],
 )
-async def test_arguments_reach_the_parameters_that_they_are_for(inputs: Any, value: Any) -> None:
+async def test_inputs_are_passed_to_the_matching_parameters(inputs: Any, value: Any) -> None:
     def f(a: int, b: int = 2, /, c: int = 3, *, ctx: Any, d: int = 4, **more: Any) -> Any:
         return [a, b, c, d, more, ctx.run_id[:4]]
 
