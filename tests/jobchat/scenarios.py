@@ -11,8 +11,8 @@ ChatFactory = Callable[..., tuple[Any, FakeAnthropic]]
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 DOUBLE_USAGE = {"input_tokens": 20, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-FINE = {"success": True, "partial": False, "applied_changes": 1, "total_changes": 1, "syntax_ok": True}
-NONE_APPLIED = {"success": False, "partial": False, "applied_changes": 0, "total_changes": 1, "syntax_ok": True}
+SUCCESS_STATUS = {"success": True, "partial": False, "applied_changes": 1, "total_changes": 1, "syntax_ok": True}
+FAILURE_STATUS = {"success": False, "partial": False, "applied_changes": 0, "total_changes": 1, "syntax_ok": True}
 PATCHED = {"patches_applied": 1, "patches_total": 1}
 UNPATCHED = {"patches_applied": 0, "patches_total": 1}
 
@@ -40,17 +40,17 @@ class Scenario(NamedTuple):
     plain: bool = False
 
 
-def _applied(response: str, code: str, how: str, usage: dict[str, int] = USAGE) -> dict[str, Any]:
+def _applied_answer(response: str, code: str, how: str, usage: dict[str, int] = USAGE) -> dict[str, Any]:
     return {
         "response": response,
         "suggested_code": code,
         "usage": usage,
-        "application_status": {**FINE, "edits": [{"state": "applied", "how": how}]},
+        "application_status": {**SUCCESS_STATUS, "edits": [{"state": "applied", "how": how}]},
         "diff": PATCHED,
     }
 
 
-def _failed(
+def _failed_answer(
     response: str, reason: str, warning: str, usage: dict[str, int] = DOUBLE_USAGE, **more: Any
 ) -> dict[str, Any]:
     return {
@@ -58,7 +58,7 @@ def _failed(
         "suggested_code": None,
         "usage": usage,
         "application_status": {
-            **NONE_APPLIED,
+            **FAILURE_STATUS,
             "edits": [{"state": "failed", "reason": reason}],
             "warning": warning,
             **more,
@@ -67,15 +67,15 @@ def _failed(
     }
 
 
-def _noted(warning: str) -> str:
+def _text_with_note(warning: str) -> str:
     return f"I'll do that.\n\nNote: {warning}"
 
 
 TWO_PLACES = "Edit 1 of 1 was not applied: its old code matches 2 places (lines 1 and 2)."
-NOT_THERE = "Edit 1 of 1 was not applied: its old code is not in the job."
+NOT_FOUND = "Edit 1 of 1 was not applied: its old code is not in the job."
 UNREADABLE = "Edit 1 of 1 was not applied: it is not an edit that can be read."
-CUT = "Edit 1 of 1 was not applied: the answer was cut off before its end."
-BROKEN = "The resulting code does not parse (line 1)."
+TRUNCATED = "Edit 1 of 1 was not applied: the answer was cut off before its end."
+DOES_NOT_PARSE = "The resulting code does not parse (line 1)."
 OVERLOADED = {"error": {"status": 529, "type": "overloaded_error", "message": "Overloaded"}}
 
 SCENARIOS: dict[str, Scenario] = {
@@ -101,31 +101,33 @@ SCENARIOS: dict[str, Scenario] = {
     "one place": Scenario(
         "get('/a');\nget('/b');\n",
         [edit(replace("get('/b')", "post('/b')"))],
-        _applied("I'll do that.", "get('/a');\npost('/b');\n", "exact"),
+        _applied_answer("I'll do that.", "get('/a');\npost('/b');\n", "exact"),
     ),
     "no text": Scenario(
         "get('/a');\n",
         [edit(rewrite("post('/a');\n"), text=None)],
-        _applied("I've updated the job code.", "post('/a');\n", "rewrite"),
+        _applied_answer("I've updated the job code.", "post('/a');\n", "rewrite"),
     ),
     "spaces at the end of a line": Scenario(
         "get('/a');  \nget('/b');\n",
         [edit(replace("get('/a');\nget('/b');", "get('/c');"))],
-        _applied("I'll do that.", "get('/c');\n", "line-ends"),
+        _applied_answer("I'll do that.", "get('/c');\n", "line-ends"),
     ),
     "another indentation": Scenario(
         "fn(state => {\n    a();\n    return state;\n});\n",
         [edit(replace("a();\nreturn state;\n", "b();\nreturn state;\n"))],
-        _applied("I'll do that.", "fn(state => {\n    b();\n    return state;\n});\n", "indent"),
+        _applied_answer("I'll do that.", "fn(state => {\n    b();\n    return state;\n});\n", "indent"),
     ),
     "CRLF": Scenario(
         "get('/a');\r\nget('/b');\r\n",
         [edit(replace("get('/b');\n", "post('/b');\npost('/c');\n"))],
-        _applied("I'll do that.", "get('/a');\r\npost('/b');\r\npost('/c');\r\n", "line-ends"),
+        _applied_answer("I'll do that.", "get('/a');\r\npost('/b');\r\npost('/c');\r\n", "line-ends"),
     ),
-    "an empty job": Scenario("", [edit(rewrite("get('/a');\n"))], _applied("I'll do that.", "get('/a');\n", "created")),
+    "an empty job": Scenario(
+        "", [edit(rewrite("get('/a');\n"))], _applied_answer("I'll do that.", "get('/a');\n", "created")
+    ),
     "no job": Scenario(
-        None, [edit(replace("nothing", "get('/a');\n"))], _applied("I'll do that.", "get('/a');\n", "created")
+        None, [edit(replace("nothing", "get('/a');\n"))], _applied_answer("I'll do that.", "get('/a');\n", "created")
     ),
     "several calls in one answer": Scenario(
         "a();\nb();\n",
@@ -144,7 +146,7 @@ SCENARIOS: dict[str, Scenario] = {
             "suggested_code": "c();\nd();\n",
             "usage": USAGE,
             "application_status": {
-                **FINE,
+                **SUCCESS_STATUS,
                 "applied_changes": 2,
                 "total_changes": 2,
                 "edits": [{"state": "applied", "how": "exact"}, {"state": "applied", "how": "exact"}],
@@ -158,18 +160,18 @@ SCENARIOS: dict[str, Scenario] = {
             edit(replace("get('/a')", "post('/a')")),
             edit(replace("get('/a');\nget('/a');", "get('/a');\npost('/a');"), text="Sorry."),
         ],
-        _applied("I'll do that.", "get('/a');\npost('/a');\n", "corrected", DOUBLE_USAGE),
+        _applied_answer("I'll do that.", "get('/a');\npost('/a');\n", "corrected", DOUBLE_USAGE),
     ),
     "two places, and again": Scenario(
         "get('/a');\nget('/a');\n",
         [edit(replace("get('/a')", "post('/a')")), edit(replace("get('/a')", "post('/a')"))],
-        _failed(_noted(TWO_PLACES), "ambiguous", TWO_PLACES),
+        _failed_answer(_text_with_note(TWO_PLACES), "ambiguous", TWO_PLACES),
     ),
     "overlapping places": Scenario(
         "aaa",
         [edit(replace("aa", "b")), edit()],
-        _failed(
-            _noted("Edit 1 of 1 was not applied: its old code matches 2 places (line 1)."),
+        _failed_answer(
+            _text_with_note("Edit 1 of 1 was not applied: its old code matches 2 places (line 1)."),
             "ambiguous",
             "Edit 1 of 1 was not applied: its old code matches 2 places (line 1).",
         ),
@@ -177,10 +179,10 @@ SCENARIOS: dict[str, Scenario] = {
     "no place, and the correction fails": Scenario(
         "get('/a');\n",
         [edit(replace("put('/a')", "post('/a')")), OVERLOADED],
-        _failed(
-            _noted(f"{NOT_THERE} The correction call failed: OVERLOADED."),
+        _failed_answer(
+            _text_with_note(f"{NOT_FOUND} The correction call failed: OVERLOADED."),
             "not_found",
-            f"{NOT_THERE} The correction call failed: OVERLOADED.",
+            f"{NOT_FOUND} The correction call failed: OVERLOADED.",
             USAGE,
         ),
     ),
@@ -188,7 +190,7 @@ SCENARIOS: dict[str, Scenario] = {
         "a();\nb();\n",
         [edit(replace("a()", "c()"), replace("x()", "y()")), edit(replace("z()", "y()"))],
         {
-            "response": _noted("Edit 2 of 2 was not applied: its old code is not in the job."),
+            "response": _text_with_note("Edit 2 of 2 was not applied: its old code is not in the job."),
             "suggested_code": "c();\nb();\n",
             "usage": DOUBLE_USAGE,
             "application_status": {
@@ -211,7 +213,7 @@ SCENARIOS: dict[str, Scenario] = {
         "a();\n",
         [edit(replace("a()", "a()"))],
         {
-            "response": _noted("The edits change nothing."),
+            "response": _text_with_note("The edits change nothing."),
             "suggested_code": None,
             "usage": USAGE,
             "application_status": {
@@ -229,33 +231,33 @@ SCENARIOS: dict[str, Scenario] = {
     "no JavaScript any more, mended": Scenario(
         "a();\n",
         [edit(replace("a();", "b(;")), edit(replace("b(;", "b();"))],
-        _applied("I'll do that.", "b();\n", "exact", DOUBLE_USAGE),
+        _applied_answer("I'll do that.", "b();\n", "exact", DOUBLE_USAGE),
     ),
     "no JavaScript any more, not mended": Scenario(
         "a();\n",
         [edit(replace("a();", "b(;")), edit(replace("b(;", "c(;"))],
         {
-            "response": _noted(BROKEN),
+            "response": _text_with_note(DOES_NOT_PARSE),
             "suggested_code": "b(;\n",
             "usage": DOUBLE_USAGE,
             "application_status": {
-                **FINE,
+                **SUCCESS_STATUS,
                 "syntax_ok": False,
                 "edits": [{"state": "applied", "how": "exact"}],
-                "warning": BROKEN,
+                "warning": DOES_NOT_PARSE,
             },
-            "diff": {**PATCHED, "warning": BROKEN},
+            "diff": {**PATCHED, "warning": DOES_NOT_PARSE},
         },
     ),
     "input that is no edit": Scenario(
         "a();\n",
         [{"blocks": [{"text": "I'll do that."}, {"tool": {"name": "edit_job", "input": {"edit": 1}}}]}, edit()],
-        _failed(_noted(UNREADABLE), "malformed", UNREADABLE),
+        _failed_answer(_text_with_note(UNREADABLE), "malformed", UNREADABLE),
     ),
     "input that is no JSON": Scenario(
         "a();\n",
         [{"blocks": [{"text": "I'll do that."}, {"raw_tool": {"name": "edit_job", "json": '{"edi'}}]}, edit()],
-        _failed(_noted(UNREADABLE), "malformed", UNREADABLE),
+        _failed_answer(_text_with_note(UNREADABLE), "malformed", UNREADABLE),
     ),
     "cut off in an edit": Scenario(
         "a();\n",
@@ -268,7 +270,9 @@ SCENARIOS: dict[str, Scenario] = {
                 "stop": "max_tokens",
             }
         ],
-        _failed("I'll do that.\n\nNote: this answer was cut off at its length limit.", "truncated", CUT, USAGE),
+        _failed_answer(
+            "I'll do that.\n\nNote: this answer was cut off at its length limit.", "truncated", TRUNCATED, USAGE
+        ),
     ),
     "cut off in the text": Scenario(
         "a();\n",

@@ -7,24 +7,24 @@ from hypothesis import strategies as st
 from palaver_jobchat.evaluators.scores import find_changes_outside
 from palaver_jobchat.rules import Finding
 
-OLD = "a();\nb();\nc();\nd();\n"
-BEFORE = "This was changed, though it stands before what was to change."
-AFTER = "This was changed, though it stands after what was to change."
+OLD_CODE = "a();\nb();\nc();\nd();\n"
+CHANGED_BEFORE = "This was changed, though it stands before what was to change."
+CHANGED_AFTER = "This was changed, though it stands after what was to change."
 
 
 @pytest.mark.parametrize(
     ("code", "span", "finding"),
     [
-        (OLD, (2, 2), None),
+        (OLD_CODE, (2, 2), None),
         ("a();\nx();\ny();\nc();\nd();\n", (2, 2), None),
         ("a();\nc();\nd();\n", (2, 2), None),
         ("a();\nx();\nb();\nc();\nd();\n", (2, 1), None),
         ("x();\n", (1, 4), None),
-        ("a();\nx();\nc();\nd();", (2, 2), (AFTER, 4)),
-        ("a();\nx();\nC();\nd();\n", (2, 2), (AFTER, 3)),
-        ("a();\nB();\nx();\nd();\n", (3, 3), (BEFORE, 2)),
-        ("", (3, 3), (BEFORE, 1)),
-        ("a();\n", (1, 1), (AFTER, 1)),
+        ("a();\nx();\nc();\nd();", (2, 2), (CHANGED_AFTER, 4)),
+        ("a();\nx();\nC();\nd();\n", (2, 2), (CHANGED_AFTER, 3)),
+        ("a();\nB();\nx();\nd();\n", (3, 3), (CHANGED_BEFORE, 2)),
+        ("", (3, 3), (CHANGED_BEFORE, 1)),
+        ("a();\n", (1, 1), (CHANGED_AFTER, 1)),
     ],
 )
 def test_changes_outside_the_span_are_reported_with_their_line(
@@ -32,7 +32,7 @@ def test_changes_outside_the_span_are_reported_with_their_line(
 ) -> None:
     expected = () if finding is None else (Finding("outside_untouched", "error", finding[1], finding[0]),)
 
-    assert find_changes_outside(code, old=OLD, span=span) == expected
+    assert find_changes_outside(code, old=OLD_CODE, span=span) == expected
 
 
 @given(st.text("ab\n", max_size=20), st.text("ab\n", max_size=20), st.integers(-2, 9), st.integers(-2, 9))

@@ -15,12 +15,14 @@ from click.testing import CliRunner
 
 from palaver_jobchat.cli import commands
 
-KEYLESS = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "PALAVER_JOBCHAT_"))}
+ENVIRONMENT_WITHOUT_KEYS = {
+    name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "PALAVER_JOBCHAT_"))
+}
 
 
 def run(*arguments: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     environment = {
-        **KEYLESS,
+        **ENVIRONMENT_WITHOUT_KEYS,
         "PALAVER_JOBCHAT_ONLINE": "0",
         "PALAVER_JOBCHAT_CACHE": str(folder / "cache"),
     }

@@ -8,8 +8,8 @@ from palaver_jobchat.javascript import Syntax, SyntaxProblem
 from palaver_jobchat.payload import JobContext, Payload
 from palaver_jobchat.prompt import build_prompt, element
 
-BEFORE = build_prompt(Payload(content="rename it", context=JobContext(expression="a();\na();\n"), mode="edits"))
-TELLING = (
+FIRST_PROMPT = build_prompt(Payload(content="rename it", context=JobContext(expression="a();\na();\n"), mode="edits"))
+INSTRUCTION = (
     "Edits not named here were applied. Call edit_job once more, with one edit for each that failed, in their order; "
     "or with what mends the syntax. The job's code now:"
 )
@@ -34,9 +34,13 @@ def test_correction_lists_failures_per_call_and_the_code_once() -> None:
     ]
     result = apply_edits("a();\na();\n", requested_edits([first, second]))
 
-    prompt = correction_prompt(BEFORE, answer, result, Syntax())
+    prompt = correction_prompt(FIRST_PROMPT, answer, result, Syntax())
 
-    assert (prompt.system, prompt.tools, prompt.messages[:-2]) == (BEFORE.system, BEFORE.tools, BEFORE.messages)
+    assert (prompt.system, prompt.tools, prompt.messages[:-2]) == (
+        FIRST_PROMPT.system,
+        FIRST_PROMPT.tools,
+        FIRST_PROMPT.messages,
+    )
     assert prompt.messages[-2] == {"role": "assistant", "content": [answer[0], *answer[2:]]}
     assert prompt.messages[-1] == {
         "role": "user",
@@ -52,7 +56,7 @@ def test_correction_lists_failures_per_call_and_the_code_once() -> None:
                 "type": "tool_result",
                 "tool_use_id": "call3",
                 "content": "Edit 3 was not applied: its old code is not in the job.\n"
-                f"{TELLING}\n{element('job', result.code)}",
+                f"{INSTRUCTION}\n{element('job', result.code)}",
                 "is_error": True,
             },
         ],
@@ -64,11 +68,11 @@ def test_correction_names_the_position_of_a_syntax_error() -> None:
     result = apply_edits("a();\na();\n", requested_edits([tool_input]))
     syntax = Syntax(ok=False, errors=(SyntaxProblem(1, 3, "something is missing"),))
 
-    (block,) = correction_prompt(BEFORE, [call(1, tool_input)], result, syntax).messages[-1]["content"]
+    (block,) = correction_prompt(FIRST_PROMPT, [call(1, tool_input)], result, syntax).messages[-1]["content"]
 
     assert block["is_error"] is True
     assert block["content"] == (
-        f"Line 1, column 3: something is missing.\nThe code does not parse.\n{TELLING}\n{element('job', 'a(')}"
+        f"Line 1, column 3: something is missing.\nThe code does not parse.\n{INSTRUCTION}\n{element('job', 'a(')}"
     )
 
 
@@ -76,7 +80,7 @@ def test_tool_input_that_is_not_an_object_is_sent_back_as_an_empty_object() -> N
     tool_input = {"edits": [replace("a();\na", "b();\na")]}
     result = apply_edits("a();\na();\n", requested_edits([tool_input, "no"]))
 
-    prompt = correction_prompt(BEFORE, [call(1, tool_input), call(2, "no")], result, Syntax())
+    prompt = correction_prompt(FIRST_PROMPT, [call(1, tool_input), call(2, "no")], result, Syntax())
 
     assert [block["input"] for block in prompt.messages[-2]["content"]] == [tool_input, {}]
     applied, malformed = prompt.messages[-1]["content"]

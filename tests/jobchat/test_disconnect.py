@@ -13,20 +13,20 @@ from tests.jobchat.scenarios import ChatFactory, edit, replace
 _TIMEOUT_S = 30.0  # A watchdog: disconnects are handled within a second, and the model would hang forever.
 
 
-async def until(true: Callable[[], bool]) -> None:
-    since = time.monotonic()
-    while not true():
-        assert time.monotonic() - since < _TIMEOUT_S
+async def wait_until(condition: Callable[[], bool]) -> None:
+    started_at = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started_at < _TIMEOUT_S
         await asyncio.sleep(0.01)
 
 
-async def finished(http: Any) -> dict[str, Any]:
-    since = time.monotonic()
+async def wait_for_finished_run(http: Any) -> dict[str, Any]:
+    started_at = time.monotonic()
     while True:
         (run,) = (await http.get("/api/runs")).json()["data"]
         if run["status"] not in ("running", "queued"):
             return (await http.get(f"/api/runs/{run['id']}")).json()
-        assert time.monotonic() - since < _TIMEOUT_S
+        assert time.monotonic() - started_at < _TIMEOUT_S
         await asyncio.sleep(0.02)
 
 
@@ -38,8 +38,8 @@ async def test_closing_the_stream_cancels_the_run_and_closes_the_model_connectio
             async for line in stream.aiter_lines():
                 if "Half of it" in line:
                     break
-        await until(lambda: fake.hung_up == 1)
-        run = await finished(http)
+        await wait_until(lambda: fake.hung_up == 1)
+        run = await wait_for_finished_run(http)
 
     assert run["status"] == "cancelled"
     assert run["out"]["text"] == "Half of it"
@@ -64,9 +64,9 @@ async def test_disconnecting_in_any_phase_cancels_the_run(create_chat: ChatFacto
             async for line in stream.aiter_lines():
                 if awaited in line:
                     break
-            await until(lambda: len(fake.requests) == len(scripts[awaited]))
-        await until(lambda: fake.hung_up == 1)
-        run = await finished(http)
+            await wait_until(lambda: len(fake.requests) == len(scripts[awaited]))
+        await wait_until(lambda: fake.hung_up == 1)
+        run = await wait_for_finished_run(http)
 
     assert run["status"] == "cancelled"
 

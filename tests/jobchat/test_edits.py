@@ -22,7 +22,7 @@ def replace(old: str, new: str, action: str = "replace") -> dict[str, str]:
     return {"action": action, "old_code": old, "new_code": new}
 
 
-def fates(result: EditResult) -> list[str]:
+def outcome_summaries(result: EditResult) -> list[str]:
     return [f"{outcome.state} {outcome.how or outcome.reason or ''}".strip() for outcome in result.outcomes]
 
 
@@ -86,7 +86,7 @@ def fates(result: EditResult) -> list[str]:
 def test_single_edit_gives_the_expected_code_and_outcome(job: str, edit: Any, code: str, outcome: str) -> None:
     result = apply_edits(job, [edit])
 
-    assert (result.code, fates(result)) == (code, [outcome])
+    assert (result.code, outcome_summaries(result)) == (code, [outcome])
     assert result.suggested == (code if code != job else None)
 
 
@@ -105,13 +105,16 @@ def test_edits_apply_in_order_and_a_failed_edit_leaves_the_code_unchanged() -> N
 
 
 def test_job_emptied_by_an_edit_is_not_treated_as_blank() -> None:
-    assert fates(apply_edits("a", [replace("a", ""), replace("b", "c")])) == ["applied exact", "failed not_found"]
+    assert outcome_summaries(apply_edits("a", [replace("a", ""), replace("b", "c")])) == [
+        "applied exact",
+        "failed not_found",
+    ]
 
 
 def test_a_blank_job_is_created_once() -> None:
     result = apply_edits("", [replace("", " "), replace("", "a"), replace("a", "b")])
 
-    assert (result.code, fates(result)) == ("b", ["unchanged", "applied created", "applied exact"])
+    assert (result.code, outcome_summaries(result)) == ("b", ["unchanged", "applied created", "applied exact"])
 
 
 def test_edits_that_undo_each_other_suggest_nothing() -> None:
@@ -134,7 +137,7 @@ def test_requested_edits_keep_call_order_and_invalid_calls_are_malformed_edits()
     edits = requested_edits([{"edits": [replace("a", "b")]}, {"edits": []}, "no", {"edits": {}}, {"edits": [1]}])
 
     assert edits == [replace("a", "b"), None, None, 1]
-    assert fates(apply_edits("a", edits)) == ["applied exact", *["failed malformed"] * 3]
+    assert outcome_summaries(apply_edits("a", edits)) == ["applied exact", *["failed malformed"] * 3]
 
 
 def test_truncated_answer_counts_as_one_failed_edit() -> None:
@@ -145,27 +148,27 @@ def test_truncated_answer_counts_as_one_failed_edit() -> None:
 
 # Corrections.
 
-HALF = apply_edits("a a\nb\n", [replace("z", "y"), replace("b", "c"), replace("a", "x")])
+PARTIAL_RESULT = apply_edits("a a\nb\n", [replace("z", "y"), replace("b", "c"), replace("a", "x")])
 
 
 def test_corrections_are_paired_with_failures_if_their_number_is_equal() -> None:
-    corrected = apply_correction(HALF, [replace("c", "d"), replace("a", "y")])
+    corrected = apply_correction(PARTIAL_RESULT, [replace("c", "d"), replace("a", "y")])
 
     assert corrected.code == "a a\nd\n"
-    assert fates(corrected) == ["applied corrected", "applied exact", "failed ambiguous"]
-    assert corrected.outcomes[2] == HALF.outcomes[2]
+    assert outcome_summaries(corrected) == ["applied corrected", "applied exact", "failed ambiguous"]
+    assert corrected.outcomes[2] == PARTIAL_RESULT.outcomes[2]
 
 
 @pytest.mark.parametrize("edits", [[], [replace("c", "d")] * 3, [replace("c", "c")], None, [replace("a", "b")]])
 def test_corrections_are_dropped_if_their_number_differs_and_not_all_apply(edits: Any) -> None:
-    assert apply_correction(HALF, edits) == HALF
+    assert apply_correction(PARTIAL_RESULT, edits) == PARTIAL_RESULT
 
 
 def test_corrections_of_a_different_number_replace_all_failures_if_all_apply() -> None:
-    corrected = apply_correction(HALF, [{"action": "rewrite", "new_code": "x\n"}])
+    corrected = apply_correction(PARTIAL_RESULT, [{"action": "rewrite", "new_code": "x\n"}])
 
     assert corrected.code == "x\n"
-    assert fates(corrected) == ["applied corrected", "applied exact", "applied corrected"]
+    assert outcome_summaries(corrected) == ["applied corrected", "applied exact", "applied corrected"]
 
 
 def test_correction_does_not_treat_an_emptied_job_as_blank() -> None:
@@ -218,7 +221,7 @@ def test_replacing_a_unique_exact_match_equals_str_replace(before: str, old: str
     if len(offsets) == 1:
         assert result.code == job.replace(old, new)
     else:
-        assert (result.code, fates(result)) == (job, ["failed ambiguous"])
+        assert (result.code, outcome_summaries(result)) == (job, ["failed ambiguous"])
 
 
 @given(job=st.text(alphabet="ab \t\r\n", max_size=40), edits=st.lists(EDIT, max_size=4))

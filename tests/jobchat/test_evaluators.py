@@ -21,10 +21,10 @@ from palaver_jobchat.evaluators import (
 )
 from tests.jobchat.entry_points import entry_points
 
-OLD = "get('/a');\nget('/b');\nget('/c');\n"
-HTTP = {"name": "@openfn/language-http", "version": "6.5.4", "docs": "exact"}
-BROKEN = "get('/a';\nimport x from 'y';\n"
-MORE = "This was changed, though it stands after what was to change."
+OLD_CODE = "get('/a');\nget('/b');\nget('/c');\n"
+HTTP_ADAPTOR = {"name": "@openfn/language-http", "version": "6.5.4", "docs": "exact"}
+INVALID_CODE = "get('/a';\nimport x from 'y';\n"
+CHANGED_AFTER = "This was changed, though it stands after what was to change."
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +34,13 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PALAVER_JOBCHAT_CACHE", str(tmp_path / "cache"))
 
 
-def edited(new: str | None, *, old: str = OLD, text: str = "I'll do that.", **case: Any) -> Case:
-    """An answer with an edit."""
+def edit_case(new: str | None, *, old: str = OLD_CODE, text: str = "I'll do that.", **case: Any) -> Case:
+    """Return an answer with an edit."""
     return answer_case(text, Data(name="code-edit", value={"old": old, "new": new}), suggested_code=new, **case)
 
 
 def answer_case(text: str, *parts: Data, adaptor: Any = None, expected: Any = UNSET, **reply: Any) -> Case:
-    """An answer as Job Chat gives it; without `suggested_code`, in plain mode."""
+    """Return an answer of Job Chat; without `suggested_code`, in plain mode."""
     reply_value = {"meta": {"job_chat": {"adaptor": adaptor or {"docs": "none"}}}, **reply}
     message = Message("assistant", (Text(text), *parts, Data(name="reply", value=reply_value)))
     return Case(text=text, messages=(message,), expected=expected)
@@ -58,7 +58,7 @@ async def score_all(evaluator: Any, case: Case) -> dict[str, tuple[str, bool | N
 
 
 async def test_rule_reports_errors_of_the_changed_job_with_their_lines() -> None:
-    case = edited("get('/a');\nimport x from 'y';\nimport z from 'y';\n")
+    case = edit_case("get('/a');\nimport x from 'y';\nimport z from 'y';\n")
 
     (score,) = await job_no_import.bind({}, OfflineContext()).score(case)
 
@@ -79,7 +79,7 @@ async def test_plain_mode_checks_the_code_blocks_and_reports_lines_of_the_text()
 
 async def test_finding_of_level_note_does_not_fail_the_rule() -> None:
     (score,) = await evaluators.job_top_level_operations.bind({}, OfflineContext()).score(
-        edited("const a = 1;\nget('/a');\n")
+        edit_case("const a = 1;\nget('/a');\n")
     )
 
     assert score.passed is True
@@ -89,7 +89,7 @@ async def test_finding_of_level_note_does_not_fail_the_rule() -> None:
 
 async def test_job_rules_gives_a_score_for_each_rule() -> None:
     scores = await score_all(
-        job_rules, edited("fn(state => { state.a = 1; });\n", adaptor=HTTP, expected={"span": [1, 3]})
+        job_rules, edit_case("fn(state => { state.a = 1; });\n", adaptor=HTTP_ADAPTOR, expected={"span": [1, 3]})
     )
 
     assert list(scores) == [f"job_rules.{rule.id}" for rule in rules.RULES] + ["job_rules.outside_untouched"]
@@ -100,7 +100,9 @@ async def test_each_rule_is_a_separate_evaluator() -> None:
     for rule in rules.RULES:
         rule_evaluator = getattr(evaluators, f"job_{rule.id}")
         assert (rule_evaluator.key, rule_evaluator.description) == (f"job_{rule.id}", rule.description)
-        assert (await score_all(rule_evaluator, edited("get('/a');\n", adaptor=HTTP)))[rule_evaluator.key][:3] == (
+        assert (await score_all(rule_evaluator, edit_case("get('/a');\n", adaptor=HTTP_ADAPTOR)))[rule_evaluator.key][
+            :3
+        ] == (
             "scored",
             True,
             1.0,
@@ -112,7 +114,7 @@ async def test_each_rule_is_a_separate_evaluator() -> None:
     [
         answer_case("Because."),
         answer_case("So:\n\n```js\nget('/a');\n```", suggested_code=None),
-        edited(None),
+        edit_case(None),
         Case(text="```js\nget('/a');\n```", inputs={"suggest_code": True}),
         Case(text="```js\nget('/a');\n```", inputs={"use_new_prompt": True}),
         Case(text="```json\n{}\n```"),
@@ -127,7 +129,7 @@ async def test_rules_are_skipped_without_suggested_code(case: Case) -> None:
 
 
 async def test_only_some_rules_score_code_that_does_not_parse() -> None:
-    case = edited(BROKEN)
+    case = edit_case(INVALID_CODE)
 
     assert list(await score_all(job_rules, case)) == [
         "job_rules.parses",
@@ -139,9 +141,9 @@ async def test_only_some_rules_score_code_that_does_not_parse() -> None:
     }
 
 
-@pytest.mark.parametrize("adaptor", [None, {**HTTP, "docs": "nearest"}, {**HTTP, "version": "7.0.0"}])
+@pytest.mark.parametrize("adaptor", [None, {**HTTP_ADAPTOR, "docs": "nearest"}, {**HTTP_ADAPTOR, "version": "7.0.0"}])
 async def test_known_functions_is_skipped_without_docs_of_the_exact_version(adaptor: Any) -> None:
-    case = edited("gett('/a');\n", adaptor=adaptor)
+    case = edit_case("gett('/a');\n", adaptor=adaptor)
 
     assert await score_all(job_known_functions, case) == {
         "job_known_functions": (
@@ -157,8 +159,8 @@ async def test_known_functions_is_skipped_without_docs_of_the_exact_version(adap
 async def test_known_functions_depend_on_the_adaptor_version() -> None:
     code = "cursor('now');\n"
 
-    new = await score_all(job_known_functions, edited(code, adaptor=HTTP))
-    old = await score_all(job_known_functions, edited(code, adaptor={**HTTP, "version": "6.0.0"}))
+    new = await score_all(job_known_functions, edit_case(code, adaptor=HTTP_ADAPTOR))
+    old = await score_all(job_known_functions, edit_case(code, adaptor={**HTTP_ADAPTOR, "version": "6.0.0"}))
 
     assert new["job_known_functions"][1] is True
     assert old["job_known_functions"][1] is False
@@ -171,7 +173,7 @@ async def test_adaptor_is_taken_from_the_inputs_if_the_answer_is_only_text() -> 
 
 
 async def test_the_last_edit_counts() -> None:
-    first, last = edited("import x from 'y';\n"), edited("get('/a');\n")
+    first, last = edit_case("import x from 'y';\n"), edit_case("get('/a');\n")
     case = Case(messages=(*first.messages, *last.messages))
 
     assert (await score_all(job_no_import, case))["job_no_import"][1] is True
@@ -184,7 +186,7 @@ async def test_the_last_edit_counts() -> None:
     ("new", "expected", "outcome"),
     [
         ("get('/a');\nput('/b');\nget('/c');\n", {"span": [2, 2]}, ("scored", True, 1.0, "")),
-        ("get('/a');\nput('/b');\nput('/c');\n", {"span": [2, 2]}, ("scored", False, 0.0, f"Line 3: {MORE}")),
+        ("get('/a');\nput('/b');\nput('/c');\n", {"span": [2, 2]}, ("scored", False, 0.0, f"Line 3: {CHANGED_AFTER}")),
         ("get('/a');\n", {"edit": True}, ("skipped", None, None)),
         ("get('/a');\n", "get", ("skipped", None, None)),
         ("get('/a');\n", UNSET, ("skipped", None, None)),
@@ -195,45 +197,45 @@ async def test_the_last_edit_counts() -> None:
 async def test_outside_untouched_scores_changes_outside_the_expected_span(
     new: str | None, expected: Any, outcome: tuple[Any, ...]
 ) -> None:
-    scores = await score_all(job_outside_untouched, edited(new, expected=expected))
+    scores = await score_all(job_outside_untouched, edit_case(new, expected=expected))
 
     assert scores["job_outside_untouched"][: len(outcome)] == outcome
 
 
 # Expectations
 
-CHANGED = edited("get('/a');\nput('/b');\nget('/c');\n")
-QUESTION = answer_case("It asks for three things.", suggested_code=None)
-PLAIN_ANSWER = answer_case("So:\n\n```js\nget('/a');\n```")
+EDIT_CASE = edit_case("get('/a');\nput('/b');\nget('/c');\n")
+TEXT_CASE = answer_case("It asks for three things.", suggested_code=None)
+PLAIN_CASE = answer_case("So:\n\n```js\nget('/a');\n```")
 
 
 @pytest.mark.parametrize(
     ("case", "expected", "faults"),
     [
-        (CHANGED, {"edit": True}, []),
-        (CHANGED, {"edit": False}, ["The job is changed, and was not to be."]),
-        (QUESTION, {"edit": False}, []),
-        (QUESTION, {"edit": True}, ["The job was to be changed, and is not."]),
-        (PLAIN_ANSWER, {"edit": False}, []),
-        (CHANGED, {"code": "get('/a');\nput('/b');\nget('/c');\n"}, []),
-        (CHANGED, {"code": "get('/a');\nput('/b');\nget('/c');"}, ["The code is another from line 3 on."]),
-        (CHANGED, {"code": "get('/a');\nput('/b');\nget('/c');\n\n"}, ["The code is another at its end."]),
-        (CHANGED, {"code": "get('/a');\r\nput('/b');\nget('/c');\n"}, ["The code is another from line 1 on."]),
-        (QUESTION, {"code": "get('/a');\n"}, ["No code is suggested."]),
-        (PLAIN_ANSWER, {"code": "get('/a');\n"}, []),
-        (PLAIN_ANSWER, {"code": "get('/b');\n"}, ["No such code is suggested."]),
-        (CHANGED, {"contains": "put("}, []),
-        (CHANGED, {"contains": ["put(", "post(", "I'll"]}, ["This is missing: `post(`, `I'll`."]),
-        (QUESTION, {"contains": "three"}, []),
-        (PLAIN_ANSWER, {"contains": ["So:", "get('/a')"]}, []),
-        (CHANGED, {"absent": "get('/b')"}, []),
-        (CHANGED, {"absent": ["x", "put("]}, ["This should not be there: `put(`."]),
-        (QUESTION, {"absent": "three"}, ["This should not be there: `three`."]),
-        (CHANGED, {"span": [2, 2]}, []),
-        (CHANGED, {"span": [1, 1]}, [f"Line 2: {MORE}"]),
-        (QUESTION, {"span": [1, 1]}, []),
+        (EDIT_CASE, {"edit": True}, []),
+        (EDIT_CASE, {"edit": False}, ["The job is changed, and was not to be."]),
+        (TEXT_CASE, {"edit": False}, []),
+        (TEXT_CASE, {"edit": True}, ["The job was to be changed, and is not."]),
+        (PLAIN_CASE, {"edit": False}, []),
+        (EDIT_CASE, {"code": "get('/a');\nput('/b');\nget('/c');\n"}, []),
+        (EDIT_CASE, {"code": "get('/a');\nput('/b');\nget('/c');"}, ["The code is another from line 3 on."]),
+        (EDIT_CASE, {"code": "get('/a');\nput('/b');\nget('/c');\n\n"}, ["The code is another at its end."]),
+        (EDIT_CASE, {"code": "get('/a');\r\nput('/b');\nget('/c');\n"}, ["The code is another from line 1 on."]),
+        (TEXT_CASE, {"code": "get('/a');\n"}, ["No code is suggested."]),
+        (PLAIN_CASE, {"code": "get('/a');\n"}, []),
+        (PLAIN_CASE, {"code": "get('/b');\n"}, ["No such code is suggested."]),
+        (EDIT_CASE, {"contains": "put("}, []),
+        (EDIT_CASE, {"contains": ["put(", "post(", "I'll"]}, ["This is missing: `post(`, `I'll`."]),
+        (TEXT_CASE, {"contains": "three"}, []),
+        (PLAIN_CASE, {"contains": ["So:", "get('/a')"]}, []),
+        (EDIT_CASE, {"absent": "get('/b')"}, []),
+        (EDIT_CASE, {"absent": ["x", "put("]}, ["This should not be there: `put(`."]),
+        (TEXT_CASE, {"absent": "three"}, ["This should not be there: `three`."]),
+        (EDIT_CASE, {"span": [2, 2]}, []),
+        (EDIT_CASE, {"span": [1, 1]}, [f"Line 2: {CHANGED_AFTER}"]),
+        (TEXT_CASE, {"span": [1, 1]}, []),
         (
-            CHANGED,
+            EDIT_CASE,
             {"edit": False, "contains": "get(", "absent": "put("},
             ["The job is changed, and was not to be.", "This should not be there: `put(`."],
         ),
@@ -266,7 +268,7 @@ async def test_invalid_expected_is_an_error_and_missing_expected_is_skipped(
     expected: Any, status: str, code: str
 ) -> None:
     ((actual_status, passed, _, reason),) = (
-        await score_all(job_expected, edited("get('/a');\n", expected=expected))
+        await score_all(job_expected, edit_case("get('/a');\n", expected=expected))
     ).values()
 
     assert (actual_status, passed) == (status, None)

@@ -22,9 +22,9 @@ HEADERS = {"authorization": f"Bearer {KEY}", "anthropic-version": "2023-06-01"}
 TOOL = {"name": "edit_job", "input_schema": {"type": "object", "properties": {}}}
 BODY: dict[str, Any] = {"model": "claude-x", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-MARKED = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
-SOME = {"type": "tool_use", "id": "a", "name": "edit_job", "input": {}}
-RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "done"}
+CACHED_BLOCK = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
+TOOL_USE = {"type": "tool_use", "id": "a", "name": "edit_job", "input": {}}
+TOOL_RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "done"}
 
 
 def post(fake: FakeAnthropic, body: Any = BODY, headers: dict[str, str] = HEADERS) -> httpx.Response:
@@ -32,7 +32,7 @@ def post(fake: FakeAnthropic, body: Any = BODY, headers: dict[str, str] = HEADER
         return http.post(f"{fake.url}/v1/messages", json=body, headers=headers)
 
 
-def events(answer: httpx.Response) -> list[dict[str, Any]]:
+def decode_events(answer: httpx.Response) -> list[dict[str, Any]]:
     """Return the data of each event; its type equals the event's name."""
     decoded: list[dict[str, Any]] = []
     for frame in answer.text.removesuffix("\n\n").split("\n\n"):
@@ -42,8 +42,8 @@ def events(answer: httpx.Response) -> list[dict[str, Any]]:
     return decoded
 
 
-def until(condition: Any, seconds: float = 5) -> bool:
-    end = time.monotonic() + seconds
+def becomes_true(condition: Any, timeout_s: float = 5) -> bool:
+    end = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > end:
             return False
@@ -70,7 +70,7 @@ def test_stream_has_the_events_that_anthropic_sends() -> None:
         return {"type": "content_block_stop", "index": index}
 
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-    assert events(answer) == [
+    assert decode_events(answer) == [
         {
             "type": "message_start",
             "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": {**USAGE, "output_tokens": 1}},
@@ -204,7 +204,7 @@ def test_an_error_inside_a_stream_leaves_its_block_open() -> None:
         streamed, complete = post(fake, {**BODY, "stream": True}), post(fake)
 
     error = {"type": "overloaded_error", "message": "Overloaded"}
-    assert events(streamed)[-2:] == [
+    assert decode_events(streamed)[-2:] == [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Half"}},
         {"type": "error", "error": error, "request_id": "req_1"},
     ]
@@ -222,7 +222,10 @@ def test_dropped_connection_is_a_protocol_error_for_the_client(stream: bool, tex
 
 def test_stream_can_end_early_without_a_connection_error() -> None:
     with FakeAnthropic([{"text": "Half", "drop": "cleanly"}]) as fake:
-        assert events(post(fake, {**BODY, "stream": True}))[-1]["delta"] == {"type": "text_delta", "text": "Half"}
+        assert decode_events(post(fake, {**BODY, "stream": True}))[-1]["delta"] == {
+            "type": "text_delta",
+            "text": "Half",
+        }
 
 
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
@@ -230,13 +233,13 @@ async def test_client_disconnect_is_recorded(step: dict[str, Any]) -> None:
     with FakeAnthropic([step, {"text": "b"}]) as fake:
         client = AsyncAnthropic(api_key=KEY, base_url=fake.url, max_retries=0)
         task = asyncio.create_task(client.messages.create(**BODY))
-        assert await asyncio.to_thread(until, lambda: len(fake.requests) == 1)
+        assert await asyncio.to_thread(becomes_true, lambda: len(fake.requests) == 1)
         assert fake.hung_up == 0
 
         task.cancel()
         await client.close()
 
-        assert await asyncio.to_thread(until, lambda: fake.requests[0].hung_up, 1)
+        assert await asyncio.to_thread(becomes_true, lambda: fake.requests[0].hung_up, 1)
         assert (fake.hung_up, fake.requests[0].is_answered) == (1, False)
         await asyncio.to_thread(post, fake)
         assert (fake.hung_up, fake.requests[1].hung_up) == (1, False)
@@ -251,7 +254,7 @@ def test_server_can_be_stopped_twice_and_later_requests_fail() -> None:
             http.get(fake.url)
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+INVALID_REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"model": None}, "model: Field required"),
     "an empty model": ({"model": ""}, "model: Input should be a valid string"),
     "no limit": ({"max_tokens": 0}, "max_tokens: Input should be a valid integer, at least 1"),
@@ -286,19 +289,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "messages.0.content.0.text: Field required",
     ),
     "a call by the user": (
-        {"messages": [{"role": "user", "content": [SOME]}]},
+        {"messages": [{"role": "user", "content": [TOOL_USE]}]},
         "messages.0.content.0: Input tag 'tool_use' found using 'type' does not match any of the expected tags",
     ),
     "a call without a result": (
-        {"messages": [*BODY["messages"], {"role": "assistant", "content": [SOME]}]},
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [TOOL_USE]}]},
         "messages: `tool_use` ids were found without `tool_result` blocks: a",
     ),
     "a call that is passed over": (
-        {"messages": [*BODY["messages"], {"role": "assistant", "content": [SOME]}, *BODY["messages"]]},
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [TOOL_USE]}, *BODY["messages"]]},
         "messages.2: `tool_use` ids were found without `tool_result` blocks: a",
     ),
     "a result of nothing": (
-        {"messages": [{"role": "user", "content": [RESULT]}]},
+        {"messages": [{"role": "user", "content": [TOOL_RESULT]}]},
         "messages.0: unexpected `tool_use_id` found in `tool_result` blocks: a",
     ),
     "a result without its call": (
@@ -309,22 +312,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {
             "messages": [
                 *BODY["messages"],
-                {"role": "assistant", "content": [SOME]},
-                {"role": "user", "content": [{"type": "text", "text": "x"}, RESULT]},
+                {"role": "assistant", "content": [TOOL_USE]},
+                {"role": "user", "content": [{"type": "text", "text": "x"}, TOOL_RESULT]},
             ]
         },
         "messages.2: `tool_result` blocks must come first",
     ),
     "two calls of one name": (
-        {"messages": [*BODY["messages"], {"role": "assistant", "content": [SOME, SOME]}]},
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [TOOL_USE, TOOL_USE]}]},
         "messages.1: `tool_use` ids must be unique",
     ),
     "a call with a strange id": (
-        {"messages": [*BODY["messages"], {"role": "assistant", "content": [{**SOME, "id": "a b"}]}]},
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [{**TOOL_USE, "id": "a b"}]}]},
         "messages.1.content.0.id: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
     ),
     "a call with a list": (
-        {"messages": [*BODY["messages"], {"role": "assistant", "content": [{**SOME, "input": []}]}]},
+        {"messages": [*BODY["messages"], {"role": "assistant", "content": [{**TOOL_USE, "input": []}]}]},
         "messages.1.content.0.input: Input should be an object",
     ),
     "a system block that is no text": ({"system": [{"type": "image"}]}, "system.0.type: Input should be 'text'"),
@@ -334,8 +337,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "five cache marks": (
         {
-            "system": [MARKED, MARKED],
-            "messages": [{"role": "user", "content": [MARKED, MARKED]}],
+            "system": [CACHED_BLOCK, CACHED_BLOCK],
+            "messages": [{"role": "user", "content": [CACHED_BLOCK, CACHED_BLOCK]}],
             "tools": [{**TOOL, "cache_control": {"type": "ephemeral"}}],
         },
         "A maximum of 4 blocks with cache_control may be provided. Found 5.",
@@ -375,34 +378,34 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.fixture(scope="module")
-def anybody() -> Any:
+def fake_server() -> Any:
     with FakeAnthropic(lambda _: {"text": "a"}) as fake:
         yield fake
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_requests_that_anthropic_rejects_are_rejected_with_400(anybody: FakeAnthropic, case: str) -> None:
-    change, message = REFUSED[case]
+@pytest.mark.parametrize("case", INVALID_REQUESTS)
+def test_requests_that_anthropic_rejects_are_rejected_with_400(fake_server: FakeAnthropic, case: str) -> None:
+    change, message = INVALID_REQUESTS[case]
 
-    answer = post(anybody, {**BODY, **change})
+    answer = post(fake_server, {**BODY, **change})
 
     assert answer.status_code == 400
     error = {"type": "invalid_request_error", "message": message}
     assert answer.json() == {"type": "error", "error": error, "request_id": answer.headers["request-id"]}
 
 
-def test_requests_that_anthropic_accepts_are_accepted(anybody: FakeAnthropic) -> None:
+def test_requests_that_anthropic_accepts_are_accepted(fake_server: FakeAnthropic) -> None:
     messages = [
-        {"role": "user", "content": [{"type": "text", "text": "x"}, MARKED]},
+        {"role": "user", "content": [{"type": "text", "text": "x"}, CACHED_BLOCK]},
         {"role": "user", "content": "again"},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": ""}, SOME]},
-        {"role": "user", "content": [{**RESULT, "content": [{"type": "text", "text": "x"}]}, MARKED]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": ""}, TOOL_USE]},
+        {"role": "user", "content": [{**TOOL_RESULT, "content": [{"type": "text", "text": "x"}]}, CACHED_BLOCK]},
     ]
     tool_fields = {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "edit_job"}}
     body = {**BODY, "system": "You help.", "messages": messages, "thinking": {"type": "disabled"}, **tool_fields}
 
-    assert post(anybody, body).json()["content"] == [{"type": "text", "text": "a"}]
-    assert post(anybody, {**body, "system": [MARKED, MARKED]}).status_code == 200
+    assert post(fake_server, body).json()["content"] == [{"type": "text", "text": "a"}]
+    assert post(fake_server, {**body, "system": [CACHED_BLOCK, CACHED_BLOCK]}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -419,15 +422,15 @@ def test_requests_that_anthropic_accepts_are_accepted(anybody: FakeAnthropic) ->
     ],
 )
 def test_key_and_version_are_required(
-    anybody: FakeAnthropic, headers: dict[str, str], status: int, kind: str, message: str
+    fake_server: FakeAnthropic, headers: dict[str, str], status: int, kind: str, message: str
 ) -> None:
-    answer = post(anybody, headers=headers)
+    answer = post(fake_server, headers=headers)
 
     assert (answer.status_code, answer.json()["error"]) == (status, {"type": kind, "message": message})
 
 
-def test_body_that_is_not_a_json_object_is_rejected(anybody: FakeAnthropic) -> None:
-    with httpx.Client(trust_env=False, base_url=anybody.url, headers=HEADERS) as http:
+def test_body_that_is_not_a_json_object_is_rejected(fake_server: FakeAnthropic) -> None:
+    with httpx.Client(trust_env=False, base_url=fake_server.url, headers=HEADERS) as http:
         broken, not_an_object = (http.post("/v1/messages", content=body) for body in (b"{oops", b"[]"))
 
     assert broken.status_code == not_an_object.status_code == 400
@@ -436,20 +439,20 @@ def test_body_that_is_not_a_json_object_is_rejected(anybody: FakeAnthropic) -> N
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/messages", 405), ("POST", "/v1/models", 404)])
-def test_other_methods_and_paths_are_rejected(anybody: FakeAnthropic, method: str, path: str, status: int) -> None:
-    answer = httpx.request(method, anybody.url + path, trust_env=False)
+def test_other_methods_and_paths_are_rejected(fake_server: FakeAnthropic, method: str, path: str, status: int) -> None:
+    answer = httpx.request(method, fake_server.url + path, trust_env=False)
 
     message = f"{method} {path} is not what this server answers: POST /v1/messages."
     assert (answer.status_code, answer.json()["error"]["message"]) == (status, message)
 
 
-def test_request_with_expect_100_continue_is_answered(anybody: FakeAnthropic) -> None:
+def test_request_with_expect_100_continue_is_answered(fake_server: FakeAnthropic) -> None:
     with httpx.Client(trust_env=False, headers={**HEADERS, "expect": "100-continue"}) as http:
-        assert http.post(f"{anybody.url}/v1/messages", json=BODY).status_code == 200
+        assert http.post(f"{fake_server.url}/v1/messages", json=BODY).status_code == 200
 
 
-def test_connection_is_closed_if_the_data_is_not_http(anybody: FakeAnthropic) -> None:
-    port = httpx.URL(anybody.url).port
+def test_connection_is_closed_if_the_data_is_not_http(fake_server: FakeAnthropic) -> None:
+    port = httpx.URL(fake_server.url).port
     with socket.create_connection(("127.0.0.1", port or 0), timeout=5) as connection:
         connection.sendall(b"Hello there\r\n\r\n")
         assert connection.recv(100) == b""
@@ -463,7 +466,7 @@ async def test_two_hundred_concurrent_streams_are_complete() -> None:
             ]
             responses = await asyncio.gather(*calls)
 
-    assert {len(events(answer)) for answer in responses} == {16}
+    assert {len(decode_events(answer)) for answer in responses} == {16}
     assert all(request.is_answered for request in fake.requests)
 
 
@@ -495,8 +498,8 @@ def test_script_is_read_from_a_file_and_unreadable_files_are_rejected(tmp_path: 
         read_script(tmp_path / "none.json")
 
 
-def test_port_that_is_in_use_is_reported(anybody: FakeAnthropic) -> None:
-    port = httpx.URL(anybody.url).port or 0
+def test_port_that_is_in_use_is_reported(fake_server: FakeAnthropic) -> None:
+    port = httpx.URL(fake_server.url).port or 0
     with pytest.raises(PalaverError, match="The fake model cannot listen: "), FakeAnthropic([], port=port):
         pass
 

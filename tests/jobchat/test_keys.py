@@ -11,7 +11,7 @@ from tests.jobchat.scenarios import ChatFactory
 CALLERS_KEY = "sk-ant-of-the-caller-0123456789"
 
 
-def holders(folder: Path, text: str) -> tuple[list[str], list[str]]:
+def search_files(folder: Path, text: str) -> tuple[list[str], list[str]]:
     """Return the names of all files, and of those that contain the text."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     return [file.name for file in files], [file.name for file in files if text.encode() in file.read_bytes()]
@@ -75,6 +75,6 @@ async def test_key_does_not_appear_in_responses_logs_events_or_the_database(
     assert len(runs["data"]) == 4
     assert not [text for text in bodies if CALLERS_KEY in text]
     assert CALLERS_KEY not in caplog.text
-    names, files_with_key = holders(tmp_path, CALLERS_KEY)
+    names, files_with_key = search_files(tmp_path, CALLERS_KEY)
     assert "palaver.db" in names
     assert files_with_key == []

@@ -12,7 +12,7 @@ from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.payload import JobContext, Payload, PayloadLimits, PreviousTopic, Turn, parse_payload
 
 
-def refusal(body: Any, limits: PayloadLimits | None = None) -> Failure:
+def parse_failure(body: Any, limits: PayloadLimits | None = None) -> Failure:
     with pytest.raises(Failure) as caught:
         parse_payload(body, limits or PayloadLimits())
     return caught.value
@@ -117,14 +117,14 @@ def test_job_chat_metadata_of_another_shape_is_ignored(meta: Any) -> None:
     ],
 )
 def test_invalid_field_is_rejected_with_its_path_and_a_message(body: dict[str, Any], field: str, message: str) -> None:
-    failure = refusal({"content": "a", **body})
+    failure = parse_failure({"content": "a", **body})
 
     assert (failure.code, failure.status, failure.message) == ("bad_request", 400, f"{field} {message}")
     assert failure.details == {"errors": [{"field": field, "message": message}]}
 
 
 def test_all_invalid_fields_are_reported_at_once() -> None:
-    failure = refusal({"history": [{}, 1], "context": {"log": 1}, "rehearsal": 0})
+    failure = parse_failure({"history": [{}, 1], "context": {"log": 1}, "rehearsal": 0})
 
     assert failure.message == "content must be a string that is not blank"
     assert [error["field"] for error in failure.details["errors"]] == [
@@ -151,7 +151,7 @@ def test_page_marks_stay_in_the_content_and_are_removed_from_questions() -> None
 
 @pytest.mark.parametrize("body", [None, [], "x", 5])
 def test_payload_that_is_not_an_object_is_rejected(body: Any) -> None:
-    assert refusal(body).message == "The payload must be a JSON object."
+    assert parse_failure(body).message == "The payload must be a JSON object."
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_use_new_prompt_and_suggest_code_both_turn_on_edits(new: bool | None, su
 
 
 def test_field_over_its_limit_is_rejected_with_413() -> None:
-    failure = refusal({"content": "why?", "context": {"log": "x" * 412_338}})
+    failure = parse_failure({"content": "why?", "context": {"log": "x" * 412_338}})
 
     assert (failure.code, failure.status) == ("input_too_large", 413)
     assert failure.message == ("context.log has 412,338 characters; the limit is 150,000. Shorten it or leave it out.")
@@ -186,13 +186,13 @@ def test_field_over_its_limit_is_rejected_with_413() -> None:
 def test_history_limit_counts_the_contents_of_all_turns() -> None:
     turn = {"role": "user", "content": "abc"}
 
-    failure = refusal({"content": "a", "history": [turn, turn]}, PayloadLimits(history=5))
+    failure = parse_failure({"content": "a", "history": [turn, turn]}, PayloadLimits(history=5))
 
     assert (failure.details["field"], failure.details["size"]) == ("history", 6)
 
 
 def test_total_size_of_all_fields_is_limited() -> None:
-    failure = refusal({"content": "abc", "context": {"input": {"a": 1}, "log": "ab"}}, PayloadLimits(total=11))
+    failure = parse_failure({"content": "abc", "context": {"input": {"a": 1}, "log": "ab"}}, PayloadLimits(total=11))
 
     assert failure.message == (
         "All fields together have 12 characters; the limit is 11. The largest is context.input: shorten it."

@@ -13,23 +13,23 @@ from palaver.evaluation.network_context import OfflineContext
 from palaver.testing import client
 from palaver_jobchat import evaluators, payload
 from palaver_jobchat.evaluators import job_expected, job_rules
-from palaver_jobchat.evaluators import scores as expecting
+from palaver_jobchat.evaluators import score_case as expecting
 from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing.script import read_script
 from tests.engine.run_factory import reply_of, run_to_end
 from tests.jobchat.entry_points import entry_points
 
-PLACE, PATH = entry_points("palaver.testsets")["jobchat_questions"].split(":")
-LINES = files(PLACE).joinpath(PATH).read_bytes().splitlines()
+PACKAGE, PATH = entry_points("palaver.testsets")["jobchat_questions"].split(":")
+LINES = files(PACKAGE).joinpath(PATH).read_bytes().splitlines()
 ROWS: list[dict[str, Any]] = [msgspec.json.decode(line) for line in LINES]
-NO_INPUTS = {"topic", "content", "history", "expected"}
+NON_INPUT_COLUMNS = {"topic", "content", "history", "expected"}
 COLUMNS = {
     *("topic", "content", "history", "context", "suggest_code", "use_new_prompt", "download_adaptor_docs"),
     *("expected", "model_script"),
 }
-SILENT = [{"text": "I leave it as it is."}]
-MEDDLING = [
+NO_EDIT_SCRIPT = [{"text": "I leave it as it is."}]
+REWRITE_SCRIPT = [
     {
         "blocks": [
             {"text": "Done."},
@@ -48,18 +48,18 @@ def job_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return build_workflow(Settings(provider="scripted", online=False, cache=str(tmp_path / "cache")))
 
 
-async def answer(job_chat: Any, row: dict[str, Any]) -> Case:
+async def run_row(job_chat: Any, row: dict[str, Any]) -> Case:
     """Return Job Chat's answer to a row as a case."""
     history = [
         Message.user(turn["content"]) if turn["role"] == "user" else Message.assistant(turn["content"])
         for turn in row.get("history", [])
     ]
-    inputs = {name: value for name, value in row.items() if name not in NO_INPUTS}
+    inputs = {name: value for name, value in row.items() if name not in NON_INPUT_COLUMNS}
     (reply,) = reply_of(await run_to_end(job_chat, *history, Message.user(row["content"]), inputs=inputs)).messages
     return Case(row=row, inputs=inputs, expected=row["expected"], messages=(reply,), text=reply.text)
 
 
-async def scores(case: Case, *evaluators: Any) -> dict[str, tuple[str, bool | None, str]]:
+async def score_case(case: Case, *evaluators: Any) -> dict[str, tuple[str, bool | None, str]]:
     return {
         one.evaluator: (one.status, one.passed, one.reason)
         for evaluator in evaluators
@@ -113,9 +113,9 @@ def test_rows_include_crlf_jobs_blank_jobs_and_two_adaptor_versions() -> None:
 async def test_every_scripted_answer_passes(job_chat: Any) -> None:
     all_evaluators = [getattr(evaluators, key) for key in evaluators.__all__]
     for row in ROWS:
-        case = await answer(job_chat, row)
+        case = await run_row(job_chat, row)
 
-        results = await scores(case, *all_evaluators)
+        results = await score_case(case, *all_evaluators)
 
         assert {name: score for name, score in results.items() if score[0] == "error" or score[1] is False} == {}
         assert results["job_expected"] == ("scored", True, "")
@@ -126,9 +126,9 @@ async def test_every_scripted_answer_passes(job_chat: Any) -> None:
 async def test_answers_that_do_the_opposite_fail(job_chat: Any) -> None:
     """A test set that every answer passes would not measure a real model."""
     for row in ROWS:
-        script = SILENT if row["expected"]["edit"] or _is_plain(row) else MEDDLING
+        script = NO_EDIT_SCRIPT if row["expected"]["edit"] or _is_plain(row) else REWRITE_SCRIPT
 
-        results = await scores(await answer(job_chat, {**row, "model_script": script}), job_expected)
+        results = await score_case(await run_row(job_chat, {**row, "model_script": script}), job_expected)
 
         assert (row["content"], *results["job_expected"][:2]) == (row["content"], "scored", False)
 
@@ -137,8 +137,8 @@ async def test_answer_with_a_function_of_another_adaptor_version_fails(job_chat:
     rows = [row for row in ROWS if row["content"] == "Fetch only what changed since the last run."]
     new, old = sorted(rows, key=lambda row: row["context"]["adaptor"], reverse=True)
 
-    results = await scores(
-        await answer(job_chat, {**old, "model_script": new["model_script"]}), job_rules, job_expected
+    results = await score_case(
+        await run_row(job_chat, {**old, "model_script": new["model_script"]}), job_rules, job_expected
     )
 
     assert [name for name, (_, passed, _) in results.items() if not passed] == [

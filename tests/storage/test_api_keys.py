@@ -26,39 +26,39 @@ def key(name: str, *, project: str = "default", scopes: frozenset[Scope] = ALL_S
     )
 
 
-FIRST = key("aaaaaaaa")
-SECOND = key("bbbbbbbb", project="team-a", scopes=frozenset({"read"}), expires_at=NOW + HOUR, made_by="aaaaaaaa")
+FIRST_KEY = key("aaaaaaaa")
+SECOND_KEY = key("bbbbbbbb", project="team-a", scopes=frozenset({"read"}), expires_at=NOW + HOUR, made_by="aaaaaaaa")
 
 
 async def test_stored_key_is_found_by_id_and_project(database: Database) -> None:
-    await database.write(api_keys.insert_key, FIRST)
-    await database.write(api_keys.insert_key, SECOND)
+    await database.write(api_keys.insert_key, FIRST_KEY)
+    await database.write(api_keys.insert_key, SECOND_KEY)
 
-    assert await database.read(api_keys.find_keys, ["bbbbbbbb"]) == [SECOND]
+    assert await database.read(api_keys.find_keys, ["bbbbbbbb"]) == [SECOND_KEY]
     assert sorted(await database.read(api_keys.find_keys, ["bbbbbbbb", "aaaaaaaa", "cccccccc"]), key=str) == [
-        FIRST,
-        SECOND,
+        FIRST_KEY,
+        SECOND_KEY,
     ]
     assert await database.read(api_keys.find_keys, []) == []
-    assert await database.read(api_keys.get_key, "team-a", "bbbbbbbb") == SECOND
-    assert await database.read(api_keys.list_all_keys) == [FIRST, SECOND]
-    assert await database.read(api_keys.list_all_keys, "team-a") == [SECOND]
+    assert await database.read(api_keys.get_key, "team-a", "bbbbbbbb") == SECOND_KEY
+    assert await database.read(api_keys.list_all_keys) == [FIRST_KEY, SECOND_KEY]
+    assert await database.read(api_keys.list_all_keys, "team-a") == [SECOND_KEY]
 
 
 async def test_key_of_another_project_is_not_found(database: Database) -> None:
-    await database.write(api_keys.insert_key, FIRST)
+    await database.write(api_keys.insert_key, FIRST_KEY)
 
-    assert await database.read(api_keys.get_key, "team-a", FIRST.id) is None
-    assert await database.write(api_keys.update_key, "team-a", FIRST.id, {"name": "mine"}) is None
-    assert await database.write(api_keys.revoke_key, "team-a", FIRST.id, at=NOW) is None
-    await database.write(api_keys.set_last_used, "team-a", FIRST.id, at=NOW)
+    assert await database.read(api_keys.get_key, "team-a", FIRST_KEY.id) is None
+    assert await database.write(api_keys.update_key, "team-a", FIRST_KEY.id, {"name": "mine"}) is None
+    assert await database.write(api_keys.revoke_key, "team-a", FIRST_KEY.id, at=NOW) is None
+    await database.write(api_keys.set_last_used, "team-a", FIRST_KEY.id, at=NOW)
     assert await database.read(api_keys.list_keys, "team-a") == Page([])
-    assert await database.read(api_keys.get_key, "default", FIRST.id) == FIRST
+    assert await database.read(api_keys.get_key, "default", FIRST_KEY.id) == FIRST_KEY
 
 
 async def test_database_file_has_the_hash_of_a_key_but_not_the_secret(tmp_path: Any) -> None:
     database = open_database(str(tmp_path / "palaver.db"))
-    await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST, hash=hash_secret("s3cr3t")))
+    await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST_KEY, hash=hash_secret("s3cr3t")))
     await database.close()
 
     encoded = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -76,7 +76,7 @@ async def test_keys_are_listed_newest_first_across_pages(database: Database) -> 
     ]
     for one in created:
         await database.write(api_keys.insert_key, one)
-    await database.write(api_keys.insert_key, SECOND)
+    await database.write(api_keys.insert_key, SECOND_KEY)
 
     pages = [await database.read(api_keys.list_keys, "default", Window(limit=3))]
     while pages[-1].next:
@@ -90,30 +90,30 @@ async def test_keys_are_listed_newest_first_across_pages(database: Database) -> 
 
 
 async def test_name_and_expiry_of_a_key_can_be_changed(database: Database) -> None:
-    await database.write(api_keys.insert_key, SECOND)
+    await database.write(api_keys.insert_key, SECOND_KEY)
 
-    renamed = await database.write(api_keys.update_key, "team-a", SECOND.id, {"name": "new", "expires_at": None})
-    same = await database.write(api_keys.update_key, "team-a", SECOND.id, {})
+    renamed = await database.write(api_keys.update_key, "team-a", SECOND_KEY.id, {"name": "new", "expires_at": None})
+    same = await database.write(api_keys.update_key, "team-a", SECOND_KEY.id, {})
 
-    assert renamed == same == msgspec.structs.replace(SECOND, name="new", expires_at=None)
+    assert renamed == same == msgspec.structs.replace(SECOND_KEY, name="new", expires_at=None)
 
 
 async def test_revoked_key_stays_stored_with_its_first_revocation_time(database: Database) -> None:
-    await database.write(api_keys.insert_key, FIRST)
+    await database.write(api_keys.insert_key, FIRST_KEY)
 
-    once = await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
-    twice = await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW + HOUR)
+    once = await database.write(api_keys.revoke_key, "default", FIRST_KEY.id, at=NOW)
+    twice = await database.write(api_keys.revoke_key, "default", FIRST_KEY.id, at=NOW + HOUR)
 
-    assert once == twice == msgspec.structs.replace(FIRST, revoked_at=NOW)
+    assert once == twice == msgspec.structs.replace(FIRST_KEY, revoked_at=NOW)
 
 
 async def test_last_use_is_the_latest_recorded_time(database: Database) -> None:
-    await database.write(api_keys.insert_key, FIRST)
+    await database.write(api_keys.insert_key, FIRST_KEY)
     for hours in (1, 3, 2):
-        await database.write(api_keys.set_last_used, "default", FIRST.id, at=NOW + HOUR * hours)
+        await database.write(api_keys.set_last_used, "default", FIRST_KEY.id, at=NOW + HOUR * hours)
 
-    assert await database.read(api_keys.get_key, "default", FIRST.id) == msgspec.structs.replace(
-        FIRST, last_used_at=NOW + HOUR * 3
+    assert await database.read(api_keys.get_key, "default", FIRST_KEY.id) == msgspec.structs.replace(
+        FIRST_KEY, last_used_at=NOW + HOUR * 3
     )
 
 
@@ -122,30 +122,30 @@ async def test_has_keys_counts_all_keys_and_has_valid_key_only_valid_ones(databa
         return await database.read(api_keys.has_keys), await database.read(api_keys.has_valid_key, now)
 
     assert await key_state(NOW) == (False, False)
-    await database.write(api_keys.insert_key, SECOND)
+    await database.write(api_keys.insert_key, SECOND_KEY)
     assert await key_state(NOW) == (True, True)
     assert await key_state(NOW + HOUR) == (True, False)
-    await database.write(api_keys.insert_key, FIRST)
+    await database.write(api_keys.insert_key, FIRST_KEY)
     assert await key_state(NOW + HOUR) == (True, True)
-    await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
+    await database.write(api_keys.revoke_key, "default", FIRST_KEY.id, at=NOW)
     assert await key_state(NOW + HOUR) == (True, False)
 
 
 @pytest.mark.parametrize(
     ("one", "valid"),
     [
-        (FIRST, True),
-        (SECOND, True),
-        (msgspec.structs.replace(SECOND, expires_at=NOW), False),
-        (msgspec.structs.replace(FIRST, revoked_at=NOW - HOUR), False),
-        (msgspec.structs.replace(FIRST, revoked_at=NOW + HOUR), False),  # By another process, whose clock is ahead.
+        (FIRST_KEY, True),
+        (SECOND_KEY, True),
+        (msgspec.structs.replace(SECOND_KEY, expires_at=NOW), False),
+        (msgspec.structs.replace(FIRST_KEY, revoked_at=NOW - HOUR), False),
+        (msgspec.structs.replace(FIRST_KEY, revoked_at=NOW + HOUR), False),  # By another process, whose clock is ahead.
     ],
 )
 def test_key_is_invalid_if_expired_or_revoked(one: ApiKey, valid: bool) -> None:
     assert one.is_valid(NOW) is valid
 
 
-def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession:
+def session(cookie: str, *, of: ApiKey = FIRST_KEY, hours: int = 12) -> LoginSession:
     expires = NOW + HOUR * hours
     return LoginSession(
         hash=hash_secret(cookie), project=of.project, key=of.id, scopes=of.scopes, created_at=NOW, expires_at=expires
@@ -154,9 +154,9 @@ def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession
 
 async def test_session_is_found_by_its_cookie_hash_until_it_is_deleted(database: Database) -> None:
     await database.write(api_keys.insert_session, session("one"))
-    await database.write(api_keys.insert_session, session("two", of=SECOND))
+    await database.write(api_keys.insert_session, session("two", of=SECOND_KEY))
 
-    assert await database.read(api_keys.find_sessions, [hash_secret("two")]) == [session("two", of=SECOND)]
+    assert await database.read(api_keys.find_sessions, [hash_secret("two")]) == [session("two", of=SECOND_KEY)]
     await database.write(api_keys.delete_session, hash_secret("two"))
     await database.write(api_keys.delete_session, hash_secret("two"))
     assert await database.read(api_keys.find_sessions, [hash_secret("one"), hash_secret("two")]) == [session("one")]
@@ -171,14 +171,14 @@ async def test_inserting_a_session_deletes_expired_ones(database: Database) -> N
 
 
 async def test_revoking_a_key_deletes_its_sessions(database: Database) -> None:
-    await database.write(api_keys.insert_key, FIRST)
+    await database.write(api_keys.insert_key, FIRST_KEY)
     await database.write(api_keys.insert_session, session("mine"))
-    await database.write(api_keys.insert_session, session("other", of=SECOND))
+    await database.write(api_keys.insert_session, session("other", of=SECOND_KEY))
 
-    await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
+    await database.write(api_keys.revoke_key, "default", FIRST_KEY.id, at=NOW)
 
     assert await database.read(api_keys.find_sessions, [hash_secret("mine"), hash_secret("other")]) == [
-        session("other", of=SECOND)
+        session("other", of=SECOND_KEY)
     ]
 
 
@@ -209,18 +209,18 @@ def fill(db: Connection, project: str) -> None:
 def _row(table: Any, project: str) -> dict[str, Any]:
     """Return a row of required columns only."""
     created: dict[type, Any] = {str: "x", int: 1, bool: False, bytes: b"{}", datetime: NOW}
-    row = {c.name: created.get(_kind(c), {}) for c in table.columns if not c.nullable}
+    row = {c.name: created.get(_column_type(c), {}) for c in table.columns if not c.nullable}
     return row | {"project": project}
 
 
-def _kind(column: Any) -> type:
+def _column_type(column: Any) -> type:
     try:
         return column.type.python_type if type(column.type).__name__ != "UtcTimestamp" else datetime
     except NotImplementedError:
         return dict
 
 
-def rows(db: Connection) -> dict[str, list[str]]:
+def projects_by_table(db: Connection) -> dict[str, list[str]]:
     """Return the projects that have rows, by table."""
     result = {
         name: sorted(set(db.scalars(select(table.c.project))))
@@ -238,7 +238,7 @@ async def test_erasing_a_project_deletes_its_rows_and_no_others(database: Databa
         await database.write(api_keys.insert_session, session(name, of=key(f"{name}-k", project=name)))
 
     assert await database.write(projects.revoke_access, "team-a") == ["team-a-k"]
-    after_revocation = await database.read(rows)
+    after_revocation = await database.read(projects_by_table)
     batches = 1
     while await database.write(projects.delete_project_batch, "team-a", limit=2):
         batches += 1
@@ -248,7 +248,7 @@ async def test_erasing_a_project_deletes_its_rows_and_no_others(database: Databa
         ["team-b"],
         ["team-a", "team-b"],
     )
-    assert await database.read(rows) == {
+    assert await database.read(projects_by_table) == {
         name: ["team-b"] for name in ("boards", "events", "keys", "nodes", "runs", "sessions", "threads")
     }
     assert [one.name for one in (await database.read(projects.list_projects)).data] == ["team-b"]

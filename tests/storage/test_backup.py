@@ -152,14 +152,14 @@ def test_database_moved_aside_includes_changes_in_its_wal(tmp_path: Path, monkey
         with closing(sqlite3.connect(database)) as file:
             file.execute("UPDATE projects SET name = 'after'")
             file.commit()
-        monkeypatch.setattr(sqlite3, "connect", _impatient(sqlite3.connect))
+        monkeypatch.setattr(sqlite3, "connect", _without_timeout(sqlite3.connect))
         [moved] = restore(target, database, replace=True)
         monkeypatch.undo()
 
     assert (projects(database), projects(moved)) == (["before"], ["after"])
 
 
-def _impatient(connect: Callable[..., Any]) -> Callable[..., Any]:
+def _without_timeout(connect: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **options: connect(*args, **{"timeout": 0, **options})
 
 
@@ -197,7 +197,7 @@ def test_restore_is_refused_while_a_server_uses_the_database(tmp_path: Path) -> 
     assert refused.value.message == f"A server is at work on {database}: stop it first."
 
 
-def changed(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+def write_changed_copy(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
     """Write a changed copy of a backup."""
     with zipfile.ZipFile(source) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
@@ -212,34 +212,34 @@ def rewrite_manifest(entries: dict[str, bytes], **fields: Any) -> None:
     entries["manifest.json"] = msgspec.json.encode(msgspec.json.decode(entries["manifest.json"]) | fields)
 
 
-def with_database(entries: dict[str, bytes], content: bytes) -> None:
+def replace_database(entries: dict[str, bytes], content: bytes) -> None:
     entries["palaver.db"] = content
     rewrite_manifest(entries, files=[BackupFile("palaver.db", len(content), hashlib.sha256(content).hexdigest())])
 
 
-def of_newer(entries: dict[str, bytes]) -> None:
+def set_newer_schema(entries: dict[str, bytes]) -> None:
     with closing(sqlite3.connect(":memory:")) as file:
         file.deserialize(entries["palaver.db"])
         file.execute("UPDATE alembic_version SET version_num = '9999'")
         file.commit()
-        with_database(entries, file.serialize())
+        replace_database(entries, file.serialize())
     rewrite_manifest(entries, schema="9999")
 
 
-OTHER = "palaver.db is not what its manifest says."
-NONE = "it has no manifest of ours."
-LESS = "it does not hold what its manifest says."
+CONTENT_MISMATCH = "palaver.db is not what its manifest says."
+NO_MANIFEST = "it has no manifest of ours."
+ENTRIES_MISMATCH = "it does not hold what its manifest says."
 DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], Any], str]] = {
-    "changed": (lambda e: e.update({"palaver.db": e["palaver.db"][:-1] + b"!"}), OTHER),
-    "longer": (lambda e: e.update({"palaver.db": e["palaver.db"] + b"!"}), OTHER),
-    "shorter": (lambda e: e.update({"palaver.db": e["palaver.db"][:-9]}), OTHER),
-    "no manifest": (lambda e: e.pop("manifest.json"), NONE),
-    "not JSON": (lambda e: e.update({"manifest.json": b"{"}), NONE),
-    "of a later kind": (lambda e: rewrite_manifest(e, palaver="backup/2"), NONE),
-    "a path": (lambda e: rewrite_manifest(e, files=[{"name": "../x", "bytes": 1, "sha256": ""}]), NONE),
-    "nothing named": (lambda e: rewrite_manifest(e, files=[]), LESS),
-    "nothing there": (lambda e: e.pop("palaver.db"), LESS),
-    "something more": (lambda e: e.update({"../evil": b"x"}), LESS),
+    "changed": (lambda e: e.update({"palaver.db": e["palaver.db"][:-1] + b"!"}), CONTENT_MISMATCH),
+    "longer": (lambda e: e.update({"palaver.db": e["palaver.db"] + b"!"}), CONTENT_MISMATCH),
+    "shorter": (lambda e: e.update({"palaver.db": e["palaver.db"][:-9]}), CONTENT_MISMATCH),
+    "no manifest": (lambda e: e.pop("manifest.json"), NO_MANIFEST),
+    "not JSON": (lambda e: e.update({"manifest.json": b"{"}), NO_MANIFEST),
+    "of a later kind": (lambda e: rewrite_manifest(e, palaver="backup/2"), NO_MANIFEST),
+    "a path": (lambda e: rewrite_manifest(e, files=[{"name": "../x", "bytes": 1, "sha256": ""}]), NO_MANIFEST),
+    "nothing named": (lambda e: rewrite_manifest(e, files=[]), ENTRIES_MISMATCH),
+    "nothing there": (lambda e: e.pop("palaver.db"), ENTRIES_MISMATCH),
+    "something more": (lambda e: e.update({"../evil": b"x"}), ENTRIES_MISMATCH),
     "another form": (
         lambda e: rewrite_manifest(e, schema="0000"),
         f"its database has form {upgrade.SCHEMA_VERSION}, not 0000.",
@@ -252,7 +252,7 @@ def test_invalid_backup_is_rejected_and_changes_nothing(tmp_path: Path, damage: 
     change, reason = DAMAGES[damage]
     database = create_database(tmp_path / "data" / "palaver.db", "team-a")
     backup(database, tmp_path / "good.zip")
-    bad = changed(tmp_path / "good.zip", tmp_path / "bad.zip", change)
+    bad = write_changed_copy(tmp_path / "good.zip", tmp_path / "bad.zip", change)
     before = database.read_bytes()
 
     with pytest.raises(SettingsError) as refused:
@@ -270,12 +270,12 @@ def test_backup_of_a_newer_version_or_a_damaged_database_is_rejected(tmp_path: P
 
     def torn(entries: dict[str, bytes]) -> None:
         content = entries["palaver.db"]
-        with_database(entries, content[:-8192] + b"\xff" * 8192)
+        replace_database(entries, content[:-8192] + b"\xff" * 8192)
 
-    newer = changed(tmp_path / "good.zip", tmp_path / "newer.zip", of_newer)
-    damaged = changed(tmp_path / "good.zip", tmp_path / "damaged.zip", torn)
-    foreign = changed(
-        tmp_path / "good.zip", tmp_path / "foreign.zip", lambda e: with_database(e, b"not a database" * 99)
+    newer = write_changed_copy(tmp_path / "good.zip", tmp_path / "newer.zip", set_newer_schema)
+    damaged = write_changed_copy(tmp_path / "good.zip", tmp_path / "damaged.zip", torn)
+    foreign = write_changed_copy(
+        tmp_path / "good.zip", tmp_path / "foreign.zip", lambda e: replace_database(e, b"not a database" * 99)
     )
 
     for source, reason in [

@@ -49,7 +49,7 @@ async def test_board_runs_are_dequeued_up_to_the_concurrency_limit(database: Dat
 
     assert await dequeue(database) == runs[:2]
     assert await dequeue(database) == []
-    await database.write(end, runs[0])
+    await database.write(fail_run, runs[0])
     assert await dequeue(database) == [runs[2]]
 
 
@@ -93,7 +93,7 @@ async def test_queued_runs_of_a_board_are_cancelled_in_batches(database: Databas
     assert await database.read(boards.run_statuses, "q", runs) == {}
 
 
-def end(db: Connection, run: str) -> None:
+def fail_run(db: Connection, run: str) -> None:
     run_log.fail_queued_run(db, "p", run, ("failed", "It failed."), NOW)
 
 

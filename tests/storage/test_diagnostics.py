@@ -29,7 +29,7 @@ def file(database_template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(database_template, tmp_path / "palaver.db"))
 
 
-def filled(url: str) -> None:
+def fill_database(url: str) -> None:
     async def fill() -> None:
         database = open_database(url)
         key, _ = api_keys.new_api_key(project="default", name="one", scopes=frozenset({"read"}), now=NOW)
@@ -42,7 +42,7 @@ def filled(url: str) -> None:
 
 
 def test_inspecting_a_file_reports_its_state_without_changing_it(file: Path) -> None:
-    filled(str(file))
+    fill_database(str(file))
     before = hashlib.sha256(file.read_bytes()).hexdigest(), sorted(file.parent.iterdir())
 
     report = diagnostics.inspect_file(file, NOW)
@@ -88,7 +88,7 @@ def test_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
 
 def test_inspecting_a_server_reports_its_state_and_clock_offset(postgres: "Postgres", postgres_template: str) -> None:
     url = postgres.create(like=postgres_template)
-    filled(url)
+    fill_database(url)
 
     report = diagnostics.inspect_server(url, lambda: datetime.now(UTC) - timedelta(hours=1))
 

@@ -19,19 +19,19 @@ from tests.storage.span_factory import insert_rows, span_row
 
 
 @chat
-async def short(messages: list[Message]) -> str:
+async def greeter(messages: list[Message]) -> str:
     return "Hello."
 
 
 async def record_run(database: Database, user: str | None, **origin: object) -> str:
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     new_call = call(Message.user("Hi."), user=user, session=f"of {user}")
-    run = engine.start(short, new_call, origin=Origin(**origin))  # type: ignore[arg-type]
+    run = engine.start(greeter, new_call, origin=Origin(**origin))  # type: ignore[arg-type]
     await run.wait_ended()
     return run.id
 
 
-async def emptied(database: Database, label: Label, value: str, project: str = "default") -> None:
+async def erase_all(database: Database, label: Label, value: str, project: str = "default") -> None:
     while await database.write(erasure.erase_labelled_data, project, label, value, NOW):
         pass
 
@@ -48,7 +48,7 @@ async def test_erasing_a_user_deletes_all_of_their_data_and_nothing_else(databas
         opinion = Feedback(run=his, user=user, rating="up", created_at=NOW)
         await database.write(feedback.save_feedback, "default", opinion)
     result = await database.read(erasure.count_labelled_data, "default", "user", "ada")
-    await emptied(database, "user", "ada")
+    await erase_all(database, "user", "ada")
     remaining = await database.read(message_tree.list_nodes, "default", "conv_both")
 
     assert result == ErasureCounts(threads=1, runs=3, responses=1, feedback=1)
@@ -67,16 +67,16 @@ async def test_erasing_a_user_deletes_all_of_their_data_and_nothing_else(databas
 async def test_erasing_a_session_deletes_its_runs_and_an_unknown_label_nothing(database: Database) -> None:
     run = await record_run(database, "ada")
     unknown_counts = await database.read(erasure.count_labelled_data, "default", "session", "x' OR 1=1 --")
-    await emptied(database, "session", "x' OR 1=1 --")
+    await erase_all(database, "session", "x' OR 1=1 --")
     after = await database.read(runs.get_run, "default", run)
-    await emptied(database, "session", "of ada")
+    await erase_all(database, "session", "of ada")
 
     assert unknown_counts == ErasureCounts()
     assert after is not None
     assert await database.read(runs.get_run, "default", run) is None
 
 
-async def names(database: Database, project: str = "default") -> list[str]:
+async def list_span_names(database: Database, project: str = "default") -> list[str]:
     result = await database.read(span_pages.list_spans, project)
     return [one.name for one in result.data]
 
@@ -95,11 +95,11 @@ async def test_erasing_a_user_deletes_labelled_spans_and_unlabelled_ones_below(d
         span_row("theirs", 7, project="theirs", user="ada"),
     )
     result = await database.read(erasure.count_labelled_data, "default", "user", "ada")
-    await emptied(database, "user", "ada")
+    await erase_all(database, "user", "ada")
 
     assert result == ErasureCounts(runs=1, spans=4)
-    assert await names(database) == ["other", "his tool", "his"]
-    assert await names(database, "theirs") == ["theirs"]
+    assert await list_span_names(database) == ["other", "his tool", "his"]
+    assert await list_span_names(database, "theirs") == ["theirs"]
     assert await database.read(erasure.count_labelled_data, "default", "user", "ada") == ErasureCounts()
     traces = await database.read(span_pages.list_traces, "default")
     assert [(one.name, one.spans) for one in traces.data] == [("other", 1), ("his", 2)]
@@ -111,7 +111,7 @@ async def test_text_of_erased_spans_is_not_found_by_search(database: Database) -
         span_row("hers", project="default", session="s1", text="unicorn"),
         span_row("his", 1, project="default"),
     )
-    await emptied(database, "session", "s1")
+    await erase_all(database, "session", "s1")
     result = await database.read(span_pages.list_spans, "default", span_pages.SpanQuery(search="unicorn"))
 
     assert result.data == []

@@ -9,19 +9,19 @@ from palaver.storage.pagination import Window
 from palaver.storage.threads import repository as threads
 from tests.storage.thread_factory import NOW, SECOND, P, assistant, create_conversation, run_row
 
-OPINION = Feedback(run="run_1", message="a1", key="k", user="", rating="up", created_at=NOW)
+FEEDBACK = Feedback(run="run_1", message="a1", key="k", user="", rating="up", created_at=NOW)
 
 
-def other(**more: object) -> Feedback:
-    return msgspec.structs.replace(OPINION, **more)
+def changed_feedback(**more: object) -> Feedback:
+    return msgspec.structs.replace(FEEDBACK, **more)
 
 
 async def test_last_feedback_of_each_key_user_and_message_counts(database: Database) -> None:
-    await database.write(feedback.save_feedback, P, OPINION)
-    stored = await database.write(feedback.save_feedback, P, other(rating="down", comment="a\0b"))
-    await database.write(feedback.save_feedback, P, other(user="somebody\0"))
-    await database.write(feedback.save_feedback, P, other(key="other", message="a2"))
-    await database.write(feedback.save_feedback, "team-a", OPINION)
+    await database.write(feedback.save_feedback, P, FEEDBACK)
+    stored = await database.write(feedback.save_feedback, P, changed_feedback(rating="down", comment="a\0b"))
+    await database.write(feedback.save_feedback, P, changed_feedback(user="somebody\0"))
+    await database.write(feedback.save_feedback, P, changed_feedback(key="other", message="a2"))
+    await database.write(feedback.save_feedback, "team-a", FEEDBACK)
 
     assert stored.comment == "a\ufffdb"
     assert await database.read(feedback.count_feedback, P, ["run_1"], key="k") == {
@@ -29,8 +29,8 @@ async def test_last_feedback_of_each_key_user_and_message_counts(database: Datab
         ("run_1", "a2"): Counts(1, 0, None),
     }
     assert await database.read(feedback.count_feedback, P, [], key="k") == {}
-    await database.write(feedback.delete_feedback, P, OPINION)
-    await database.write(feedback.delete_feedback, P, OPINION)
+    await database.write(feedback.delete_feedback, P, FEEDBACK)
+    await database.write(feedback.delete_feedback, P, FEEDBACK)
     assert await database.read(feedback.count_feedback, P, ["run_1"], key=None) == {
         ("run_1", "a1"): Counts(1, 0, None),
         ("run_1", "a2"): Counts(1, 0, None),
@@ -42,8 +42,8 @@ async def test_feedback_is_listed_newest_first_with_its_run_and_filtered(databas
         runs.insert_runs,
         [run_row("run_1", None, trace_id="t1", preview_in={"x": 1}), run_row("run_2", "conv_1", workflow="other")],
     )
-    late = other(run="run_2", rating="down", created_at=NOW + SECOND)
-    for opinion in (OPINION, late, other(run="run_gone")):
+    late = changed_feedback(run="run_2", rating="down", created_at=NOW + SECOND)
+    for opinion in (FEEDBACK, late, changed_feedback(run="run_gone")):
         await database.write(feedback.save_feedback, P, opinion)
 
     first = await database.read(feedback.list_feedback, P, FeedbackFilters(), Window(1))
@@ -51,7 +51,7 @@ async def test_feedback_is_listed_newest_first_with_its_run_and_filtered(databas
 
     run_fields = {"thread": None, "trace_id": "t1", "preview_in": {"x": 1}, "preview_out": None}
     assert [value.feedback for value in first.data] == [late]
-    assert second.data == [FeedbackEntry(feedback=OPINION, workflow="tutor", **run_fields)]
+    assert second.data == [FeedbackEntry(feedback=FEEDBACK, workflow="tutor", **run_fields)]
     assert second.next is None
     for filters, expected in (
         (FeedbackFilters(rating="down"), [late]),

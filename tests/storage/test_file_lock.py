@@ -11,7 +11,7 @@ from palaver.errors import SettingsError
 from palaver.storage.file_lock import FileLock, exclusive_access, is_locked
 from palaver.storage.paths import lock_path, workers_lock_path
 
-HOLDER = """
+HOLDER_SCRIPT = """
 import sys
 from pathlib import Path
 from palaver.storage.file_lock import FileLock
@@ -48,7 +48,7 @@ def test_shared_locks_coexist_and_exclude_exclusive_ones(tmp_path: Path) -> None
 
 def test_lock_of_a_killed_process_is_released(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db.lock"
-    command = [sys.executable, "-c", HOLDER, str(path)]
+    command = [sys.executable, "-c", HOLDER_SCRIPT, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         output = process.stdout.readline()

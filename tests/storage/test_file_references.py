@@ -44,10 +44,10 @@ async def list_file_ids(database: Database) -> set[str]:
 async def list_references(database: Database) -> list[tuple[str, str, str]]:
     """Return the holder, node and file of each reference."""
 
-    def look(db: Connection) -> list[tuple[str, str, str]]:
+    def query(db: Connection) -> list[tuple[str, str, str]]:
         return sorted((row.holder, row.node, row.file) for row in db.execute(select(table)))
 
-    return await database.read(look)
+    return await database.read(query)
 
 
 async def test_deleting_a_thread_deletes_files_that_only_it_references(database: Database) -> None:
@@ -134,7 +134,7 @@ async def test_copied_and_imported_threads_reference_their_files(database: Datab
 
 
 @chat
-async def giver(messages: list[Message]) -> Message:
+async def file_sender(messages: list[Message]) -> Message:
     return Message.assistant("Here.", File("text/plain", file_id="file_b"))
 
 
@@ -143,7 +143,7 @@ async def test_recorded_run_references_its_input_and_output_files(database: Data
     for name in "ab":
         await insert_file(database, name, name.encode())
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
-    run = engine.start(giver, call(message_with_files("a"), record=record), origin=Origin())
+    run = engine.start(file_sender, call(message_with_files("a"), record=record), origin=Origin())
     await run.wait_ended()
     references = await list_references(database)
     await database.write(retention.delete_old_runs, NOW + timedelta(days=1))
@@ -158,7 +158,7 @@ async def test_file_of_a_run_and_a_thread_stays_until_both_are_deleted(database:
     await insert_file(database, "a", b"a")
     await insert_file(database, "b", b"b")
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
-    run = engine.start(giver, call(message_with_files("a")), origin=Origin())
+    run = engine.start(file_sender, call(message_with_files("a")), origin=Origin())
     await run.wait_ended()
     await create_thread(database, "conv_1", message_with_files("a"))
 
@@ -197,9 +197,9 @@ async def test_deleting_a_project_deletes_its_file_references(database: Database
     assert (await list_references(database), await list_file_ids(database)) == ([], set())
 
 
-NAMES = st.lists(st.sampled_from("abcd"), max_size=3)
-ACTS = st.one_of(
-    st.tuples(st.just("say"), st.integers(0, 2), NAMES),
+FILE_NAMES = st.lists(st.sampled_from("abcd"), max_size=3)
+ACTIONS = st.one_of(
+    st.tuples(st.just("say"), st.integers(0, 2), FILE_NAMES),
     st.tuples(st.just("unsay"), st.integers(0, 2), st.integers(0, 5)),
     st.tuples(st.just("delete"), st.integers(0, 2), st.just(0)),
     st.tuples(st.just("copy"), st.integers(0, 2), st.integers(0, 2)),
@@ -207,7 +207,7 @@ ACTS = st.one_of(
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.lists(ACTS, max_size=12))
+@given(st.lists(ACTIONS, max_size=12))
 async def test_files_exist_until_their_last_reference_for_any_sequence_of_changes(
     acts: Sequence[tuple[str, int, object]],
 ) -> None:

@@ -22,7 +22,7 @@ from palaver.storage.tables import files as table
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 GIB = 1024 * 1024 * 1024
-LARGE = bytes(range(256)) * 8192 + b"end"  # Two chunks and three bytes.
+LARGE_CONTENT = bytes(range(256)) * 8192 + b"end"  # Two chunks and three bytes.
 
 
 def split(content: bytes) -> FileChunks:
@@ -53,7 +53,7 @@ def messages_with_files(*names: str) -> list[Message]:
     return [Message.user(*(File("text/plain", file_id=name) for name in names))]
 
 
-def held(db: Connection) -> list[tuple[str, str, int, int]]:
+def list_file_pieces(db: Connection) -> list[tuple[str, str, int, int]]:
     """Return the rows of `file_pieces`, with the size of their data."""
     order = file_pieces.c.project, file_pieces.c.sha256, file_pieces.c.place
     return [
@@ -78,13 +78,13 @@ def test_chunks_have_one_size_and_join_to_the_content(sizes: list[int]) -> None:
 
 
 async def test_stored_file_is_read_back_unchanged(database: Database) -> None:
-    file = await insert(database, "a", LARGE)
+    file = await insert(database, "a", LARGE_CONTENT)
 
     assert await database.read(files.get_file, "default", "file_a") == file
-    assert await database.read(files.read_content, "default", "file_a") == LARGE
+    assert await database.read(files.read_content, "default", "file_a") == LARGE_CONTENT
     assert [await database.read(files.read_chunk, "default", file.sha256, index) for index in range(4)] == [
-        LARGE[:CHUNK_BYTES],
-        LARGE[CHUNK_BYTES : 2 * CHUNK_BYTES],
+        LARGE_CONTENT[:CHUNK_BYTES],
+        LARGE_CONTENT[CHUNK_BYTES : 2 * CHUNK_BYTES],
         b"end",
         None,
     ]
@@ -106,28 +106,28 @@ async def test_file_of_another_project_is_not_found(database: Database) -> None:
 
 
 async def test_equal_content_is_stored_once_per_project(database: Database) -> None:
-    first = await insert(database, "a", LARGE)
-    await insert(database, "b", LARGE)
-    await insert(database, "c", LARGE, project="team-b")
+    first = await insert(database, "a", LARGE_CONTENT)
+    await insert(database, "b", LARGE_CONTENT)
+    await insert(database, "c", LARGE_CONTENT, project="team-b")
 
     sizes = [(index, size) for index, size in enumerate([CHUNK_BYTES, CHUNK_BYTES, 3])]
-    assert await database.read(held) == [
+    assert await database.read(list_file_pieces) == [
         *(("default", first.sha256, *one) for one in sizes),
         *(("team-b", first.sha256, *one) for one in sizes),
     ]
-    assert await database.read(files.total_bytes, "default") == len(LARGE)
+    assert await database.read(files.total_bytes, "default") == len(LARGE_CONTENT)
 
 
 async def test_shared_content_stays_until_the_last_file_is_deleted(database: Database) -> None:
-    await insert(database, "a", LARGE)
-    await insert(database, "b", LARGE)
+    await insert(database, "a", LARGE_CONTENT)
+    await insert(database, "b", LARGE_CONTENT)
 
     assert await database.write(files.delete_file, "default", "file_a") is True
     assert await database.write(files.delete_file, "default", "file_a") is False
     assert await database.read(files.read_content, "default", "file_a") is None
-    assert await database.read(files.read_content, "default", "file_b") == LARGE
+    assert await database.read(files.read_content, "default", "file_b") == LARGE_CONTENT
     assert await database.write(files.delete_file, "default", "file_b") is True
-    assert await database.read(held) == []
+    assert await database.read(list_file_pieces) == []
     assert await database.read(files.total_bytes, "default") == 0
 
 
@@ -186,7 +186,7 @@ async def test_old_unreferenced_files_are_deleted_in_batches(database: Database)
     remaining = await database.read(lambda db: sorted(db.scalars(select(table.c.id))))
     assert remaining == ["file_c", "file_d"]
     assert await database.read(files.read_content, "default", "file_d") == b"old and shared"
-    assert len(await database.read(held)) == 2
+    assert len(await database.read(list_file_pieces)) == 2
 
 
 async def test_concurrent_inserts_and_deletes_of_equal_content_lose_no_content(database: Database) -> None:
@@ -204,4 +204,4 @@ async def test_concurrent_inserts_and_deletes_of_equal_content_lose_no_content(d
     assert {await database.read(files.read_content, "default", file.id) for file in remaining.data} == {b"the same"}
     for file in remaining.data:
         await database.write(files.delete_file, "default", file.id)
-    assert await database.read(held) == []
+    assert await database.read(list_file_pieces) == []

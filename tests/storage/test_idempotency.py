@@ -15,55 +15,59 @@ from palaver.storage.tables import idempotency as table
 from palaver.storage.tables import projects
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-ONCE = IdempotentRequest(project="default", owner="", route="POST /api/boards", key="k1", digest=b"d" * 32, at=NOON)
-ANSWER = StoredResponse(status=201, headers=[("location", "/x"), ("etag", '"1"')], body=b'{"a": 1}')
+REQUEST = IdempotentRequest(project="default", owner="", route="POST /api/boards", key="k1", digest=b"d" * 32, at=NOON)
+RESPONSE = StoredResponse(status=201, headers=[("location", "/x"), ("etag", '"1"')], body=b'{"a": 1}')
 
 
-def make_project(name: str):
+def project_creator(name: str):
     def work(db: Connection) -> StoredResponse:
         db.execute(insert(projects).values(name=name, created_at=NOON))
-        return ANSWER
+        return RESPONSE
 
     return work
 
 
-def count(db: Connection) -> tuple[int, int]:
+def count_rows(db: Connection) -> tuple[int, int]:
     created = db.scalar(select(func.count()).select_from(projects).where(projects.c.name != "default")) or 0
     return created, db.scalar(select(func.count()).select_from(table)) or 0
 
 
-def later(**changes: object) -> IdempotentRequest:
-    return msgspec.structs.replace(ONCE, **changes)
+def changed_request(**changes: object) -> IdempotentRequest:
+    return msgspec.structs.replace(REQUEST, **changes)
 
 
 async def test_repeated_request_returns_the_first_response(database: Database) -> None:
-    first = await database.write(idempotency.run_once, ONCE, make_project("a"))
-    second = await database.write(idempotency.run_once, later(at=NOON + timedelta(hours=23)), make_project("b"))
+    first = await database.write(idempotency.run_once, REQUEST, project_creator("a"))
+    second = await database.write(
+        idempotency.run_once, changed_request(at=NOON + timedelta(hours=23)), project_creator("b")
+    )
 
-    assert (first, second) == ((ANSWER, False), (ANSWER, True))
-    assert await database.read(count) == (1, 1)
+    assert (first, second) == ((RESPONSE, False), (RESPONSE, True))
+    assert await database.read(count_rows) == (1, 1)
 
 
 async def test_same_key_with_another_body_is_rejected(database: Database) -> None:
-    await database.write(idempotency.run_once, ONCE, make_project("a"))
+    await database.write(idempotency.run_once, REQUEST, project_creator("a"))
 
     with pytest.raises(IdempotencyMismatch, match="another body: take a new one"):
-        await database.write(idempotency.run_once, later(digest=b"e" * 32), make_project("b"))
+        await database.write(idempotency.run_once, changed_request(digest=b"e" * 32), project_creator("b"))
 
 
 @pytest.mark.parametrize("change", [{"project": "other"}, {"owner": "ab12cd34"}, {"route": "POST /x"}, {"key": "k2"}])
 async def test_key_applies_to_one_project_owner_and_route(database: Database, change: dict[str, str]) -> None:
-    await database.write(idempotency.run_once, ONCE, make_project("a"))
-    _, replayed = await database.write(idempotency.run_once, later(**change), make_project("b"))
+    await database.write(idempotency.run_once, REQUEST, project_creator("a"))
+    _, replayed = await database.write(idempotency.run_once, changed_request(**change), project_creator("b"))
 
     assert not replayed
-    assert await database.read(count) == (2, 2)
+    assert await database.read(count_rows) == (2, 2)
 
 
 async def test_stored_response_expires_after_a_day(database: Database) -> None:
-    await database.write(idempotency.run_once, ONCE, make_project("a"))
+    await database.write(idempotency.run_once, REQUEST, project_creator("a"))
     tomorrow = NOON + timedelta(hours=24)
-    _, replayed = await database.write(idempotency.run_once, later(at=tomorrow, digest=b"e" * 32), make_project("b"))
+    _, replayed = await database.write(
+        idempotency.run_once, changed_request(at=tomorrow, digest=b"e" * 32), project_creator("b")
+    )
     deleted_before = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=23))
     deleted_after = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=24))
 
@@ -72,31 +76,31 @@ async def test_stored_response_expires_after_a_day(database: Database) -> None:
 
 async def test_failed_request_can_be_retried(database: Database) -> None:
     def fail(db: Connection) -> StoredResponse:
-        make_project("a")(db)
+        project_creator("a")(db)
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError):
-        await database.write(idempotency.run_once, ONCE, fail)
-    _, replayed = await database.write(idempotency.run_once, ONCE, make_project("a"))
+        await database.write(idempotency.run_once, REQUEST, fail)
+    _, replayed = await database.write(idempotency.run_once, REQUEST, project_creator("a"))
 
     assert not replayed
-    assert await database.read(count) == (1, 1)
+    assert await database.read(count_rows) == (1, 1)
 
 
 async def test_only_one_of_many_concurrent_requests_is_executed(database: Database) -> None:
-    attempts = [database.write(idempotency.run_once, ONCE, make_project(f"p{number}")) for number in range(20)]
+    attempts = [database.write(idempotency.run_once, REQUEST, project_creator(f"p{number}")) for number in range(20)]
     results = await asyncio.gather(*attempts)
 
-    assert [response for response, _ in results] == [ANSWER] * 20
+    assert [response for response, _ in results] == [RESPONSE] * 20
     assert sorted(replayed for _, replayed in results) == [False, *[True] * 19]
-    assert await database.read(count) == (1, 1)
+    assert await database.read(count_rows) == (1, 1)
 
 
 async def test_run_can_be_stored_instead_of_a_response(database: Database) -> None:
     def start(db: Connection) -> StoredResponse | None:
-        before = idempotency.claim_key(db, ONCE)
+        before = idempotency.claim_key(db, REQUEST)
         if before is None:
-            idempotency.store_response(db, ONCE, StoredResponse(run="run_1"))
+            idempotency.store_response(db, REQUEST, StoredResponse(run="run_1"))
         return before
 
     assert await database.write(start) is None

@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def newer_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Make this Palaver know a newer schema version for the rest of the test."""
     folder = tmp_path / "versions"
     folder.mkdir()
@@ -90,7 +90,7 @@ async def test_file_of_the_current_version_is_not_changed(path: Path) -> None:
 
 
 async def test_old_file_is_upgraded_and_a_backup_copy_is_made(
-    path: Path, newer: str, caplog: pytest.LogCaptureFixture
+    path: Path, newer_version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await create_database(str(path))
     umask = os.umask(0)
@@ -102,7 +102,7 @@ async def test_old_file_is_upgraded_and_a_backup_copy_is_made(
     [copy] = path.parent.glob("*.backup")
     assert copy.name.startswith(f"palaver.db.{SCHEMA_VERSION}.20")
     assert caplog.messages == [
-        f"The database {path} was brought to form {newer}; as it was before, it is kept as {copy}."
+        f"The database {path} was brought to form {newer_version}; as it was before, it is kept as {copy}."
     ]
     assert rows(path, "SELECT name, created_at, title FROM projects") == [("team-a", 7, "Project team-a")]
     assert rows(path, "SELECT * FROM marks") == [("team-a", 1)]
@@ -113,7 +113,7 @@ async def test_old_file_is_upgraded_and_a_backup_copy_is_made(
     assert sorted(file.name for file in path.parent.iterdir()) == ["palaver.db", copy.name]
 
 
-async def test_failed_upgrade_leaves_the_file_unchanged(path: Path, newer: str, tmp_path: Path) -> None:
+async def test_failed_upgrade_leaves_the_file_unchanged(path: Path, newer_version: str, tmp_path: Path) -> None:
     await create_database(str(path))
     script = tmp_path / "versions" / "9999_the_next.py"
     script.write_text(script.read_text().replace("ix_marks_place", "ix_threads_latest"), encoding="utf-8")
@@ -123,14 +123,14 @@ async def test_failed_upgrade_leaves_the_file_unchanged(path: Path, newer: str, 
         open_database(str(path))
 
     message = "index ix_threads_latest already exists"
-    assert refused.value.message == f"{path} could not be brought to form {newer}: {message}."
+    assert refused.value.message == f"{path} could not be brought to form {newer_version}: {message}."
     assert rows(path, "SELECT sql FROM sqlite_master") == before
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
     assert list(path.parent.glob("*.backup")) == []
 
 
 async def test_file_is_not_upgraded_if_no_backup_copy_can_be_made(
-    path: Path, newer: str, monkeypatch: pytest.MonkeyPatch
+    path: Path, newer_version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await create_database(str(path))
 
@@ -257,7 +257,7 @@ async def test_file_upgraded_by_another_process_meanwhile_is_not_changed(
     assert rows(path, "SELECT name FROM projects") == [("team-a",)]
 
 
-KILLED = """
+KILLED_WRITER_SCRIPT = """
 import os, signal, sqlite3, sys
 file = sqlite3.connect(sys.argv[1], isolation_level=None)
 file.execute("PRAGMA cache_size = 5")
@@ -270,7 +270,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_unfinished_transaction_of_a_killed_process_is_rolled_back(path: Path) -> None:
     path.parent.mkdir()
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    subprocess.run([sys.executable, "-c", KILLED_WRITER_SCRIPT, str(path)], check=False)
     assert path.with_name("palaver.db-journal").exists()
 
     upgrade.ensure_file_current(path)
@@ -280,7 +280,7 @@ def test_unfinished_transaction_of_a_killed_process_is_rolled_back(path: Path) -
 
 # Concurrent processes
 
-ONE_OF_MANY = """
+OPEN_SCRIPT = """
 import sys
 from palaver.storage.database import open_database
 from palaver.storage.migrations import upgrade
@@ -293,9 +293,9 @@ asyncio.run(open_database(url).close())
 """
 
 
-def at_once(url: str, versions: list[str], head: str, count: int = 4) -> None:
+def open_concurrently(url: str, versions: list[str], head: str, count: int = 4) -> None:
     """Let several processes open the same database at the same moment."""
-    command = [sys.executable, "-W", "error", "-c", ONE_OF_MANY, head, url, *versions]
+    command = [sys.executable, "-W", "error", "-c", OPEN_SCRIPT, head, url, *versions]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(count)
@@ -316,26 +316,26 @@ def at_once(url: str, versions: list[str], head: str, count: int = 4) -> None:
     assert [process.returncode for process in processes] == [0] * count, outputs
 
 
-def test_concurrent_processes_create_and_upgrade_a_file_once(path: Path, newer: str) -> None:
-    at_once(str(path), upgrade.VERSION_LOCATIONS[:1], SCHEMA_VERSION)
+def test_concurrent_processes_create_and_upgrade_a_file_once(path: Path, newer_version: str) -> None:
+    open_concurrently(str(path), upgrade.VERSION_LOCATIONS[:1], SCHEMA_VERSION)
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
     with closing(sqlite3.connect(path)) as file:
         file.execute("INSERT INTO projects (name, created_at) VALUES ('team-a', 7)")
         file.commit()
 
-    at_once(str(path), upgrade.VERSION_LOCATIONS, newer)
+    open_concurrently(str(path), upgrade.VERSION_LOCATIONS, newer_version)
 
-    assert upgrade.file_schema_state(path) == SchemaState(newer, is_empty=False)
+    assert upgrade.file_schema_state(path) == SchemaState(newer_version, is_empty=False)
     assert rows(path, "SELECT * FROM marks") == [("team-a", 1)]
     [copy] = path.parent.glob("*.backup")
     assert upgrade.file_schema_state(copy) == SchemaState(SCHEMA_VERSION, is_empty=False)
 
 
-async def test_concurrent_processes_upgrade_a_server_database_once(postgres_url: str, newer: str) -> None:
-    at_once(postgres_url, upgrade.VERSION_LOCATIONS[:1], SCHEMA_VERSION)
+async def test_concurrent_processes_upgrade_a_server_database_once(postgres_url: str, newer_version: str) -> None:
+    open_concurrently(postgres_url, upgrade.VERSION_LOCATIONS[:1], SCHEMA_VERSION)
     await create_database(postgres_url)
 
-    at_once(postgres_url, upgrade.VERSION_LOCATIONS, newer)
+    open_concurrently(postgres_url, upgrade.VERSION_LOCATIONS, newer_version)
 
     opened = open_database(postgres_url)
     result = await opened.read(lambda db: [tuple(row) for row in db.execute(text("SELECT name, title FROM projects"))])
@@ -347,25 +347,25 @@ async def test_concurrent_processes_upgrade_a_server_database_once(postgres_url:
 
 
 @pytest.fixture
-def server(postgres_url: str) -> Iterator[Engine]:
+def server_engine(postgres_url: str) -> Iterator[Engine]:
     engine = create_postgres_engine(postgres_url)
     yield engine
     engine.dispose()
 
 
-def test_empty_server_database_gets_the_current_schema(server: Engine) -> None:
-    empty = upgrade.server_schema_state(server, "here")
-    upgrade.ensure_server_current(server, "here")
+def test_empty_server_database_gets_the_current_schema(server_engine: Engine) -> None:
+    empty = upgrade.server_schema_state(server_engine, "here")
+    upgrade.ensure_server_current(server_engine, "here")
 
-    assert (empty, upgrade.server_schema_state(server, "here")) == (
+    assert (empty, upgrade.server_schema_state(server_engine, "here")) == (
         SchemaState(None, True),
         SchemaState(SCHEMA_VERSION, False),
     )
 
 
-ODD = "CREATE TABLE alembic_version (name TEXT)"
-FOREIGN = "CREATE TABLE recipes (name TEXT)"
-NEWER = """
+INVALID_VERSION_TABLE = "CREATE TABLE alembic_version (name TEXT)"
+FOREIGN_TABLE = "CREATE TABLE recipes (name TEXT)"
+NEWER_SCHEMA = """
 CREATE TABLE alembic_version (version_num TEXT);
 INSERT INTO alembic_version VALUES ('9999');
 CREATE TABLE projects (name TEXT); CREATE TABLE keys (name TEXT); CREATE TABLE runs (name TEXT);
@@ -375,17 +375,19 @@ CREATE TABLE projects (name TEXT); CREATE TABLE keys (name TEXT); CREATE TABLE r
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        (FOREIGN, "here is a database of another program: "),
-        (NEWER, "here was written by a newer Palaver (form 9999; "),
-        (ODD, 'here cannot be read as a database: column "version_num" does not exist'),
+        (FOREIGN_TABLE, "here is a database of another program: "),
+        (NEWER_SCHEMA, "here was written by a newer Palaver (form 9999; "),
+        (INVALID_VERSION_TABLE, 'here cannot be read as a database: column "version_num" does not exist'),
     ],
 )
-def test_server_database_that_is_foreign_or_newer_is_rejected(server: Engine, statement: str, message: str) -> None:
-    with server.begin() as connection:
+def test_server_database_that_is_foreign_or_newer_is_rejected(
+    server_engine: Engine, statement: str, message: str
+) -> None:
+    with server_engine.begin() as connection:
         connection.execute(text(statement))
 
     with pytest.raises(SettingsError) as refused:
-        upgrade.ensure_server_current(server, "here")
+        upgrade.ensure_server_current(server_engine, "here")
 
     assert refused.value.message.startswith(message)
 
@@ -398,8 +400,8 @@ def test_error_for_an_unreachable_server_hides_the_password() -> None:
     assert "secret" not in refused.value.message
 
 
-def test_missing_permission_to_create_tables_is_reported(server: Engine, postgres_url: str) -> None:
-    with server.begin() as connection:
+def test_missing_permission_to_create_tables_is_reported(server_engine: Engine, postgres_url: str) -> None:
+    with server_engine.begin() as connection:
         connection.execute(text("REVOKE CREATE ON SCHEMA public FROM PUBLIC"))
         connection.execute(text("CREATE ROLE guest LOGIN PASSWORD 'guest'"))
     try:
@@ -407,7 +409,7 @@ def test_missing_permission_to_create_tables_is_reported(server: Engine, postgre
         with pytest.raises(SettingsError) as refused:
             open_database(f"postgresql://guest:guest@{location}")
     finally:
-        with server.begin() as connection:
+        with server_engine.begin() as connection:
             connection.execute(text("DROP ROLE guest"))
 
     message = (
@@ -429,7 +431,7 @@ def test_schema_version_is_the_head_of_the_migration_scripts() -> None:
 
 
 @pytest.fixture(params=["file", "postgresql"])
-def migrated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+def migrated_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """A database created by the migration scripts."""
     if request.param == "file":
         path = tmp_path / "palaver.db"
@@ -443,33 +445,33 @@ def migrated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]
     engine.dispose()
 
 
-def test_migrated_schema_matches_the_table_definitions(migrated: Engine) -> None:
-    with migrated.connect() as connection:
+def test_migrated_schema_matches_the_table_definitions(migrated_engine: Engine) -> None:
+    with migrated_engine.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True, "include_name": _is_ours}
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, metadata) == []
 
 
-def test_migrated_schema_equals_created_schema_in_column_order_keys_and_indexes(migrated: Engine) -> None:
+def test_migrated_schema_equals_created_schema_in_column_order_keys_and_indexes(migrated_engine: Engine) -> None:
     """Compare what Alembic does not: column order, keys and the conditions of indexes."""
-    with migrated.begin() as connection:
-        by_scripts = _seen(connection)
+    with migrated_engine.begin() as connection:
+        by_scripts = _describe_schema(connection)
         metadata.drop_all(connection)
         metadata.create_all(connection)
-        by_code = _seen(connection)
+        by_code = _describe_schema(connection)
 
     assert by_scripts == by_code
     assert set(by_scripts) == set(metadata.tables)
 
 
-def _seen(connection: Connection) -> dict[str, Any]:
+def _describe_schema(connection: Connection) -> dict[str, Any]:
     inspector = inspect(connection)
     return {
         table: (
             [(column["name"], str(column["type"]), column["nullable"]) for column in inspector.get_columns(table)],
             inspector.get_pk_constraint(table),
             sorted(map(str, inspector.get_foreign_keys(table))),
-            sorted(map(_index, inspector.get_indexes(table))),
+            sorted(map(_describe_index, inspector.get_indexes(table))),
             sorted(map(str, inspector.get_unique_constraints(table))),
         )
         for table in inspector.get_table_names()
@@ -482,13 +484,13 @@ def _is_ours(name: str | None, *_: object) -> bool:
     return not f"{name}".startswith("span_words")
 
 
-def _index(index: Any) -> str:
+def _describe_index(index: Any) -> str:
     options = {name: str(value) for name, value in index.get("dialect_options", {}).items()}
     return str({**index, "dialect_options": options})
 
 
-def test_each_table_can_be_read_and_file_pieces_stores_a_row(migrated: Engine) -> None:
-    with migrated.begin() as connection:
+def test_each_table_can_be_read_and_file_pieces_stores_a_row(migrated_engine: Engine) -> None:
+    with migrated_engine.begin() as connection:
         for table in metadata.sorted_tables:
             assert connection.execute(select(table)).all() == []
         connection.execute(insert(metadata.tables["file_pieces"]).values(project="a", sha256="b", place=0, data=b"c"))

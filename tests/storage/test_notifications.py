@@ -17,7 +17,7 @@ from palaver.storage.postgres import ListenConnection, NotificationListener
 NAMES = st.lists(st.text("abcdefghijklmnopqrstuvwxyz_0123456789é", min_size=1, max_size=64), min_size=1, max_size=600)
 
 
-class Ears:
+class NotificationRecorder:
     """A listener that records the notifications it receives."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Ears:
 
 
 @pytest.fixture
-async def two(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
+async def two_databases(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
     """Two connections to one database, as of two processes."""
     databases = open_database(postgres_url), open_database(postgres_url)
     yield databases
@@ -59,9 +59,9 @@ def test_payload_of_another_program_is_ignored() -> None:
     assert (parse_notification("hello there"), parse_notification("")) == (None, None)
 
 
-async def test_notification_of_one_process_is_received_by_another(two: tuple[Database, Database]) -> None:
-    local, remote = two
-    ears = Ears()
+async def test_notification_of_one_process_is_received_by_another(two_databases: tuple[Database, Database]) -> None:
+    local, remote = two_databases
+    ears = NotificationRecorder()
     assert not local.receives_notifications
 
     await local.listen(ears)
@@ -72,9 +72,9 @@ async def test_notification_of_one_process_is_received_by_another(two: tuple[Dat
     assert not remote.receives_notifications
 
 
-async def test_rolled_back_transaction_sends_no_notification(two: tuple[Database, Database]) -> None:
-    local, remote = two
-    ears = Ears()
+async def test_rolled_back_transaction_sends_no_notification(two_databases: tuple[Database, Database]) -> None:
+    local, remote = two_databases
+    ears = NotificationRecorder()
     await local.listen(ears)
 
     def fail(db: Connection) -> None:
@@ -90,14 +90,14 @@ async def test_rolled_back_transaction_sends_no_notification(two: tuple[Database
 
 
 async def test_lost_connection_is_reopened_with_a_missed_notification(
-    two: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+    two_databases: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    local, remote = two
-    first, second = Ears(), Ears()
+    local, remote = two_databases
+    first, second = NotificationRecorder(), NotificationRecorder()
     await local.listen(first)
     await local.listen(second)
 
-    await remote.write(_cut)
+    await remote.write(_terminate_listeners)
     await first.until(Notification("missed", ()))
     await remote.write(notify, "waiting", ["tutor"])
     await second.until(Notification("waiting", ["tutor"]))
@@ -106,7 +106,7 @@ async def test_lost_connection_is_reopened_with_a_missed_notification(
     assert local.receives_notifications
 
 
-def _cut(db: Connection) -> None:
+def _terminate_listeners(db: Connection) -> None:
     db.execute(
         text(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -116,11 +116,11 @@ def _cut(db: Connection) -> None:
 
 
 async def test_idle_check_of_the_listener_loses_no_notifications(
-    two: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+    two_databases: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palaver.storage.postgres._IDLE_CHECK_S", 0.01)
-    local, remote = two
-    ears = Ears()
+    local, remote = two_databases
+    ears = NotificationRecorder()
 
     await local.listen(ears)
     for number in range(20):  # Some of these arrive during an idle check.
@@ -146,7 +146,7 @@ async def test_listener_reconnects_after_connection_errors(postgres_url: str) ->
             raise psycopg.OperationalError("nobody there")
         return Refusing() if len(attempts) == 2 else psycopg.connect(postgres_url, autocommit=True)  # type: ignore[return-value]
 
-    listener, ears = NotificationListener(connect), Ears()
+    listener, ears = NotificationListener(connect), NotificationRecorder()
     await listener.listen(ears)
     receives = listener.receives_notifications
     listener.close()
@@ -157,7 +157,7 @@ async def test_listener_reconnects_after_connection_errors(postgres_url: str) ->
 
 async def test_database_can_be_closed_twice_and_stops_listening(postgres_url: str) -> None:
     database = open_database(postgres_url)
-    await database.listen(Ears())
+    await database.listen(NotificationRecorder())
 
     async with asyncio.timeout(30):
         await database.close()
@@ -167,7 +167,7 @@ async def test_database_can_be_closed_twice_and_stops_listening(postgres_url: st
 
 
 async def test_lazy_database_receives_notifications(postgres_url: str) -> None:
-    lazy, ears = LazyDatabase(postgres_url), Ears()
+    lazy, ears = LazyDatabase(postgres_url), NotificationRecorder()
     before = lazy.receives_notifications
     await lazy.listen(ears)
     await lazy.write(notify, "cancel", ["run_1"])
@@ -180,7 +180,7 @@ async def test_lazy_database_receives_notifications(postgres_url: str) -> None:
 async def test_sqlite_sends_no_notifications(database: Database) -> None:
     if database.kind == "postgresql":
         return
-    ears = Ears()
+    ears = NotificationRecorder()
 
     await database.listen(ears)
     await database.write(notify, "grew", ["run_1"])

@@ -15,7 +15,7 @@ from palaver.storage.pagination import Order, Page, Window, fetch_page
 from palaver.storage.tables import boards, metadata
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-BY = (boards.c.updated_at, boards.c.id)
+SORT_COLUMNS = (boards.c.updated_at, boards.c.id)
 
 
 def fill(db: Connection, ids: str, project: str = "default", *, minutes: int = 1) -> None:
@@ -25,13 +25,13 @@ def fill(db: Connection, ids: str, project: str = "default", *, minutes: int = 1
         db.execute(insert(boards).values(row | {"updated_at": at}))
 
 
-def names(
+def page_of_names(
     db: Connection, window: Window, *, project: str = "default", search: str = "", order: Order = "newest"
 ) -> Page:
     query = select(boards.c.name).where(boards.c.project == project)
     filters = {"search": search}
     return fetch_page(
-        db, query, lambda row: row.name, project=project, by=BY, window=window, filters=filters, order=order
+        db, query, lambda row: row.name, project=project, by=SORT_COLUMNS, window=window, filters=filters, order=order
     )
 
 
@@ -39,9 +39,9 @@ async def test_pages_give_every_row_once_newest_first(database: Database) -> Non
     await database.write(fill, "abcdefg", minutes=3)
     await database.write(fill, "xyz", "other")
 
-    first = await database.read(names, Window(3))
-    second = await database.read(names, Window(3, first.next))
-    third = await database.read(names, Window(3, second.next))
+    first = await database.read(page_of_names, Window(3))
+    second = await database.read(page_of_names, Window(3, first.next))
+    third = await database.read(page_of_names, Window(3, second.next))
 
     assert [first.data, second.data, third.data] == [["g", "f", "e"], ["d", "c", "b"], ["a"]]
     assert third.next is None
@@ -50,18 +50,18 @@ async def test_pages_give_every_row_once_newest_first(database: Database) -> Non
 async def test_pages_can_be_ordered_oldest_first(database: Database) -> None:
     await database.write(fill, "abc")
 
-    first = await database.read(names, Window(2), order="oldest")
-    second = await database.read(names, Window(2, first.next), order="oldest")
+    first = await database.read(page_of_names, Window(2), order="oldest")
+    second = await database.read(page_of_names, Window(2, first.next), order="oldest")
 
     assert (first.data, second) == (["a", "b"], Page(["c"], None))
 
 
 async def test_rows_added_between_pages_cause_no_repeats(database: Database) -> None:
     await database.write(fill, "abcd")
-    first = await database.read(names, Window(2))
+    first = await database.read(page_of_names, Window(2))
     await database.write(fill, "efgh")
 
-    second = await database.read(names, Window(9, first.next))
+    second = await database.read(page_of_names, Window(9, first.next))
 
     assert first.data == ["d", "c"]
     assert [name for name in second.data if name in "abcd"] == ["b", "a"]
@@ -70,7 +70,7 @@ async def test_rows_added_between_pages_cause_no_repeats(database: Database) -> 
 async def test_full_last_page_has_no_next_cursor(database: Database) -> None:
     await database.write(fill, "ab")
 
-    assert await database.read(names, Window(2)) == Page(["b", "a"], None)
+    assert await database.read(page_of_names, Window(2)) == Page(["b", "a"], None)
 
 
 async def test_map_converts_the_rows_of_a_page() -> None:
@@ -80,15 +80,15 @@ async def test_map_converts_the_rows_of_a_page() -> None:
 async def test_cursor_is_valid_only_for_the_list_it_came_from(database: Database) -> None:
     await database.write(fill, "abc")
     await database.write(fill, "abc", "other")
-    cursor = (await database.read(names, Window(1))).next
+    cursor = (await database.read(page_of_names, Window(1))).next
     window = Window(1, cursor)
 
     others: list[dict[str, Any]] = [{"project": "other"}, {"search": "x"}, {"order": "oldest"}]
     for other in others:
         with pytest.raises(InvalidValue, match="damaged, or of another list") as caught:
-            await database.read(names, window, **other)
+            await database.read(page_of_names, window, **other)
         assert caught.value.pointer == "?after"
-    assert (await database.read(names, window)).data == ["b"]
+    assert (await database.read(page_of_names, window)).data == ["b"]
 
 
 @pytest.fixture(scope="module")
@@ -104,18 +104,18 @@ def db():
 @given(st.text() | st.binary().map(lambda data: base64.urlsafe_b64encode(data).decode()))
 def test_arbitrary_text_is_rejected_as_a_cursor(db: Connection, text: str) -> None:
     with pytest.raises(InvalidValue, match="damaged"):
-        names(db, Window(2, text))
+        page_of_names(db, Window(2, text))
 
 
 @given(st.data())
 def test_cursor_with_a_changed_character_is_rejected(db: Connection, data: st.DataObject) -> None:
-    cursor = names(db, Window(3)).next
+    cursor = page_of_names(db, Window(3)).next
     assert cursor is not None
     index = data.draw(st.integers(0, len(cursor) - 2))  # The last character may hold unused bits.
     other = data.draw(st.sampled_from("AZaz09-_").filter(lambda letter: letter != cursor[index]))
 
     with pytest.raises(InvalidValue, match="damaged"):
-        names(db, Window(2, cursor[:index] + other + cursor[index + 1 :]))
+        page_of_names(db, Window(2, cursor[:index] + other + cursor[index + 1 :]))
 
 
 @pytest.mark.parametrize("key", [["x", "a"], [1, 2], [1], [1, "a", 1], [1 << 70, "a"], [1 << 62, "a"], [1, "a\0"]])
@@ -130,7 +130,7 @@ def test_forged_cursor_with_invalid_values_is_rejected(
     forged = base64.urlsafe_b64encode(b"x" * 12 + msgspec.json.encode(key)).decode().rstrip("=")
 
     with pytest.raises(InvalidValue, match="damaged"):
-        names(db, Window(2, forged))
+        page_of_names(db, Window(2, forged))
 
 
 @given(st.integers(1, 12))
@@ -138,7 +138,7 @@ def test_pages_of_any_size_contain_the_complete_list(db: Connection, size: int) 
     seen: list[str] = []
     cursor: str | None = None
     while True:
-        one = names(db, Window(size, cursor))
+        one = page_of_names(db, Window(size, cursor))
         seen += one.data
         cursor = one.next
         if cursor is None:

@@ -18,19 +18,21 @@ from palaver.storage.tables import runs as table
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
-_FILLED = {column.name: False if isinstance(column.type, Boolean) else 0 for column in table.c if not column.nullable}
+_REQUIRED_VALUES = {
+    column.name: False if isinstance(column.type, Boolean) else 0 for column in table.c if not column.nullable
+}
 """Values for all required columns."""
 
 
-def name(minute: float) -> str:
+def run_id_at(minute: float) -> str:
     at = NOON + minute * MINUTE
     return f"run_{sortable_id(int(at.timestamp() * 1000), 7)}"
 
 
-async def ran(database: Database, minute: float, project: str = "mine", **more: Any) -> str:
+async def insert_run(database: Database, minute: float, project: str = "mine", **more: Any) -> str:
     row: dict[str, Any] = {
         "project": project,
-        "id": name(minute),
+        "id": run_id_at(minute),
         "workflow": "tutor",
         "status": "finished",
         "protocol": "responses",
@@ -41,7 +43,7 @@ async def ran(database: Database, minute: float, project: str = "mine", **more: 
         "created_at": NOON + minute * MINUTE,
         "ended_at": NOON + minute * MINUTE,
     }
-    await database.write(runs.insert_runs, [_FILLED | row | more])
+    await database.write(runs.insert_runs, [_REQUIRED_VALUES | row | more])
     return row["id"]
 
 
@@ -51,8 +53,8 @@ async def list_ids(database: Database, **filters: Any) -> list[str]:
 
 
 async def test_runs_are_listed_newest_first_in_pages(database: Database) -> None:
-    created = [await ran(database, minute) for minute in range(5)]
-    await ran(database, 9, project="theirs")
+    created = [await insert_run(database, minute) for minute in range(5)]
+    await insert_run(database, 9, project="theirs")
 
     first = await database.read(runs.list_runs, "mine", RunFilters(), Window(2))
     second = await database.read(runs.list_runs, "mine", RunFilters(), Window(3, first.next))
@@ -87,7 +89,7 @@ async def test_runs_are_listed_newest_first_in_pages(database: Database) -> None
 async def test_runs_are_filtered_by_their_fields_and_search_text(
     database: Database, filters: dict[str, Any], expected: list[int]
 ) -> None:
-    first = await ran(
+    first = await insert_run(
         database,
         0,
         variant="short:3",
@@ -96,7 +98,7 @@ async def test_runs_are_filtered_by_their_fields_and_search_text(
         user="ann",
         preview_in={"text": 'Say "BLUE", Ä'},
     )
-    second = await ran(
+    second = await insert_run(
         database,
         1,
         workflow="poet",
@@ -112,8 +114,8 @@ async def test_runs_are_filtered_by_their_fields_and_search_text(
 
 
 async def test_runs_are_filtered_by_creation_time_even_if_they_were_queued(database: Database) -> None:
-    created = [await ran(database, minute) for minute in range(4)]
-    queued = await ran(database, 0.5, created_at=NOON + 3 * MINUTE)
+    created = [await insert_run(database, minute) for minute in range(4)]
+    queued = await insert_run(database, 0.5, created_at=NOON + 3 * MINUTE)
 
     assert await list_ids(database, since=NOON + 2 * MINUTE) == [created[3], created[2], queued]
     assert await list_ids(database, until=NOON + 2 * MINUTE) == [created[1], created[0]]
@@ -121,8 +123,8 @@ async def test_runs_are_filtered_by_creation_time_even_if_they_were_queued(datab
 
 
 async def test_active_run_has_the_sequence_number_of_its_last_logged_event(database: Database) -> None:
-    active = await ran(database, 0, seq=-1, status="running", ended_at=None)
-    silent = await ran(database, 1, seq=-1, status="running", ended_at=None)
+    active = await insert_run(database, 0, seq=-1, status="running", ended_at=None)
+    silent = await insert_run(database, 1, seq=-1, status="running", ended_at=None)
     await database.write(
         runs.append_events, [EventBatch("mine", active, [RunStarted(0, active), TextStarted(1, "m", "m")])]
     )

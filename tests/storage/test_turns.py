@@ -16,7 +16,7 @@ from tests.storage.thread_factory import NOW, SECOND, P, assistant, branch_ids, 
 ERROR = {"code": "workflow_failed", "message": "It broke."}
 
 
-async def join(database: Database, *messages: Message, **more: Any) -> Thread:
+async def append_output(database: Database, *messages: Message, **more: Any) -> Thread:
     arguments: dict[str, Any] = {"run": "run_1", "answers": "u1", "status": "done", "at": NOW + SECOND} | more
     await database.write(threads.append_run_output, P, "conv_1", messages=messages, **arguments)
     return await database.read(threads.require_thread, P, "conv_1")
@@ -43,7 +43,7 @@ async def test_run_output_is_appended_below_the_message_it_answers(database: Dat
     await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
-    after = await join(
+    after = await append_output(
         database,
         assistant("Let me look.", "msg_1"),
         Message.tool("c1", "found"),
@@ -65,7 +65,7 @@ async def test_run_output_is_appended_below_the_message_it_answers(database: Dat
 async def test_output_of_a_stopped_run_can_be_continued(database: Database) -> None:
     await create_conversation(database, "one")
 
-    after = await join(database, assistant("Half", "a1"), status="partial")
+    after = await append_output(database, assistant("Half", "a1"), status="partial")
     await post_messages(database, "head", user("go on", "u2"))
 
     assert after.head == "a1"
@@ -80,7 +80,7 @@ async def test_output_of_a_failed_run_is_stored_but_cannot_be_continued(database
     await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
-    after = await join(database, assistant("Well", "f1"), assistant("but", "f2"), status="failed", error=ERROR)
+    after = await append_output(database, assistant("Well", "f1"), assistant("but", "f2"), status="failed", error=ERROR)
 
     assert (after.head, after.run, after.messages) == ("u1", None, 3)
     assert [
@@ -100,7 +100,7 @@ async def test_output_of_a_failed_run_is_stored_but_cannot_be_continued(database
 async def test_run_that_fails_without_output_leaves_an_empty_failed_message(database: Database) -> None:
     await create_conversation(database, "one")
 
-    await join(database, status="failed", error=ERROR)
+    await append_output(database, status="failed", error=ERROR)
 
     (_, node) = await database.read(message_tree.list_nodes, P, "conv_1")
     assert (node.parent, node.status, node.error, node.message.parts) == ("u1", "failed", ERROR, ())
@@ -109,7 +109,7 @@ async def test_run_that_fails_without_output_leaves_an_empty_failed_message(data
 async def test_run_without_output_leaves_the_head_unchanged(database: Database) -> None:
     await create_conversation(database, "one")
 
-    after = await join(database)
+    after = await append_output(database)
 
     assert (after.head, after.messages) == ("u1", 1)
 
@@ -119,7 +119,7 @@ async def test_head_stays_if_it_was_moved_during_the_run(database: Database) -> 
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post_messages(database, None, user("another beginning", "v1"))
 
-    after = await join(database, assistant("two", "a1"))
+    after = await append_output(database, assistant("two", "a1"))
 
     assert (after.head, after.messages) == ("v1", 3)
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "a1"
@@ -129,7 +129,7 @@ async def test_regenerated_answer_is_a_sibling_and_becomes_the_head(database: Da
     await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
-    after = await join(database, assistant("two, again", "b1"))
+    after = await append_output(database, assistant("two, again", "b1"))
 
     assert after.head == "b1"
     assert await database.read(message_tree.list_children_ids, P, "conv_1", ["u1"]) == {"u1": ["a1", "b1"]}
@@ -142,12 +142,12 @@ async def test_failed_turn_is_left_out_of_the_branch_with_keep_head_on_failure(d
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post_messages(database, "head", user("three", "u2"), head=head)
 
-    failed = await join(
+    failed = await append_output(
         database, assistant("Well", "f1"), answers="u2", status="failed", error=ERROR, keep_head_on_failure=True
     )
     await database.write(threads.claim_thread, P, "conv_1", "run_2")
     await post_messages(database, "head", user("three", "u3"), head=head)
-    done = await join(database, assistant("four", "a3"), run="run_2", answers="u3", keep_head_on_failure=True)
+    done = await append_output(database, assistant("four", "a3"), run="run_2", answers="u3", keep_head_on_failure=True)
 
     assert (failed.head, done.head) == ("a1", "a3")
     assert await branch_ids(database) == ["u1", "a1", "u3", "a3"]
@@ -158,7 +158,7 @@ async def test_failed_first_turn_leaves_the_thread_without_a_head(database: Data
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await post_messages(database, "head", user("one", "u1"))
 
-    after = await join(database, status="failed", error=ERROR, keep_head_on_failure=True)
+    after = await append_output(database, status="failed", error=ERROR, keep_head_on_failure=True)
 
     assert (after.head, after.messages, after.preview_in["renderer"]) == (None, 2, "empty")
 
@@ -176,7 +176,7 @@ async def test_output_is_accepted_if_the_thread_or_the_answered_message_is_missi
     )
     await create_conversation(database, "one")
 
-    after = await join(database, assistant("lost", "a1"), answers="gone")
+    after = await append_output(database, assistant("lost", "a1"), answers="gone")
 
     assert (after.messages, after.head) == (2, "u1")
     assert await branch_ids(database, "a1") == ["a1"]
@@ -190,7 +190,7 @@ async def test_message_at_the_previous_head_can_be_deleted_during_a_run(database
     await database.write(threads.move_head, P, "conv_1", "v1")
     await database.write(threads.delete_message, P, "conv_1", "a1", at=NOW)
 
-    after = await join(database, status="failed", error=ERROR, answers="v1", keep_head_on_failure=True)
+    after = await append_output(database, status="failed", error=ERROR, answers="v1", keep_head_on_failure=True)
 
     assert after.head == "v1"
 

@@ -16,12 +16,12 @@ from palaver.storage.variants import ImportCounts, ResolvedVariant, Variant, Var
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
-SHORT = VariantDraft(
+SHORT_DRAFT = VariantDraft(
     workflow="tutor", name="short", description="Few words.", parameters={"style": "short"}, key="ab12cd34"
 )
 
 
-def wanted(name: str = "short", **parameters: Any) -> VariantDraft:
+def draft(name: str = "short", **parameters: Any) -> VariantDraft:
     return VariantDraft(workflow="tutor", name=name, parameters=parameters)
 
 
@@ -29,14 +29,14 @@ def allow(_: object) -> None:
     pass
 
 
-async def create(
-    database: Database, one: VariantDraft = SHORT, *, id: str = "var_1", project: str = "default"
+async def create_variant(
+    database: Database, new_draft: VariantDraft = SHORT_DRAFT, *, id: str = "var_1", project: str = "default"
 ) -> Variant:
-    return await database.write(variants.create_variant, project, one, id=id, at=NOON)
+    return await database.write(variants.create_variant, project, new_draft, id=id, at=NOON)
 
 
 async def test_variant_is_stored_with_its_first_version(database: Database) -> None:
-    variant = await create(database)
+    variant = await create_variant(database)
 
     assert variant == Variant(
         id="var_1", workflow="tutor", name="short", description="Few words.", created_at=NOON, updated_at=NOON
@@ -47,11 +47,11 @@ async def test_variant_is_stored_with_its_first_version(database: Database) -> N
 
 
 async def test_versions_are_committed_in_order_and_a_stale_base_is_rejected(database: Database) -> None:
-    await create(database)
-    second = await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
-    same = await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
+    await create_variant(database)
+    second = await database.write(variants.commit_version, "default", "var_1", draft(style="b"), base=1, at=LATER)
+    same = await database.write(variants.commit_version, "default", "var_1", draft(style="b"), base=1, at=LATER)
     with pytest.raises(StaleBase) as stale:
-        await database.write(variants.commit_version, "default", "var_1", wanted(style="c"), base=1, at=LATER)
+        await database.write(variants.commit_version, "default", "var_1", draft(style="c"), base=1, at=LATER)
     first = await database.read(variants.list_versions, "default", "var_1", Window(1))
     last = await database.read(variants.list_versions, "default", "var_1", Window(1, first.next))
 
@@ -63,9 +63,9 @@ async def test_versions_are_committed_in_order_and_a_stale_base_is_rejected(data
 
 
 async def test_only_one_of_many_concurrent_commits_on_the_same_base_succeeds(database: Database) -> None:
-    await create(database)
+    await create_variant(database)
     attempts = [
-        database.write(variants.commit_version, "default", "var_1", wanted(style=number), base=1, at=LATER)
+        database.write(variants.commit_version, "default", "var_1", draft(style=number), base=1, at=LATER)
         for number in range(10)
     ]
     results = await asyncio.gather(*attempts, return_exceptions=True)
@@ -74,21 +74,21 @@ async def test_only_one_of_many_concurrent_commits_on_the_same_base_succeeds(dat
 
 
 async def test_only_one_of_many_concurrent_variants_of_the_same_name_is_created(database: Database) -> None:
-    attempts = [create(database, id=f"var_{number}") for number in range(10)]
+    attempts = [create_variant(database, id=f"var_{number}") for number in range(10)]
     results = await asyncio.gather(*attempts, return_exceptions=True)
 
     assert sorted(type(result).__name__ for result in results) == [*["NameTaken"] * 9, "Variant"]
 
 
 async def test_variant_name_is_unique_per_workflow_and_project(database: Database) -> None:
-    await create(database)
-    await create(database, VariantDraft(workflow="other", name="short", parameters={}), id="var_2")
-    await create(database, id="var_3", project="team")
-    await create(database, wanted("other"), id="var_4")
+    await create_variant(database)
+    await create_variant(database, VariantDraft(workflow="other", name="short", parameters={}), id="var_2")
+    await create_variant(database, id="var_3", project="team")
+    await create_variant(database, draft("other"), id="var_4")
 
     for attempt in (
-        create(database, id="var_5"),
-        create(database, wanted("default"), id="var_5"),
+        create_variant(database, id="var_5"),
+        create_variant(database, draft("default"), id="var_5"),
         database.write(variants.update_variant, "default", "var_4", at=LATER, check=allow, name="short"),
         database.write(variants.update_variant, "default", "var_4", at=LATER, check=allow, name="default"),
     ):
@@ -97,14 +97,14 @@ async def test_variant_name_is_unique_per_workflow_and_project(database: Databas
 
 
 async def test_variant_of_another_project_is_not_found(database: Database) -> None:
-    await create(database)
+    await create_variant(database)
 
     for attempt in (
         database.read(variants.get_variant, "team", "var_1"),
         database.read(variants.get_head, "team", "var_1"),
         database.read(variants.get_version, "team", "var_1", 1),
         database.read(variants.list_versions, "team", "var_1"),
-        database.write(variants.commit_version, "team", "var_1", wanted(), base=1, at=LATER),
+        database.write(variants.commit_version, "team", "var_1", draft(), base=1, at=LATER),
         database.write(variants.update_variant, "team", "var_1", at=LATER, check=allow, name="mine"),
     ):
         with pytest.raises(NotFound):
@@ -114,9 +114,9 @@ async def test_variant_of_another_project_is_not_found(database: Database) -> No
 
 
 async def test_list_is_filtered_by_workflow_and_leaves_out_archived_variants(database: Database) -> None:
-    await create(database)
-    await create(database, wanted("gone"), id="var_2")
-    await create(database, VariantDraft(workflow="other", name="x", parameters={}), id="var_3")
+    await create_variant(database)
+    await create_variant(database, draft("gone"), id="var_2")
+    await create_variant(database, VariantDraft(workflow="other", name="x", parameters={}), id="var_3")
     await database.write(variants.update_variant, "default", "var_2", at=LATER, check=allow, archived=True)
 
     async def names(**query: Any) -> list[str]:
@@ -128,7 +128,7 @@ async def test_list_is_filtered_by_workflow_and_leaves_out_archived_variants(dat
 
 
 async def test_update_is_rejected_if_its_check_raises(database: Database) -> None:
-    variant = await create(database)
+    variant = await create_variant(database)
     seen: list[VariantHead] = []
 
     def refuse(current: VariantHead) -> None:
@@ -154,8 +154,8 @@ async def test_update_is_rejected_if_its_check_raises(database: Database) -> Non
 async def test_reference_is_resolved_to_a_version(
     database: Database, reference: str, resolved: str, parameters: dict[str, Any]
 ) -> None:
-    await create(database)
-    await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
+    await create_variant(database)
+    await database.write(variants.commit_version, "default", "var_1", draft(style="b"), base=1, at=LATER)
     await database.write(variants.update_variant, "default", "var_1", at=LATER, check=allow, archived=True)
 
     assert await database.read(variants.resolve_reference, "default", "tutor", reference) == ResolvedVariant(
@@ -165,7 +165,7 @@ async def test_reference_is_resolved_to_a_version(
 
 @pytest.mark.parametrize("reference", ["none", "short:3", "other@short", "", "a b", "short:0", "short:999999999"])
 async def test_unknown_or_invalid_reference_is_rejected(database: Database, reference: str) -> None:
-    await create(database)
+    await create_variant(database)
     with pytest.raises(InvalidParameter):
         await database.read(variants.resolve_reference, "default", "tutor", reference)
     with pytest.raises(InvalidParameter):
@@ -173,7 +173,7 @@ async def test_unknown_or_invalid_reference_is_rejected(database: Database, refe
 
 
 async def test_unknown_version_is_not_found(database: Database) -> None:
-    await create(database)
+    await create_variant(database)
     for number in (0, 2, 1 << 40, -1):
         with pytest.raises(NotFound, match=f"'var_1' has no version {number}."):
             await database.read(variants.get_version, "default", "var_1", number)
@@ -197,7 +197,7 @@ async def test_default_variant_gets_a_new_version_when_the_code_changes(database
 # Files
 
 
-def file(name: str = "short", description: str = "", **parameters: Any) -> VariantFile:
+def variant_file(name: str = "short", description: str = "", **parameters: Any) -> VariantFile:
     return VariantFile(workflow="tutor", name=name, description=description, parameters=parameters, palaver="variant/1")
 
 
@@ -213,7 +213,7 @@ async def import_files(
 
 
 async def test_exported_variants_can_be_imported_unchanged(database: Database) -> None:
-    files = [file("a", "One.", x=1, y=[1.0, None]), file("b", x={"z": "ä\0", "a": True})]
+    files = [variant_file("a", "One.", x=1, y=[1.0, None]), variant_file("b", x={"z": "ä\0", "a": True})]
     first = await import_files(database, *files)
     exported = await database.read(variants.export_variants, "default")
     second = await import_files(database, *exported.data)
@@ -225,14 +225,14 @@ async def test_exported_variants_can_be_imported_unchanged(database: Database) -
 
 
 async def test_import_updates_what_differs_and_a_preview_changes_nothing(database: Database) -> None:
-    await create(database)
-    await create(database, wanted("gone"), id="var_2")
+    await create_variant(database)
+    await create_variant(database, draft("gone"), id="var_2")
     await database.write(variants.update_variant, "default", "var_2", at=LATER, check=allow, archived=True)
-    files = [file("short", "Few words.", style="new"), file("gone"), file("new")]
+    files = [variant_file("short", "Few words.", style="new"), variant_file("gone"), variant_file("new")]
     preview = await import_files(database, *files, mode="look")
     before = await database.read(variants.list_variants, "default", archived=True)
     imported = await import_files(database, *files)
-    described = await import_files(database, file("new", "Now with words."))
+    described = await import_files(database, variant_file("new", "Now with words."))
 
     assert preview == imported == ImportCounts(created=1, updated=2)
     assert {variant.name: variant.head for variant in before.data} == {"short": 1, "gone": 1}

@@ -9,10 +9,10 @@ from tests.jobchat.adaptors.fake_registry import FakeRegistry, RegistryResponse,
 from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, LibraryHarness
 
 
-def spoil(registry: FakeRegistry, how: str) -> None:
+def break_download(registry: FakeRegistry, failure: str) -> None:
     """Make the download fail in one of many ways."""
     tarball = registry.responses[TARBALL]
-    match how:
+    match failure:
         case "another tarball":
             tarball.body = TWO
         case "slow":
@@ -42,11 +42,11 @@ def spoil(registry: FakeRegistry, how: str) -> None:
         case "led in a circle":
             registry.responses[TARBALL] = RegistryResponse(status=302, headers={"Location": TARBALL})
         case _:
-            raise ValueError(how)
+            raise ValueError(failure)
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"),
+    ("failure", "reason"),
     [
         ("another tarball", "the tarball is not the one that the registry announced"),
         ("too large", "127.0.0.1 sends more than 20,971,520 bytes"),
@@ -63,10 +63,10 @@ def spoil(registry: FakeRegistry, how: str) -> None:
     ],
 )
 async def test_failed_download_gives_missing_docs_and_is_not_retried_at_once(
-    tmp_path: Path, registry: FakeRegistry, how: str, reason: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, registry: FakeRegistry, failure: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    spoil(registry, how)
+    break_download(registry, failure)
     library = LibraryHarness(tmp_path, registry.url)
 
     assert await library.look_up_names("library@1.0.0") == (MISSING, [])
@@ -82,12 +82,12 @@ async def test_failed_download_gives_missing_docs_and_is_not_retried_at_once(
     assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
-@pytest.mark.parametrize("how", ["slow", "slow versions"])
+@pytest.mark.parametrize("failure", ["slow", "slow versions"])
 async def test_slow_registry_times_out_and_is_not_retried_at_once(
-    tmp_path: Path, registry: FakeRegistry, how: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, registry: FakeRegistry, failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    spoil(registry, how)
+    break_download(registry, failure)
     library = LibraryHarness(tmp_path, registry.url, timeout_s=0.3)
 
     assert await library.look_up_names("library@1.0.0") == (MISSING, [])

@@ -14,16 +14,16 @@ def name_type(name: str) -> dict[str, Any]:
     return {"type": "NameExpression", "name": name}
 
 
-def optional(of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "OptionalType", "expression": of}
+def optional(inner_type: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "OptionalType", "expression": inner_type}
 
 
-def union(*of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "UnionType", "elements": list(of)}
+def union(*member_types: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "UnionType", "elements": list(member_types)}
 
 
-def array(of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "TypeApplication", "expression": name_type("Array"), "applications": [of]}
+def array(item_type: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "TypeApplication", "expression": name_type("Array"), "applications": [item_type]}
 
 
 def param(name: str, kind: dict[str, Any] | None = None, description: str | None = None, **more: Any) -> dict[str, Any]:
@@ -180,8 +180,8 @@ def test_any_json_is_parsed_as_a_description(ast: Any) -> None:
     assert parse_description(ast) is not None
 
 
-def entry(name: str, about: str = "nothing much") -> Entry:
-    return Entry(name, f"{name}()", f"{name}()\n{about:<90}")
+def entry(name: str, summary: str = "nothing much") -> Entry:
+    return Entry(name, f"{name}()", f"{name}()\n{summary:<90}")
 
 
 NAMES = ["lend", "find", "order", "sort", "burn"]
@@ -189,8 +189,8 @@ ENTRIES = [*(entry(name) for name in NAMES), entry("stamp", "puts the library's 
 SIGNATURES = "lend()\nfind()\norder()\nsort()\nburn()\nstamp()"
 
 
-def full(budget: int, **about: str) -> list[str]:
-    return [entry.name for entry in select_entries(ENTRIES, budget=budget, **about).full]
+def selected_names(budget: int, **context: str) -> list[str]:
+    return [entry.name for entry in select_entries(ENTRIES, budget=budget, **context).full]
 
 
 def test_all_entries_are_selected_if_they_fit_the_budget() -> None:
@@ -209,8 +209,8 @@ def test_entries_are_ranked_by_job_question_log_relevance_and_file_order() -> No
         "log": "TypeError in find",
     }
 
-    assert full(560, **about) == ["burn", "sort", "order", "find", "stamp"]
-    assert full(560, code="sort()") == ["sort", "lend", "find", "order", "burn"]
+    assert selected_names(560, **about) == ["burn", "sort", "order", "find", "stamp"]
+    assert selected_names(560, code="sort()") == ["sort", "lend", "find", "order", "burn"]
 
 
 def test_all_signatures_are_included_even_if_no_entry_fits_the_budget() -> None:

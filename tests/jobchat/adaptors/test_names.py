@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from palaver_jobchat.adaptors.names import Adaptor, choose_version, nearest_version, parse_adaptor
 
-LONG = "a" * 300
+LONG_NAME = "a" * 300
 VERSIONS = ["5.9.0", "6.0.0", "6.5.4", "6.5.10", "6.10.0", "7.0.0-beta.1", "not-a-version"]
 
 
@@ -50,7 +50,7 @@ def test_adaptor_names_are_parsed_in_all_forms(text: str, name: str, version: st
         "a/b@1",
         "http@../1",
         "é",
-        LONG,
+        LONG_NAME,
     ],
 )
 def test_invalid_adaptor_name_is_not_parsed(text: str) -> None:

@@ -50,7 +50,7 @@ def vectors(file: Path) -> dict[int, bytes]:
         return dict(database.execute("SELECT chunk, vector FROM vectors"))
 
 
-def about(file: Path) -> tuple[Any, ...]:
+def model_and_dimension(file: Path) -> tuple[Any, ...]:
     with closing(sqlite3.connect(file)) as database:
         return database.execute("SELECT model, dimension FROM about").fetchone()
 
@@ -65,7 +65,7 @@ def test_model_from_a_folder_ranks_texts_of_similar_meaning_first(folder: Path, 
     file = tmp_path / "x.db"
 
     assert build_index(folder, file, embeddings=model) == IndexReport(added=3, chunks=3, vectors=3)
-    assert about(file) == (str(tmp_path / "model"), 3)
+    assert model_and_dimension(file) == (str(tmp_path / "model"), 3)
     question = "May I borrow a book of fourteen pages?"
     assert titles(file, question, None)[0] != "Lending"
     assert titles(file, question, VectorSearch(model))[0] == "Lending"
@@ -112,12 +112,12 @@ def test_changed_model_recomputes_all_vectors_and_no_model_removes_them(folder: 
 
     assert build_index(folder, file, embeddings=Embedding("one", CountingModel())).vectors == 0
     assert build_index(folder, file, embeddings=Embedding("two", by_length)).vectors == 3
-    assert about(file) == ("two", 2)
+    assert model_and_dimension(file) == ("two", 2)
     assert (
         build_index(folder, file, embeddings=Embedding("two", lambda texts: [[-1.0, 1.0] for _ in texts])).vectors == 3
     )
     assert build_index(folder, file) == IndexReport(unchanged=3, chunks=3)
-    assert (vectors(file), about(file)) == ({}, (None, None))
+    assert (vectors(file), model_and_dimension(file)) == ({}, (None, None))
 
 
 def test_vectors_of_another_model_are_ignored_with_one_warning(

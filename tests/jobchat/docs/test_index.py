@@ -25,12 +25,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "docs"
 
 
-def paths(file: Path) -> list[str]:
+def indexed_paths(file: Path) -> list[str]:
     with closing(sqlite3.connect(file)) as database:
         return [path for (path,) in database.execute("SELECT path FROM files ORDER BY path")]
 
 
-def search_titles(file: Path, question: str) -> list[str]:
+def search_paths(file: Path, question: str) -> list[str]:
     return [one.path for one in search_index(file, build_query(question)).results]
 
 
@@ -51,14 +51,14 @@ def test_unreadable_files_are_reported_and_the_rest_is_indexed(
         problems=(
             Problem("huge.md", "left out: larger than 1,000 bytes"),
             Problem("latin.md", "is not UTF-8: what could not be read stands as \ufffd"),
-            Problem("round.md", f"left out: cannot be read ({_round(folder)})"),
+            Problem("round.md", f"left out: cannot be read ({_symlink_loop_error(folder)})"),
         ),
     )
-    assert paths(tmp_path / "x.db") == ["latin.md", "paper.md", "wide.md"]
-    assert search_titles(tmp_path / "x.db", "two bytes") == ["wide.md"]
+    assert indexed_paths(tmp_path / "x.db") == ["latin.md", "paper.md", "wide.md"]
+    assert search_paths(tmp_path / "x.db", "two bytes") == ["wide.md"]
 
 
-def _round(folder: Path) -> str:
+def _symlink_loop_error(folder: Path) -> str:
     try:
         (folder / "round.md").resolve(strict=True)
     except OSError as error:  # Python 3.13 and later.
@@ -106,7 +106,7 @@ def test_symlinks_are_followed_only_inside_the_folder(folder: Path, tmp_path: Pa
     report = build_index(folder, tmp_path / "x.db")
 
     assert report.problems == (Problem("out.md", "left out: it is a link out of the folder"),)
-    assert paths(tmp_path / "x.db") == ["in.md", "paper.md"]
+    assert indexed_paths(tmp_path / "x.db") == ["in.md", "paper.md"]
 
 
 def test_file_name_that_is_not_utf8_is_left_out(folder: Path, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_file_deleted_during_indexing_is_removed_from_the_index(folder: Path, tm
             (folder / "rags.md").unlink(missing_ok=True)
 
     assert build_index(folder, tmp_path / "x.db", progress=vanish) == IndexReport(removed=1, unchanged=1, chunks=1)
-    assert paths(tmp_path / "x.db") == ["paper.md"]
+    assert indexed_paths(tmp_path / "x.db") == ["paper.md"]
 
 
 def test_unreadable_folder_is_an_error_and_leaves_the_index_unchanged(
@@ -144,7 +144,7 @@ def test_unreadable_folder_is_an_error_and_leaves_the_index_unchanged(
 
     with pytest.raises(PalaverError, match=f"The folder {folder} cannot be read: Permission denied"):
         build_index(folder, tmp_path / "x.db")
-    assert paths(tmp_path / "x.db") == ["paper.md"]
+    assert indexed_paths(tmp_path / "x.db") == ["paper.md"]
 
 
 def test_progress_is_reported_for_each_file(folder: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_searches_see_the_old_index_and_other_writers_wait_during_indexing(folde
     first = threading.Thread(target=lambda: reports.append(build_index(folder, file, progress=hold)))
     first.start()
     assert writing.wait(30)
-    assert search_titles(file, "wood and rags") == ["paper.md"]
+    assert search_paths(file, "wood and rags") == ["paper.md"]
     with pytest.raises(PalaverError, match="being written by another process"):
         build_index(folder, file, lock_timeout=0.05)
     second = threading.Thread(target=lambda: reports.append(build_index(folder, file, lock_timeout=30)))
@@ -181,7 +181,7 @@ def test_searches_see_the_old_index_and_other_writers_wait_during_indexing(folde
     second.join(30)
 
     assert reports == [IndexReport(changed=1, chunks=1), IndexReport(unchanged=1, chunks=1)]
-    assert search_titles(file, "bamboo and straw") == ["paper.md"]
+    assert search_paths(file, "bamboo and straw") == ["paper.md"]
 
 
 def test_failed_indexing_leaves_the_old_index(folder: Path, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_heading_without_text_makes_no_chunk() -> None:
     assert [(c.section, c.text) for c in split_markdown(f"# A\n\n## B\n\n{block}\n\n## C", name="x")] == [("B", block)]
 
 
-def _words(markdown: str) -> str:
+def _text_without_headings(markdown: str) -> str:
     return "".join("".join(line.split()) for line in markdown.split("\n") if line not in ("# A", "## B"))
 
 
@@ -74,5 +74,5 @@ def test_splitting_loses_no_words(lines: list[str]) -> None:
 
     texts = [chunk.text for chunk in split_markdown(markdown, name="x")]
 
-    assert _words("\n".join(texts)) == _words(markdown)
+    assert _text_without_headings("\n".join(texts)) == _text_without_headings(markdown)
     assert all(len(text) <= MAX_CHUNK_CHARACTERS or "```" in text or "~~~" in text for text in texts)

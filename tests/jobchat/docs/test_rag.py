@@ -8,9 +8,9 @@ from palaver_jobchat.docs.previous_results import MAX_RESULT_CHARACTERS, RagResu
 from palaver_jobchat.docs.search import SearchResult, SearchResults
 from palaver_jobchat.payload import PreviousTopic
 
-NOW = PreviousTopic(page="a", adaptor="@openfn/language-http", version="6.5.4")
-THEIRS = [{"text": "one", "metadata": {"doc_title": "One"}, "score": 1}, {"text": "two"}]
-SEARCHED = SearchResults("q", (SearchResult("two", "Two", score=1.0), SearchResult("three", "Three", score=0.5)))
+TOPIC = PreviousTopic(page="a", adaptor="@openfn/language-http", version="6.5.4")
+CLIENT_RESULTS = [{"text": "one", "metadata": {"doc_title": "One"}, "score": 1}, {"text": "two"}]
+NEW_RESULTS = SearchResults("q", (SearchResult("two", "Two", score=1.0), SearchResult("three", "Three", score=0.5)))
 
 
 def texts(rag: RagResults) -> list[str]:
@@ -19,12 +19,12 @@ def texts(rag: RagResults) -> list[str]:
 
 @pytest.mark.parametrize("incoming", [[], [None, 5, "x", {}, {"text": 3}, {"text": " "}, {"text": "x" * 4001}]])
 def test_new_search_results_are_used_without_valid_earlier_ones(incoming: list[Any]) -> None:
-    assert texts(select_results(incoming, SEARCHED, topic=NOW, previous_topic=NOW)) == ["two", "three"]
+    assert texts(select_results(incoming, NEW_RESULTS, topic=TOPIC, previous_topic=TOPIC)) == ["two", "three"]
 
 
-@pytest.mark.parametrize("earlier", [NOW, None])
+@pytest.mark.parametrize("earlier", [TOPIC, None])
 def test_earlier_results_keep_their_order_and_new_ones_follow(earlier: PreviousTopic | None) -> None:
-    rag = select_results(THEIRS, SEARCHED, topic=NOW, previous_topic=earlier)
+    rag = select_results(CLIENT_RESULTS, NEW_RESULTS, topic=TOPIC, previous_topic=earlier)
 
     assert texts(rag) == ["one", "two", "three"]
     assert rag.queries == ("q",)
@@ -33,32 +33,32 @@ def test_earlier_results_keep_their_order_and_new_ones_follow(earlier: PreviousT
 @pytest.mark.parametrize(
     ("earlier", "refresh"),
     [
-        (NOW, True),
+        (TOPIC, True),
         (None, True),
-        (PreviousTopic(page="b", adaptor=NOW.adaptor, version=NOW.version), False),
-        (PreviousTopic(page="a", adaptor="@openfn/language-dhis2", version=NOW.version), False),
-        (PreviousTopic(page="a", adaptor=NOW.adaptor, version="6.0.0"), False),
+        (PreviousTopic(page="b", adaptor=TOPIC.adaptor, version=TOPIC.version), False),
+        (PreviousTopic(page="a", adaptor="@openfn/language-dhis2", version=TOPIC.version), False),
+        (PreviousTopic(page="a", adaptor=TOPIC.adaptor, version="6.0.0"), False),
     ],
 )
 def test_earlier_results_are_dropped_on_refresh_or_another_topic(earlier: PreviousTopic | None, refresh: bool) -> None:
-    assert texts(select_results(THEIRS, SEARCHED, topic=NOW, previous_topic=earlier, refresh=refresh)) == [
+    assert texts(select_results(CLIENT_RESULTS, NEW_RESULTS, topic=TOPIC, previous_topic=earlier, refresh=refresh)) == [
         "two",
         "three",
     ]
 
 
 def test_earlier_results_are_used_without_an_index_even_on_refresh() -> None:
-    assert select_results(THEIRS, None, topic=NOW, refresh=True) == RagResults(
+    assert select_results(CLIENT_RESULTS, None, topic=TOPIC, refresh=True) == RagResults(
         (SearchResult("one", "One", score=1), SearchResult("two"))
     )
-    assert select_results([], None, topic=NOW) == RagResults()
+    assert select_results([], None, topic=TOPIC) == RagResults()
 
 
 def test_results_are_limited_to_ten_and_to_the_budget() -> None:
     nine = [{"text": f"{number:02}"} for number in range(9)]
 
-    assert texts(select_results(nine, SEARCHED, topic=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
-    assert texts(select_results(nine, SEARCHED, topic=NOW, budget=5)) == ["00", "01"]
+    assert texts(select_results(nine, NEW_RESULTS, topic=TOPIC)) == [f"{number:02}" for number in range(9)] + ["two"]
+    assert texts(select_results(nine, NEW_RESULTS, topic=TOPIC, budget=5)) == ["00", "01"]
 
 
 def test_only_known_fields_of_a_result_are_used() -> None:
@@ -97,9 +97,9 @@ def test_rag_metadata_has_exactly_three_keys() -> None:
 
 
 def test_results_in_the_response_can_be_sent_back() -> None:
-    rag = select_results([], SEARCHED, topic=NOW)
+    rag = select_results([], NEW_RESULTS, topic=TOPIC)
 
     assert (
-        select_results(rag.meta()["search_results"], SearchResults(), topic=NOW, previous_topic=NOW).results
+        select_results(rag.meta()["search_results"], SearchResults(), topic=TOPIC, previous_topic=TOPIC).results
         == rag.results
     )

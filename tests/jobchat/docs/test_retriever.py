@@ -18,8 +18,8 @@ def settings(tmp_path: Path, **others: Any) -> Settings:
     return Settings(cache=str(tmp_path / "cache"), **others)
 
 
-def titles(searched: SearchResults | None) -> list[str] | None:
-    return None if searched is None else [one.title for one in searched.results]
+def titles(found_results: SearchResults | None) -> list[str] | None:
+    return None if found_results is None else [one.title for one in found_results.results]
 
 
 async def test_bundled_pages_are_searched_by_default(tmp_path: Path) -> None:

@@ -15,145 +15,151 @@ from palaver_jobchat.models.errors import RequestInfo, mask_keys, retry_after
 from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import KEY, NO_RETRY, PROMPT, collect_failure, failure_of, usage_of
 
-LOST = "There was no connection to the model's provider, or it broke off. Try again."
-LONG = "This is too long for the model. Shorten context.log, the largest field, or leave it out."
-FIELDS = {"content": 9, "context.log": 140_000}
+CONNECTION_LOST = "There was no connection to the model's provider, or it broke off. Try again."
+TOO_LONG = "This is too long for the model. Shorten context.log, the largest field, or leave it out."
+FIELD_SIZES = {"content": 9, "context.log": 140_000}
 
 
-def error(status: int, message: str = "", kind: str = "", **headers: str) -> dict[str, Any]:
+def error_step(status: int, message: str = "", kind: str = "", **headers: str) -> dict[str, Any]:
     header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
     return {"error": {"status": status, "type": kind, "message": message, "headers": header_fields}}
 
 
-ROWS = {
+ERROR_CASES = {
     "a wrong key": (
-        error(401, "invalid x-api-key"),
+        error_step(401, "invalid x-api-key"),
         "auth_error",
         "The model's provider did not accept the key of the server. Check ANTHROPIC_API_KEY on the server.",
         401,
         {"key": "server"},
     ),
     "not allowed": (
-        error(403, "Your key may not use this"),
+        error_step(403, "Your key may not use this"),
         "forbidden",
         "The model's provider does not allow this: Your key may not use this.",
         403,
         {},
     ),
     "no such model": (
-        error(404, "model: claude-sonnet-5-5"),
+        error_step(404, "model: claude-sonnet-5-5"),
         "not_found",
         "The provider has no model 'claude-sonnet-5-5' for this key. Set another with PALAVER_JOBCHAT_MODEL.",
         404,
         {},
     ),
     "not usable": (
-        error(422, "tools: what is this?"),
+        error_step(422, "tools: what is this?"),
         "invalid_request",
         "The model's provider could not use the request: tools: what is this?",
         422,
         {},
     ),
     "too many requests": (
-        error(429, "slow down", retry_after="7"),
+        error_step(429, "slow down", retry_after="7"),
         "rate_limit",
         "The model's provider takes no more requests for now. Try again in 7 seconds.",
         429,
         {"retry_after": 7},
     ),
     "too many requests, for whom knows how long": (
-        error(429, "slow down"),
+        error_step(429, "slow down"),
         "rate_limit",
         "The model's provider takes no more requests for now. Try again in 60 seconds.",
         429,
         {"retry_after": 60},
     ),
     "too long": (
-        error(400, "prompt is too long: 215000 tokens > 200000 maximum"),
+        error_step(400, "prompt is too long: 215000 tokens > 200000 maximum"),
         "prompt_too_long",
-        LONG,
+        TOO_LONG,
         413,
-        {"fields": FIELDS},
+        {"fields": FIELD_SIZES},
     ),
     "too long with what may come": (
-        error(400, "input length and `max_tokens` exceed context limit: 199000 + 16384 > 200000"),
+        error_step(400, "input length and `max_tokens` exceed context limit: 199000 + 16384 > 200000"),
         "prompt_too_long",
-        LONG,
+        TOO_LONG,
         413,
-        {"fields": FIELDS},
+        {"fields": FIELD_SIZES},
     ),
     "too large": (
-        error(413, "Request exceeds the maximum allowed number of bytes"),
+        error_step(413, "Request exceeds the maximum allowed number of bytes"),
         "prompt_too_long",
-        LONG,
+        TOO_LONG,
         413,
-        {"fields": FIELDS},
+        {"fields": FIELD_SIZES},
     ),
     "a bad request": (
-        error(400, "messages.0: that is none"),
+        error_step(400, "messages.0: that is none"),
         "bad_request",
         "The model's provider refused the request: messages.0: that is none.",
         400,
         {},
     ),
-    "a bad request without a word": (error(400), "bad_request", "The model's provider refused the request.", 400, {}),
+    "a bad request without a word": (
+        error_step(400),
+        "bad_request",
+        "The model's provider refused the request.",
+        400,
+        {},
+    ),
     "overloaded": (
-        error(529, "Overloaded"),
+        error_step(529, "Overloaded"),
         "overloaded",
         "The model's provider is overloaded. Try again in 10 seconds.",
         503,
         {"retry_after": 10},
     ),
     "overloaded by another status, and told until when": (
-        error(503, "Overloaded", "overloaded_error", retry_after="0.2"),
+        error_step(503, "Overloaded", "overloaded_error", retry_after="0.2"),
         "overloaded",
         "The model's provider is overloaded. Try again in 1 second.",
         503,
         {"retry_after": 1},
     ),
     "the provider's own trouble": (
-        error(500, "Internal server error"),
+        error_step(500, "Internal server error"),
         "provider_error",
         "The model's provider failed: Internal server error. Try again.",
         502,
         {},
     ),
     "a status that has no row": (
-        error(402, "Your credit balance is too low."),
+        error_step(402, "Your credit balance is too low."),
         "provider_error",
         "The model's provider failed: Your credit balance is too low. Try again.",
         502,
         {},
     ),
-    "no connection": ({"drop": True}, "connection_error", LOST, 503, {}),
+    "no connection": ({"drop": True}, "connection_error", CONNECTION_LOST, 503, {}),
 }
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", ERROR_CASES)
 async def test_provider_error_before_the_first_delta_is_mapped_to_a_failure(row: str) -> None:
-    step, *expected = ROWS[row]
+    step, *expected = ERROR_CASES[row]
     with FakeAnthropic([step]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
-        assert await collect_failure(model, field_sizes=FIELDS) == tuple(expected)
+        assert await collect_failure(model, field_sizes=FIELD_SIZES) == tuple(expected)
 
 
-INSIDE = {
-    "overloaded": ({"type": "overloaded_error", "message": "Overloaded"}, *ROWS["overloaded"][1:]),
+STREAM_ERROR_CASES = {
+    "overloaded": ({"type": "overloaded_error", "message": "Overloaded"}, *ERROR_CASES["overloaded"][1:]),
     "the provider's own trouble": (
         {"type": "api_error", "message": "Internal server error"},
-        *ROWS["the provider's own trouble"][1:],
+        *ERROR_CASES["the provider's own trouble"][1:],
     ),
     "too many requests": (
         {"type": "rate_limit_error", "message": "slow down"},
-        *ROWS["too many requests, for whom knows how long"][1:],
+        *ERROR_CASES["too many requests, for whom knows how long"][1:],
     ),
     "too long": (
         {"type": "invalid_request_error", "message": "prompt is too long"},
         "prompt_too_long",
-        LONG,
+        TOO_LONG,
         413,
-        {"fields": FIELDS},
+        {"fields": FIELD_SIZES},
     ),
     "something new": (
         {"type": "weather_error", "message": "rain"},
@@ -165,12 +171,12 @@ INSIDE = {
 }
 
 
-@pytest.mark.parametrize("row", INSIDE)
+@pytest.mark.parametrize("row", STREAM_ERROR_CASES)
 async def test_provider_error_after_the_first_delta_is_mapped_to_a_failure(row: str) -> None:
-    then_error, *expected = INSIDE[row]
+    then_error, *expected = STREAM_ERROR_CASES[row]
     with FakeAnthropic([{"text": "Half an ans", "then_error": then_error}]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
-        answer = model.stream(ModelRequest(prompt=PROMPT, field_sizes=FIELDS))
+        answer = model.stream(ModelRequest(prompt=PROMPT, field_sizes=FIELD_SIZES))
         assert [await anext(answer), await anext(answer)] == [UsageReport(usage_of(10, 1)), TextDelta("Half an ans")]
 
         assert await failure_of(answer) == tuple(expected)
@@ -181,7 +187,7 @@ async def test_interrupted_answer_is_a_connection_error(how: Any) -> None:
     with FakeAnthropic([{"text": "Half", "drop": how}]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
-        assert await collect_failure(model) == ("connection_error", LOST, 503, {})
+        assert await collect_failure(model) == ("connection_error", CONNECTION_LOST, 503, {})
 
 
 async def test_unreachable_server_is_a_connection_error() -> None:
@@ -190,7 +196,7 @@ async def test_unreachable_server_is_a_connection_error() -> None:
 
     assert await collect_failure(Anthropic(api_key=KEY, base_url=url, retry_policy=NO_RETRY)) == (
         "connection_error",
-        LOST,
+        CONNECTION_LOST,
         503,
         {},
     )
@@ -212,7 +218,7 @@ async def test_model_that_sends_nothing_times_out(step: dict[str, Any]) -> None:
 
 async def test_rejected_key_of_the_caller_is_reported_as_the_callers() -> None:
     message = "The model's provider did not accept the key of the request. Check api_key."
-    with FakeAnthropic([error(401, "invalid x-api-key")]) as fake:
+    with FakeAnthropic([error_step(401, "invalid x-api-key")]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
         assert await collect_failure(model, key="mine") == ("auth_error", message, 401, {"key": "request"})

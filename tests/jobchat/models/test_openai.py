@@ -33,7 +33,7 @@ from tests.jobchat.models.model_requests import (
 )
 from tests.server_process import server_process
 
-LOST = "There was no connection to the model's provider, or it broke off. Try again."
+CONNECTION_LOST = "There was no connection to the model's provider, or it broke off. Try again."
 FUNCTION = {"name": "edit_job", "description": EDIT_JOB["description"], "parameters": EDIT_JOB["input_schema"]}
 USAGE = {
     "prompt_tokens": 30,
@@ -51,7 +51,7 @@ def chunk(finish: str | None = None, usage: dict[str, Any] | None = None, **delt
     return base if usage is None else {**base, "usage": usage}
 
 
-def call(index: int, arguments: str, **fields: Any) -> dict[str, Any]:
+def tool_call_chunk(index: int, arguments: str, **fields: Any) -> dict[str, Any]:
     name = {"name": fields.pop("name")} if "name" in fields else {}
     return chunk(tool_calls=[{"index": index, **fields, "function": {**name, "arguments": arguments}}])
 
@@ -107,11 +107,11 @@ def model(endpoint: Endpoint, **options: Any) -> OpenAI:
     )
 
 
-HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(content="lo"), chunk("stop"), None]
+HELLO_CHUNKS = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(content="lo"), chunk("stop"), None]
 
 
 async def test_text_is_streamed_in_deltas() -> None:
-    async with run_endpoint([*HELLO[:-1], chunk(usage=USAGE), None]) as endpoint:
+    async with run_endpoint([*HELLO_CHUNKS[:-1], chunk(usage=USAGE), None]) as endpoint:
         assert await collect_events(model(endpoint)) == [
             TextDelta("Hel"),
             TextDelta("lo"),
@@ -123,10 +123,10 @@ async def test_text_is_streamed_in_deltas() -> None:
 async def test_tool_calls_are_assembled_and_incomplete_ones_have_no_input() -> None:
     mixed = [
         chunk(role="assistant", content=None, reasoning_content="Hm."),
-        call(0, "", id="one", name="edit_job"),
-        call(0, '{"edi'),
-        call(1, '{"edits": [', id="two", name="edit_job"),
-        call(0, 'ts": []}'),
+        tool_call_chunk(0, "", id="one", name="edit_job"),
+        tool_call_chunk(0, '{"edi'),
+        tool_call_chunk(1, '{"edits": [', id="two", name="edit_job"),
+        tool_call_chunk(0, 'ts": []}'),
         chunk("tool_calls"),
         chunk(usage={"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}),
         None,
@@ -188,7 +188,7 @@ async def test_prompt_is_translated_to_chat_completions() -> None:
         ],
         tools=PROMPT.tools,
     )
-    async with run_endpoint(HELLO, HELLO, HELLO) as endpoint:
+    async with run_endpoint(HELLO_CHUNKS, HELLO_CHUNKS, HELLO_CHUNKS) as endpoint:
         await collect_events(model(endpoint, max_tokens=50), prompt)
         await collect_events(model(endpoint), PROMPT, must_edit=True)
         await collect_events(model(endpoint), Prompt(system=[], messages=PROMPT.messages, tools=[]))
@@ -231,7 +231,7 @@ def test_openai_itself_gets_max_completion_tokens_instead_of_max_tokens() -> Non
 
 
 async def test_a_callers_key_is_sent_instead_of_the_servers() -> None:
-    async with run_endpoint(HELLO, HELLO, HELLO) as endpoint:
+    async with run_endpoint(HELLO_CHUNKS, HELLO_CHUNKS, HELLO_CHUNKS) as endpoint:
         openai = model(endpoint)
         for key in ("callers", None, " "):
             await collect_events(openai, key=key)
@@ -256,7 +256,7 @@ async def test_request_without_any_key_fails_before_it_is_sent(monkeypatch: pyte
 
 async def test_openai_api_key_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
-    async with run_endpoint(HELLO) as endpoint:
+    async with run_endpoint(HELLO_CHUNKS) as endpoint:
         await collect_events(model(endpoint, api_key=""), key="callers")
 
         assert endpoint.keys == ["callers"]
@@ -278,7 +278,7 @@ async def test_anthropic_key_is_not_sent_to_another_provider(key_source: str) ->
 
 
 async def test_anthropic_key_is_sent_to_the_configured_anthropic_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with run_endpoint(HELLO, HELLO) as endpoint:
+    async with run_endpoint(HELLO_CHUNKS, HELLO_CHUNKS) as endpoint:
         await collect_events(model(endpoint, anthropic_url=endpoint.url.removesuffix("/v1")), key="sk-ant-a")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
         await collect_events(model(endpoint), key="sk-ant-b")
@@ -286,7 +286,7 @@ async def test_anthropic_key_is_sent_to_the_configured_anthropic_url(monkeypatch
         assert endpoint.keys == ["sk-ant-a", "sk-ant-b"]
 
 
-def refused(status: int, message: str, **headers: str) -> Callable[[HttpExchange], None]:
+def error_response(status: int, message: str, **headers: str) -> Callable[[HttpExchange], None]:
     body = {"error": {"message": message, "type": "invalid_request_error", "code": None}}
     return lambda exchange: exchange.send_json(
         status, body, {name.replace("_", "-"): one for name, one in headers.items()}
@@ -295,35 +295,35 @@ def refused(status: int, message: str, **headers: str) -> Callable[[HttpExchange
 
 FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
     "a wrong key": (
-        refused(401, "Incorrect API key provided: server-key."),
+        error_response(401, "Incorrect API key provided: server-key."),
         "auth_error",
         "The model's provider did not accept the key of the server. Check PALAVER_JOBCHAT_API_KEY on the server.",
         401,
         {"key": "server"},
     ),
     "no such model": (
-        refused(404, "The model `m` does not exist"),
+        error_response(404, "The model `m` does not exist"),
         "not_found",
         "The provider has no model 'm' for this key. Set another with PALAVER_JOBCHAT_MODEL.",
         404,
         {},
     ),
     "too long": (
-        refused(400, "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."),
+        error_response(400, "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."),
         "prompt_too_long",
         "This is too long for the model. Shorten content, the largest field, or leave it out.",
         413,
         {"fields": {"content": 3}},
     ),
     "a bad request that repeats the key": (
-        refused(400, "what is server-key?"),
+        error_response(400, "what is server-key?"),
         "bad_request",
         "The model's provider refused the request: what is ***?",
         400,
         {},
     ),
     "too many requests": (
-        refused(429, "slow down", retry_after="3"),
+        error_response(429, "slow down", retry_after="3"),
         "rate_limit",
         "The model's provider takes no more requests for now. Try again in 3 seconds.",
         429,
@@ -350,12 +350,12 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
         429,
         {"retry_after": 60},
     ),
-    "a stream without an end": ([chunk(content="Half")], "connection_error", LOST, 503, {}),
-    "no connection": (lambda exchange: exchange.drop(), "connection_error", LOST, 503, {}),
+    "a stream without an end": ([chunk(content="Half")], "connection_error", CONNECTION_LOST, 503, {}),
+    "no connection": (lambda exchange: exchange.drop(), "connection_error", CONNECTION_LOST, 503, {}),
     "a lost connection": (
         lambda exchange: (exchange.start_stream({}), exchange.write(b"data: {}\n\n"), exchange.drop()),
         "connection_error",
-        LOST,
+        CONNECTION_LOST,
         503,
         {},
     ),
@@ -386,7 +386,7 @@ async def test_failure_before_the_first_delta_is_retried() -> None:
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    async with run_endpoint(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
+    async with run_endpoint(error_response(500, "oh"), lambda exchange: exchange.drop(), HELLO_CHUNKS) as endpoint:
         events = await collect_events(model(endpoint, retry_policy=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
 
     assert (events[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])

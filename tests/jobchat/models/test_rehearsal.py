@@ -24,18 +24,18 @@ fn(state => {
 });"""
 
 
-def build_question(question: str, job: str = "", *, log: str = "", suggest: bool = True) -> Prompt:
+def question_prompt(question: str, job: str = "", *, log: str = "", suggest: bool = True) -> Prompt:
     context = {"expression": job, "log": log}
     return build_prompt(
         payload.parse_payload({"content": question, "context": context, "suggest_code": suggest}, payload.LIMITS)
     )
 
 
-async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
+async def run_rehearsal(question: Prompt, **request_fields: Any) -> tuple[str, list[object]]:
     """Return the text and the edits that the real client receives."""
     with FakeAnthropic(rehearsal_step) as fake:
         events = await collect_events(
-            Anthropic(api_key="rehearsal", base_url=fake.url, retry_policy=NO_RETRY), question, **asking
+            Anthropic(api_key="rehearsal", base_url=fake.url, retry_policy=NO_RETRY), question, **request_fields
         )
     assert events[0] == UsageReport(usage_of(0, 0))
     assert isinstance(events[-1], ResponseFinished)
@@ -44,7 +44,7 @@ async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]
 
 
 async def test_empty_job_gets_a_small_example_job() -> None:
-    text, edits = await rehearsed(build_question("Write a job that fetches patients."))
+    text, edits = await run_rehearsal(question_prompt("Write a job that fetches patients."))
 
     assert text == f"{OPENING} I'll write a small job that asks for patients and logs how many there are."
     assert apply_edits("", edits).code == f"get('/patients', {{ query: {{ limit: 100 }} }});\n\n{STEP}\n"
@@ -59,7 +59,7 @@ async def test_empty_job_gets_a_small_example_job() -> None:
     ],
 )
 async def test_rename_changes_each_occurrence_of_the_identifier(question: str, code: str, where: str) -> None:
-    text, edits = await rehearsed(build_question(question, JOB))
+    text, edits = await run_rehearsal(question_prompt(question, JOB))
 
     assert text.startswith(f"{OPENING} I'll rename ")
     assert text.endswith(f"{where}.")
@@ -67,7 +67,7 @@ async def test_rename_changes_each_occurrence_of_the_identifier(question: str, c
 
 
 async def test_rename_of_an_unknown_name_changes_nothing() -> None:
-    text, edits = await rehearsed(build_question("rename foo to bar", JOB))
+    text, edits = await run_rehearsal(question_prompt("rename foo to bar", JOB))
 
     assert (text, edits) == (f"{OPENING} There is no `foo` in the job, so there is nothing to rename.", [])
 
@@ -76,7 +76,7 @@ async def test_rename_of_an_unknown_name_changes_nothing() -> None:
     "job", [JOB, JOB.replace("\n", "\r\n"), "get('/a');\nget('/a');\n", "get('/a')", "a();\na();\na();", "a();\n" * 50]
 )
 async def test_any_other_change_adds_a_step_at_the_end(job: str) -> None:
-    text, edits = await rehearsed(build_question("Add a log of how many there are", job))
+    text, edits = await run_rehearsal(question_prompt("Add a log of how many there are", job))
     result = apply_edits(job, edits)
 
     newline = "\r\n" if "\r\n" in job else "\n"
@@ -84,7 +84,7 @@ async def test_any_other_change_adds_a_step_at_the_end(job: str) -> None:
     assert [outcome.state for outcome in result.outcomes] == ["applied"]
     assert result.code.rstrip() == job.rstrip() + 2 * newline + STEP.replace("\n", newline)
 
-    second_text, second_edits = await rehearsed(build_question("Add a log of how many there are", result.code))
+    second_text, second_edits = await run_rehearsal(question_prompt("Add a log of how many there are", result.code))
     assert (second_text, second_edits) == (
         f"{OPENING} The job logs how many records there are already. I leave it as it is.",
         [],
@@ -92,7 +92,9 @@ async def test_any_other_change_adds_a_step_at_the_end(job: str) -> None:
 
 
 async def test_a_question_is_answered_and_changes_nothing() -> None:
-    text, edits = await rehearsed(build_question("What does this job do?", "get('/a');\nhttp.each(x, y);\nfoo();\n"))
+    text, edits = await run_rehearsal(
+        question_prompt("What does this job do?", "get('/a');\nhttp.each(x, y);\nfoo();\n")
+    )
 
     assert edits == []
     assert text == (
@@ -105,7 +107,7 @@ async def test_a_question_is_answered_and_changes_nothing() -> None:
 
 
 async def test_question_without_a_job_explains_what_a_job_is() -> None:
-    text, edits = await rehearsed(build_question("How do I write a job?"))
+    text, edits = await run_rehearsal(question_prompt("How do I write a job?"))
 
     assert edits == []
     assert text.startswith(f"{OPENING} A job is a list of operations, run in order;")
@@ -121,7 +123,7 @@ async def test_question_without_a_job_explains_what_a_job_is() -> None:
     ],
 )
 async def test_answer_points_to_the_error_in_the_log(log: str, excerpt: str) -> None:
-    text, edits = await rehearsed(build_question("Why does it fail?", JOB, log=log))
+    text, edits = await run_rehearsal(question_prompt("Why does it fail?", JOB, log=log))
 
     assert edits == []
     assert text.startswith(f"{OPENING} Line 2 of the log tells of an error:")
@@ -129,20 +131,20 @@ async def test_answer_points_to_the_error_in_the_log(log: str, excerpt: str) -> 
 
 
 async def test_log_without_an_error_is_ignored() -> None:
-    text, _ = await rehearsed(build_question("What does it do?", JOB, log="all is well"))
+    text, _ = await run_rehearsal(question_prompt("What does it do?", JOB, log="all is well"))
 
     assert text.startswith(f"{OPENING} The job has 2 operations:")
 
 
 async def test_code_is_in_the_text_if_edits_are_not_allowed() -> None:
-    text, edits = await rehearsed(build_question("Add a log", JOB, suggest=False))
+    text, edits = await run_rehearsal(question_prompt("Add a log", JOB, suggest=False))
 
     assert edits == []
     assert text.endswith(f"\n\n```js\n{STEP}\n```")
 
 
 async def test_correction_request_gets_no_edits() -> None:
-    assert await rehearsed(build_question("Add a log", JOB), must_edit=True) == (OPENING, [])
+    assert await run_rehearsal(question_prompt("Add a log", JOB), must_edit=True) == (OPENING, [])
 
 
 def test_message_with_plain_string_content_is_answered() -> None:

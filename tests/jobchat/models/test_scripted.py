@@ -13,11 +13,11 @@ from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import KEY, PROMPT, collect_events, collect_failure
 
 TOOL = {"tool": {"id": "one", "name": "edit_job", "input": {"edits": []}}}
-RAW = {"raw_tool": {"id": "two", "name": "edit_job", "json": '{"edi'}}
+RAW_TOOL = {"raw_tool": {"id": "two", "name": "edit_job", "json": '{"edi'}}
 STEPS: list[dict[str, Any]] = [
     {"text": "Hello", "chunks": 3, "delay": 0.001, "usage": {"input_tokens": 7, "cache_read_input_tokens": 5}},
-    {"blocks": [{"text": "I'll rename it."}, {"thinking": "Hm"}, TOOL, RAW], "chunks": 2},
-    {"blocks": [TOOL, RAW], "drop": True},
+    {"blocks": [{"text": "I'll rename it."}, {"thinking": "Hm"}, TOOL, RAW_TOOL], "chunks": 2},
+    {"blocks": [TOOL, RAW_TOOL], "drop": True},
     {"text": "Cut", "stop": "max_tokens"},
     {"text": "No", "stop": "refusal"},
     {"text": ""},
@@ -36,15 +36,15 @@ STEPS: list[dict[str, Any]] = [
 ]
 
 
-async def everything(model: Model, **asking: Any) -> list[ModelEvent | tuple[Any, ...]]:
+async def collect_events_and_failure(model: Model, **request_fields: Any) -> list[ModelEvent | tuple[Any, ...]]:
     """Return the events, and the failure if there is one."""
-    seen: list[ModelEvent | tuple[Any, ...]] = []
+    events: list[ModelEvent | tuple[Any, ...]] = []
     try:
-        async for event in model.stream(ModelRequest(prompt=PROMPT, field_sizes={"content": 2}, **asking)):
-            seen.append(event)  # noqa: PERF401  # Events before a failure count.
+        async for event in model.stream(ModelRequest(prompt=PROMPT, field_sizes={"content": 2}, **request_fields)):
+            events.append(event)  # noqa: PERF401  # Events before a failure count.
     except Failure as failure:
-        seen.append((failure.code, failure.message, failure.status, dict(failure.details)))
-    return seen
+        events.append((failure.code, failure.message, failure.status, dict(failure.details)))
+    return events
 
 
 @pytest.mark.parametrize("index", range(len(STEPS)))
@@ -52,10 +52,12 @@ async def test_scripted_step_gives_the_same_events_as_the_fake_server(index: int
     step = STEPS[index]
     with FakeAnthropic([step]) as fake:
         policy = RetryPolicy(retries=0, timeout_s=1.0 if step.get("hang") else 20)
-        server_events = await everything(Anthropic(api_key=KEY, base_url=fake.url, retry_policy=policy))
+        server_events = await collect_events_and_failure(Anthropic(api_key=KEY, base_url=fake.url, retry_policy=policy))
 
     assert (
-        await everything(ScriptedModel(timeout=policy.timeout_s if step.get("hang") else 20), script=[step])
+        await collect_events_and_failure(
+            ScriptedModel(timeout=policy.timeout_s if step.get("hang") else 20), script=[step]
+        )
         == server_events
     )
 

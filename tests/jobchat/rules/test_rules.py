@@ -27,7 +27,7 @@ def rule_findings(rule: str, code: str, docs: AdaptorDocs | None = None) -> list
     return [f"{finding.level} {finding.line}" for finding in check(code, docs) if finding.rule == rule]
 
 
-GOOD = [
+VALID_JOBS = [
     "fn(({ data, references, ...state }) => state);",
     "fn(({ data, ...rest }) => { if (!data) throw new Error('x'); return { ...rest, data }; });",
     "fn(state => { switch (state.a) { case 1: return state; case 2: { return { ...state }; } default: throw 1; } });",
@@ -73,7 +73,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("code", GOOD)
+@pytest.mark.parametrize("code", VALID_JOBS)
 def test_a_good_job_gives_no_finding(code: str) -> None:
     assert check(code) == ()
 
@@ -270,7 +270,7 @@ def test_finding_is_serialized_with_all_its_fields() -> None:
     }
 
 
-PIECES = st.lists(
+TOKEN_LISTS = st.lists(
     st.sampled_from(
         "fn( get( each( state $ .data => { } ( ) ; , '$.a' `x${ return if(a) else for(;;) switch(a){ case 1: default: "
         "const let var a b = 1 function async await try catch(e) finally import require('x') ...state \n // TODO "
@@ -280,6 +280,8 @@ PIECES = st.lists(
 )
 
 
-@given(st.text(max_size=80) | PIECES.map(" ".join) | st.lists(st.sampled_from(GOOD), max_size=4).map("\n".join))
+@given(
+    st.text(max_size=80) | TOKEN_LISTS.map(" ".join) | st.lists(st.sampled_from(VALID_JOBS), max_size=4).map("\n".join)
+)
 def test_any_text_can_be_checked_and_lines_of_findings_are_within_it(code: str) -> None:
     assert all(1 <= finding.line <= code.count("\n") + 1 for finding in check(code, DOCS))

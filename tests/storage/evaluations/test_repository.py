@@ -22,14 +22,16 @@ from tests.storage.evaluation_factory import (
     register_processes,
 )
 
-FREE = StopConditions()
+NO_STOP_CONDITIONS = StopConditions()
 
 
 async def claim(database: Database, process: str = "p1", free: int = 100) -> list[Slice]:
     return await database.write(slices.claim_slices, process, ["tutor"], free, AT)
 
 
-async def run(database: Database, outcomes: list[NewResult], stops: StopConditions = FREE, process: str = "p1") -> None:
+async def run_slices(
+    database: Database, outcomes: list[NewResult], stops: StopConditions = NO_STOP_CONDITIONS, process: str = "p1"
+) -> None:
     """Record these results and end the slices that hold them."""
     remaining = {one.cell: one for one in outcomes}
     while result := await claim(database, process):
@@ -58,7 +60,7 @@ async def test_new_evaluation_is_queued_and_stored_with_its_plan(database: Datab
             await database.write(operation, "other", "ev_1")
 
 
-ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
+FINAL_STATES: list[tuple[list[NewResult], tuple[Any, ...]]] = [
     ([make_result(0), make_result(1)], ("succeeded", 2, 0, 0)),
     ([make_result(0), make_result(1, status="failed")], ("partly", 1, 1, 0)),
     ([make_result(0), make_result(1, scores=[make_score(None, status="error")])], ("partly", 2, 0, 1)),
@@ -68,14 +70,14 @@ ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
 
 async def test_final_state_depends_on_the_results_of_the_cells(database: Database) -> None:
     result: list[tuple[Any, ...]] = []
-    for number, (outcomes, _) in enumerate(ENDS):
+    for number, (outcomes, _) in enumerate(FINAL_STATES):
         await database.write(
             evaluations.create_evaluation, "default", make_evaluation(2, size=1, id=f"ev_{number}"), AT
         )
-        await run(database, outcomes)
+        await run_slices(database, outcomes)
         result.append(await state(database, f"ev_{number}"))
 
-    assert result == [expected for _, expected in ENDS]
+    assert result == [expected for _, expected in FINAL_STATES]
 
 
 async def test_evaluation_without_cells_succeeds_at_once(database: Database) -> None:
@@ -95,11 +97,11 @@ async def test_queued_evaluation_is_cancelled_at_once(database: Database) -> Non
 async def test_running_evaluation_is_cancelled_when_its_slices_are_released(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(), AT)
     [first, *others] = await claim(database, free=2)
-    await database.write(results.record_results, "p1", first, [make_result(0)], FREE, AT)
+    await database.write(results.record_results, "p1", first, [make_result(0)], NO_STOP_CONDITIONS, AT)
 
     cancelled = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
     stopped = await database.read(slices.find_stopped, [("default", "ev_1")])
-    late = await database.write(results.record_results, "p1", first, [make_result(1)], FREE, AT)
+    late = await database.write(results.record_results, "p1", first, [make_result(1)], NO_STOP_CONDITIONS, AT)
     for one in (first, *others):
         await database.write(slices.release_slice, "p1", one, AT)
 
@@ -118,7 +120,7 @@ async def test_running_evaluation_is_cancelled_when_its_slices_are_released(data
 async def test_too_many_failed_cells_end_the_evaluation(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1), AT)
 
-    await run(database, [make_result(cell, status="failed") for cell in range(6)], StopConditions(max_failed=2))
+    await run_slices(database, [make_result(cell, status="failed") for cell in range(6)], StopConditions(max_failed=2))
 
     result = await database.read(evaluations.get_evaluation, "default", "ev_1")
     assert (result.state, result.failed, result.reason) == (
@@ -132,7 +134,7 @@ async def test_cost_limit_includes_scores_and_ends_the_evaluation(database: Data
     await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1, concurrency=1), AT)
 
     outcomes = [make_result(cell, cost=0.2, scores=[make_score(cost=0.3)]) for cell in range(6)]
-    await run(database, outcomes, StopConditions(max_cost=1.0))
+    await run_slices(database, outcomes, StopConditions(max_cost=1.0))
 
     result = await database.read(evaluations.get_evaluation, "default", "ev_1")
     assert (result.state, result.done, result.cost, result.score_cost) == ("failed", 2, 0.4, 0.6)
@@ -145,16 +147,16 @@ async def test_rerun_of_failed_cells_or_errors_keeps_the_other_results(database:
     error_scores = [make_score(None, status="error", reason="webhook_failed: away")]
     with pytest.raises(StillRunning):
         await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
-    await run(
+    await run_slices(
         database, [make_result(0), make_result(1, status="failed"), make_result(2, scores=error_scores), make_result(3)]
     )
     before = await state(database)
 
     await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
-    await run(database, [make_result(1, words="Later")])
+    await run_slices(database, [make_result(1, words="Later")])
     failed_again = await state(database)
     await database.write(evaluations.rerun_evaluation, "default", "ev_1", "errors", AT)
-    await run(database, [make_result(2, scores=[make_score()]), make_result(0, words="Never")])
+    await run_slices(database, [make_result(2, scores=[make_score()]), make_result(0, words="Never")])
 
     assert (before, failed_again) == (("partly", 3, 1, 1), ("partly", 4, 0, 1))
     assert await state(database) == ("succeeded", 4, 0, 0)
@@ -164,7 +166,7 @@ async def test_rerun_of_failed_cells_or_errors_keeps_the_other_results(database:
 
 async def test_rerun_of_all_cells_resets_the_evaluation(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2), AT)
-    await run(database, [make_result(0, cost=1.0, scores=[make_score()]), make_result(1, cost=1.0)])
+    await run_slices(database, [make_result(0, cost=1.0, scores=[make_score()]), make_result(1, cost=1.0)])
 
     result = await database.write(evaluations.rerun_evaluation, "default", "ev_1", "all", AT)
     scores = await database.read(load_score_rows, "default", "ev_1")
@@ -184,14 +186,16 @@ async def test_deleting_an_evaluation_deletes_its_scores_and_no_others(database:
         await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id=name), AT)
     [one, other] = await claim(database, free=2)
     for claimed in (one, other):
-        await database.write(results.record_results, "p1", claimed, [make_result(0, scores=[make_score()])], FREE, AT)
+        await database.write(
+            results.record_results, "p1", claimed, [make_result(0, scores=[make_score()])], NO_STOP_CONDITIONS, AT
+        )
 
     await database.write(evaluations.delete_evaluation, "default", "ev_1")
 
     mine, theirs = (one, other) if one.evaluation == "ev_1" else (other, one)
-    assert await database.write(results.record_results, "p1", mine, [make_result(1)], FREE, AT) == RecordOutcome(
-        is_ours=False
-    )
+    assert await database.write(
+        results.record_results, "p1", mine, [make_result(1)], NO_STOP_CONDITIONS, AT
+    ) == RecordOutcome(is_ours=False)
     assert await database.write(slices.end_slice, "p1", mine, AT) is False
     assert await database.read(slices.find_stopped, [mine.evaluation_key, theirs.evaluation_key]) == {
         mine.evaluation_key

@@ -11,10 +11,10 @@ from palaver.storage.evaluations.results import RecordOutcome, StopConditions
 from palaver.storage.evaluations.slices import Slice
 from tests.storage.evaluation_factory import AT, load_cell_rows, make_evaluation, make_result, register_processes
 
-NAMES = ["tutor", "other"]
+WORKFLOWS = ["tutor", "other"]
 
 
-async def claim(database: Database, process: str = "p1", free: int = 100, names: list[str] = NAMES) -> list[Slice]:
+async def claim(database: Database, process: str = "p1", free: int = 100, names: list[str] = WORKFLOWS) -> list[Slice]:
     return await database.write(slices.claim_slices, process, names, free, AT)
 
 

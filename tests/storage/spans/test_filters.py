@@ -59,38 +59,38 @@ def test_filter_is_parsed_into_conditions_and_groups() -> None:
     )
 
 
-def nested(levels: int) -> Any:
+def nested_filter(levels: int) -> Any:
     created: Any = {"field": "kind", "op": "exists"}
     for _ in range(levels):
         created = {"and": [created]}
     return created
 
 
-KIND = {"field": "kind", "op": "eq", "value": "llm"}
-OBJECT = "A filter is an object: a field or an attribute with an op, or and, or or."
-NAME = "The name is a text of 1 to 512 characters."
-OPS = "The op is one of eq, ne, lt, lte, gt, gte, in, not_in, contains, starts_with, exists, missing."
-TIME = "The value is a time with its zone, like 2026-11-15T07:20:00Z."
+KIND_CONDITION = {"field": "kind", "op": "eq", "value": "llm"}
+OBJECT_ERROR = "A filter is an object: a field or an attribute with an op, or and, or or."
+NAME_ERROR = "The name is a text of 1 to 512 characters."
+OP_ERROR = "The op is one of eq, ne, lt, lte, gt, gte, in, not_in, contains, starts_with, exists, missing."
+TIME_ERROR = "The value is a time with its zone, like 2026-11-15T07:20:00Z."
 
 
 @pytest.mark.parametrize(
     ("given", "pointer", "message"),
     [
-        (7, "/filter", OBJECT),
+        (7, "/filter", OBJECT_ERROR),
         ({}, "/filter", "A condition names either a field or an attribute."),
-        (KIND | {"attribute": "a"}, "/filter", "A condition names either a field or an attribute."),
-        (KIND | {"a/b": 1}, "/filter/a~1b", "A condition has no 'a/b'."),
+        (KIND_CONDITION | {"attribute": "a"}, "/filter", "A condition names either a field or an attribute."),
+        (KIND_CONDITION | {"a/b": 1}, "/filter/a~1b", "A condition has no 'a/b'."),
         ({"and": []}, "/filter/and", "'and' takes a list of filters."),
         ({"or": {"and": []}}, "/filter/or", "'or' takes a list of filters."),
-        ({"and": [KIND], "or": [KIND]}, "/filter", "Beside 'and' nothing else may stand."),
-        ({"and": [KIND, 7]}, "/filter/and/1", OBJECT),
-        (nested(9), "/filter" + 8 * "/and/0", "A filter is at most 8 levels deep."),
-        ({"and": [KIND] * 51}, "/filter/and/50", "A filter has at most 50 conditions."),
-        ({"field": 7, "op": "eq"}, "/filter/field", NAME),
-        ({"attribute": "", "op": "eq"}, "/filter/attribute", NAME),
-        ({"attribute": "a" * 513, "op": "eq"}, "/filter/attribute", NAME),
-        ({"field": "kind", "op": "like"}, "/filter/op", OPS),
-        ({"field": "kind", "op": ["eq"]}, "/filter/op", OPS),
+        ({"and": [KIND_CONDITION], "or": [KIND_CONDITION]}, "/filter", "Beside 'and' nothing else may stand."),
+        ({"and": [KIND_CONDITION, 7]}, "/filter/and/1", OBJECT_ERROR),
+        (nested_filter(9), "/filter" + 8 * "/and/0", "A filter is at most 8 levels deep."),
+        ({"and": [KIND_CONDITION] * 51}, "/filter/and/50", "A filter has at most 50 conditions."),
+        ({"field": 7, "op": "eq"}, "/filter/field", NAME_ERROR),
+        ({"attribute": "", "op": "eq"}, "/filter/attribute", NAME_ERROR),
+        ({"attribute": "a" * 513, "op": "eq"}, "/filter/attribute", NAME_ERROR),
+        ({"field": "kind", "op": "like"}, "/filter/op", OP_ERROR),
+        ({"field": "kind", "op": ["eq"]}, "/filter/op", OP_ERROR),
         ({"field": "kind", "op": "exists", "value": 1}, "/filter/value", "'exists' takes no value."),
         ({"field": "kind", "op": "eq"}, "/filter/value", "The value has to be a text."),
         ({"field": "kind", "op": "eq", "value": 7}, "/filter/value", "The value has to be a text."),
@@ -105,9 +105,9 @@ TIME = "The value is a time with its zone, like 2026-11-15T07:20:00Z."
         ({"field": "kind", "op": "in", "value": "llm"}, "/filter/value", "'in' takes a list of 1 to 100 values."),
         ({"field": "kind", "op": "in", "value": []}, "/filter/value", "'in' takes a list of 1 to 100 values."),
         ({"field": "kind", "op": "not_in", "value": ["a", 7]}, "/filter/value/1", "The value has to be a text."),
-        ({"field": "start", "op": "lt", "value": "noon"}, "/filter/value", TIME),
-        ({"field": "start", "op": "lt", "value": "2026-11-15T07:20:00"}, "/filter/value", TIME),
-        ({"field": "start", "op": "lt", "value": 7}, "/filter/value", TIME),
+        ({"field": "start", "op": "lt", "value": "noon"}, "/filter/value", TIME_ERROR),
+        ({"field": "start", "op": "lt", "value": "2026-11-15T07:20:00"}, "/filter/value", TIME_ERROR),
+        ({"field": "start", "op": "lt", "value": 7}, "/filter/value", TIME_ERROR),
     ],
 )
 def test_invalid_filter_is_rejected_with_a_pointer(given: Any, pointer: str, message: str) -> None:
@@ -126,8 +126,8 @@ def test_unknown_field_is_rejected_with_the_known_ones() -> None:
 
 
 def test_eight_levels_and_fifty_conditions_are_accepted() -> None:
-    assert span_filters.list_conditions(parse_filter(nested(8))) == [FilterCondition("field", "kind", "exists")]
-    assert len(span_filters.list_conditions(parse_filter({"and": [KIND] * 50}))) == 50
+    assert span_filters.list_conditions(parse_filter(nested_filter(8))) == [FilterCondition("field", "kind", "exists")]
+    assert len(span_filters.list_conditions(parse_filter({"and": [KIND_CONDITION] * 50}))) == 50
 
 
 _keys = st.sampled_from(["and", "or", "field", "attribute", "op", "value", "x"])
@@ -160,11 +160,11 @@ def test_names_without_a_usable_index_are_reported() -> None:
 
 TEXTS = ["", "a", "A", "ab", "a_b", "a%b", "axb", "ä", "ok", "error", "llm", "tool", 'a"b', "a\\b", "'", "𝄞", "B"]
 NUMBERS = [0, 1, -1, 2.5, 100.0, 7, 1e300, 31]
-NAMES = ["http.route", "a", 'odd "name"', "$.a", "a.b", "__proto__", "[0]", "back\\slash", "ä"]
+ATTRIBUTE_NAMES = ["http.route", "a", 'odd "name"', "$.a", "a.b", "__proto__", "[0]", "back\\slash", "ä"]
 TIMES = [NOON + at * SECOND for at in (-1, 0, 1, 2)]
 
 
-def rows() -> list[SpanRow]:
+def span_rows() -> list[SpanRow]:
     """Return spans that differ in all fields that can be filtered."""
     return [
         span_row("a", 0, kind="llm", model="a", cost=2.5, input_tokens=1, attributes={"http.route": "a_b", "a": 1}),
@@ -183,7 +183,7 @@ def rows() -> list[SpanRow]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"], scope="module")
-def filled(request: pytest.FixtureRequest) -> Iterator[Connection]:
+def span_database(request: pytest.FixtureRequest) -> Iterator[Connection]:
     """A database with these spans, and others in another project."""
     if request.param == "sqlite":
         engine: Engine = create_engine("sqlite://", poolclass=StaticPool)
@@ -192,19 +192,19 @@ def filled(request: pytest.FixtureRequest) -> Iterator[Connection]:
     metadata.create_all(engine)
     with engine.begin() as connection:
         spans.insert_spans(
-            connection, [*rows(), *(span_row(name, project="theirs") for name in TEXTS if name)], today=TODAY
+            connection, [*span_rows(), *(span_row(name, project="theirs") for name in TEXTS if name)], today=TODAY
         )
         yield connection
     engine.dispose()
 
 
-def _leaf(name: str, of: str) -> st.SearchStrategy[Any]:
-    field_type = FILTER_FIELDS[name] if of == "field" else None
+def _conditions(name: str, source: str) -> st.SearchStrategy[Any]:
+    field_type = FILTER_FIELDS[name] if source == "field" else None
     texts, numbers = st.sampled_from(TEXTS), st.sampled_from(NUMBERS)
     times = st.sampled_from([moment.isoformat() for moment in TIMES])
     ordered = {"text": texts, "number": numbers, "time": times, None: texts | numbers}[field_type]
     values = ordered | st.booleans() if field_type is None else ordered
-    valueless = st.sampled_from(["exists", "missing"]).map(lambda op: {of: name, "op": op})
+    valueless = st.sampled_from(["exists", "missing"]).map(lambda op: {source: name, "op": op})
     kinds = [
         valueless,
         st.tuples(st.sampled_from(["eq", "ne"]), values),
@@ -214,16 +214,16 @@ def _leaf(name: str, of: str) -> st.SearchStrategy[Any]:
     if field_type in ("text", None):
         kinds.append(st.tuples(st.sampled_from(["contains", "starts_with"]), texts))
     return st.one_of(kinds).map(
-        lambda created: created if isinstance(created, dict) else {of: name, "op": created[0], "value": created[1]}
+        lambda created: created if isinstance(created, dict) else {source: name, "op": created[0], "value": created[1]}
     )
 
 
-_leaves = st.one_of(
-    st.sampled_from(sorted(FILTER_FIELDS.keys() - {"feedback"})).flatmap(lambda name: _leaf(name, "field")),
-    st.sampled_from(NAMES).flatmap(lambda name: _leaf(name, "attribute")),
+_any_condition = st.one_of(
+    st.sampled_from(sorted(FILTER_FIELDS.keys() - {"feedback"})).flatmap(lambda name: _conditions(name, "field")),
+    st.sampled_from(ATTRIBUTE_NAMES).flatmap(lambda name: _conditions(name, "attribute")),
 )
 _filters = st.recursive(
-    _leaves,
+    _any_condition,
     lambda inner: st.tuples(st.sampled_from(["and", "or"]), st.lists(inner, min_size=1, max_size=3)).map(
         lambda made: {made[0]: made[1]}
     ),
@@ -233,21 +233,23 @@ _filters = st.recursive(
 
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_filters)
-def test_sql_finds_what_plain_python_finds(filled: Connection, given: Any) -> None:
+def test_sql_finds_what_plain_python_finds(span_database: Connection, given: Any) -> None:
     parsed = parse_filter(given)
 
-    result = span_pages.list_spans(filled, "mine", SpanQuery(filter=parsed), Window(100))
+    result = span_pages.list_spans(span_database, "mine", SpanQuery(filter=parsed), Window(100))
 
-    assert sorted(one.name for one in result.data) == sorted(one.name for one in rows() if holds(parsed, one))
+    assert sorted(one.name for one in result.data) == sorted(
+        one.name for one in span_rows() if matches_filter(parsed, one)
+    )
 
 
-def holds(filter_: Filter, span: SpanRow) -> bool:
+def matches_filter(filter_: Filter, span: SpanRow) -> bool:
     """Evaluate a filter in plain Python."""
     if isinstance(filter_, FilterGroup):
-        return (all if filter_.joined_by == "and" else any)(holds(part, span) for part in filter_.parts)
+        return (all if filter_.joined_by == "and" else any)(matches_filter(part, span) for part in filter_.parts)
     if filter_.op in ("ne", "not_in", "missing"):
         positive = {"ne": "eq", "not_in": "in", "missing": "exists"}[filter_.op]
-        return not holds(FilterCondition(filter_.source, filter_.name, positive, filter_.values), span)  # type: ignore[arg-type]
+        return not matches_filter(FilterCondition(filter_.source, filter_.name, positive, filter_.values), span)  # type: ignore[arg-type]
     if filter_.source == "attribute":
         attributes = json.decode_or_text(span.labels)
         if filter_.name not in attributes:

@@ -24,7 +24,9 @@ def tree_rows(result: Page[SpanTreeItem]) -> TreeRows:
     return [(one.name, one.children, one.descendants, one.notes) for one in result.data]
 
 
-async def below(database: Database, parent: str | None = None, window: Window = FIRST_PAGE) -> Page[SpanTreeItem]:
+async def list_children(
+    database: Database, parent: str | None = None, window: Window = FIRST_PAGE
+) -> Page[SpanTreeItem]:
     parent_id = None if parent is None else span_id(parent)
     return await database.read(span_trees.list_children, "mine", trace_id("t"), parent=parent_id, window=window)
 
@@ -40,11 +42,11 @@ async def test_children_are_listed_by_start_with_their_descendant_counts(databas
         span_row("other", trace="u"),
     )
 
-    assert tree_rows(await below(database)) == [("root", 2, 4, ())]
-    assert tree_rows(await below(database, "root")) == [("a", 1, 2, ()), ("b", 0, 0, ())]
-    assert tree_rows(await below(database, "a")) == [("aa", 1, 1, ())]
-    assert tree_rows(await below(database, "aaa")) == []
-    assert tree_rows(await below(database, "nobody")) == []
+    assert tree_rows(await list_children(database)) == [("root", 2, 4, ())]
+    assert tree_rows(await list_children(database, "root")) == [("a", 1, 2, ()), ("b", 0, 0, ())]
+    assert tree_rows(await list_children(database, "a")) == [("aa", 1, 1, ())]
+    assert tree_rows(await list_children(database, "aaa")) == []
+    assert tree_rows(await list_children(database, "nobody")) == []
 
 
 async def test_repeated_query_for_children_never_uses_a_generic_plan(database: Database) -> None:
@@ -64,14 +66,14 @@ async def test_repeated_query_for_children_never_uses_a_generic_plan(database: D
 async def test_children_are_listed_in_pages(database: Database) -> None:
     await insert_rows(database, span_row("root"), *(span_row(f"{at}", at, parent="root") for at in range(5)))
 
-    first = await below(database, "root", Window(2))
+    first = await list_children(database, "root", Window(2))
     await insert_rows(database, span_row("early", 0.5, parent="root"), span_row("late", 2.5, parent="root"))
-    second = await below(database, "root", Window(3, first.next))
+    second = await list_children(database, "root", Window(3, first.next))
 
     assert [one.name for one in first.data] == ["0", "1"]
     assert [one.name for one in second.data] == ["2", "late", "3"]
     with pytest.raises(InvalidValue):
-        await below(database, "0", Window(2, first.next))
+        await list_children(database, "0", Window(2, first.next))
 
 
 async def test_orphans_and_cycles_are_listed_at_the_top_level(database: Database) -> None:
@@ -86,17 +88,17 @@ async def test_orphans_and_cycles_are_listed_at_the_top_level(database: Database
         span_row("tail", 6, parent="a"),
     )
 
-    assert tree_rows(await below(database)) == [
+    assert tree_rows(await list_children(database)) == [
         ("orphan", 1, 1, ("orphan",)),
         ("root", 0, 0, ()),
         ("b", 1, 3, ("cycle",)),
     ]
-    assert tree_rows(await below(database, "b")) == [("a", 2, 2, ())]
-    assert tree_rows(await below(database, "a")) == [("tail", 0, 0, ()), ("c", 0, 0, ())]
-    assert tree_rows(await below(database, "c")) == []
+    assert tree_rows(await list_children(database, "b")) == [("a", 2, 2, ())]
+    assert tree_rows(await list_children(database, "a")) == [("tail", 0, 0, ()), ("c", 0, 0, ())]
+    assert tree_rows(await list_children(database, "c")) == []
 
 
-def _memory() -> Connection:
+def _connect_to_memory_database() -> Connection:
     engine = create_engine("sqlite://", poolclass=StaticPool)
     metadata.create_all(engine)
     return engine.connect()
@@ -107,7 +109,7 @@ def test_every_span_is_in_the_tree_exactly_once(created: list[tuple[int, int]]) 
     given = [
         span_row(f"{number}", at, parent=f"{parent}" if parent else None) for number, (parent, at) in enumerate(created)
     ]
-    with _memory() as db:
+    with _connect_to_memory_database() as db:
         spans.insert_spans(db, given, today=TODAY)
 
         def walk(parent: str | None) -> list[tuple[str, int]]:
@@ -189,17 +191,17 @@ async def test_shape_of_a_long_trace_is_cached_until_it_changes(
     await insert_rows(database, span_row("root", 1), span_row("a", 2, parent="root"), span_row("b", 3, parent="root"))
     await insert_rows(database, *(span_row(name, at, trace="u") for at, name in enumerate("xyz")))
 
-    first = tree_rows(await below(database, "root")), tree_rows(await below(database))
+    first = tree_rows(await list_children(database, "root")), tree_rows(await list_children(database))
     assert first == ([("a", 0, 0, ()), ("b", 0, 0, ())], [("root", 2, 2, ())])
     assert len(reads) == 1
     await insert_rows(
         database, span_row("b", 3, parent="a", duration_ms=9_000.0)
     )  # Stored again, below another parent.
-    assert tree_rows(await below(database)) == [("root", 1, 2, ())]
-    assert tree_rows(await below(database, "a")) == [("b", 0, 0, ())]
+    assert tree_rows(await list_children(database)) == [("root", 1, 2, ())]
+    assert tree_rows(await list_children(database, "a")) == [("b", 0, 0, ())]
     assert len(reads) == 2
     await insert_rows(database, span_row("c", 4, parent="a"))
-    assert tree_rows(await below(database, "a")) == [("b", 0, 0, ()), ("c", 0, 0, ())]
+    assert tree_rows(await list_children(database, "a")) == [("b", 0, 0, ()), ("c", 0, 0, ())]
     assert len(reads) == 3
 
     for _ in range(2):
@@ -208,6 +210,6 @@ async def test_shape_of_a_long_trace_is_cached_until_it_changes(
     await insert_rows(
         database, span_row("d", 5, parent="a"), span_row("e", 6, parent="a")
     )  # Now the cache has room for only one of the two traces.
-    await below(database)
+    await list_children(database)
     await database.read(span_trees.list_children, "mine", trace_id("u"))
     assert len(reads) == 6

@@ -23,12 +23,12 @@ from palaver.storage.spans.writes import InsertCounts, compress_body, decompress
 from tests.storage.span_factory import NOON, SECOND, insert_rows, span_id, span_row, trace_id
 
 
-async def names(database: Database, *, search: str | None = None) -> list[str]:
+async def list_names(database: Database, *, search: str | None = None) -> list[str]:
     result = await database.read(span_pages.list_spans, "mine", SpanQuery(search=search))
     return [one.name for one in result.data]
 
 
-async def heads(database: Database) -> list[str]:
+async def list_trace_names(database: Database) -> list[str]:
     result = await database.read(span_pages.list_traces, "mine")
     return [one.name for one in result.data]
 
@@ -64,10 +64,10 @@ async def test_span_is_replaced_only_by_a_version_that_ended_later(database: Dat
     assert await insert_rows(database, span_row("chat", text="third", duration_ms=20.0)) == InsertCounts(0, 0, 1)
     assert await insert_rows(database, span_row("chat", text="fourth", duration_ms=5.0)) == InsertCounts(0, 0, 1)
 
-    result = [await names(database, search=word) for word in ("first", "second", "third", "fourth")]
+    result = [await list_names(database, search=word) for word in ("first", "second", "third", "fourth")]
     assert result == [[], ["chat"], [], []]
-    assert await names(database) == ["chat"]
-    assert await heads(database) == ["chat"]
+    assert await list_names(database) == ["chat"]
+    assert await list_trace_names(database) == ["chat"]
 
 
 async def test_latest_of_several_versions_in_one_insert_is_stored(database: Database) -> None:
@@ -82,35 +82,35 @@ async def test_span_that_moves_to_another_day_is_replaced(database: Database) ->
     tomorrow = span_row("chat", 24 * 60 * 60, duration_ms=1.0)
 
     assert await insert_rows(database, tomorrow) == InsertCounts(new=0, replaced=1, ignored=0)
-    assert await names(database) == ["chat"]
+    assert await list_names(database) == ["chat"]
 
 
 async def test_equal_ids_in_another_project_or_trace_are_different_spans(database: Database) -> None:
     await insert_rows(database, span_row("a"), span_row("a", trace="u"), span_row("a", project="theirs"))
 
-    assert await names(database) == ["a", "a"]
+    assert await list_names(database) == ["a", "a"]
     assert len((await database.read(span_pages.list_spans, "theirs")).data) == 1
 
 
 async def test_the_head_of_a_trace_is_its_root_or_else_its_earliest_span(database: Database) -> None:
     await insert_rows(database, span_row("b", 2, parent="x"))
-    assert await heads(database) == ["b"]
+    assert await list_trace_names(database) == ["b"]
     await insert_rows(database, span_row("c", 3, parent="x"))
-    assert await heads(database) == ["b"]
+    assert await list_trace_names(database) == ["b"]
     await insert_rows(database, span_row("a", 1, parent="x"))
-    assert await heads(database) == ["a"]
+    assert await list_trace_names(database) == ["a"]
     await insert_rows(database, span_row("root", 4))
-    assert await heads(database) == ["root"]
+    assert await list_trace_names(database) == ["root"]
     await insert_rows(database, span_row("root too", 5))
-    assert await heads(database) == ["root"]
+    assert await list_trace_names(database) == ["root"]
 
 
 async def test_head_is_chosen_again_when_it_is_replaced(database: Database) -> None:
     await insert_rows(database, span_row("a", 1), span_row("b", 2, parent="x"))
     await insert_rows(database, span_row("a", 3, parent="x"))
-    assert await heads(database) == ["b"]
+    assert await list_trace_names(database) == ["b"]
     await insert_rows(database, span_row("b", 2.5, parent="x", duration_ms=9000.0), span_row("c", 2, parent="x"))
-    assert await heads(database) == ["c"]
+    assert await list_trace_names(database) == ["c"]
 
 
 @pytest.mark.parametrize(("starts", "expected"), [([0, 1, 2], "0"), ([2, 1, 0], "0"), ([1, 0, 2], "0")])
@@ -120,7 +120,7 @@ async def test_the_head_does_not_depend_on_the_order_of_arrival(
     for start in starts:
         await insert_rows(database, span_row(f"{start}", start, parent="x"))
 
-    assert await heads(database) == [expected]
+    assert await list_trace_names(database) == [expected]
 
 
 async def test_concurrent_inserts_store_each_span_once_with_one_head(database: Database) -> None:
@@ -130,8 +130,8 @@ async def test_concurrent_inserts_store_each_span_once_with_one_head(database: D
     added = await asyncio.gather(*(insert_rows(database, *rows[index:], others[index]) for index in range(8)))
 
     assert sum(one.new for one in added) == 16
-    assert sorted(await names(database)) == [f"{number}" for number in range(8)]
-    assert await heads(database) == ["0"]
+    assert sorted(await list_names(database)) == [f"{number}" for number in range(8)]
+    assert await list_trace_names(database) == ["0"]
 
 
 async def test_large_insert_is_split_into_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ async def test_large_insert_is_split_into_batches(database: Database, monkeypatc
     assert await insert_rows(
         database, *(span_row(f"{number}", 8 - number, parent="x") for number in range(8))
     ) == InsertCounts(8, 0, 0)
-    assert await heads(database) == ["7"]
+    assert await list_trace_names(database) == ["7"]
 
 
 def _days(db: Connection) -> list[int]:
@@ -159,7 +159,7 @@ async def test_span_with_a_distant_start_is_stored_under_the_day_of_arrival(data
     assert await database.read(_days) == [today, today + 1, today, today - 30, today, today]
 
 
-def _left(db: Connection) -> tuple[int, int]:
+def _row_counts(db: Connection) -> tuple[int, int]:
     return len(db.execute(select(table.c.id)).all()), len(db.execute(select(span_bodies.c.day)).all())
 
 
@@ -173,9 +173,9 @@ async def test_deleting_the_spans_of_a_project_removes_their_search_words(databa
     await insert_rows(database, span_row("new", text="other"))
 
     assert batches == [2, 2, 1]
-    assert await database.read(_left) == (2, 2)
-    assert await names(database, search="hello") == []
-    assert await names(database, search="other") == ["new"]
+    assert await database.read(_row_counts) == (2, 2)
+    assert await list_names(database, search="hello") == []
+    assert await list_names(database, search="other") == ["new"]
 
 
 async def test_deleting_a_project_deletes_its_spans_and_day_usage(database: Database) -> None:
@@ -185,9 +185,9 @@ async def test_deleting_a_project_deletes_its_spans_and_day_usage(database: Data
     while await database.write(projects.delete_project_batch, "mine", limit=2):
         pass
 
-    assert await database.read(_left) == (1, 1)
+    assert await database.read(_row_counts) == (1, 1)
     assert [one.project for one in await database.read(span_days.list_day_usage)] == ["theirs"]
-    assert await names(database, search="hello") == []
+    assert await list_names(database, search="hello") == []
 
 
 async def test_labelled_spans_are_deleted_in_batches_and_their_trace_gets_another_head(
@@ -203,9 +203,9 @@ async def test_labelled_spans_are_deleted_in_batches_and_their_trace_gets_anothe
     batches = [await database.write(span_erasing.delete_labelled, "mine", "user", "ann") for _ in range(3)]
 
     assert batches == [1, 2, 0]
-    assert sorted(await names(database)) == ["bobs", "c"]
-    assert sorted(await heads(database)) == ["bobs", "c"]
-    assert await names(database, search="x") == []
+    assert sorted(await list_names(database)) == ["bobs", "c"]
+    assert sorted(await list_trace_names(database)) == ["bobs", "c"]
+    assert await list_names(database, search="x") == []
 
 
 @given(st.binary(max_size=3000))

@@ -18,16 +18,16 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 P = "default"
 
 
-def a_set(id: str = "ts_1", name: str = "Refunds", **more: Any) -> testsets.TestSet:
+def make_testset(id: str = "ts_1", name: str = "Refunds", **more: Any) -> testsets.TestSet:
     return testsets.TestSet(id=id, name=name, created_at=NOW, updated_at=NOW, **more)
 
 
-def revision(number: int, digest: str, **more: Any) -> Revision:
+def make_revision(number: int, digest: str, **more: Any) -> Revision:
     return Revision(testset="ts_1", number=number, digest=digest, rows=0, columns=[], created_at=NOW, **more)
 
 
 async def test_test_set_is_stored_and_found_by_id_and_name(database: Database) -> None:
-    created = a_set(description="ours", head=3, rows=7, columns=[{"name": "q", "kind": "text"}])
+    created = make_testset(description="ours", head=3, rows=7, columns=[{"name": "q", "kind": "text"}])
     await database.write(testsets.create_testset, P, created)
 
     assert await database.read(testsets.get_testset, P, "ts_1") == created
@@ -38,16 +38,16 @@ async def test_test_set_is_stored_and_found_by_id_and_name(database: Database) -
 
 
 async def test_test_set_names_are_unique_per_project(database: Database) -> None:
-    await database.write(testsets.create_testset, P, a_set())
-    await database.write(testsets.create_testset, "other", a_set())
+    await database.write(testsets.create_testset, P, make_testset())
+    await database.write(testsets.create_testset, "other", make_testset())
     with pytest.raises(NameTaken):
-        await database.write(testsets.create_testset, P, a_set("ts_2"))
+        await database.write(testsets.create_testset, P, make_testset("ts_2"))
 
 
 async def test_watchers_are_notified_of_test_set_changes(database: Database) -> None:
     changes: list[Change] = []
     await database.watch(changes.extend)
-    await database.write(testsets.create_testset, P, a_set())
+    await database.write(testsets.create_testset, P, make_testset())
     await database.write(testsets.update_testset, P, "ts_1", at=NOW, check=lambda _: None, name="Other")
     await database.write(testsets.update_testset, P, "ts_1", at=NOW, check=lambda _: None, name="Other")
 
@@ -56,7 +56,11 @@ async def test_watchers_are_notified_of_test_set_changes(database: Database) -> 
 
 async def test_revision_is_found_by_number_head_or_digest_prefix(database: Database) -> None:
     first, second = f"b2:{'ab' * 32}", f"b2:{'ab' * 31}cd"
-    stored = [revision(1, first), revision(2, second, parent=1), revision(3, first, parent=2, message="again")]
+    stored = [
+        make_revision(1, first),
+        make_revision(2, second, parent=1),
+        make_revision(3, first, parent=2, message="again"),
+    ]
     for one in stored:
         await database.write(testset_revisions.insert_revision, P, one, [ChunkRef(b"\1" * 16, 5)])
 
@@ -81,7 +85,7 @@ async def test_revision_is_found_by_number_head_or_digest_prefix(database: Datab
 
 async def test_revisions_are_listed_newest_first(database: Database) -> None:
     for number in range(1, 6):
-        await database.write(testset_revisions.insert_revision, P, revision(number, f"b2:{number:064x}"), [])
+        await database.write(testset_revisions.insert_revision, P, make_revision(number, f"b2:{number:064x}"), [])
     first = await database.read(testset_revisions.list_revisions, P, "ts_1", Window(3))
     second = await database.read(testset_revisions.list_revisions, P, "ts_1", Window(3, first.next))
 

@@ -25,7 +25,7 @@ def make_entries(rows: int, seed: int = 7) -> bytes:
     return random.Random(seed).randbytes(rows * ENTRY_BYTES)
 
 
-def one_by_one(entries: bytes) -> list[bytes]:
+def split_row_by_row(entries: bytes) -> list[bytes]:
     """Split entries into the same chunks, one row at a time."""
     chunks, current = [], b""
     for packed, hashed in iter_entries(entries):
@@ -43,7 +43,7 @@ def test_chunks_join_to_the_list_and_equal_incremental_splitting(rows: int, all_
     chunks = split_chunks(entries)
 
     assert b"".join(chunks) == entries
-    assert chunks == one_by_one(entries)
+    assert chunks == split_row_by_row(entries)
     assert all(chunks)
 
 

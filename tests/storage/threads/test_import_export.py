@@ -31,8 +31,8 @@ from tests.storage.thread_factory import (
 )
 
 
-async def branched(database: Database) -> None:
-    """Three branches: one that failed, one that was stopped, and the current one."""
+async def create_branched_thread(database: Database) -> None:
+    """Create a thread with three branches: one that failed, one that was stopped, and the current one."""
     await database.write(
         threads.create_thread,
         P,
@@ -61,25 +61,25 @@ async def branched(database: Database) -> None:
     )
 
 
-async def exported(database: Database, thread: str = "conv_1", **more: Any) -> bytes:
+async def export_line(database: Database, thread: str = "conv_1", **more: Any) -> bytes:
     return await database.read(thread_files.export_thread, P, thread, **more)
 
 
-def read(line: bytes) -> thread_files.ThreadFile:
+def parse_line(line: bytes) -> thread_files.ThreadFile:
     return thread_files.parse_thread_file(msgspec.json.decode(line))
 
 
 async def test_exported_thread_is_imported_unchanged(database: Database) -> None:
-    await branched(database)
-    line = await exported(database)
+    await create_branched_thread(database)
+    line = await export_line(database)
     before = await database.read(threads.require_thread, P, "conv_1")
     await database.write(threads.delete_thread, P, "conv_1")
 
-    after = await database.write(thread_files.import_thread, P, read(line), id="conv_other")
+    after = await database.write(thread_files.import_thread, P, parse_line(line), id="conv_other")
 
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    assert await exported(database) == line
+    assert await export_line(database) == line
     assert after == before
     assert await branch_ids(database) == ["u1", "a1", "u2"]
     assert [node.origin for node in await database.read(message_tree.list_nodes, P, "conv_1")] == ["import"] * 5
@@ -87,14 +87,14 @@ async def test_exported_thread_is_imported_unchanged(database: Database) -> None
 
 
 async def test_unchanged_thread_is_not_imported_twice(database: Database) -> None:
-    await branched(database)
-    line = await exported(database)
+    await create_branched_thread(database)
+    line = await export_line(database)
     await database.write(threads.move_head, P, "conv_1", "p1")
 
-    second = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
+    second = await database.write(thread_files.import_thread, P, parse_line(line), id="conv_2")
     await post_messages(database, "head", user("more"))
-    another = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
-    theirs = await database.write(thread_files.import_thread, "team-a", read(line), id="conv_3")
+    another = await database.write(thread_files.import_thread, P, parse_line(line), id="conv_2")
+    theirs = await database.write(thread_files.import_thread, "team-a", parse_line(line), id="conv_3")
 
     assert second is None
     assert another is not None
@@ -105,9 +105,9 @@ async def test_unchanged_thread_is_not_imported_twice(database: Database) -> Non
 
 async def test_empty_thread_is_exported_and_imported(database: Database) -> None:
     await database.write(threads.create_thread, P, new_thread())
-    line = (await exported(database)).replace(b"conv_1", b"strange id")
+    line = (await export_line(database)).replace(b"conv_1", b"strange id")
 
-    created = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
+    created = await database.write(thread_files.import_thread, P, parse_line(line), id="conv_2")
 
     assert created is not None
     assert (created.id, created.head, created.messages, created.title_by) == ("conv_2", None, 0, "auto")
@@ -128,8 +128,8 @@ async def test_branches_are_exported_as_cases_in_chat_completions_format(databas
     def cases(lines: bytes) -> list[Any]:
         return [msgspec.json.decode(line) for line in lines.splitlines()]
 
-    current = cases(await exported(database, form="messages"))
-    all_cases = cases(await exported(database, form="messages", branches="all"))
+    current = cases(await export_line(database, form="messages"))
+    all_cases = cases(await export_line(database, form="messages", branches="all"))
     for one in (*current, *all_cases):
         one["messages"] = [{key: turn[key] for key in ("role", "content")} for turn in one["messages"]]
 
@@ -137,7 +137,7 @@ async def test_branches_are_exported_as_cases_in_chat_completions_format(databas
     assert all_cases == [case("one", "two"), case("one", "other")]
 
 
-BROKEN: list[tuple[dict[str, Any], str]] = [
+INVALID_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"palaver": "thread/2"}, "/palaver"),
     ({"title": "x" * 201}, "/title"),
     ({"workflow": "a\0"}, "/workflow"),
@@ -146,7 +146,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"head": "f1"}, "/head"),
 ]
 NODE: dict[str, Any] = {"parent": None, "role": "user", "parts": [], "created_at": "2026-01-01T00:00:00Z"}
-BROKEN_NODES: list[tuple[list[dict[str, Any]], str]] = [
+INVALID_NODES: list[tuple[list[dict[str, Any]], str]] = [
     ([{"id": "a\0"}], "/messages/0/id"),
     ([{"id": "a"}, {"id": "a"}], "/messages/1/id"),
     ([{"id": "a", "parent": "a"}], "/messages/0/parent"),
@@ -157,7 +157,7 @@ BROKEN_NODES: list[tuple[list[dict[str, Any]], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "pointer"), BROKEN)
+@pytest.mark.parametrize(("broken", "pointer"), INVALID_FIELDS)
 def test_invalid_thread_file_is_rejected_with_a_pointer(broken: dict[str, Any], pointer: str) -> None:
     good = {"palaver": "thread/1", "id": "conv_1", "title": "", "title_by": "auto", "workflow": None}
     times = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
@@ -169,7 +169,7 @@ def test_invalid_thread_file_is_rejected_with_a_pointer(broken: dict[str, Any], 
     assert refused.value.pointer == pointer
 
 
-@pytest.mark.parametrize(("broken", "pointer"), BROKEN_NODES)
+@pytest.mark.parametrize(("broken", "pointer"), INVALID_NODES)
 def test_messages_that_are_not_a_valid_tree_are_rejected(broken: list[dict[str, Any]], pointer: str) -> None:
     good = {"palaver": "thread/1", "id": "conv_1", "title": "", "title_by": "auto", "workflow": None}
     times = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
@@ -184,7 +184,7 @@ def test_messages_that_are_not_a_valid_tree_are_rejected(broken: list[dict[str, 
 
 
 async def test_copy_has_the_current_branch_and_is_marked_as_a_copy(database: Database) -> None:
-    await branched(database)
+    await create_branched_thread(database)
 
     copy = await database.write(thread_copies.duplicate_thread, P, "conv_1", id="conv_2", at=NOW + 2 * SECOND)
 
@@ -211,7 +211,7 @@ async def test_a_copy_of_an_empty_thread_is_empty(database: Database) -> None:
 
 
 async def test_all_branches_are_copied_with_the_requested_one_as_head(database: Database) -> None:
-    await branched(database)
+    await create_branched_thread(database)
 
     copy = await database.write(
         thread_copies.duplicate_thread, P, "conv_1", id="conv_2", at=NOW, upto="p1", branches="all"
@@ -228,21 +228,21 @@ async def test_all_branches_are_copied_with_the_requested_one_as_head(database: 
 
 
 @st.composite
-def acts(draw: st.DrawFn) -> list[tuple[str, int, int]]:
+def action_lists(draw: st.DrawFn) -> list[tuple[str, int, int]]:
     kind = st.sampled_from(["append", "turn", "through", "remove", "keep", "answer", "fail"])
     return draw(st.lists(st.tuples(kind, st.integers(0, 50), st.integers(0, 3)), max_size=15))
 
 
-@given(acts())
-def test_thread_stays_a_valid_tree_for_any_sequence_of_changes(did: list[tuple[str, int, int]]) -> None:
-    asyncio.run(_lived(did))
+@given(action_lists())
+def test_thread_stays_a_valid_tree_for_any_sequence_of_changes(actions: list[tuple[str, int, int]]) -> None:
+    asyncio.run(_apply_actions(actions))
 
 
-async def _lived(did: list[tuple[str, int, int]]) -> None:
+async def _apply_actions(actions: list[tuple[str, int, int]]) -> None:
     database = open_database(MEMORY_URL)
     await database.write(threads.create_thread, P, NewThread(id="conv_1", at=NOW), [user("first")])
     at = datetime(2026, 11, 15, tzinfo=UTC)
-    for number, (kind, which, count) in enumerate(did):
+    for number, (kind, which, count) in enumerate(actions):
         at += timedelta(seconds=1)
         all_nodes = await database.read(message_tree.list_nodes, P, "conv_1")
         healthy = [node.id for node in all_nodes if node.status != "failed"]
@@ -268,15 +268,15 @@ async def _lived(did: list[tuple[str, int, int]]) -> None:
                 await database.write(threads.append_run_output, P, "conv_1", **arguments)
             case _:
                 pass
-        await _check(database)
+        await _check_tree(database)
     line = await database.read(thread_files.export_thread, P, "conv_1")
-    second = await database.write(thread_files.import_thread, "team-a", read(line), id="x")
+    second = await database.write(thread_files.import_thread, "team-a", parse_line(line), id="x")
     assert second is not None
     assert await database.read(thread_files.export_thread, "team-a", "conv_1") == line
     await database.close()
 
 
-async def _check(database: Database) -> None:
+async def _check_tree(database: Database) -> None:
     all_nodes = await database.read(message_tree.list_nodes, P, "conv_1")
     thread = await database.read(threads.require_thread, P, "conv_1")
     positions = {node.id: node.place for node in all_nodes}

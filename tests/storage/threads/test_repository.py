@@ -324,7 +324,7 @@ async def test_deleting_a_message_alone_moves_its_children_up(database: Database
 async def test_messages_that_an_active_run_answers_cannot_be_deleted(database: Database) -> None:
     await create_conversation(database, "one", "two", "three")
     await post_messages(database, "a1", user("other", "o"))
-    await database.write(_put_runs, [run_row("run_1", "conv_1", answers="u2")])
+    await database.write(_insert_runs, [run_row("run_1", "conv_1", answers="u2")])
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     for node in ("u1", "a1", "u2"):
@@ -343,7 +343,7 @@ async def test_current_branch_cannot_be_deleted_during_an_unrecorded_run(databas
         await database.write(threads.delete_message, P, "conv_1", "a1", at=NOW)
 
 
-def _put_runs(db: Connection, rows: list[dict[str, Any]]) -> None:
+def _insert_runs(db: Connection, rows: list[dict[str, Any]]) -> None:
     runs.insert_runs(db, rows)
 
 
