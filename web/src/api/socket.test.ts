@@ -22,7 +22,7 @@ function openSocket(): { socket: Socket; sockets: FakeSocket[]; connection: Fake
 const settle = () => vi.advanceTimersByTimeAsync(0);
 
 describe('requests over one socket', () => {
-  test('are told apart by their numbers, however their answers mingle', async () => {
+  test('are matched to interleaved responses by their ids', async () => {
     const { socket, sockets, connection } = openSocket();
     const first = socket.request({ method: 'POST', path: '/tutor/api/chat', headers: { a: 'b' }, body: '{}' });
     const second = socket.request(REQUEST);
@@ -49,38 +49,38 @@ describe('requests over one socket', () => {
     expect(sockets).toHaveLength(1);
   });
 
-  test('may be answered with nothing', async () => {
+  test('can have a response without a body', async () => {
     const { socket, connection } = openSocket();
-    const answer = socket.request(REQUEST);
+    const response = socket.request(REQUEST);
     await settle();
     connection.sendFrames({ id: 1, status: 204, headers: {} }, { id: 1, end: true });
-    expect([(await answer).status, (await answer).body]).toEqual([204, null]);
+    expect([(await response).status, (await response).body]).toEqual([204, null]);
   });
 
-  test('are refused with the words of the server', async () => {
+  test('are rejected with the error message of the server', async () => {
     const { socket, connection } = openSocket();
-    const answer = socket.request(REQUEST);
-    answer.catch(() => {});
+    const response = socket.request(REQUEST);
+    response.catch(() => {});
     await settle();
     connection.sendFrames({ id: 1, error: { code: 'rate_limited', message: 'Too many.' } });
-    await expect(answer).rejects.toThrow('Too many.');
+    await expect(response).rejects.toThrow('Too many.');
   });
 
-  test('whose answer broke off on the server are lost', async () => {
+  test('fail with ConnectionLost if the server interrupts the response', async () => {
     const { socket, connection } = openSocket();
-    const answer = socket.request(REQUEST);
+    const response = socket.request(REQUEST);
     await settle();
     connection.sendFrames(
       { id: 1, ...HEAD },
       { id: 1, data: 'a' },
       { id: 1, error: { code: 'interrupted', message: 'It broke off.' } },
     );
-    await expect((await answer).text()).rejects.toBeInstanceOf(ConnectionLost);
+    await expect((await response).text()).rejects.toBeInstanceOf(ConnectionLost);
   });
 
-  test('that nobody knows are passed over', async () => {
+  test('ignore frames with unknown ids', async () => {
     const { socket, connection } = openSocket();
-    const answer = socket.request(REQUEST);
+    const response = socket.request(REQUEST);
     await settle();
     connection.sendFrames(
       { id: 9, ...HEAD },
@@ -89,67 +89,67 @@ describe('requests over one socket', () => {
       { id: null, error: { code: 'invalid_json', message: '?' } },
     );
     connection.sendFrames({ id: 1, ...HEAD }, { id: 1, end: true });
-    expect(await (await answer).text()).toBe('');
+    expect(await (await response).text()).toBe('');
   });
 });
 
-describe('a request that is given up', () => {
-  test('before it is sent is not sent', async () => {
+describe('an aborted request', () => {
+  test('is not sent if its signal is already aborted', async () => {
     const { socket, connection } = openSocket();
     await expect(socket.request(REQUEST, AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
     expect(connection.sent).toEqual([]);
   });
 
-  test('before its answer fails, and the server is told', async () => {
+  test('fails before its response, and the server is notified', async () => {
     const { socket, connection } = openSocket();
     const control = new AbortController();
-    const answer = socket.request(REQUEST, control.signal);
-    answer.catch(() => {});
+    const response = socket.request(REQUEST, control.signal);
+    response.catch(() => {});
     await settle();
     control.abort();
-    await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
+    await expect(response).rejects.toMatchObject({ name: 'AbortError' });
     expect(connection.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
     connection.sendFrames({ id: 1, ...HEAD }, { id: 1, data: 'late' });
   });
 
-  test('within its answer breaks that off', async () => {
+  test('fails during its response, and the server is notified', async () => {
     const { socket, connection } = openSocket();
     const control = new AbortController();
-    const answer = socket.request(REQUEST, control.signal);
+    const response = socket.request(REQUEST, control.signal);
     await settle();
     connection.sendFrames({ id: 1, ...HEAD }, { id: 1, data: 'a' });
-    const text = (await answer).text();
+    const text = (await response).text();
     text.catch(() => {});
     control.abort();
     await expect(text).rejects.toMatchObject({ name: 'AbortError' });
     expect(connection.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
   });
 
-  test('by who reads it is given up at once, whatever is still on the way', async () => {
+  test('is aborted when its body is cancelled, and later frames are ignored', async () => {
     const { socket, connection } = openSocket();
-    const answer = socket.request(REQUEST);
+    const response = socket.request(REQUEST);
     await settle();
     connection.sendFrames({ id: 1, ...HEAD });
-    const cancelled = (await answer).body?.cancel();
+    const cancelled = (await response).body?.cancel();
     connection.sendFrames({ id: 1, data: 'late' }, { id: 1, end: true });
     await cancelled;
     expect(connection.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
   });
 
-  test('after its end is nothing to tell of', async () => {
+  test('is not reported to the server after its end', async () => {
     const { socket, connection } = openSocket();
     const control = new AbortController();
-    const answer = socket.request(REQUEST, control.signal);
+    const response = socket.request(REQUEST, control.signal);
     await settle();
     connection.sendFrames({ id: 1, ...HEAD }, { id: 1, end: true });
-    await (await answer).text();
+    await (await response).text();
     control.abort();
     expect(connection.sent).toHaveLength(1);
   });
 });
 
 describe('a connection', () => {
-  test('that is lost takes all its answers with it', async () => {
+  test('that is lost fails all its requests', async () => {
     const { socket, connection } = openSocket();
     const [waiting, started] = [socket.request(REQUEST), socket.request(REQUEST)];
     waiting.catch(() => {});
@@ -162,15 +162,15 @@ describe('a connection', () => {
     await expect(text).rejects.toBeInstanceOf(ConnectionLost);
   });
 
-  test('that cannot be had means that nothing was sent', async () => {
+  test('that cannot be opened is unavailable', async () => {
     const { sockets, createSocket } = fakeSockets();
-    const answer = new Socket('ws://here', createSocket).request(REQUEST);
-    answer.catch(() => {});
+    const response = new Socket('ws://here', createSocket).request(REQUEST);
+    response.catch(() => {});
     sockets[0]?.close();
-    await expect(answer).rejects.toBeInstanceOf(SocketUnavailable);
+    await expect(response).rejects.toBeInstanceOf(SocketUnavailable);
   });
 
-  test('that cannot even be tried is the same, and is tried again', async () => {
+  test('that cannot be created is unavailable, and is tried again for the next request', async () => {
     const createSocket = vi.fn(() => {
       throw new Error('forbidden');
     });
@@ -180,22 +180,22 @@ describe('a connection', () => {
     expect(createSocket).toHaveBeenCalledTimes(2);
   });
 
-  test('that a proxy swallows is given up after a while', async () => {
+  test('that does not open in time is closed and unavailable', async () => {
     const { sockets, createSocket } = fakeSockets();
-    const answer = new Socket('ws://here', createSocket).request(REQUEST);
-    answer.catch(() => {});
+    const response = new Socket('ws://here', createSocket).request(REQUEST);
+    response.catch(() => {});
     await vi.advanceTimersByTimeAsync(4000);
-    await expect(answer).rejects.toBeInstanceOf(SocketUnavailable);
+    await expect(response).rejects.toBeInstanceOf(SocketUnavailable);
     expect(sockets[0]?.readyState).toBe(3);
   });
 
-  test('that is closing takes nothing more', async () => {
+  test('that is closing accepts no requests', async () => {
     const { socket, connection } = openSocket();
     connection.readyState = 2;
     await expect(socket.request(REQUEST)).rejects.toBeInstanceOf(SocketUnavailable);
   });
 
-  test('is made again after waits that grow, and grow anew once it has lasted', async () => {
+  test('is reopened after growing delays, which start over once it has lasted', async () => {
     const { sockets } = openSocket();
     const delays: number[] = [];
     const loseConnection = async () => {
@@ -214,7 +214,7 @@ describe('a connection', () => {
     expect(delays).toEqual([250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000, 250]);
   });
 
-  test('is not made again when nobody listens', async () => {
+  test('is not reopened without listeners', async () => {
     const { sockets, createSocket } = fakeSockets();
     const unsubscribe = new Socket('ws://here', createSocket).listen(() => {});
     sockets[0]?.open();
@@ -225,8 +225,8 @@ describe('a connection', () => {
   });
 });
 
-describe('who listens', () => {
-  test('hears notices and of the connection until they leave', async () => {
+describe('a listener', () => {
+  test('receives notices and connection changes until it unsubscribes', async () => {
     const { sockets, createSocket } = fakeSockets();
     const socket = new Socket('ws://here', createSocket);
     const received: (Notice | boolean)[] = [];
@@ -244,7 +244,7 @@ describe('who listens', () => {
     expect(received).toEqual([true, { changed: 'thread', ref: 'conv_1', run: 'run_1' }, false]);
   });
 
-  test('twice with one function leaves twice', () => {
+  test('that is registered twice remains after one unsubscription', () => {
     const { sockets, createSocket } = fakeSockets();
     const socket = new Socket('ws://here', createSocket);
     const listener = vi.fn();

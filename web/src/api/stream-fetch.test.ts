@@ -29,33 +29,33 @@ afterEach(() => {
 
 const settle = () => new Promise((resolve) => setTimeout(resolve, 5));
 
-describe('a stream', () => {
-  test('is asked for over the socket, as it would be plainly', async () => {
-    const answer = new Response('x');
-    socketRequest.mockResolvedValue(answer);
+describe('a streaming request', () => {
+  test('is sent over the socket with its method, path, headers and body', async () => {
+    const response = new Response('x');
+    socketRequest.mockResolvedValue(response);
     const { signal } = new AbortController();
     expect(
       await streamFetch('/tutor/api/chat?a=1', { method: 'POST', headers: { 'X-A': 'b' }, body: '{}', signal }),
-    ).toBe(answer);
+    ).toBe(response);
     expect(socketRequest.mock.calls).toEqual([
       [{ method: 'POST', path: '/tutor/api/chat?a=1', headers: { 'x-a': 'b' }, body: '{}' }, signal],
     ]);
     expect(plainFetch).not.toHaveBeenCalled();
   });
 
-  test('goes the plain way where there is no socket', async () => {
+  test('falls back to fetch if there is no socket', async () => {
     const init = { method: 'POST', body: '{}' };
     await streamFetch('/x', init);
     expect(plainFetch.mock.calls).toEqual([[new URL('/x', ORIGIN), init]]);
   });
 
-  test('that was lost is not asked for twice', async () => {
+  test('is not repeated after the connection was lost', async () => {
     socketRequest.mockRejectedValue(new ConnectionLost());
     await expect(streamFetch('/x')).rejects.toBeInstanceOf(ConnectionLost);
     expect(plainFetch).not.toHaveBeenCalled();
   });
 
-  test('of another server, or with a body that the socket does not take, goes the plain way at once', async () => {
+  test('uses fetch directly for another origin or a body that the socket does not support', async () => {
     await streamFetch('https://other.example/x');
     await streamFetch('/x', { method: 'POST', body: 'x'.repeat(256 * 1024) });
     await streamFetch('/x', { method: 'POST', body: new Blob(['x']) });
@@ -64,22 +64,22 @@ describe('a stream', () => {
   });
 });
 
-describe('of plain streams', () => {
-  test('four run at once, and each that ends lets one in', async () => {
-    const answers = Array.from({ length: 6 }, () => streamFetch('/x'));
+describe('streams over fetch', () => {
+  test('are limited to four at once, and each one that ends admits another', async () => {
+    const responses = Array.from({ length: 6 }, () => streamFetch('/x'));
     await settle();
     expect(plainFetch).toHaveBeenCalledTimes(4);
     bodies[0]?.close();
-    await (await answers[0])?.text();
+    await (await responses[0])?.text();
     await settle();
     expect(plainFetch).toHaveBeenCalledTimes(5);
-    await (await answers[1])?.body?.cancel();
+    await (await responses[1])?.body?.cancel();
     await settle();
     expect(plainFetch).toHaveBeenCalledTimes(6);
-    await Promise.all(answers);
+    await Promise.all(responses);
   });
 
-  test('one that is given up while it waits leaves its place to the next', async () => {
+  test('skip a request that is aborted while it waits', async () => {
     const control = new AbortController();
     const first = Array.from({ length: 4 }, () => streamFetch('/x'));
     const waiting = streamFetch('/given-up', { signal: control.signal });
@@ -92,14 +92,14 @@ describe('of plain streams', () => {
     await (await first[0])?.text();
     await next;
     expect(plainFetch.mock.calls.map(([url]) => (url as URL).pathname)).toEqual(['/x', '/x', '/x', '/x', '/next']);
-    // And nothing is lost by it: four are at once again.
+    // The aborted request occupies no slot: four can run at once again.
     bodies[1]?.close();
     await (await first[1])?.text();
     await streamFetch('/again');
     expect(plainFetch).toHaveBeenCalledTimes(6);
   });
 
-  test('those that fail or have no body let others in, too', async () => {
+  test('admit another one after a failure or an empty body', async () => {
     plainFetch
       .mockRejectedValueOnce(new TypeError('Failed to fetch'))
       .mockResolvedValueOnce(new Response(null, { status: 204 }));
@@ -109,15 +109,15 @@ describe('of plain streams', () => {
     expect(plainFetch).toHaveBeenCalledTimes(6);
   });
 
-  test('one that breaks off is lost like one of the socket', async () => {
-    const answer = await streamFetch('/x');
-    const text = answer.text();
+  test('fail with ConnectionLost if they are interrupted', async () => {
+    const response = await streamFetch('/x');
+    const text = response.text();
     text.catch(() => {});
     bodies[0]?.error(new TypeError('network error'));
     await expect(text).rejects.toBeInstanceOf(ConnectionLost);
   });
 
-  test('one that is given up says so', async () => {
+  test('fail with AbortError if they are aborted', async () => {
     plainFetch.mockRejectedValueOnce(new DOMException('Given up.', 'AbortError'));
     await expect(streamFetch('/x')).rejects.toMatchObject({ name: 'AbortError' });
   });

@@ -30,7 +30,7 @@ const press = (key: string, ctrlKey = false) => ({
 const NO_FOCUS = { typing: false, dialog: false };
 
 describe('commands', () => {
-  test('a command is listed until it leaves, and listeners hear of both', () => {
+  test('are listed until they are removed, and listeners are notified of both', () => {
     const commands = new Commands();
     let callCount = 0;
     commands.available.subscribe(() => (callCount += 1));
@@ -43,7 +43,7 @@ describe('commands', () => {
     expect(callCount).toBe(2);
   });
 
-  test('of two with one id the later counts, and when it leaves the first does again', () => {
+  test('override an earlier one with the same id until they are removed', () => {
     const commands = new Commands();
     const first = command('send', 'mod+s');
     const second = command('send', 'mod+s');
@@ -56,7 +56,7 @@ describe('commands', () => {
     expect(commands.find(press('s', true), NO_FOCUS)).toBe(first);
   });
 
-  test('somebody who types gives no command without a modifier', () => {
+  test('without a modifier do not run while the user types', () => {
     const commands = new Commands();
     const help = command('help', '?');
     const stop = command('stop', 'mod+.');
@@ -68,7 +68,7 @@ describe('commands', () => {
     expect(commands.find(press('.', true), { ...NO_FOCUS, typing: true })).toBe(stop);
   });
 
-  test('behind a dialog nothing happens but what is for everywhere', () => {
+  test('do not run behind a dialog unless they are available everywhere', () => {
     const commands = new Commands();
     const palette = command('palette', 'mod+k', { everywhere: true });
     commands.add(palette);
@@ -89,50 +89,50 @@ const keyEvent = (key: string, more: Partial<KeyPress> = {}): KeyPress => ({
   ...more,
 });
 
-describe('keys', () => {
-  test('mod is Control, and Command on a Mac', () => {
+describe('key chords', () => {
+  test('use Control as mod, and Command on a Mac', () => {
     expect(matchesKeys('mod+k', keyEvent('k', { ctrlKey: true }), false)).toBe(true);
     expect(matchesKeys('mod+k', keyEvent('k', { metaKey: true }), true)).toBe(true);
     expect(matchesKeys('mod+k', keyEvent('k', { ctrlKey: true }), true)).toBe(false);
     expect(matchesKeys('mod+k', keyEvent('k'), false)).toBe(false);
   });
 
-  test('one modifier too many is another chord', () => {
+  test('do not match with an additional modifier', () => {
     expect(matchesKeys('mod+k', keyEvent('K', { ctrlKey: true, shiftKey: true }), false)).toBe(false);
     expect(matchesKeys('mod+k', keyEvent('k', { ctrlKey: true, altKey: true }), false)).toBe(false);
     expect(matchesKeys('mod+shift+o', keyEvent('O', { ctrlKey: true, shiftKey: true }), false)).toBe(true);
   });
 
-  test('a sign may need Shift or not, as the keyboard likes', () => {
+  test('with a symbol match with or without Shift, depending on the layout', () => {
     expect(matchesKeys('?', keyEvent('?', { shiftKey: true }), false)).toBe(true);
     expect(matchesKeys('?', keyEvent('?'), false)).toBe(true);
     expect(matchesKeys('mod+.', keyEvent('.', { ctrlKey: true }), false)).toBe(true);
   });
 
-  test('a sign with Shift is found by its place, and is another chord than without', () => {
+  test('with Shift and a symbol match by key position, and differ from those without Shift', () => {
     const period = { ctrlKey: true, code: 'Period' };
     expect(matchesKeys('mod+shift+.', keyEvent('>', { ...period, shiftKey: true }), false)).toBe(true);
     expect(matchesKeys('mod+.', keyEvent('>', { ...period, shiftKey: true }), false)).toBe(false);
     expect(matchesKeys('mod+shift+.', keyEvent('.', period), false)).toBe(false);
   });
 
-  test('keys with names count Shift', () => {
+  test('with a named key match only with the same Shift state', () => {
     expect(matchesKeys('alt+ArrowRight', keyEvent('ArrowRight', { altKey: true }), false)).toBe(true);
     expect(matchesKeys('alt+ArrowRight', keyEvent('ArrowRight', { altKey: true, shiftKey: true }), false)).toBe(false);
   });
 
-  test('a letter is found by its place where its sign is another', () => {
+  test('with a modifier and a letter match by key position on other layouts', () => {
     expect(matchesKeys('mod+k', keyEvent('л', { ctrlKey: true, code: 'KeyK' }), false)).toBe(true);
     expect(matchesKeys('alt+n', keyEvent('˜', { altKey: true, code: 'KeyN' }), true)).toBe(true);
     expect(matchesKeys('k', keyEvent('л', { code: 'KeyK' }), false)).toBe(false);
   });
 
-  test('keys without a modifier write text', () => {
+  test('without a modifier type text', () => {
     expect(['?', 'shift+a', 'escape'].map(typesText)).toEqual([true, true, true]);
     expect(['mod+k', 'alt+n'].map(typesText)).toEqual([false, false]);
   });
 
-  test('they are spelled as the keyboard shows them', () => {
+  test('are formatted as the keyboard shows them', () => {
     expect(formatKeys('mod+shift+o', false)).toEqual(['Ctrl', 'Shift', 'O']);
     expect(formatShortcut('mod+enter', true)).toBe('⌘↵');
     expect(formatShortcut('alt+arrowdown', false)).toBe('Alt+↓');
@@ -142,7 +142,7 @@ describe('keys', () => {
 
 const run = () => {};
 
-test('keys of a view that is not in the table are shown beside it, those in it once', () => {
+test('groups the shortcuts of the table and of open views without duplicates', () => {
   const groups = groupShortcuts([
     { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run },
     { id: 'zoom', title: 'Zoom', group: 'Traces', keys: 'z', run },

@@ -14,7 +14,7 @@ const chat: Preview = {
   more: 2,
 };
 
-it('what a row carries is a preview, or else empty', () => {
+it('parses a preview, and treats other values as empty', () => {
   const empty = { renderer: 'empty', text: '' };
 
   expect([text, null, undefined, 'text', { renderer: 'hologram' }].map(parsePreview)).toEqual([
@@ -26,7 +26,7 @@ it('what a row carries is a preview, or else empty', () => {
   ]);
 });
 
-it('a preview tells what it leaves out', () => {
+it('counts the omitted characters and messages of a preview', () => {
   expect([omittedCount(chat), omittedCount(text), omittedCount({ ...text, cut: 7 })]).toEqual([
     { characters: 4, messages: 2 },
     { characters: 0, messages: 0 },
@@ -35,6 +35,6 @@ it('a preview tells what it leaves out', () => {
   expect([isComplete(text), isComplete(chat)]).toEqual([true, false]);
 });
 
-it('whole JSON is laid out, a piece of it is not', () => {
+it('indents complete JSON, but not truncated JSON', () => {
   expect([formatJsonText('{"a":[1]}'), formatJsonText('{"a":[1')]).toEqual(['{\n  "a": [\n    1\n  ]\n}', '{"a":[1']);
 });

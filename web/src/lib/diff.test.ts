@@ -3,8 +3,8 @@ import { toolCallsDiff, valueChanges, textDiff } from './diff';
 
 const longText = (seed: string): string => Array.from({ length: 30_000 }, (_, index) => `${seed}${index}`).join(' ');
 
-describe('texts', () => {
-  it('differ by words', () => {
+describe('a text diff', () => {
+  it('compares by words', () => {
     expect(textDiff('The sky is blue.', 'The sea is blue.')).toEqual([
       { text: 'The ', change: 'same' },
       { text: 'sky', change: 'removed' },
@@ -13,7 +13,7 @@ describe('texts', () => {
     ]);
   });
 
-  it('that are the same are one piece, and nothing is no piece', () => {
+  it('has one piece for equal texts and none for empty texts', () => {
     expect([textDiff('a b', 'a b'), textDiff('', ''), textDiff('', 'new')]).toEqual([
       [{ text: 'a b', change: 'same' }],
       [],
@@ -21,7 +21,7 @@ describe('texts', () => {
     ]);
   });
 
-  it('lose nothing: without what was added it is the base, without what was removed the other', () => {
+  it('contains both texts completely', () => {
     const base = 'one two  three\nfour';
     const other = 'two 3\n\nfour five';
     const pieces = textDiff(base, other);
@@ -40,25 +40,25 @@ describe('texts', () => {
     ).toBe(other);
   });
 
-  it('that share nothing and are long are told apart as a whole, soon', () => {
+  it('of long texts without common words ends soon', () => {
     const startTime = performance.now();
 
     expect(textDiff(longText('a'), longText('b')).length).toBeGreaterThan(1);
-    expect(performance.now() - startTime).toBeLessThan(30_000); // A watchdog: a fifth of a second as a rule.
+    expect(performance.now() - startTime).toBeLessThan(30_000); // Only a guard against a hang: usually 0.2 s.
   });
 });
 
-describe('tool calls', () => {
+describe('a diff of tool calls', () => {
   const add = { name: 'add', arguments: '{"a": 2, "b": 3}' };
   const weather = { name: 'weather', arguments: '{"city":"Oslo"}' };
 
-  it('with equal arguments are the same, however those are written', () => {
+  it('ignores the order and formatting of arguments', () => {
     expect(toolCallsDiff([add], [{ ...add, arguments: '{"b":3,"a":2}' }])).toEqual([
       { call: { ...add, arguments: '{"b":3,"a":2}' }, change: 'same' },
     ]);
   });
 
-  it('tell which arguments changed, came and went', () => {
+  it('lists changed and added arguments', () => {
     const other = { name: 'add', arguments: '{"a": 2, "b": 4, "c": 1}' };
 
     expect(toolCallsDiff([add], [other])).toEqual([
@@ -73,7 +73,7 @@ describe('tool calls', () => {
     ]);
   });
 
-  it('that only one side has are added or removed', () => {
+  it('marks calls on only one side as added or removed', () => {
     expect(toolCallsDiff([add, weather], [weather, add])).toEqual([
       { call: add, change: 'removed' },
       { call: weather, change: 'same' },
@@ -81,7 +81,7 @@ describe('tool calls', () => {
     ]);
   });
 
-  it('whose arguments are no JSON are compared as texts', () => {
+  it('compares arguments that are not JSON as text', () => {
     const [one, other] = [
       { name: 'run', arguments: 'ls' },
       { name: 'run', arguments: 'ls -l' },
@@ -93,7 +93,7 @@ describe('tool calls', () => {
   });
 });
 
-it('values are compared as deep as both are objects', () => {
+it('compares objects recursively, and other values as a whole', () => {
   expect(valueChanges({ a: { b: 1, c: [1] }, 'x/y': 1 }, { a: { b: 2, c: [1, 2] } })).toEqual([
     { path: '/a/b', from: 1, to: 2 },
     { path: '/a/c', from: [1], to: [1, 2] },

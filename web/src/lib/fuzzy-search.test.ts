@@ -9,24 +9,24 @@ const items = [
 ];
 const titles = (text: string) => searchByTitle(text, items).map(({ title }) => title);
 
-test('without a text all are meant, up to a number', () => {
+test('returns all items, up to the limit, for an empty query', () => {
   expect(titles(' ')).toHaveLength(4);
   expect(searchByTitle('', items, 2)).toHaveLength(2);
 });
 
-test('all words must be there, in any order, in the title or beside it', () => {
+test('requires every word in the title or the additional text, in any order', () => {
   expect(titles('answers stop')).toEqual(['Stop all answers']);
   expect(titles('subject tutor')).toEqual(['parameter-tutor']);
   expect(titles('stop tutor')).toEqual([]);
 });
 
-test('who begins a word means it more than who hits its middle', () => {
+test('ranks matches at the start of a word above matches inside a word', () => {
   expect(searchByTitle('al', [{ title: 'Signal' }, { title: 'Stop all' }]).map(({ title }) => title)).toEqual([
     'Stop all',
     'Signal',
   ]);
 });
 
-test('marks and case do not matter', () => {
+test('ignores case and diacritics', () => {
   expect(titles('etu')).toEqual(['Étude']);
 });

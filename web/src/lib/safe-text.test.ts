@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { safeLink, decodeEntities, safeExact, isInlineImage, safeProse, isStoredFile, namesHost } from './safe-text';
 
-describe('an address', () => {
+describe('safe links', () => {
   it.each([
     ['https://a.example/x?y=1#z', { href: 'https://a.example/x?y=1#z', host: 'a.example' }],
     [' http://a.example:81 ', { href: 'http://a.example:81/', host: 'a.example:81' }],
     ['https://bank.example@evil.example', { href: 'https://bank.example@evil.example/', host: 'evil.example' }],
     ['https://bänk.example', { href: 'https://xn--bnk-qla.example/', host: 'xn--bnk-qla.example' }],
     ['mailto:a@b.example', { href: 'mailto:a@b.example', host: 'a@b.example' }],
-  ])('that may be a link says who is asked: %s', (url, expected) => expect(safeLink(url)).toEqual(expected));
+  ])('return the host of http, https and mailto URLs: %s', (url, expected) => expect(safeLink(url)).toEqual(expected));
 
   it.each([
     'javascript:alert(1)',
@@ -24,9 +24,9 @@ describe('an address', () => {
     'a',
     '',
     `https://${'a'.repeat(5000)}`,
-  ])('of another kind is none: %s', (url) => expect(safeLink(url)).toBeUndefined());
+  ])('reject other URLs: %s', (url) => expect(safeLink(url)).toBeUndefined());
 
-  it('is told unless the words tell it', () => {
+  it('recognize labels that name the host', () => {
     const to = { href: 'https://a.example/x', host: 'a.example' };
 
     expect(
@@ -43,12 +43,12 @@ describe('an address', () => {
   });
 });
 
-it('Characters that turn a text are taken out of prose, and numbered where every character counts', () => {
+it('removes direction marks from prose and shows them as code points in exact text', () => {
   expect(safeProse('a\u202Eb\u2069')).toBe('ab');
   expect(safeExact('a\u202Eb\u2069')).toBe('a⟨U+202E⟩b⟨U+2069⟩');
 });
 
-it('Only images that stand in the text, and files of this server, are loaded', () => {
+it('accepts only inline images and files stored on this server', () => {
   expect(
     [
       'data:image/png;base64,AA==',
@@ -69,6 +69,6 @@ it('Only images that stand in the text, and files of this server, are loaded', (
   ).toEqual([true, false, false, false, false]);
 });
 
-it('The usual character references are read, others stay', () => {
+it('decodes common character references and leaves others unchanged', () => {
   expect(decodeEntities('&lt;b&gt; &amp;copy; &nope; &constructor; & &')).toBe('<b> &copy; &nope; &constructor; & &');
 });

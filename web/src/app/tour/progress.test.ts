@@ -16,7 +16,7 @@ function startedTour(): Tour {
 
 beforeEach(() => stored.clear());
 
-test('where there is no tour nothing is noted', () => {
+test('records nothing before the tour has started', () => {
   const tour = new Tour();
 
   tour.mark('talk', true);
@@ -26,7 +26,7 @@ test('where there is no tour nothing is noted', () => {
   expect(stored.size).toBe(0);
 });
 
-test('what is done is kept in the order of the tour, and another tab reads it', () => {
+test('stores completed steps in tour order for other tabs to read', () => {
   const tour = startedTour();
   const other = startedTour();
 
@@ -39,7 +39,7 @@ test('what is done is kept in the order of the tour, and another tab reads it', 
   expect(other.state.getState()).toEqual({ on: true, look: 'folded', done: ['talk', 'worse'] });
 });
 
-test('a step can be taken back, and all of it can begin again', () => {
+test('unmarks a step and restarts the tour', () => {
   const tour = startedTour();
   let updates = 0;
   tour.state.subscribe(() => (updates += 1));
@@ -55,7 +55,7 @@ test('a step can be taken back, and all of it can begin again', () => {
   expect(updates).toBe(5);
 });
 
-test('of what is kept only what is known counts', () => {
+test('ignores unknown steps and invalid values in stored progress', () => {
   expect(
     [null, 'x', 'null', '[]', '{"look":7,"done":"talk"}', '{"look":"away","done":["call","dance","talk",null]}'].map(
       parseProgress,
@@ -70,11 +70,11 @@ test('of what is kept only what is known counts', () => {
   ]);
 });
 
-test('every step that can be done has its text, in the order of the tour', () => {
+test('has a text for every step, in tour order', () => {
   expect(STEPS.map(({ id }) => id)).toEqual(STEP_IDS);
 });
 
-test('a text tells what is pressed and what is typed', () => {
+test('splits a text into plain, typed and pressed pieces', () => {
   expect(textPieces('Send `2 * [3]`, press [Add thread] twice.')).toEqual([
     { kind: 'plain', text: 'Send ' },
     { kind: 'typed', text: '2 * [3]' },

@@ -3,11 +3,11 @@ import { expect, it } from 'vitest';
 import { withLineEndsOf, withLineFeeds } from './controls';
 import { changedRange } from './text-editor';
 
-it('an editor sees line feeds alone', () => {
+it('converts all line ends to line feeds for the editor', () => {
   expect(withLineFeeds('a\r\nb\rc\nd')).toBe('a\nb\nc\nd');
 });
 
-it('what was edited has the line ends that most lines had before', () => {
+it('restores the most common line end of the original text', () => {
   expect(withLineEndsOf('a\r\nb\r\n', 'a\nc\n')).toBe('a\r\nc\r\n');
   expect(withLineEndsOf('a\r\nb\n', 'a\nc\n')).toBe('a\nc\n');
   expect(withLineEndsOf('', 'a\n')).toBe('a\n');
@@ -20,7 +20,7 @@ it.each([
   ['', 'abc', { from: 0, to: 0, insert: 'abc' }],
   ['abc', '', { from: 0, to: 3, insert: '' }],
   ['abc', 'xyz', { from: 0, to: 3, insert: 'xyz' }],
-])('%o to %o is one piece', (before, now, change) => {
+])('describes the change from %o to %o as one replacement', (before, now, change) => {
   expect(changedRange(before, now)).toEqual(change);
   expect(before.slice(0, change.from) + change.insert + before.slice(change.to)).toBe(now);
 });

@@ -6,7 +6,7 @@ const plain = { kind: 'text', format: 'plain', minLength: 0, maxLength: Infinity
 const unbounded = { min: -Infinity, max: Infinity, above: -Infinity, below: Infinity, step: null };
 const integer = { kind: 'number', isInteger: true, range: unbounded, ...bare };
 
-describe('a schema is drawn as', () => {
+describe('a schema is shown as', () => {
   const cases: [string, unknown, unknown][] = [
     ['a text', { type: 'string' }, plain],
     ['a date', { type: 'string', format: 'date' }, { ...plain, format: 'date' }],
@@ -21,7 +21,7 @@ describe('a schema is drawn as', () => {
       { ...plain, format: 'code', language: 'javascript' },
     ],
     [
-      'code, the older name of its language',
+      'code with a legacy media type',
       { type: 'string', contentMediaType: 'application/x-ecmascript; charset=utf-8' },
       { ...plain, format: 'code', language: 'javascript' },
     ],
@@ -31,14 +31,14 @@ describe('a schema is drawn as', () => {
       { ...plain, format: 'code', language: 'python', nullable: true },
     ],
     [
-      'code or null, the other way to say it',
+      'code or null, with the media type beside anyOf',
       { anyOf: [{ type: 'string' }, { type: 'null' }], contentMediaType: 'text/x-python' },
       { ...plain, format: 'code', language: 'python', nullable: true },
     ],
-    ['a text that is of no language', { type: 'string', contentMediaType: 'text/plain' }, plain],
-    ['a text that is bytes', { type: 'string', contentMediaType: 'text/css', contentEncoding: 'base64' }, plain],
-    ['a text that is none of ours', { type: 'string', contentMediaType: 'image/png' }, plain],
-    ['a whole number', { type: 'integer' }, integer],
+    ['a text of type text/plain', { type: 'string', contentMediaType: 'text/plain' }, plain],
+    ['a text with an encoding', { type: 'string', contentMediaType: 'text/css', contentEncoding: 'base64' }, plain],
+    ['a text of an unknown media type', { type: 'string', contentMediaType: 'image/png' }, plain],
+    ['an integer', { type: 'integer' }, integer],
     [
       'a number in a range',
       { type: 'number', minimum: 0, exclusiveMaximum: 2 },
@@ -47,14 +47,14 @@ describe('a schema is drawn as', () => {
     ['a switch', { type: 'boolean', default: true }, { kind: 'switch', ...bare, fallback: true }],
     ['a choice', { enum: ['a', 'b'] }, { kind: 'choice', options: ['a', 'b'], ...bare }],
     ['a choice that may be null', { enum: ['a', null] }, { kind: 'choice', options: ['a'], ...bare, nullable: true }],
-    ['the only choice', { const: 1 }, { kind: 'choice', options: [1], ...bare }],
+    ['a single choice', { const: 1 }, { kind: 'choice', options: [1], ...bare }],
     ['a choice of constants', { anyOf: [{ const: 1 }, { const: 2 }] }, { kind: 'choice', options: [1, 2], ...bare }],
     [
       'a number or null',
       { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null },
       { ...integer, nullable: true, fallback: null },
     ],
-    ['a number or null, the other way to say it', { type: ['integer', 'null'] }, { ...integer, nullable: true }],
+    ['a number or null, as a list of types', { type: ['integer', 'null'] }, { ...integer, nullable: true }],
     [
       'a list of numbers',
       { type: 'array', items: { type: 'integer' } },
@@ -62,25 +62,25 @@ describe('a schema is drawn as', () => {
     ],
     ['JSON: a list of objects', { type: 'array', items: { type: 'object' } }, { kind: 'json', ...bare }],
     [
-      'JSON: a pair',
+      'JSON: a tuple',
       { type: 'array', prefixItems: [{ type: 'integer' }], items: { type: 'integer' } },
       { kind: 'json', ...bare },
     ],
     [
-      'JSON: an object without known names',
+      'JSON: an object without declared properties',
       { type: 'object', additionalProperties: { type: 'integer' } },
       { kind: 'json', ...bare },
     ],
     ['JSON: a union', { anyOf: [{ type: 'integer' }, { type: 'string' }] }, { kind: 'json', ...bare }],
     ['JSON: anything', {}, { kind: 'json', ...bare }],
-    ['JSON: what is no schema', true, { kind: 'json', ...bare }],
+    ['JSON: a value that is not a schema', true, { kind: 'json', ...bare }],
   ];
   it.each(cases)('%s', (_, schema, shape) => {
     expect(shapeOf(schema, {})).toEqual(shape);
   });
 });
 
-it('a reference is followed, and what stands beside it lies over it', () => {
+it('follows a reference, and lets keywords beside it override its target', () => {
   const root = { $defs: { Colour: { enum: ['blue', 'red'], description: 'A colour.' } } };
 
   expect(shapeOf({ $ref: '#/$defs/Colour', default: 'red', description: 'Which.' }, root)).toEqual({
@@ -100,12 +100,12 @@ it('a reference is followed, and what stands beside it lies over it', () => {
   });
 });
 
-it('a reference to nothing is JSON', () => {
+it('shows a reference that cannot be resolved as JSON', () => {
   expect(shapeOf({ $ref: '#/$defs/Gone' }, {})).toMatchObject({ kind: 'json' });
   expect(shapeOf({ $ref: 'https://example.com/schema' }, {})).toMatchObject({ kind: 'json' });
 });
 
-it('a schema that contains itself ends in JSON', () => {
+it('shows the recursive part of a schema as JSON', () => {
   const node = {
     type: 'object',
     properties: { name: { type: 'string' }, next: { anyOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } },
@@ -117,7 +117,7 @@ it('a schema that contains itself ends in JSON', () => {
   });
 });
 
-it('names that stand beside “an object or null” are those of the object', () => {
+it('applies properties beside “object or null” to the object', () => {
   const properties = { code: { type: 'string' } };
 
   for (const schema of [
@@ -128,7 +128,7 @@ it('names that stand beside “an object or null” are those of the object', ()
   }
 });
 
-it('a form has the fields of its object in order, without those that are shown elsewhere', () => {
+it('lists the fields of a form in order, without excluded ones', () => {
   const schema = {
     type: 'object',
     properties: {
@@ -149,21 +149,21 @@ it('a form has the fields of its object in order, without those that are shown e
   });
 });
 
-it('an object that takes any names is open', () => {
+it('marks a form with additional properties as open', () => {
   expect(formOf({ type: 'object', properties: {}, additionalProperties: true })).toEqual({ fields: [], open: true });
 });
 
-it('a form with code in it, however deep, wants room', () => {
+it('finds a wide field if a form contains code at any depth', () => {
   const code = { type: 'object', properties: { body: { type: 'string', contentMediaType: 'text/javascript' } } };
 
   expect(hasWideField(formOf({ properties: { context: code } }))).toBe(true);
   expect(hasWideField(formOf({ properties: { text: { type: 'string' } } }))).toBe(false);
 });
 
-describe('a new row begins with', () => {
+describe('a new row starts with', () => {
   it.each([
     [
-      'the example of all inputs, without a conversation',
+      'the example of the whole schema, without messages',
       { examples: [{ text: 'a', messages: [] }, { text: 'b' }], properties: { text: { examples: ['c'] } } },
       { text: 'a' },
     ],
@@ -173,18 +173,18 @@ describe('a new row begins with', () => {
       { code: 'f()' },
     ],
     [
-      'an example where nothing, or null, is the default',
+      'an example only if the default is missing or null',
       { properties: { a: { examples: [1], default: null }, b: { examples: [2], default: 3 } } },
       { a: 1 },
     ],
-    ['nothing where there is no example', { properties: { text: { type: 'string', default: 'x' } } }, {}],
-    ['nothing where the example is not one of inputs', { examples: ['text'], properties: {} }, {}],
-    ['nothing where the schema is not known', undefined, {}],
+    ['nothing if there is no example', { properties: { text: { type: 'string', default: 'x' } } }, {}],
+    ['nothing if the example is not an object', { examples: ['text'], properties: {} }, {}],
+    ['nothing if the schema is unknown', undefined, {}],
   ])('%s', (_, schema, inputs) => {
     expect(exampleOf(schema)).toEqual(inputs);
   });
 
-  it('a copy of its own', () => {
+  it('a copy of the example', () => {
     const context = { code: 'f()' };
 
     expect(exampleOf({ examples: [{ context }] }).context).not.toBe(context);

@@ -14,7 +14,7 @@ import {
   formatValue,
 } from './values';
 
-describe('a number as it was typed', () => {
+describe('a typed number', () => {
   it.each([
     ['12', 12],
     [' -1.5 ', -1.5],
@@ -26,11 +26,11 @@ describe('a number as it was typed', () => {
     ['1,5', null],
     ['0x10', null],
     ['1e999', null],
-  ])('%o is %o', (text, value) => {
+  ])('%o is parsed as %o', (text, value) => {
     expect(parseNumber(text, false)).toBe(value);
   });
 
-  it('a whole number has no fraction', () => {
+  it('is rejected if it must be an integer and has a fraction', () => {
     expect([parseNumber('7', true), parseNumber('7.5', true)]).toEqual([7, null]);
   });
 });
@@ -38,24 +38,24 @@ describe('a number as it was typed', () => {
 describe('a slider', () => {
   const range = { min: -Infinity, max: Infinity, above: -Infinity, below: Infinity, step: null };
 
-  it('runs between both ends in round steps', () => {
+  it('runs between both bounds in round steps', () => {
     expect(sliderRange({ ...range, min: 0, max: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
     expect(sliderRange({ ...range, min: 1, max: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
     expect(sliderRange({ ...range, min: 0, max: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
   });
 
-  it('leaves out an end that is not part of the range', () => {
+  it('leaves out an exclusive bound', () => {
     expect(sliderRange({ ...range, above: 0, below: 1 }, false)).toEqual({ from: 0.01, to: 0.99, step: 0.01 });
   });
 
-  it('needs two ends with something between them', () => {
+  it('needs two different bounds that are not too far apart', () => {
     expect(sliderRange({ ...range, min: 0 }, false)).toBeNull();
     expect(sliderRange({ ...range, min: 1, max: 1 }, true)).toBeNull();
     expect(sliderRange({ ...range, min: 0, max: 1e9 }, true)).toBeNull();
   });
 });
 
-describe('a value is checked lightly', () => {
+describe('validation', () => {
   it.each([
     [{ type: 'string', minLength: 2 }, 'a', 'At least 2 characters.'],
     [{ type: 'string' }, 1, 'Must be text.'],
@@ -69,11 +69,11 @@ describe('a value is checked lightly', () => {
     [{ type: 'boolean' }, 'yes', 'Must be true or false.'],
     [{}, { any: ['thing'] }, null],
     [{ type: 'string' }, undefined, null],
-  ])('%o given %o', (schema, value, message) => {
+  ])('for schema %o and value %o returns %o', (schema, value, message) => {
     expect(fieldError(shapeOf(schema, {}), value)).toBe(message);
   });
 
-  it('and all that is wrong is told with its place', () => {
+  it('reports all errors with their paths', () => {
     const pointSchema = { type: 'object', properties: { x: { type: 'integer' } }, required: ['x'] };
     const schema = {
       type: 'object',
@@ -96,7 +96,7 @@ describe('a value is checked lightly', () => {
   });
 });
 
-it('a field shows only values of its kind', () => {
+it('matches only values of the same type as the field', () => {
   const list = shapeOf({ type: 'array', items: { type: 'string' } }, {});
 
   expect([
@@ -108,8 +108,8 @@ it('a field shows only values of its kind', () => {
   ]).toEqual([true, false, false, true, false]);
 });
 
-describe('setting', () => {
-  it('puts and takes away one name', () => {
+describe('fields', () => {
+  it('are set and removed by name', () => {
     expect(Object.entries(withField({ a: 1, b: 2 }, 'a', 3))).toEqual([
       ['a', 3],
       ['b', 2],
@@ -117,7 +117,7 @@ describe('setting', () => {
     expect(withField({ a: 1, b: 2 }, 'a', undefined)).toEqual({ b: 2 });
   });
 
-  it('inside an object begins with its default, and ends with it', () => {
+  it('inside an object start from its default, and unset the object when equal to it', () => {
     const fallback = { x: 1, y: 0 };
 
     expect(withNestedField(undefined, fallback, 'y', 3)).toEqual({ x: 1, y: 3 });
@@ -126,21 +126,21 @@ describe('setting', () => {
     expect(withNestedField({ y: 3 }, undefined, 'y', undefined)).toBeUndefined();
   });
 
-  it('leaves what the form has no field for to be written as JSON', () => {
+  it('that the form does not know are returned for editing as JSON', () => {
     const form = { fields: [{ name: 'a', required: false, shape: shapeOf({}, {}) }], open: true };
 
     expect(unknownFields(form, { a: 1, b: 2, messages: [] }, ['messages'])).toEqual({ b: 2 });
   });
 });
 
-it('a new row of a list holds the simplest value', () => {
+it('starts a new list item with the simplest valid value', () => {
   expect(emptyItem(shapeOf({ type: 'string' }, {}))).toBe('');
   expect(emptyItem(shapeOf({ type: 'integer', minimum: 3 }, {}))).toBe(3);
   expect(emptyItem(shapeOf({ enum: ['a', 'b'] }, {}))).toBe('a');
   expect(emptyItem(shapeOf({ type: 'boolean', default: true }, {}))).toBe(true);
 });
 
-it('values are told in few words', () => {
+it('formats values in at most 200 characters', () => {
   expect([
     formatValue('plain'),
     formatValue([1, 2]),
@@ -150,7 +150,7 @@ it('values are told in few words', () => {
   ]).toEqual(['plain', '[1,2]', 'null', '', 200]);
 });
 
-it('equality is that of JSON', () => {
+it('compares values as JSON, ignoring key order', () => {
   expect(isEqual({ a: [1, { b: null }], c: 2 }, { c: 2, a: [1, { b: null }] })).toBe(true);
   expect([isEqual({ a: 1 }, { b: 1 }), isEqual([1], [1, 2]), isEqual(1, '1'), isEqual(null, {})]).toEqual([
     false,

@@ -12,10 +12,10 @@ import {
   provisionalTable,
 } from './parser';
 
-/** What makes readers of Markdown slow, about so many characters of it. */
+/** Inputs that make Markdown parsers slow, with approximately `size` characters. */
 const BLOCKS: [string, (size: number) => string][] = [
-  ['underlines', (size) => 'a\n-\n'.repeat(size / 4)],
-  ['heads of tables', (size) => 'a\n|-|-|\n'.repeat(size / 8)],
+  ['setext headings', (size) => 'a\n-\n'.repeat(size / 4)],
+  ['table headers', (size) => 'a\n|-|-|\n'.repeat(size / 8)],
   ['quotes', (size) => '>'.repeat(size)],
   [
     'quotes in quotes',
@@ -29,12 +29,12 @@ const BLOCKS: [string, (size: number) => string][] = [
     'lists in lists',
     (size) => Array.from({ length: Math.sqrt(size / 2) }, (_, depth) => `${'  '.repeat(depth)}- x`).join('\n'),
   ],
-  ['items', (size) => '- a\n'.repeat(size / 4)],
-  ['rows', (size) => `|a|b|\n|-|-|\n${'|a|b|\n'.repeat(size / 6)}`],
+  ['list items', (size) => '- a\n'.repeat(size / 4)],
+  ['table rows', (size) => `|a|b|\n|-|-|\n${'|a|b|\n'.repeat(size / 6)}`],
   ['fences', (size) => '```a`\n'.repeat(size / 6)],
-  ['definitions', (size) => '[a]: b "\n'.repeat(size / 9)],
-  ['tags', (size) => '<a \n'.repeat(size / 4)],
-  ['comments', (size) => '<!-- \n'.repeat(size / 6)],
+  ['link definitions', (size) => '[a]: b "\n'.repeat(size / 9)],
+  ['HTML tags', (size) => '<a \n'.repeat(size / 4)],
+  ['HTML comments', (size) => '<!-- \n'.repeat(size / 6)],
   ['blank lines', (size) => '\n \n'.repeat(size / 3)],
 ];
 
@@ -54,19 +54,19 @@ const INLINES: [string, string][] = [
   'a@b.',
 ].map((mark) => [mark, `${mark.repeat(1000)})`]);
 
-describe('reading', () => {
-  it.each(BLOCKS)('blocks of %s takes time in proportion to them', (_, text) => {
+describe('parsing', () => {
+  it.each(BLOCKS)('takes linear time for blocks of %s', (_, text) => {
     expect(growth((size) => blockTokens(text(size)), 160_000)).toBeLessThan(100);
   });
 
-  it.each(INLINES)('a line of %s takes no time to speak of', (_, text) => {
+  it.each(INLINES)('is fast for a line of repeated %s', (_, text) => {
     const startTime = performance.now();
     inlineTokens(text, {});
 
-    expect(performance.now() - startTime).toBeLessThan(10_000); // A watchdog: some hundredths of a second as a rule.
+    expect(performance.now() - startTime).toBeLessThan(10_000); // Only a guard against a hang: usually some 10 ms.
   });
 
-  it('goes only so deep', () => {
+  it('limits the nesting depth', () => {
     const depth = (value: unknown): number =>
       typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depth)) : 0;
 
@@ -74,7 +74,7 @@ describe('reading', () => {
     expect(depth(inlineTokens(`${'*_'.repeat(200)}a${'_*'.repeat(200)}`, {}))).toBeLessThan(60);
   });
 
-  it('takes a link definition only when it is one line', () => {
+  it('accepts a link definition only on one line', () => {
     expect(blockTokens('[a]: https://x.example "t\n\nmore"').map((token) => token.type)).toEqual([
       'paragraph',
       'space',
@@ -143,7 +143,7 @@ const PIECES = [
   '😀',
 ];
 
-/** A random number that is the same each time. */
+/** A random number generator with a seed. */
 function dice(seed: number): (below: number) => number {
   let state = seed * 2_654_435_761 + 1;
   return (below) => {
@@ -157,7 +157,7 @@ function randomMarkdown(roll: (below: number) => number, length: number): string
 }
 
 describe('blocks', () => {
-  it('of a text that grows are those of the whole, however it was cut', () => {
+  it('of a growing text are those of the complete text, for any chunks', () => {
     for (let seed = 1; seed <= 1500; seed += 1) {
       const roll = dice(seed);
       const text = randomMarkdown(roll, 5 + roll(60));
@@ -172,7 +172,7 @@ describe('blocks', () => {
     }
   });
 
-  it('stay the same objects once they are settled, and only the tail is read again', () => {
+  it('keep their identity once they are final, and only the tail is parsed again', () => {
     const text = Array.from({ length: 50 }, (_, index) => `Paragraph ${index}\n\n`).join('');
     const first = parseBlocks(text);
     const second = parseBlocks(`${text}more`, first);
@@ -182,29 +182,29 @@ describe('blocks', () => {
     expect(text.length - first.offset).toBeLessThan(40);
   });
 
-  it('begin anew where the text is another', () => {
+  it('are parsed from scratch for a different text', () => {
     const first = parseBlocks('one\n\ntwo\n\nthree\n\nfour');
 
     expect(parseBlocks('# other', first)).toEqual(parseBlocks('# other'));
   });
 });
 
-describe('links', () => {
+describe('link definitions', () => {
   const { blocks } = parseBlocks('See [a].\n\n[a]: https://one.example "One"\n[b]: https://two.example');
 
-  it('leave out the last definition while it is being written', () => {
+  it('leave out the last one while the text is streaming', () => {
     expect({ ...linkDefinitions(blocks, true) }).toEqual({ a: { href: 'https://one.example', title: 'One' } });
     expect(Object.keys(linkDefinitions(blocks, false))).toEqual(['a', 'b']);
   });
 
-  it('are the same object as long as they say the same', () => {
+  it('keep their identity while they are unchanged', () => {
     const first = linkDefinitions(blocks, false);
 
     expect(linkDefinitions(blocks, false, first)).toBe(first);
   });
 });
 
-describe('the end of an open text', () => {
+describe('the end of a streaming text', () => {
   it.each([
     ['Items:\n-', 'Items:\n'],
     ['Items:\n- ', 'Items:\n'],
@@ -227,7 +227,7 @@ describe('the end of an open text', () => {
     ['see [the do', 'see the do'],
     ['see ![a pic', 'see a pic'],
     ['see [it](https://a.b) now', 'see [it](https://a.b) now'],
-  ])('has what it opened closed: %j', (text, expected) => expect(withClosedMarks(text)).toBe(expected));
+  ])('has its open marks closed: %j', (text, expected) => expect(withClosedMarks(text)).toBe(expected));
 
   it.each([
     ['| a | b |', '| a | b |\n| --- | --- |'],
@@ -235,7 +235,7 @@ describe('the end of an open text', () => {
     ['| a | b', undefined],
     ['a | b |', undefined],
     ['| a |\nwords', undefined],
-  ])('is a table before its second line is whole: %j', (text, expected) =>
+  ])('becomes a table before its delimiter row is complete: %j', (text, expected) =>
     expect(provisionalTable(text)).toBe(expected),
   );
 
@@ -246,5 +246,5 @@ describe('the end of an open text', () => {
     ['~~~\na\n```', false],
     ['```', false],
     ['    indented', true],
-  ])('is code that is whole or not: %j', (text, isClosed) => expect(isFenceClosed(text)).toBe(isClosed));
+  ])('is a closed or open code fence: %j', (text, isClosed) => expect(isFenceClosed(text)).toBe(isClosed));
 });

@@ -1,5 +1,5 @@
 // @vitest-environment happy-dom
-/** A proposed change is put into the inputs and taken back; asked about first where that would undo somebody's work. */
+/** Proposed edits are applied to the inputs and undone, with a confirmation before they overwrite a later change. */
 import { Tooltip } from 'radix-ui';
 import { act } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -8,7 +8,7 @@ import { ConfirmDialog } from '@/components/confirm-dialog';
 import { parseCodeEdit, InputsContext, type InputsAccess, type InputValues } from './code-edit';
 import CodeEditView from './code-edit-view';
 
-let now: InputValues;
+let currentInputs: InputValues;
 let defaultInputs: InputValues;
 const listeners = new Set<() => void>();
 const INPUTS: InputsAccess = {
@@ -16,10 +16,10 @@ const INPUTS: InputsAccess = {
     listeners.add(listener);
     return () => listeners.delete(listener);
   },
-  read: () => now,
+  read: () => currentInputs,
   defaults: () => defaultInputs,
   change: (update) => {
-    now = update(now);
+    currentInputs = update(currentInputs);
     for (const listener of listeners) listener();
   },
 };
@@ -56,74 +56,74 @@ const statusText = () => document.querySelector('[role=status]')?.textContent;
 
 const EDIT = { old: 'a', new: 'b', input: '/context/code' };
 
-it('applies, says so, and undoes; the button stays the same one', async () => {
-  now = { context: { code: 'a', adaptor: 'http' } };
+it('applies an edit, reports it and undoes it, with the same button element', async () => {
+  currentInputs = { context: { code: 'a', adaptor: 'http' } };
   await renderEdit(EDIT);
   const first = button('Apply');
   expect(statusText()).toBe('to the input context.code');
   await press('Apply');
-  expect([now, statusText(), button('Undo')]).toEqual([
+  expect([currentInputs, statusText(), button('Undo')]).toEqual([
     { context: { code: 'b', adaptor: 'http' } },
     'Applied to context.code; the next question sends it',
     first,
   ]);
   await press('Undo');
-  expect([now, button('Apply')]).toEqual([{ context: { code: 'a', adaptor: 'http' } }, first]);
+  expect([currentInputs, button('Apply')]).toEqual([{ context: { code: 'a', adaptor: 'http' } }, first]);
 });
 
-it('asks before it replaces what somebody wrote since, and brings that back', async () => {
-  now = { context: { code: 'a' } };
+it('asks before it overwrites a later change, and restores that change on undo', async () => {
+  currentInputs = { context: { code: 'a' } };
   await renderEdit(EDIT);
   await type({ context: { code: 'mine' } });
   expect(statusText()).toBe('context.code has changed since');
   await press('Apply');
   expect(document.querySelector('[role=dialog]')?.textContent).toContain('The code has changed since');
   await press('Cancel');
-  expect(now).toEqual({ context: { code: 'mine' } });
+  expect(currentInputs).toEqual({ context: { code: 'mine' } });
   await press('Apply');
   await press('Apply anyway');
-  expect(now).toEqual({ context: { code: 'b' } });
+  expect(currentInputs).toEqual({ context: { code: 'b' } });
   await press('Undo');
-  expect(now).toEqual({ context: { code: 'mine' } });
+  expect(currentInputs).toEqual({ context: { code: 'mine' } });
 });
 
-it('is applied already where another tab did it, and undone to the old code', async () => {
-  now = { context: { code: 'b' } };
+it('recognizes an edit that is already applied, and undoes it to the old code', async () => {
+  currentInputs = { context: { code: 'b' } };
   await renderEdit(EDIT);
   await press('Undo');
-  expect(now).toEqual({ context: { code: 'a' } });
+  expect(currentInputs).toEqual({ context: { code: 'a' } });
 });
 
-it('begins with the default of an input that is not set, and leaves the rest of it', async () => {
-  now = {};
+it('starts with the default of an unset input, and keeps the rest of it', async () => {
+  currentInputs = {};
   defaultInputs = { context: { code: 'a', adaptor: 'http' }, flag: true };
   await renderEdit(EDIT);
   await press('Apply');
-  expect(now).toEqual({ context: { code: 'b', adaptor: 'http' } });
+  expect(currentInputs).toEqual({ context: { code: 'b', adaptor: 'http' } });
 });
 
-it('finds the place that nobody names, and knows it when somebody writes there', async () => {
-  now = { job: 'a' };
+it('finds a target that is not named, and remembers it after a change', async () => {
+  currentInputs = { job: 'a' };
   await renderEdit({ old: 'a', new: 'b' });
   await type({ job: 'mine' });
   expect(statusText()).toBe('job has changed since');
 });
 
-it('offers nothing where there are no inputs, or no place in them, or nothing new', async () => {
+it('offers no button without inputs, a target or new code', async () => {
   for (const [value, inputs] of [
     [EDIT, null],
     [{ old: 'x', new: 'y' }, INPUTS],
     [{ old: 'a', new: null, input: '/job' }, INPUTS],
   ] as const) {
-    now = { job: 'a' };
+    currentInputs = { job: 'a' };
     await renderEdit(value, inputs);
     expect(button('Apply')).toBeUndefined();
     unmount();
   }
 });
 
-it('lists what rules found, says when they found nothing, and is silent when none were asked', async () => {
-  now = {};
+it('lists findings, reports when there are none, and shows nothing if no rules ran', async () => {
+  currentInputs = {};
   await renderEdit({
     ...EDIT,
     findings: [

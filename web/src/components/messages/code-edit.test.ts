@@ -2,87 +2,87 @@ import { describe, expect, it } from 'vitest';
 import { findEditTarget, textAt, withText, type Path, parseCodeEdit, type CodeEdit } from './code-edit';
 
 function edit(old: string, now: string | null, input?: string): CodeEdit {
-  const read = parseCodeEdit({ old, new: now, input });
-  if (!read) throw new Error('It is one.');
-  return read;
+  const parsed = parseCodeEdit({ old, new: now, input });
+  if (!parsed) throw new Error('It is one.');
+  return parsed;
 }
 
-/** Where and how, as one line. */
-function stands(one: CodeEdit, inputs: object, last?: Path): string | null {
-  const target = findEditTarget(one, inputs as Record<string, unknown>, last);
+/** State and path of the edit's target, as one line. */
+function locate(codeEdit: CodeEdit, inputs: object, last?: Path): string | null {
+  const target = findEditTarget(codeEdit, inputs as Record<string, unknown>, last);
   return target && `${target.state} /${target.path.join('/')}`;
 }
 
-describe('a change whose place the workflow names', () => {
+describe('an edit with a named target', () => {
   const codeEdit = edit('a', 'b', '/context/code');
 
-  it('is open while the old code is there, applied when the new one is, and changed otherwise', () => {
-    expect(['a', 'b', 'c'].map((code) => stands(codeEdit, { context: { code } }))).toEqual([
+  it('is ready if the target has the old code, applied if it has the new code, and changed otherwise', () => {
+    expect(['a', 'b', 'c'].map((code) => locate(codeEdit, { context: { code } }))).toEqual([
       'ready /context/code',
       'applied /context/code',
       'changed /context/code',
     ]);
   });
 
-  it('can be applied where nothing is: nothing is lost', () => {
+  it('is ready if the target is missing or blank', () => {
     expect(
       [{}, { context: null }, { context: {} }, { context: { code: null } }, { context: { code: ' \n' } }].map(
-        (inputs) => stands(codeEdit, inputs),
+        (inputs) => locate(codeEdit, inputs),
       ),
     ).toEqual(Array(5).fill('ready /context/code'));
-    expect(stands(edit('', 'b', '/context/code'), {})).toBe('ready /context/code');
+    expect(locate(edit('', 'b', '/context/code'), {})).toBe('ready /context/code');
   });
 
-  it('belongs there even where the old code stands elsewhere as well', () => {
-    expect(stands(codeEdit, { context: { code: 'c' }, log: 'a' })).toBe('changed /context/code');
+  it('keeps its target even if another input has the old code', () => {
+    expect(locate(codeEdit, { context: { code: 'c' }, log: 'a' })).toBe('changed /context/code');
   });
 
-  it('is looked for where no text can be in that place', () => {
+  it('is searched for in the inputs if the named target cannot hold text', () => {
     expect(
       [{ context: 'a' }, { context: { code: 7 }, other: 'a' }, { context: ['x'], list: ['z', 'a'] }].map((inputs) =>
-        stands(codeEdit, inputs),
+        locate(codeEdit, inputs),
       ),
     ).toEqual(['ready /context', 'ready /other', 'ready /list/1']);
-    expect(stands(edit('a', 'b', '/messages/0'), { messages: ['a'] })).toBeNull();
-    expect(stands(edit('a', 'b', '/x'.repeat(17)), {})).toBeNull();
+    expect(locate(edit('a', 'b', '/messages/0'), { messages: ['a'] })).toBeNull();
+    expect(locate(edit('a', 'b', '/x'.repeat(17)), {})).toBeNull();
     expect(
-      ['/list/0', '/list/2', '/list/-', '/list/00'].map((input) => stands(edit('a', 'b', input), { list: ['z', 'c'] })),
+      ['/list/0', '/list/2', '/list/-', '/list/00'].map((input) => locate(edit('a', 'b', input), { list: ['z', 'c'] })),
     ).toEqual(['changed /list/0', null, null, null]);
   });
 });
 
-describe('a change whose place nobody names', () => {
-  it('is where the old code stands, or the new one, at any depth', () => {
-    expect(stands(edit('a', 'b'), { x: 1, deep: [{ code: 'a' }] })).toBe('ready /deep/0/code');
-    expect(stands(edit('a', 'b'), { deep: [{ code: 'b' }] })).toBe('applied /deep/0/code');
+describe('an edit without a named target', () => {
+  it('applies to the input with the old or the new code, at any depth', () => {
+    expect(locate(edit('a', 'b'), { x: 1, deep: [{ code: 'a' }] })).toBe('ready /deep/0/code');
+    expect(locate(edit('a', 'b'), { deep: [{ code: 'b' }] })).toBe('applied /deep/0/code');
   });
 
-  it('is nowhere when there are several places, or none, or only the conversation', () => {
+  it('has no target if several inputs match, none does, or only messages do', () => {
     expect(
-      [{ x: 'a', y: 'a' }, {}, { messages: [{ content: 'a' }] }].map((inputs) => stands(edit('a', 'b'), inputs)),
+      [{ x: 'a', y: 'a' }, {}, { messages: [{ content: 'a' }] }].map((inputs) => locate(edit('a', 'b'), inputs)),
     ).toEqual([null, null, null]);
-    expect(stands(edit('', 'b'), { x: '' })).toBeNull();
+    expect(locate(edit('', 'b'), { x: '' })).toBeNull();
   });
 
-  it('is still where it was last seen when somebody wrote there', () => {
-    expect(stands(edit('a', 'b'), { code: 'c' }, ['code'])).toBe('changed /code');
+  it('keeps its last target after the text there has changed', () => {
+    expect(locate(edit('a', 'b'), { code: 'c' }, ['code'])).toBe('changed /code');
   });
 
-  it('is looked for in so much and no more', () => {
+  it('is not searched for below the maximum depth', () => {
     const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => ({ inner }), 'a');
-    expect(stands(edit('a', 'b'), { deep, many: Array.from({ length: 20_000 }, () => 'x') })).toBeNull();
+    expect(locate(edit('a', 'b'), { deep, many: Array.from({ length: 20_000 }, () => 'x') })).toBeNull();
   });
 });
 
-it('a change that changes nothing, or could not be made, is nowhere', () => {
-  expect([edit('a', 'a', '/code'), edit('a', null, '/code')].map((one) => stands(one, { code: 'a' }))).toEqual([
+it('an edit without effect or without new code has no target', () => {
+  expect([edit('a', 'a', '/code'), edit('a', null, '/code')].map((one) => locate(one, { code: 'a' }))).toEqual([
     null,
     null,
   ]);
 });
 
-describe('a text is put', () => {
-  it('in its place, and all else stays as it was', () => {
+describe('setting a text', () => {
+  it('replaces it in a copy and keeps all other values', () => {
     const inputs = { context: { code: 'a', list: ['x', { y: 'a' }] }, flag: true };
     expect(withText(inputs, ['context', 'list', '1', 'y'], 'b')).toEqual({
       context: { code: 'a', list: ['x', { y: 'b' }] },
@@ -91,11 +91,11 @@ describe('a text is put', () => {
     expect(inputs.context.list[1]).toEqual({ y: 'a' });
   });
 
-  it('where there was nothing, making what leads there', () => {
+  it('creates missing objects on the path', () => {
     expect(withText({ flag: true }, ['context', 'code'], 'b')).toEqual({ flag: true, context: { code: 'b' } });
   });
 
-  it('under any name, and no name is special', () => {
+  it('treats names such as __proto__ like any others', () => {
     const result = withText({}, ['__proto__', 'constructor'], 'b');
     expect([
       textAt(result, ['__proto__', 'constructor']),

@@ -20,7 +20,7 @@ const call: Message['parts'][number] = { type: 'tool-call', call_id: 'c1', name:
 const result: Message['parts'][number] = { type: 'tool-result', call_id: 'c1', output: 3 };
 
 describe('the steps of a conversation', () => {
-  test('are messages; a call, its result and what follows are one answer', () => {
+  test('become messages, with a call, its result and the following text in one answer', () => {
     const items = stepItems(
       conversationSteps('t1', 's1', [
         makeMessage('user', text('1+2?')),
@@ -49,14 +49,14 @@ describe('the steps of a conversation', () => {
     ]);
   });
 
-  test('show a result whose call is not there by itself', () => {
+  test('show a result without its call as data', () => {
     const [item] = stepItems([step(makeMessage('tool', result))]);
     expect(item?.kind === 'message' && item.message.parts).toEqual([
       { type: 'data-result of c1', id: '0.d0', data: 3 },
     ]);
   });
 
-  test('have tools of which no message tells in their place, with what came of them', () => {
+  test('include tools that no message mentions, in order and with their outcome', () => {
     const items = stepItems([
       step(makeMessage('user', text('Rain?'))),
       tool(),
@@ -81,7 +81,7 @@ describe('the steps of a conversation', () => {
     ]);
   });
 
-  test('begin anew with every trace, and leave out what says nothing', () => {
+  test('start a new message with every trace, and omit empty messages', () => {
     const items = stepItems([
       step(makeMessage('assistant', text('a'))),
       step(makeMessage('assistant', text('b')), 't2'),
@@ -96,14 +96,14 @@ describe('a session', () => {
     step(makeMessage('user', text(content)), `t${index}`),
   ) as [Step, Step, Step];
 
-  test('has a line for each tab, which begins with what it shares', () => {
-    const lines = sessionBranches([
+  test('has a branch for each tab, which starts with the shared steps', () => {
+    const branches = sessionBranches([
       { origin: null, steps: [one, second] },
       { origin: { tab: 0, steps: 1 }, steps: [third] },
       { origin: { tab: 1, steps: 2 }, steps: [second] },
       { origin: { tab: 9, steps: 2 }, steps: [one] },
     ]);
-    expect(lines.map(({ steps, shared, traces }) => [steps, shared, traces])).toEqual([
+    expect(branches.map(({ steps, shared, traces }) => [steps, shared, traces])).toEqual([
       [[one, second], 0, 2],
       [[one, third], 1, 2],
       [[one, third, second], 2, 3],
@@ -111,11 +111,11 @@ describe('a session', () => {
     ]);
   });
 
-  test('goes on with what was said up to a step', () => {
+  test('continues with the messages up to a step', () => {
     expect(messagesUpTo([one, tool(), second], 2)).toEqual([makeMessage('user', text('Hi'))]);
   });
 
-  test('is named by its address, however odd its name is', () => {
+  test('is named by its URL, even if the name has special characters', () => {
     expect(sessionFromPath('/sessions/s-1', '')).toBe('s-1');
     expect(sessionFromPath('/root/sessions/a%252Fb%2Fc', '')).toBe('a%2Fb/c');
     expect(sessionFromPath('/sessions/_', '?session=..%2F%25')).toBe('../%');

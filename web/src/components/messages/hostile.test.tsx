@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 /**
- * Whatever a workflow, a tool or a file's name says: it is text. Nothing runs, nothing is asked for, no link leads
- * astray.
+ * Content from workflows, tools and file names is shown as text only: no script runs, nothing is requested, and no
+ * link is misleading.
  */
 import './code-edit-view'; // Loaded up front, so that the lazy component renders at once.
 import { Tooltip } from 'radix-ui';
@@ -52,7 +52,7 @@ const LINKS = [
 ];
 
 /** Every field of a message that is shown, filled with the same text. */
-function everywhere(x: string, url: string): ChatMessage {
+function messageWith(x: string, url: string): ChatMessage {
   const call = { type: 'dynamic-tool' as const, toolName: x };
   const value = { [x]: x, list: [x, { [x]: [x] }] };
   const parts: ChatPart[] = [
@@ -102,7 +102,7 @@ function everywhere(x: string, url: string): ChatMessage {
   };
 }
 
-const ACTS = {
+const ACTIONS = {
   rate: async () => {},
   edit: async () => {},
   remove: async () => {},
@@ -112,11 +112,11 @@ const ACTS = {
   approve: async () => {},
 };
 
-const NO_ACTIONS = {};
+const NO_INPUTS = {};
 
-let end: (() => void) | undefined;
+let unmount: (() => void) | undefined;
 afterEach(() => {
-  end?.();
+  unmount?.();
   document.body.replaceChildren();
 });
 beforeAll(() => {
@@ -128,11 +128,11 @@ async function renderNode(node: ReactNode): Promise<HTMLElement> {
   document.body.append(container);
   const root = createRoot(container);
   await act(async () => root.render(<Tooltip.Provider>{node}</Tooltip.Provider>));
-  end = () => act(() => root.unmount());
+  unmount = () => act(() => root.unmount());
   return container;
 }
 
-/** All that is folded, opened: also what is inside what was. */
+/** Expand everything, including nested parts. */
 async function openAll(container: HTMLElement): Promise<void> {
   for (let round = 0; round < 6; round += 1) {
     const collapsed = [...container.querySelectorAll<HTMLElement>('[aria-expanded=false]')].filter(
@@ -143,7 +143,7 @@ async function openAll(container: HTMLElement): Promise<void> {
   }
 }
 
-const KNOWN = new Set(
+const ALLOWED_TAGS = new Set(
   (
     'A ABBR ARTICLE B BLOCKQUOTE BR BUTTON CIRCLE CODE DEL DIV ELLIPSE EM FIGCAPTION FIGURE FORM ' +
     'HR IMG INPUT LI LINE OL P PATH POLYLINE POLYGON PRE RECT SECTION SPAN STRONG SVG TABLE TBODY TD TEXTAREA TH THEAD TR ' +
@@ -151,16 +151,16 @@ const KNOWN = new Set(
   ).split(' '),
 );
 
-/** What in the page is not of our making, or leads out of it. */
+/** Elements with forbidden tags, attributes or links, and other signs of harm. */
 function findHarm(container: HTMLElement): string[] {
   const problems: string[] = [];
   for (const element of container.querySelectorAll('*')) {
-    const forbidden = [...element.attributes].filter(({ name, value }) => !allowed(name, value));
+    const forbidden = [...element.attributes].filter(({ name, value }) => !isAllowed(name, value));
     const link =
       element.tagName !== 'A' ||
       element.hasAttribute('download') ||
       (element.getAttribute('rel') === 'noopener noreferrer nofollow' && element.getAttribute('target') === '_blank');
-    if (!KNOWN.has(element.tagName.toUpperCase()) || forbidden.length > 0 || !link)
+    if (!ALLOWED_TAGS.has(element.tagName.toUpperCase()) || forbidden.length > 0 || !link)
       problems.push(element.outerHTML.slice(0, 300));
   }
   if (/[\u202A-\u202E\u2066-\u2069]/.test(container.textContent)) problems.push('a turned text');
@@ -168,7 +168,7 @@ function findHarm(container: HTMLElement): string[] {
   return problems;
 }
 
-function allowed(name: string, value: string): boolean {
+function isAllowed(name: string, value: string): boolean {
   if (name === 'src')
     return /^data:image\/(png|jpeg|gif|webp);base64,[\w+/=]+$|^\/api\/files\/file_[0-9a-z]+$/.test(value);
   if (name === 'href') return /^(https?:\/\/|mailto:)|^\/api\/files\/file_[0-9a-z]+$/.test(value);
@@ -177,59 +177,59 @@ function allowed(name: string, value: string): boolean {
 
 describe('a hostile text', () => {
   it.each(PAYLOADS.map((payload, index) => [index, payload] as const))(
-    'is only text in every place of a message (%i)',
+    'is inert in every field of a message (%i)',
     async (index, payload) => {
       const inputs = {
         subscribe: () => () => {},
-        read: () => NO_ACTIONS,
-        defaults: () => NO_ACTIONS,
+        read: () => NO_INPUTS,
+        defaults: () => NO_INPUTS,
         change: () => {},
       };
-      const message = everywhere(payload, LINKS[index % LINKS.length] ?? '');
+      const message = messageWith(payload, LINKS[index % LINKS.length] ?? '');
       const container = await renderNode(
         <InputsContext value={inputs}>
-          <MessageView message={message} streaming={false} actions={ACTS} />
+          <MessageView message={message} streaming={false} actions={ACTIONS} />
         </InputsContext>,
       );
       await openAll(container);
 
-      expect(container.querySelector('figcaption')).not.toBeNull(); // The diff is there, which is fetched later.
+      expect(container.querySelector('figcaption')).not.toBeNull(); // The lazy diff view has rendered.
       expect(findHarm(container)).toEqual([]);
     },
   );
 
-  it('is only text while it streams, cut anywhere', async () => {
+  it('is inert while it streams, cut anywhere', async () => {
     const text = PAYLOADS.join('\n\n');
     for (let length = 5; length < text.length; length += 37) {
       const container = await renderNode(
         <MessageView
           message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text: text.slice(0, length) }] }}
           streaming
-          actions={ACTS}
+          actions={ACTIONS}
         />,
       );
       expect(findHarm(container)).toEqual([]);
-      end?.();
+      unmount?.();
     }
   }, 60_000);
 
   it.each(['user', 'system'] as const)(
-    'is only text in what a %s says',
+    'is inert in a %s message',
     async (role) => {
       for (const payload of PAYLOADS) {
-        const message = everywhere(payload, 'x');
+        const message = messageWith(payload, 'x');
         const parts = message.parts.filter((part) => part.type === 'text' || part.type === 'file');
         const container = await renderNode(
-          <MessageView message={{ ...message, parts, role }} streaming={false} actions={ACTS} />,
+          <MessageView message={{ ...message, parts, role }} streaming={false} actions={ACTIONS} />,
         );
         expect(findHarm(container)).toEqual([]);
-        end?.();
+        unmount?.();
       }
     },
     60_000,
   );
 
-  it.each(LINKS)('is no address to load a file from: %s', async (url) => {
+  it.each(LINKS)('is not loaded as a file: %s', async (url) => {
     const files: ChatPart[] = ['image/png', 'image/svg+xml', 'text/html', 'application/pdf'].map((mediaType) => ({
       type: 'file',
       mediaType,
@@ -237,14 +237,14 @@ describe('a hostile text', () => {
       filename: 'a',
     }));
     const container = await renderNode(
-      <MessageView message={{ id: 'x', role: 'assistant', parts: files }} streaming={false} actions={ACTS} />,
+      <MessageView message={{ id: 'x', role: 'assistant', parts: files }} streaming={false} actions={ACTIONS} />,
     );
 
     expect(findHarm(container)).toEqual([]);
     expect(container.querySelector('img')).toBeNull();
   });
 
-  it('may name a link as it likes: the host it leads to is told', async () => {
+  it('cannot hide the host of a link behind its label', async () => {
     const text =
       '[https://bank.example](https://foreign.example) ' +
       '[bank.example@foreign.example](https://bank.example@foreign.example/)';
@@ -252,7 +252,7 @@ describe('a hostile text', () => {
       <MessageView
         message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text }] }}
         streaming={false}
-        actions={ACTS}
+        actions={ACTIONS}
       />,
     );
 
@@ -263,11 +263,11 @@ describe('a hostile text', () => {
 
 describe('a huge text', () => {
   it.each([
-    ['a line of a megabyte', 'x'.repeat(1_000_000)],
+    ['one line of a megabyte', 'x'.repeat(1_000_000)],
     ['a megabyte of code', `\`\`\`js\n${'x'.repeat(1_000_000)}`],
     ['deep quotes', Array.from({ length: 100 }, (_, depth) => `${'> '.repeat(depth)}x`).join('\n')],
     ['deep lists', Array.from({ length: 100 }, (_, depth) => `${'  '.repeat(depth)}- x`).join('\n')],
-  ])('of %s is shown, in part', async (_, text) => {
+  ])('with %s is shown only in part', async (_, text) => {
     const parts: ChatPart[] = [
       { type: 'text', text },
       { type: 'reasoning', text },

@@ -7,7 +7,7 @@ const parts = (...nodeParts: Parameters<typeof fakeNode>[0]['parts'] & object) =
   messagesOf([fakeNode({ id: 'm1', role: 'assistant', parts: nodeParts })])[0]?.parts;
 
 describe('a node as a message', () => {
-  test('tells all that the server knows of it', () => {
+  test('has all metadata of the node', () => {
     expect(
       messagesOf([
         fakeNode({
@@ -41,14 +41,14 @@ describe('a node as a message', () => {
     ]);
   });
 
-  test('how long it took is told where the server says so', () => {
+  test('has the duration if the server reports it', () => {
     const [message] = messagesOf([
       { ...fakeNode({ id: 'm1', role: 'assistant' }), seconds: 1.5 } as ReturnType<typeof fakeNode>,
     ]);
     expect(message?.metadata?.seconds).toBe(1.5);
   });
 
-  test('roles that UI messages do not have are noted', () => {
+  test('records roles that UI messages do not have', () => {
     const roles = (['user', 'system', 'developer', 'assistant', 'tool'] as const).map(
       (role) => messagesOf([fakeNode({ id: 'm1', role })])[0],
     );
@@ -61,7 +61,7 @@ describe('a node as a message', () => {
     ]);
   });
 
-  test('what failed says why', () => {
+  test('has the error of a failed node', () => {
     const [message] = messagesOf([
       fakeNode({ id: 'm1', role: 'assistant', status: 'failed', error: { code: 'model_gone', message: 'No model.' } }),
     ]);
@@ -69,8 +69,8 @@ describe('a node as a message', () => {
   });
 });
 
-describe('its parts', () => {
-  test('are text with its sources, thoughts and refusals', () => {
+describe('message parts', () => {
+  test('are text with its sources, reasoning and refusals', () => {
     expect(
       parts(
         { type: 'reasoning', text: 'Hm.' },
@@ -92,7 +92,7 @@ describe('its parts', () => {
     ]);
   });
 
-  test('are files by id, by their bytes or by address', () => {
+  test('are files by id, data or URL', () => {
     expect(
       parts(
         { type: 'file', media_type: 'image/png', file_id: 'file_1', filename: 'sky.png' },
@@ -106,7 +106,7 @@ describe('its parts', () => {
     ]);
   });
 
-  test('are calls whose arguments may be anything', () => {
+  test('are tool calls, whose arguments may be invalid JSON', () => {
     const call = (args: string) => parts({ type: 'tool-call', call_id: 'c1', name: 'look', arguments: args });
     const expectedInput = (input: unknown) => [
       { type: 'dynamic-tool', toolName: 'look', toolCallId: 'c1', state: 'input-available', input },
@@ -119,7 +119,7 @@ describe('its parts', () => {
     ]);
   });
 
-  test('are data of any name, each with an id of its own', () => {
+  test('are data of any name, each with a unique id', () => {
     expect(parts({ type: 'data', name: 'output', value: 1 }, { type: 'data', name: 'output', value: null })).toEqual([
       { type: 'data-output', id: 'm1.d0', data: 1 },
       { type: 'data-output', id: 'm1.d1', data: null },
@@ -127,7 +127,7 @@ describe('its parts', () => {
   });
 });
 
-describe('what one run said', () => {
+describe('the nodes of one run', () => {
   const conversation = [
     fakeNode({ id: 'u1', role: 'user', parts: [{ type: 'text', text: 'Time?' }] }),
     fakeNode({
@@ -156,7 +156,7 @@ describe('what one run said', () => {
     }),
   ];
 
-  test('is one message, under the id of its first node, with the results on the calls', () => {
+  test('form one message with the id of the first node, and results are added to their calls', () => {
     const [, answer, ...rest] = messagesOf(conversation);
     expect(rest).toEqual([]);
     expect(answer).toMatchObject({
@@ -181,23 +181,23 @@ describe('what one run said', () => {
     ]);
   });
 
-  test('is rated at its last node', () => {
+  test('have the feedback of the last node', () => {
     expect(messagesOf(conversation)[1]?.metadata?.feedback).toEqual({ up: 0, down: 1, mine: 'down' });
   });
 
-  test('is apart from what the next run said', () => {
+  test('are separate from those of the next run', () => {
     const next = fakeNode({ id: 'b1', parent: 'a2', role: 'assistant', run: 'run_2' });
     expect(messagesOf([...conversation, next]).map(({ id }) => id)).toEqual(['u1', 'a1', 'b1']);
   });
 
-  test('is apart from words that were put into its mouth', () => {
+  test('are separate from inserted assistant messages', () => {
     const inserted = fakeNode({ id: 'p1', parent: 'a2', role: 'assistant', run: null });
     expect(
       messagesOf([...conversation, inserted, { ...inserted, id: 'p2', parent: 'p1' }]).map(({ id }) => id),
     ).toEqual(['u1', 'a1', 'p1', 'p2']);
   });
 
-  test('shows the error of a tool', () => {
+  test('show the error of a tool', () => {
     const failed = fakeNode({
       id: 't1',
       parent: 'a1',
@@ -239,20 +239,20 @@ describe('an approval', () => {
     });
   const call = { type: 'dynamic-tool', toolName: 'erase', toolCallId: 'c1', input: { all: true } };
 
-  test('is asked for on the call', () => {
+  test('is requested on its call', () => {
     expect(messagesOf([request])[0]?.parts).toEqual([
       { ...call, state: 'approval-requested', approval: { id: 'ap1' } },
     ]);
   });
 
-  test('without its call is shown by itself', () => {
+  test('without its call is shown as data', () => {
     const [message] = messagesOf([{ ...request, parts: request.parts.slice(1) }]);
     expect(message?.parts).toEqual([
       { type: 'data-approval-request', id: 'a1.d0', data: { id: 'ap1', call_id: 'c1' } },
     ]);
   });
 
-  test('is given on the call, and what follows goes on in the same message', () => {
+  test('is recorded on its call, and the next run continues the same message', () => {
     const after = fakeNode({
       id: 'a2',
       parent: 'w1',
@@ -270,12 +270,12 @@ describe('an approval', () => {
     ]);
   });
 
-  test('that the page does not begin before is a message of its own', () => {
+  test('whose request is not loaded is a separate message', () => {
     expect(messagesOf([answer(true)]).map(({ id, role }) => [id, role])).toEqual([['w1', 'user']]);
   });
 });
 
-test('every node is shown in one message, and a message has the id of its first node', () => {
+test('shows every node in one message, which has the id of its first node', () => {
   const random = seeded(7);
   for (let round = 0; round < 200; round++) {
     const nodes = Array.from({ length: 12 }, (_, index) =>
@@ -296,8 +296,8 @@ test('every node is shown in one message, and a message has the id of its first 
   }
 });
 
-describe('what a person says', () => {
-  test('is told in our own dialect, with files by their id', () => {
+describe('a UI message as a node', () => {
+  test('has parts in the API format, with stored files by id', () => {
     expect(
       toNode({
         id: 'ui_1',
@@ -325,7 +325,7 @@ describe('what a person says', () => {
   });
 });
 
-test('nobody goes on from what failed, or from what is not in the thread', () => {
+test('finds the last node that is stored and has not failed', () => {
   const branch = messagesOf([
     fakeNode({ id: 'u1', role: 'user' }),
     fakeNode({ id: 'a1', role: 'assistant', status: 'failed', run: 'run_1' }),
@@ -359,7 +359,7 @@ const conversation = runWithReply({
   ],
 });
 
-it('the text of a run is its value, or what was said', () => {
+it('the text of a run is its value, or the text of its assistant messages', () => {
   expect([
     outputText(runWithReply({ messages: [], value: 'plain' })),
     outputText(runWithReply({ messages: [], value: { a: 1 } })),
@@ -368,11 +368,11 @@ it('the text of a run is its value, or what was said', () => {
   ]).toEqual(['plain', '{\n  "a": 1\n}', 'I ask.\n\nIt is five.', '']);
 });
 
-it('its calls are those of all its messages', () => {
+it('the tool calls of a run are those of all its messages', () => {
   expect(outputCalls(conversation)).toEqual([{ name: 'add', arguments: '{}' }]);
 });
 
-it('it takes from its start to its end, or until now', () => {
+it('the duration of a run is from its start to its end, or until now', () => {
   const started_at = '2026-11-15T21:51:18.000000Z';
   const now = Date.parse('2026-11-15T21:51:21.000Z');
 
@@ -383,7 +383,7 @@ it('it takes from its start to its end, or until now', () => {
   ]).toEqual([0.5, 3, null]);
 });
 
-it('its tokens are those it was given and those it made', () => {
+it('the tokens of a run are its input and output tokens', () => {
   expect([
     runTokens({ usage: { input_tokens: 3, output_tokens: 4 } }),
     runTokens({ usage: { output_tokens: 4 } }),

@@ -17,7 +17,7 @@ describe('parts', () => {
     { type: 'data-x', data: 1 },
   ];
 
-  it('are shown in order, citations in a row', () => {
+  it('are shown in order, with adjacent sources grouped', () => {
     expect(groupParts(parts).map((group) => (group.kind === 'sources' ? group.parts.length : group.kind))).toEqual([
       'text',
       2,
@@ -26,7 +26,7 @@ describe('parts', () => {
     ]);
   });
 
-  it('are copied as what they say', () => expect(spokenText(parts)).toBe('a\n\nb'));
+  it('are copied as their text', () => expect(spokenText(parts)).toBe('a\n\nb'));
 });
 
 describe('a tool call', () => {
@@ -42,7 +42,7 @@ describe('a tool call', () => {
     { ...call, state: 'output-denied', input: {}, approval: { id: '1', approved: false, reason: 'why' } },
   ];
 
-  it('has one word for how far it is', () => {
+  it('has a state that depends on whether the message is streaming', () => {
     expect(calls.map((part) => toolState(part, true))).toEqual([
       'running',
       'running',
@@ -65,13 +65,13 @@ describe('a tool call', () => {
     ]);
   });
 
-  it('has one line for what came of it', () => {
+  it('has a one-line summary', () => {
     expect(calls.map(toolSummary)).toEqual(['{"a', '{a: 1}', '{a: 1}', '{}', '{}', '[1, 2]', 'No.', 'why']);
   });
 });
 
 describe('a code edit', () => {
-  it('is read from what a workflow sends, and anything else is none', () => {
+  it('is parsed from a data part, and other values are rejected', () => {
     expect(
       parseCodeEdit({
         old: 'a',
@@ -99,7 +99,7 @@ describe('a code edit', () => {
     ]);
   });
 
-  it('tells where its code came from, by a JSON pointer', () => {
+  it('has the path of its code, parsed from a JSON pointer', () => {
     const inputs = ['/context/expression', '/a~1b/~01', '/', '', 'context', 7, `/${'x'.repeat(500)}`, undefined];
 
     expect(inputs.map((input) => parseCodeEdit({ old: '', input })?.input)).toEqual([
@@ -114,7 +114,7 @@ describe('a code edit', () => {
     ]);
   });
 
-  it('tells what rules found in it, as far as that can be read', () => {
+  it('has the valid findings of rules, at most 100', () => {
     const findings = [
       { rule: 'no_import', level: 'error', line: 2, message: 'No imports.' },
       { level: 'fatal', line: -1, message: 'Odd.' },
@@ -134,7 +134,7 @@ describe('a code edit', () => {
     ).toEqual([0, undefined, undefined, undefined, 100]);
   });
 
-  it('is copied as a patch', () => {
+  it('is copied as a unified diff', () => {
     expect(unifiedPatch('my job\n\u202Ex', 'a\nb\n', 'a\nB\n')).toBe(
       '--- a/my-job-x\n+++ b/my-job-x\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n',
     );
@@ -143,7 +143,7 @@ describe('a code edit', () => {
     );
   });
 
-  it('is shown by the lines that differ', () => {
+  it('is shown as a line diff, unless it is too large', () => {
     expect(diffLines('a\nb\nc\n', 'a\nB\nc\n')).toEqual([
       { kind: 'same', before: 1, after: 1, text: 'a' },
       { kind: 'old', before: 2, text: 'b' },
@@ -156,7 +156,7 @@ describe('a code edit', () => {
 });
 
 describe('a notice', () => {
-  it('is read from what a workflow sends, and anything else is none', () => {
+  it('is parsed from a data part, and other values are rejected', () => {
     expect(
       [{ level: 'warning', text: 'Old.' }, { text: 'Rehearsal.' }, { level: 'loud', text: 'x' }].map(parseNotice),
     ).toEqual([
@@ -174,7 +174,7 @@ describe('a notice', () => {
     ]);
   });
 
-  it('is told from other parts', () => {
+  it('is distinguished from other parts', () => {
     const parts: ChatPart[] = [
       { type: 'text', text: 'a' },
       { type: 'data-notice', data: { text: 'x' } },
@@ -186,8 +186,8 @@ describe('a notice', () => {
   });
 });
 
-describe('short words', () => {
-  it('for numbers', () => {
+describe('formatting', () => {
+  it('shortens numbers, sizes, durations and usage', () => {
     expect([0, 999, 1000, 12_345, 1_250_000].map(formatCompactNumber)).toEqual(['0', '999', '1k', '12k', '1.3M']);
     expect([5, 1200, 2_000_000].map(formatSize)).toEqual(['5 B', '1.2 KB', '2 MB']);
     expect([0.04, 1.42, 12.3, 125].map(formatDuration)).toEqual(['0 s', '1.4 s', '12 s', '2 min 5 s']);
@@ -195,7 +195,7 @@ describe('short words', () => {
     expect(formatUsage({})).toBe('');
   });
 
-  it('for values', () => {
+  it('summarizes JSON values', () => {
     expect(jsonSummary({ a: [1, 'x', null], b: { c: true } })).toBe('{a: [1, "x", null], b: {c: true}}');
     expect(
       jsonSummary(

@@ -33,10 +33,10 @@ const column = (name: string, kind: TestsetColumn['kind']): TestsetColumn => ({
   missing: 0,
   nulls: 0,
 });
-const described = (isChat: boolean, inputs: object): Pick<Workflow, 'is_chat' | 'schemas'> =>
+const makeWorkflow = (isChat: boolean, inputs: object): Pick<Workflow, 'is_chat' | 'schemas'> =>
   ({ is_chat: isChat, schemas: { inputs } }) as unknown as Pick<Workflow, 'is_chat' | 'schemas'>;
 
-test('a draft says what is missing, in the order of the form', () => {
+test('reports what is missing in a draft, in the order of the form', () => {
   const draft = { ...EMPTY_DRAFT, testset: 'ts_1' };
   const workflow = newVariant({ workflow: 'tutor' });
   expect(missingPart(EMPTY_DRAFT)).toBe('Choose a test set.');
@@ -48,7 +48,7 @@ test('a draft says what is missing, in the order of the form', () => {
   expect(missingPart({ ...draft, variants: [workflow], evaluators: [newEvaluator('contains')] })).toBeNull();
 });
 
-test('what is sent holds only what was said', () => {
+test('sends only the values that were chosen', () => {
   const request = draftRequest({
     ...EMPTY_DRAFT,
     name: ' prompt v3 ',
@@ -76,7 +76,7 @@ test('what is sent holds only what was said', () => {
   });
 });
 
-test('another like it begins with what that was made of', () => {
+test('copies an evaluation into a draft', () => {
   const draft = draftFromEvaluation({
     name: 'v1',
     testset: { id: 'ts_1', name: 'Set', revision: 3 },
@@ -115,7 +115,7 @@ test('another like it begins with what that was made of', () => {
   });
 });
 
-test('another like one that asks a question where there are no messages finds both again', () => {
+test('leaves the messages column to the server when it copies a mapping with a spoken column', () => {
   const map = { messages: 'messages', spoken: 'question', expected: 'expected' };
   const draft = draftFromEvaluation({
     name: 'v1',
@@ -129,7 +129,7 @@ test('another like one that asks a question where there are no messages finds bo
   expect(draftRequest(draft).map).toEqual({ history: null, script: null, expected: 'expected' });
 });
 
-test('a fault is shown at its field, and one without a field above all', () => {
+test('separates the errors of a field from those without a field', () => {
   const errors = [
     { path: '/evaluators/1/parameters/pattern', message: 'no' },
     { path: '', message: 'what?' },
@@ -139,7 +139,7 @@ test('a fault is shown at its field, and one without a field above all', () => {
   expect(errorsWithoutField(errors)).toEqual([{ path: '', message: 'what?' }]);
 });
 
-test('a fault is told by what the form calls its field', () => {
+test('names the field of an error as the form does', () => {
   const evaluators = [newEvaluator('contains'), { ...newEvaluator('regex'), name: 'starts' }];
   const titleOf = (path: string) => fieldTitle(path, evaluators);
   expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(titleOf)).toEqual([
@@ -171,18 +171,18 @@ test('a fault is told by what the form calls its field', () => {
   ]);
 });
 
-test('names do not come twice', () => {
+test('numbers a name that is already used', () => {
   expect([freeName('tutor', []), freeName('tutor', ['tutor', 'tutor 2'])]).toEqual(['tutor', 'tutor 3']);
 });
 
-test('columns go where the server would put them', () => {
+test('maps columns by default as the server does', () => {
   const columns = [
     column('messages', 'chat'),
     column('topic', 'text'),
     column('expected', 'text'),
     column('old', 'text'),
   ];
-  const tutor = described(true, { properties: { messages: {}, subject: {} }, additionalProperties: true });
+  const tutor = makeWorkflow(true, { properties: { messages: {}, subject: {} }, additionalProperties: true });
   expect(defaultMapping(columns, tutor, ['old'])).toEqual({
     messages: 'messages',
     history: null,
@@ -201,7 +201,7 @@ test('columns go where the server would put them', () => {
     expected: null,
     inputs: {},
   });
-  const shout = described(false, { properties: { text: {} }, additionalProperties: false });
+  const shout = makeWorkflow(false, { properties: { text: {} }, additionalProperties: false });
   expect(defaultMapping([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({
     messages: null,
     history: null,
@@ -212,7 +212,7 @@ test('columns go where the server would put them', () => {
   });
 });
 
-test('a list of texts that may be one text is entered as a list', () => {
+test('shows a parameter that is a list of texts or one text as a list', () => {
   const names = { anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'string' }], description: 'Which.' };
   const schema = {
     properties: {
@@ -229,7 +229,7 @@ test('a list of texts that may be one text is entered as a list', () => {
   expect([specificParameters(schema), commonParameters(schema)]).toEqual([['names', 'equals'], ['target']]);
 });
 
-test('figures are short and honest', () => {
+test('formats percentages, scores, times and intervals', () => {
   expect([formatPercent(0.828), formatPercent(1), formatPercent(0.0004)]).toEqual(['82.8 %', '100 %', '0 %']);
   expect([formatPoints(-0.039), formatPoints(0.02), formatPoints(0)]).toEqual([
     '−3.9 points',

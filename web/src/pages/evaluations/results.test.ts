@@ -9,7 +9,7 @@ import {
 } from './queries';
 import { answerMessages, turnChecks, rowNumber, expectedCalls, wholeConversation } from './result-values';
 
-test('what is asked is in the address, and comes back from it', () => {
+test('reads a query back from its URL parameters, and ignores invalid ones', () => {
   const query: ResultsQuery = {
     search: 'a & b',
     variant: 'new',
@@ -30,7 +30,7 @@ test('what is asked is in the address, and comes back from it', () => {
   ]).toEqual(['', false, true, false]);
 });
 
-test('wanted calls are read from what people write down', () => {
+test('parses expected calls in several formats, and rejects other values', () => {
   const call = (name: string, args: string) => ({ type: 'tool-call', call_id: 'wanted-0', name, arguments: args });
   expect(expectedCalls([{ name: 'search', arguments: { q: 'x' } }], false)?.[0]?.parts).toEqual([
     call('search', '{"q":"x"}'),
@@ -43,7 +43,7 @@ test('wanted calls are read from what people write down', () => {
     expect(expectedCalls(invalid, false)).toBeNull();
 });
 
-test('a script is told turn by turn, after what it begins with', () => {
+test('shows the turns of a script as one conversation after its history', () => {
   const user = (text: string): ResultMessage => ({ role: 'user', parts: [{ type: 'text', text }] });
   const start: ResultMessage = { role: 'system', parts: [{ type: 'text', text: 'Be kind.' }] };
   const turns = [
@@ -68,7 +68,7 @@ test('a script is told turn by turn, after what it begins with', () => {
   ]);
 });
 
-test('a cell is of a row', () => {
+test('derives the row number from the cell id, the variants and the repeats', () => {
   const twoVariants = { variants: ['a', 'b'], repeats: 1 };
   expect([
     rowNumber('cell_0', twoVariants),
@@ -77,7 +77,7 @@ test('a cell is of a row', () => {
   ]).toEqual([1, 4, 2]);
 });
 
-test('checks of turns are found in the details of a score', () => {
+test('finds the checks of turns in the details of a score', () => {
   const checks = [{ name: 'text', passed: false, reason: 'no' }];
   const score = (details: object) => ({
     evaluator: 'e',
@@ -102,9 +102,9 @@ test('checks of turns are found in the details of a score', () => {
 
 const { EventStreamParser } = await import('./live-progress');
 
-test('events are read out of pieces that end anywhere', () => {
-  const frames = new EventStreamParser();
-  expect(frames.feed('id: 1\nevent: progress\nda')).toEqual([]);
-  expect(frames.feed('ta: {"done": 1}\n\n: still here\n\nid: 2\ndata: {"a":\ndata: 1}\n')).toEqual(['{"done": 1}']);
-  expect(frames.feed('\ndata: {}\n\n')).toEqual(['{"a":\n1}', '{}']);
+test('parses events from chunks that are split anywhere', () => {
+  const parser = new EventStreamParser();
+  expect(parser.feed('id: 1\nevent: progress\nda')).toEqual([]);
+  expect(parser.feed('ta: {"done": 1}\n\n: still here\n\nid: 2\ndata: {"a":\ndata: 1}\n')).toEqual(['{"done": 1}']);
+  expect(parser.feed('\ndata: {}\n\n')).toEqual(['{"a":\n1}', '{}']);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { formatFilter, formatSample, evaluatorTotals } from './rules';
 
-test('a filter reads as a sentence, and what our form never makes as it is', () => {
+test('formats a filter as a sentence, or as JSON if the form cannot express it', () => {
   expect(formatFilter(null)).toBe('All traces');
   expect(formatFilter({ field: 'status', op: 'eq', value: 'error' })).toBe('Status is error');
   expect(
@@ -15,11 +15,11 @@ test('a filter reads as a sentence, and what our form never makes as it is', () 
   expect(formatFilter({ and: [{ or: [] }] })).toBe('{"and":[{"or":[]}]}');
 });
 
-test('shares are as exact as somebody wrote them', () => {
+test('formats a sample as a percentage with up to three digits', () => {
   expect([1, 0.1, 0.005, 0.333].map(formatSample)).toEqual(['100 %', '10 %', '0.5 %', '33.3 %']);
 });
 
-test('days are added up by evaluator, each by its scores', () => {
+test('totals the days by evaluator, weighted by the number of scores', () => {
   const day = { at: '2026-11-01T00:00:00Z', skipped: 0, errors: 0, cost: null };
   expect(
     evaluatorTotals([

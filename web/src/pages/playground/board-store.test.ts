@@ -22,20 +22,20 @@ const BOARD: Board = {
 };
 const DRAFT = { name: '', mode: 'chat' as const, columns: BOARD.columns, rows: BOARD.rows, layout: {} };
 
-interface Sent {
+interface SentRequest {
   method: string;
   path: string;
   etag: string | null;
   body: Partial<Board>;
 }
 
-/** A server of one board; answers wait where a test holds them. */
+/** A fake server with one board; a test can hold its responses. */
 class Server {
   board: Board = BOARD;
   version = 1;
-  requests: Sent[] = [];
+  requests: SentRequest[] = [];
   gate: Promise<void> = Promise.resolve();
-  broken = false;
+  isOffline = false;
 
   fetch = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
@@ -43,7 +43,7 @@ class Server {
     const method = init.method ?? 'GET';
     this.requests.push({ method, path, etag: headers.get('if-match'), body });
     await this.gate;
-    if (this.broken) throw new TypeError('Failed to fetch');
+    if (this.isOffline) throw new TypeError('Failed to fetch');
     if (method === 'PUT' && headers.get('if-match') !== this.etag)
       return Response.json({ error: { code: 'stale_base', message: 'Changed.' } }, { status: 412 });
     if (method !== 'GET') {
@@ -84,16 +84,16 @@ afterEach(() => {
 });
 
 const settle = () => vi.advanceTimersByTimeAsync(0);
-const opened = () => new BoardStore(BOARD, '"1"');
-const name = (text: string) => (board: Board) => ({ ...board, name: text });
+const openStore = () => new BoardStore(BOARD, '"1"');
+const withName = (text: string) => (board: Board) => ({ ...board, name: text });
 const GRID = { mode: 'chat', columns: BOARD.columns, rows: BOARD.rows, layout: {}, testset: null };
 
 describe('a change', () => {
-  test('shows at once, and many are saved together, whole', async () => {
-    const store = opened();
+  test('is visible at once, and several are saved together as the whole board', async () => {
+    const store = openStore();
     const listener = vi.fn();
     store.state.subscribe(listener);
-    for (const text of ['T', 'Tw', 'Two']) store.change(name(text));
+    for (const text of ['T', 'Tw', 'Two']) store.change(withName(text));
     expect([store.board.name, listener.mock.calls.length, server.requests.length]).toEqual(['Two', 3, 0]);
     await vi.advanceTimersByTimeAsync(399);
     expect(server.requests).toEqual([]);
@@ -105,20 +105,20 @@ describe('a change', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('that changes nothing is not saved', async () => {
-    const store = opened();
+  test('without effect is not saved', async () => {
+    const store = openStore();
     store.change((board) => board);
     await vi.advanceTimersByTimeAsync(1000);
     expect(server.requests).toEqual([]);
   });
 
-  test('made while it is saved is saved after, from what was saved', async () => {
-    const store = opened();
-    store.change(name('Two'));
+  test('made during a save is saved afterwards with the new etag', async () => {
+    const store = openStore();
+    store.change(withName('Two'));
     const release = server.holdRequests();
     const saved = store.save();
     await settle();
-    store.change(name('Three'));
+    store.change(withName('Three'));
     release();
     await saved;
     expect(store.board.name).toBe('Three');
@@ -129,21 +129,21 @@ describe('a change', () => {
     ]);
   });
 
-  test('is tried again when the server is away, and told to nobody', async () => {
-    const store = opened();
-    server.broken = true;
-    store.change(name('Two'));
+  test('is saved again after the server was unreachable', async () => {
+    const store = openStore();
+    server.isOffline = true;
+    store.change(withName('Two'));
     await vi.advanceTimersByTimeAsync(400);
-    server.broken = false;
+    server.isOffline = false;
     await vi.advanceTimersByTimeAsync(5000);
     expect(server.board.name).toBe('Two');
   });
 });
 
 describe('a draft', () => {
-  test('is made once, whoever asks for it', async () => {
+  test('is created when needed, and only once', async () => {
     const store = BoardStore.draft(DRAFT);
-    store.change(name('Mine'));
+    store.change(withName('Mine'));
     await vi.advanceTimersByTimeAsync(1000);
     expect(server.requests).toEqual([]);
     const boards = await Promise.all([store.ensure(), store.ensure(), store.ensure()]);
@@ -153,12 +153,12 @@ describe('a draft', () => {
     ]);
   });
 
-  test('that is changed while it is made is saved before it is used', async () => {
+  test('that is changed during its creation is saved before it is used', async () => {
     const store = BoardStore.draft(DRAFT);
     const release = server.holdRequests();
     const creation = store.ensure();
     await settle();
-    store.change(name('Late'));
+    store.change(withName('Late'));
     release();
     expect((await creation).name).toBe('Late');
     expect(server.requests.map(({ method, etag, body }) => [method, etag, body.name])).toEqual([
@@ -167,22 +167,22 @@ describe('a draft', () => {
     ]);
   });
 
-  test('that could not be made is made when it is wanted again', async () => {
+  test('is created by the next attempt after a failure', async () => {
     const store = BoardStore.draft(DRAFT);
-    server.broken = true;
+    server.isOffline = true;
     await expect(store.ensure()).rejects.toThrow('cannot be reached');
-    server.broken = false;
+    server.isOffline = false;
     expect((await store.ensure()).id).toBe('brd_1');
   });
 });
 
-describe('what others change', () => {
-  test('is taken over', async () => {
-    const store = opened();
+describe('a change by others', () => {
+  test('is followed by a save with its etag', async () => {
+    const store = openStore();
     server.board = { ...BOARD, name: 'Theirs' };
     server.version = 2;
     await store.refresh();
-    store.change(name('Ours'));
+    store.change(withName('Ours'));
     await store.save();
     expect(server.requests.map(({ method, etag }) => [method, etag])).toEqual([
       ['GET', null],
@@ -190,17 +190,17 @@ describe('what others change', () => {
     ]);
   });
 
-  test('and is the same is not shown again', async () => {
-    const store = opened();
+  test('without effect does not notify listeners', async () => {
+    const store = openStore();
     const listener = vi.fn();
     store.state.subscribe(listener);
     await store.refresh();
     expect(listener).not.toHaveBeenCalled();
   });
 
-  test('does not undo what waits to be saved here; cells are theirs', async () => {
-    const store = opened();
-    store.change(name('Ours'));
+  test('does not overwrite unsaved changes, except for cells', async () => {
+    const store = openStore();
+    store.change(withName('Ours'));
     server.board = { ...BOARD, name: 'Theirs', cells: [{ row: 'r1', column: 'c1', thread: 'conv_9', run: null }] };
     await store.refresh();
     expect([store.board.name, store.board.cells]).toEqual([
@@ -209,9 +209,9 @@ describe('what others change', () => {
     ]);
   });
 
-  test('does not undo what is being saved', async () => {
-    const store = opened();
-    store.change(name('Ours'));
+  test('does not overwrite changes that are being saved', async () => {
+    const store = openStore();
+    store.change(withName('Ours'));
     const release = server.holdRequests();
     const saved = store.save();
     await settle();
@@ -223,13 +223,13 @@ describe('what others change', () => {
     expect([store.board.name, server.board.name]).toEqual(['Ours', 'Ours']);
   });
 
-  test('and was read before we saved is read again', async () => {
-    const store = opened();
+  test('does not undo a save that ended during the refresh', async () => {
+    const store = openStore();
     const release = server.holdRequests();
     const refreshed = store.refresh();
     const old = { ...server.board };
     server.gate = Promise.resolve();
-    store.change(name('Ours'));
+    store.change(withName('Ours'));
     await store.save();
     vi.stubGlobal('fetch', server.fetch);
     release();
@@ -237,22 +237,22 @@ describe('what others change', () => {
     expect([old.name, store.board.name]).toEqual(['One', 'Ours']);
   });
 
-  test('is joined with ours where each changed something else', async () => {
-    const store = opened();
+  test('is merged with ours if each side changed something else', async () => {
+    const store = openStore();
     server.board = { ...BOARD, layout: { composer: 'cell' } };
     server.version = 2;
-    store.change(name('Ours'));
+    store.change(withName('Ours'));
     await store.save();
     await vi.advanceTimersByTimeAsync(0);
     expect([store.board.name, store.board.layout]).toEqual(['Ours', { composer: 'cell' }]);
     expect([server.board.name, server.board.layout]).toEqual(['Ours', { composer: 'cell' }]);
   });
 
-  test('wins where both changed the same, and that is told', async () => {
-    const store = opened();
+  test('wins if both sides changed the same field, and our save fails', async () => {
+    const store = openStore();
     server.board = { ...BOARD, name: 'Theirs' };
     server.version = 2;
-    store.change(name('Ours'));
+    store.change(withName('Ours'));
     await expect(store.save()).rejects.toThrow('changed elsewhere');
     await vi.advanceTimersByTimeAsync(1000);
     expect([store.board.name, server.board.name, server.puts.length]).toEqual(['Theirs', 'Theirs', 1]);
@@ -260,9 +260,9 @@ describe('what others change', () => {
 });
 
 describe('cells', () => {
-  test('that were filled stay, though the answer to an older question does not know them', async () => {
-    const store = opened();
-    store.change(name('Two'));
+  test('that were filled during a save are kept, although its response lacks them', async () => {
+    const store = openStore();
+    store.change(withName('Two'));
     const release = server.holdRequests();
     const saved = store.save();
     await settle();
@@ -279,15 +279,15 @@ describe('cells', () => {
     ]);
   });
 
-  test('are not named when the board is saved: the server has filled some that we do not know', async () => {
-    const store = opened();
+  test('are not sent with a save, because the server may have filled others', async () => {
+    const store = openStore();
     store.change((board) => ({ ...board, columns: board.columns.slice(0, 1) }));
     await store.save();
     expect([store.board.cells.length, 'cells' in (server.puts[0] ?? {})]).toEqual([1, false]);
   });
 
-  test('of a column that has gone are not those of a new one with its name', async () => {
-    const store = opened();
+  test('of a removed column are not inherited by a new one with the same id', async () => {
+    const store = openStore();
     const [first] = BOARD.columns;
     store.change((board) => ({ ...board, columns: board.columns.slice(0, 1) }));
     store.change((board) => ({
@@ -305,7 +305,7 @@ describe('cells', () => {
   });
 });
 
-test('the first free name is taken', () => {
+test('finds the first unused id', () => {
   expect([freeId('c', []), freeId('c', [{ id: 'c1' }, { id: 'c3' }]), freeId('r', [{ id: 'c1' }])]).toEqual([
     'c1',
     'c2',

@@ -19,7 +19,7 @@ function mockFetch(answers: Record<string, object>) {
   return fetchMock;
 }
 
-test('a board begins with the workflow that was asked for, the default, the first chat, or any', () => {
+test('a new board uses the requested workflow, the default chat, the first chat, or any workflow', () => {
   const workflows = [flow('headline', { is_chat: false }), flow('eliza'), flow('tutor', { default: true })];
   expect(initialWorkflow(workflows, 'headline')?.name).toBe('headline');
   expect(initialWorkflow(workflows, 'unknown')?.name).toBe('tutor');
@@ -29,10 +29,10 @@ test('a board begins with the workflow that was asked for, the default, the firs
   expect(initialWorkflow([], null)).toBeUndefined();
 });
 
-describe('an address', () => {
+describe('opening a URL', () => {
   const saved = { id: 'brd_1', name: 'One', mode: 'chat', columns: [], rows: [], cells: [], layout: {}, testset: null };
 
-  test('of a board opens it; of nothing the one that was saved last', async () => {
+  test('loads the board that it names, or the last saved board', async () => {
     const fetchMock = mockFetch({ '/api/boards/brd_1': saved });
     const opened = [
       await openBoard('brd_1', null, false, bootstrap(null), signal),
@@ -46,7 +46,7 @@ describe('an address', () => {
     expect(fetchMock).toHaveBeenCalledTimes(2);
   });
 
-  test('that asks for a workflow, or for a new board, opens a draft that is nowhere else', async () => {
+  test('creates an unsaved draft for a requested workflow or a new board', async () => {
     const fetchMock = mockFetch({});
     const workflows = [flow('eliza'), flow('headline', { is_chat: false })];
     const opened = [
@@ -77,7 +77,7 @@ describe('an address', () => {
     expect(fetchMock.mock.calls.map(([path]) => path)).toEqual(['/api/workflows/headline', '/api/workflows/eliza']);
   });
 
-  test('of a new board begins with the example that its workflow gives', async () => {
+  test('starts a new board with the example of its workflow', async () => {
     mockFetch({
       '/api/workflows/mender': {
         name: 'mender',
@@ -88,7 +88,7 @@ describe('an address', () => {
     expect(opened?.store.board.rows).toEqual([{ id: 'r1', name: '', inputs: { context: { code: 'f()' } } }]);
   });
 
-  test('of a thread shows it alone, with what it gives its runs', async () => {
+  test('shows a thread alone, with its workflow, parameters and inputs', async () => {
     mockFetch({
       '/api/threads/conv_1': {
         id: 'conv_1',
@@ -115,7 +115,7 @@ describe('an address', () => {
     ]);
   });
 
-  test('of what is not there says so; where nothing is served there is nothing', async () => {
+  test('fails for an unknown board, and returns null if there are no workflows', async () => {
     mockFetch({});
     await expect(openBoard('brd_9', null, false, bootstrap(null), signal)).rejects.toThrow('There is none.');
     expect(await openBoard(undefined, null, false, bootstrap(null), signal)).toBeNull();

@@ -31,7 +31,7 @@ beforeEach(() => {
 });
 afterEach(() => queryClient.clear());
 
-test('a new row begins with the examples of its workflows, the first one’s first', () => {
+test('a new row starts with the examples of its workflows, preferring earlier workflows', () => {
   expect(initialInputs([{ workflow: 'mender' }, { workflow: 'tutor' }, { workflow: 'unknown' }])).toEqual({
     text: 'Hi',
     subject: 'maths',
@@ -39,7 +39,7 @@ test('a new row begins with the examples of its workflows, the first one’s fir
 });
 
 describe('the inputs of a row', () => {
-  test('are changed as if somebody had typed it', () => {
+  test('are updated in the board, and listeners are notified', () => {
     const store = new BoardStore(BOARD, null);
     const inputs = rowInputs(store, 'r1', 'mender');
     const listener = vi.fn();
@@ -50,7 +50,7 @@ describe('the inputs of a row', () => {
     expect(store.board.rows[1]).toBe(BOARD.rows[1]);
   });
 
-  test('are told with what holds where nothing is set', () => {
+  test('have the non-null defaults of the schema, and none for an unknown workflow or row', () => {
     const store = new BoardStore(BOARD, null);
     expect(rowInputs(store, 'r2', 'mender').defaults()).toEqual({ context: { code: '', adaptor: 'http' } });
     expect([rowInputs(store, 'r2', 'unknown').defaults(), rowInputs(store, 'gone', 'mender').read()]).toEqual([{}, {}]);

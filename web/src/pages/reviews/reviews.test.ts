@@ -10,14 +10,14 @@ import {
 } from './answers';
 import { initialDraft, parseChoices, missingField, newQuestion, draftRequest, slug } from './draft';
 
-test('a key is made of the question, in any alphabet', () => {
+test('derives a key from the question, in any alphabet', () => {
   expect(slug('Is it correct?')).toBe('is_it_correct');
   expect(slug('Ist es größer?')).toBe('ist_es_größer');
   expect(slug('正しいですか')).toBe('正しいですか');
   expect(slug('?!')).toBe('');
 });
 
-test('what is missing is told one by one', () => {
+test('reports the first missing or invalid field of a draft', () => {
   expect(missingField(initialDraft(null))).toBe('Choose an evaluation.');
   expect(missingField(initialDraft('ev_1'))).toBeNull();
   expect(missingField({ ...initialDraft('ev_1'), questions: [] })).toBe('Add a question.');
@@ -41,7 +41,7 @@ test('what is missing is told one by one', () => {
   ).toBe('Question 2 has the key of another one.');
 });
 
-test('only what belongs to a question is asked for', () => {
+test('sends only the fields that belong to the type of a question', () => {
   const questions = [
     newQuestion({ title: 'Tone', type: 'choice', choices: 'kind\n\n rude \nkind' }),
     newQuestion({ title: 'Grade', type: 'score', required: false }),
@@ -86,7 +86,7 @@ const question = (key: string, more: object = {}) => ({
   ...more,
 });
 
-test('what can be chosen has a key, and a score is its own', () => {
+test('gives each answer option a shortcut, which for a score is its value', () => {
   expect(answerOptions(question('a'))?.map(({ shortcut, label }) => `${shortcut} ${label}`)).toEqual(['1 Yes', '2 No']);
   expect(
     answerOptions(question('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ shortcut, value }) => [
@@ -111,13 +111,13 @@ test('what can be chosen has a key, and a score is its own', () => {
   expect(answerOptions(question('a', { type: 'text' }))).toBeNull();
 });
 
-test('a score that is written has to be in its range', () => {
+test('requires a typed score to be within its range', () => {
   expect(parseScore(' 0.5', [0, 1])).toBe(0.5);
   expect(parseScore('2', [0, 1])).toBe('A number from 0 to 1, please.');
   expect(parseScore('', null)).toBe('A number, please.');
 });
 
-test('the next question is the next that is open', () => {
+test('finds the next unanswered question, and the required ones that are missing', () => {
   const questions = [question('a'), question('b', { required: false }), question('c')];
   expect(firstUnanswered(questions, {})).toBe(0);
   expect(firstUnanswered(questions, { b: true }, 1)).toBe(2);
@@ -126,7 +126,7 @@ test('the next question is the next that is open', () => {
   expect(missingAnswers(questions, { a: false }).map(({ key }) => key)).toEqual(['c']);
 });
 
-test('answers and kappas as words', () => {
+test('formats answers and describes kappa values', () => {
   expect([true, false, 3, 0.5, 'kind'].map(formatAnswer)).toEqual(['Yes', 'No', '3', '0.5', 'kind']);
   expect([-0.1, 0.1, 0.4, 0.55, 0.75, 1].map(describeKappa)).toEqual([
     'less than by chance',
@@ -138,7 +138,7 @@ test('answers and kappas as words', () => {
   ]);
 });
 
-test('pairs become one line a question, each counted by its items, and judges stay out', () => {
+test('summarizes agreement by question, weighted by items and without judges', () => {
   const pair = { type: 'boolean' as const, raters: ['a', 'b'] as [string, string], kind: 'reviewers' as const };
   expect(
     summarizeAgreement([

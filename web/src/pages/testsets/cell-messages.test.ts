@@ -7,7 +7,7 @@ const call = {
   tool_calls: [{ id: 'c1', type: 'function', function: { name: 'search', arguments: '{"q": "a"}' } }],
 };
 
-test('a conversation is told in little, with its tool calls', () => {
+test('summarizes a conversation with its tool calls and attachments', () => {
   expect(
     messagesIn([
       {
@@ -25,7 +25,7 @@ test('a conversation is told in little, with its tool calls', () => {
   ]);
 });
 
-test('what is none, or has another form, is left to the server', () => {
+test('extracts no messages from empty lists, other values and unknown formats', () => {
   expect([messagesIn([]), messagesIn('hi'), messagesIn([{ role: 'user', content: { a: 1 } }])]).toEqual([
     null,
     null,
@@ -38,7 +38,7 @@ test('what is none, or has another form, is left to the server', () => {
   ]);
 });
 
-test('a script is known by its turns', () => {
+test('recognizes a script by its turns and lists their messages', () => {
   const script = {
     turns: [
       { user: 'One' },
@@ -58,7 +58,7 @@ test('a script is known by its turns', () => {
   ]);
 });
 
-test('a text is written where it stands, and everything else stays as it is', () => {
+test('edits the text of a message and keeps everything else', () => {
   const parts = { role: 'user', content: [{ type: 'input_text', text: 'a', cache: 1 }] };
   expect([
     editableText(call),

@@ -38,9 +38,9 @@ const column = (name: string, more: Partial<TestsetColumn> = {}): TestsetColumn 
 const COLUMNS = [column('q'), column('answer', { looks_like: 'chat' }), column('tmp')];
 const ROW: RowData = { q: 'one', answer: 'a', tmp: 1 };
 const NO_COLUMNS = { rename: {}, remove: [], fill: {} };
-const after = (...steps: ((edits: Edits) => Edits)[]): Edits => steps.reduce((edits, step) => step(edits), NO_EDITS);
+const apply = (...steps: ((edits: Edits) => Edits)[]): Edits => steps.reduce((edits, step) => step(edits), NO_EDITS);
 
-test('a cell that is set, taken away or put back', () => {
+test('sets, clears and restores a cell', () => {
   const set = withCell(NO_EDITS, 'row_1', 'q', 'two', ROW);
   expect([applyPatch('row_1', ROW, set), applyPatch('row_2', ROW, set)]).toEqual([
     { q: 'two', answer: 'a', tmp: 1 },
@@ -60,7 +60,7 @@ test('a cell that is set, taken away or put back', () => {
   expect(isEmpty(withCell(unset, 'row_1', 'q', 'one', ROW))).toBe(true);
 });
 
-test('null is a value, and names of the language are names of columns', () => {
+test('treats null as a value, and names such as __proto__ as columns', () => {
   expect(editsDelta(withCell(NO_EDITS, 'row_1', 'q', null, ROW)).patch).toEqual([
     { id: 'row_1', set: { q: null }, unset: [] },
   ]);
@@ -72,7 +72,7 @@ test('null is a value, and names of the language are names of columns', () => {
   expect(Object.keys(applyPatch('row_1', ROW, protoEdits))).toEqual(['q', 'answer', 'tmp', '__proto__']);
 });
 
-test('many cells at once are one change of the edits', () => {
+test('sets several cells at once', () => {
   const edits = withCells(
     NO_EDITS,
     ['row_1', 'row_2'].map((id) => ({ id, name: 'answer', value: [1], before: ROW })),
@@ -80,8 +80,8 @@ test('many cells at once are one change of the edits', () => {
   expect([countEdits(edits), editsDelta(edits).patch.map(({ id }) => id)]).toEqual([2, ['row_1', 'row_2']]);
 });
 
-test('new rows stand where they were put', () => {
-  const edits = after(
+test('adds new rows at their positions', () => {
+  const edits = apply(
     (now) => withRow(now, 'end', { q: 'z' }, undefined),
     (now) => withRow(now, 'b', {}, 'row_1'),
     (now) => withRow(now, 'a', {}, 'row_1'),
@@ -97,8 +97,8 @@ test('new rows stand where they were put', () => {
   expect(edits.added.map(({ key }) => key)).toEqual(['end', 'a', 'b', 'c']);
 });
 
-test('rows that go take their changes along, and what stood behind them moves up', () => {
-  const edits = after(
+test('drops the changes of removed rows, and moves up rows that were added after them', () => {
+  const edits = apply(
     (now) => withCell(now, 'row_2', 'q', 'x', ROW),
     (now) => withRow(now, 'n', {}, 'row_2'),
     (now) => withRow(now, 'm', {}, 'row_1'),
@@ -115,8 +115,8 @@ test('rows that go take their changes along, and what stood behind them moves up
   ]);
 });
 
-test('a column that is renamed is so in every edit, and back again is nothing', () => {
-  const edits = after(
+test('renames a column in every edit, and drops the rename when it is reverted', () => {
+  const edits = apply(
     (now) => withCell(now, 'row_1', 'answer', 'b', ROW),
     (now) => withRow(now, 'n', { answer: 'c' }, undefined),
     (now) => renameColumn(now, 'answer', 'expected'),
@@ -143,8 +143,8 @@ test('a column that is renamed is so in every edit, and back again is nothing', 
   expect(renameColumn(edits, 'gold', 'answer').rename.size).toBe(0);
 });
 
-test('a column that goes is removed by the name that it had', () => {
-  const edits = after(
+test('removes a column by its original name', () => {
+  const edits = apply(
     (now) => renameColumn(now, 'tmp', 'other'),
     (now) => withCell(now, 'row_1', 'other', 2, ROW),
     (now) => withoutColumn(now, 'other'),
@@ -161,7 +161,7 @@ test('a column that goes is removed by the name that it had', () => {
   ]);
 });
 
-test('a new column counts once it has a value', () => {
+test('counts a new column once it has a value', () => {
   const empty = withColumn(NO_EDITS, 'lang');
   expect([countEdits(empty), isEmpty(empty), shownColumns([], empty).map(({ name, isNew }) => [name, isNew])]).toEqual([
     0,
@@ -179,7 +179,7 @@ test('a new column counts once it has a value', () => {
   expect(isEmpty(withoutColumn(withFill(empty, 'lang', 'en'), 'lang'))).toBe(true);
 });
 
-test('a name that is taken is refused', () => {
+test('rejects a column name that is empty or taken', () => {
   const edits = withoutColumn(renameColumn(NO_EDITS, 'q', 'question'), 'tmp');
   expect(
     ['', 'question', 'question2', 'q', 'answer', 'tmp'].map((name) => columnNameError(name, COLUMNS, edits)),
@@ -194,8 +194,8 @@ test('a name that is taken is refused', () => {
   expect(columnNameError('question', COLUMNS, edits, 'question')).toBe(null);
 });
 
-test('on a newer revision, what was done to rows that are gone is gone', () => {
-  const edits = after(
+test('drops edits of rows that a newer revision has removed', () => {
+  const edits = apply(
     (now) => withCell(now, 'row_1', 'q', 'x', ROW),
     (now) => withCell(now, 'row_2', 'q', 'x', ROW),
     (now) => withRow(now, 'n', {}, 'row_1'),
@@ -210,16 +210,16 @@ test('on a newer revision, what was done to rows that are gone is gone', () => {
 
 const row = (id: string, place: number) => ({ id, hash: '', place, data: { q: id } });
 const ROWS = [row('row_1', 0), row('row_2', 1)];
-const keys = (edits: typeof NO_EDITS, isSome = false) => gridEntries(ROWS, edits, isSome).map(({ key }) => key);
+const keys = (edits: typeof NO_EDITS, isPartial = false) => gridEntries(ROWS, edits, isPartial).map(({ key }) => key);
 
-test('new rows stand in their places, removed ones are gone', () => {
+test('shows new rows at their positions, and hides removed ones', () => {
   const edits = withRow(withRow(withRow(NO_EDITS, 'end', {}, undefined), 'b', {}, 'row_1'), 'a', {}, 'row_1');
   expect(keys(edits)).toEqual(['row_1', 'a', 'b', 'row_2', 'end']);
   expect(keys(edits, true)).toEqual(['row_1', 'a', 'b', 'row_2']);
   expect(keys(withoutRows(edits, new Set(['row_1', 'b']), ['row_1', 'row_2']))).toEqual(['a', 'row_2', 'end']);
 });
 
-test('a row shows what it would be, and which cells are changed', () => {
+test('shows a row with its edits, and marks changed cells', () => {
   const edits = withCell(NO_EDITS, 'row_1', 'q', 'x', { q: 'row_1' });
   const [entry] = gridEntries(ROWS, edits, false);
   expect(
@@ -227,7 +227,7 @@ test('a row shows what it would be, and which cells are changed', () => {
   ).toEqual([{ q: 'x' }, true, false]);
 });
 
-test('a draft goes back step by step, and is none when nothing is left', () => {
+test('undoes a draft step by step, and drops it when no edits are left', () => {
   const drafts = new Drafts();
   const one = withRow(NO_EDITS, 'a', {}, undefined);
   drafts.change('ts_1', 3, one);
@@ -246,7 +246,7 @@ const edits = withRow(
   undefined,
 );
 
-test('the cell that was refused is found by its pointer', () => {
+test('finds a rejected cell by its JSON pointer', () => {
   expect(findRefusedCell('/delta/patch/s~1c/turns/0/expect', edits)).toEqual({
     column: 's/c',
     inside: 'turns/0/expect',
@@ -259,7 +259,7 @@ test('the cell that was refused is found by its pointer', () => {
   });
 });
 
-test('where several rows could be meant, only the column is told', () => {
+test('finds only the column if several rows match, and nothing for other pointers', () => {
   expect(findRefusedCell('/delta/patch/q', withCell(edits, 'row_3', 'q', 'y', {}))).toEqual({
     column: 'q',
     inside: '',

@@ -10,7 +10,7 @@ const errorMessage = (call: () => unknown): string => {
   }
 };
 
-test('a file is known by the end of its name', () => {
+test('detects the format by the file extension, and names the test set after the file', () => {
   expect(['a.CSV', 'b.tsv', 'c.jsonl', 'd.ndjson', 'e.v2.json', 'f.parquet'].map(fileFormat)).toEqual([
     'csv',
     'csv',
@@ -31,10 +31,10 @@ test('a file is known by the end of its name', () => {
   expect([testsetName('Refunds v2.csv'), testsetName('.csv')]).toEqual(['Refunds v2', 'Test set']);
 });
 
-describe('the first rows', () => {
+describe('the preview', () => {
   const complete = { types: 'auto', isComplete: true } as const;
 
-  test('of lines are objects; what is none is wrapped, and what is beside the data is left out', () => {
+  test('of JSON lines wraps values that are not objects, and drops reserved columns', () => {
     const lines = ['{"q": 1, "__id__": "row_1"}', '', '[{"role": "user", "content": "Hi"}]', '7'].join('\n');
     expect(previewFile('jsonl', lines, complete)).toEqual({
       columns: ['q', 'messages', 'value'],
@@ -43,7 +43,7 @@ describe('the first rows', () => {
     });
   });
 
-  test('of a text that was cut leave out the last line', () => {
+  test('of a truncated text ignores the last line', () => {
     expect(previewFile('jsonl', '{"q": 1}\n{"q"', { ...complete, isComplete: false })).toEqual({
       columns: ['q'],
       rows: [{ q: 1 }],
@@ -52,7 +52,7 @@ describe('the first rows', () => {
     expect(errorMessage(() => previewFile('jsonl', '{"q": 1}\n{"q"', complete))).toBe('Line 2: this is not JSON.');
   });
 
-  test('of JSON are a list, `rows`, or the test cases of Agenta', () => {
+  test('of JSON accepts a list, `rows`, or the test cases of Agenta', () => {
     const rows = [{ q: 1 }];
     expect(
       [rows, { rows }, { data: { testcases: [{ data: { q: 1 } }] } }].map(
@@ -62,7 +62,7 @@ describe('the first rows', () => {
     expect(errorMessage(() => previewFile('json', '{}', complete))).toBe('The file is no list of rows.');
   });
 
-  test('are read from the beginning of a file, which has to be UTF-8', async () => {
+  test('reads the start of a file, which must be UTF-8', async () => {
     const long = new File(['a\n', 'é\n'.repeat(200_000)], 'long.csv');
     const head = await readFileHead(long);
     expect([
@@ -75,16 +75,16 @@ describe('the first rows', () => {
   });
 });
 
-describe('a cell means, by the rules of the contract,', () => {
-  test('the string of a JSON literal, and a quote that begins none is text', () => {
+describe('a CSV cell is parsed as', () => {
+  test('the value of a JSON string literal, or text if the literal is invalid', () => {
     expect(['"42"', '""', '"a" b', '" x'].map(parseCell)).toEqual(['42', '', '"a" b', '" x']);
   });
 
-  test('null, true and false', () => {
+  test('null, true or false', () => {
     expect(['null', 'true', 'false', 'True', 'nullx'].map(parseCell)).toEqual([null, true, false, 'True', 'nullx']);
   });
 
-  test('a number that the server would write just so', () => {
+  test('a number if the server would write it the same way', () => {
     const numbers = [
       '42',
       '-5',
@@ -104,7 +104,7 @@ describe('a cell means, by the rules of the contract,', () => {
     expect(Object.is(parseCell('-0.0'), -0)).toBe(true);
   });
 
-  test('text, where zeros and signs would be lost', () => {
+  test('text if a number would lose zeros or signs', () => {
     const texts = [
       '007',
       '1.50',
@@ -128,13 +128,13 @@ describe('a cell means, by the rules of the contract,', () => {
     expect(texts.map(parseCell)).toEqual(texts);
   });
 
-  test('an object or a list that is whole', () => {
+  test('an object or a list if the JSON is complete', () => {
     expect(['{"a":1}', '  ["x"]', '{"a":1', '[1,2] x'].map(parseCell)).toEqual([{ a: 1 }, ['x'], '{"a":1', '[1,2] x']);
   });
 });
 
-describe('a file', () => {
-  test('of the contract is read as it says', () => {
+describe('a CSV file', () => {
+  test('is parsed into columns, typed rows and the delimiter', () => {
     const text = 'id,messages,expected,note\r\n007,"[{""role"":""user"",""content"":""hi""}]",42,"""42"""\r\n';
     expect(parseCsv(text)).toEqual({
       columns: ['id', 'messages', 'expected', 'note'],
@@ -143,29 +143,29 @@ describe('a file', () => {
     });
   });
 
-  test('has absent cells where it is empty or short, skips empty lines, and knows a quoted nothing', () => {
+  test('omits empty and missing cells, and skips blank lines, but not a quoted empty cell', () => {
     expect(parseCsv('\uFEFFa,b\n1,\n\n,x\r2').rows).toEqual([{ a: 1 }, { b: 'x' }, { a: 2 }]);
     expect(parseCsv('a\n""\n').rows).toEqual([{}]);
   });
 
-  test('tells its delimiter by its header', () => {
+  test('has the delimiter that its header uses', () => {
     expect(parseCsv('a;b;"x,y,z"\n1;2;3').columns).toEqual(['a', 'b', 'x,y,z']);
     expect(parseCsv('a\tb\n1\t2').rows).toEqual([{ a: 1, b: 2 }]);
     expect(parseCsv('a,b;c\n').columns).toEqual(['a', 'b;c']);
   });
 
-  test('is all text for who wants it', () => {
+  test('has only text values if requested', () => {
     expect(parseCsv('a,b\n1,\n', { types: 'text' }).rows).toEqual([{ a: '1', b: '' }]);
   });
 
-  test('has names that no column has beside its data, and literals of names', () => {
+  test('drops reserved columns, unless the name is a JSON string literal', () => {
     expect(parseCsv('__id__,a,"""__id__"""\nrow_1,2,3\n')).toMatchObject({
       columns: ['a', '__id__'],
       rows: [{ a: 2, __id__: 3 }],
     });
   });
 
-  test('is wrong in a line, which is named', () => {
+  test('is rejected with the line number of the error', () => {
     const error = (text: string): string => {
       try {
         parseCsv(text);
@@ -185,7 +185,7 @@ describe('a file', () => {
     ]);
   });
 
-  test('that was cut is read as far as it is known', () => {
+  test('is parsed up to its last complete line if truncated, or up to the maximum number of rows', () => {
     expect(parseCsv('a\n1\n"x', { isComplete: false }).rows).toEqual([{ a: 1 }]);
     expect(parseCsv('a\n1\n23', { isComplete: false }).rows).toEqual([{ a: 1 }]);
     expect(parseCsv('a\n1\n2\n3\n', { maxRows: 2 }).rows).toEqual([{ a: 1 }, { a: 2 }]);

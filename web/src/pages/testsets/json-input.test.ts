@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { inexactNumberError } from './json-input';
 
-test('a whole number that a browser would change is refused, wherever it stands', () => {
+test('reports integers that JavaScript cannot represent exactly, except inside strings', () => {
   expect(inexactNumberError('{"id": 12345678901234567890}')).toBe(
     'The page cannot keep 12345678901234567890 exactly. Import it from a file, or write it as a text.',
   );

@@ -30,10 +30,10 @@ const row = (name: string, second: number, more: Partial<TraceRow> = {}): TraceR
 const page = (next: string | null, ...data: TraceRow[]): RowPage => ({ data, next, time: TIME });
 const names = (pages: readonly RowPage[]): string[][] => pages.map(({ data }) => data.map(({ name }) => name));
 
-describe('rows that come', () => {
+describe('new rows', () => {
   const pages = [page('2', row('e', 50), row('d', 40)), page('3', row('c', 30), row('b', 20))];
 
-  it('stand before those that were there', () => {
+  it('are added before older rows', () => {
     const result = absorbRows(pages, page('x', row('g', 59), row('f', 55), row('e', 50)));
 
     expect([names(result.pages), result.added, result.replaced]).toEqual([
@@ -46,7 +46,7 @@ describe('rows that come', () => {
     ]);
   });
 
-  it('stand where they belong when they began earlier than others', () => {
+  it('are inserted in order of their start times', () => {
     const result = absorbRows(pages, page('x', row('e', 50), row('late', 45), row('d', 40), row('later', 25)));
 
     expect(names(result.pages)).toEqual([
@@ -55,7 +55,7 @@ describe('rows that come', () => {
     ]);
   });
 
-  it('change those that are known, and leave other pages the same', () => {
+  it('update known rows, and leave other pages identical', () => {
     const result = absorbRows(pages, page('x', row('e', 50, { spans: 7 }), row('d', 40)));
 
     expect(result.pages[0]?.data[0]?.spans).toBe(7);
@@ -63,17 +63,17 @@ describe('rows that come', () => {
     expect(result.pages[1]).toBe(pages[1]);
   });
 
-  it('begin anew when there are so many that some may be missing', () => {
+  it('replace all pages if rows may be missing in between', () => {
     const result = absorbRows(pages, page('x', row('z', 59), row('y', 58)));
 
     expect([names(result.pages), result.added, result.replaced]).toEqual([[['z', 'y']], 2, true]);
   });
 
-  it('are all that there is in an empty table', () => {
+  it('fill an empty table', () => {
     expect(names(absorbRows([page(null)], page(null, row('a', 1))).pages)).toEqual([['a']]);
   });
 
-  it('wait while somebody reads; only what is known changes', () => {
+  it('are left out by a refresh, which only updates known rows', () => {
     const result = refreshRows(pages, page('x', row('g', 59), row('e', 50, { spans: 7 })));
 
     expect([names(result), result[0]?.data[0]?.spans]).toEqual([
@@ -87,7 +87,7 @@ describe('rows that come', () => {
 });
 
 describe('a row', () => {
-  it('of a trace leads to it, of a span to it in its trace', () => {
+  it('links to its trace, or to its span within the trace', () => {
     const { spans: _, errors: __, ...span } = row('a', 1);
 
     expect([rowPath(row('a', 1)), rowPath(span)]).toEqual(['/traces/a', '/traces/a?span=sa']);

@@ -4,8 +4,8 @@ import { fetchWholePart } from './detail/span-content';
 import { isRunning, type Part, type Summary } from './queries';
 import { spanFacts, sortedEntries, sessionPath, shortText } from './span-facts';
 
-describe('what is known of a span', () => {
-  test('comes in the order in which one asks for it', () => {
+describe('the facts of a span', () => {
+  test('are listed in a fixed order, with a link to the session', () => {
     const facts = spanFacts({
       trace_id: 't',
       span_id: 's',
@@ -38,14 +38,14 @@ describe('what is known of a span', () => {
     expect(facts.find(({ label }) => label === 'Session')?.href).toBe('/sessions/_?session=a%2Fb');
   });
 
-  test('is little where little was sent', () => {
+  test('omit values that were not sent', () => {
     expect(spanFacts({ trace_id: 't', span_id: 's', start: '2026-11-15T07:20:00Z' }).map(({ label }) => label)).toEqual(
       ['Started', 'Took'],
     );
   });
 });
 
-test('only a plain name stands in a path', () => {
+test('puts only plain session names into the path, and others into the query', () => {
   expect(['s-1', 'a/b', '..', '.', '_', 'ü', '', 'javascript:x'].map(sessionPath)).toEqual([
     '/sessions/s-1',
     '/sessions/_?session=a%2Fb',
@@ -58,10 +58,10 @@ test('only a plain name stands in a path', () => {
   ]);
 });
 
-describe('strangers’ names', () => {
+describe('untrusted data', () => {
   const hostile = JSON.parse('{"b": 1, "__proto__": {"polluted": 1}, "constructor": 2, "a": 3}') as object;
 
-  test('are listed like any others', () => {
+  test('has names such as __proto__ listed like any others', () => {
     expect(sortedEntries(hostile)).toEqual([
       ['__proto__', { polluted: 1 }],
       ['a', 3],
@@ -70,13 +70,13 @@ describe('strangers’ names', () => {
     ]);
   });
 
-  test('are no parameters of a workflow that does not declare them', () => {
+  test('is omitted from the inputs that a workflow does not declare', () => {
     const { accepted, omitted } = splitInputs(hostile as Record<string, unknown>, { properties: { a: {} } });
     expect([accepted, omitted]).toEqual([{ a: 3 }, ['b', '__proto__', 'constructor']]);
     expect(({} as Record<string, unknown>)['polluted']).toBe(undefined);
   });
 
-  test('are values on one line, cut', () => {
+  test('is shortened to one line', () => {
     expect([shortText('x'.repeat(400), 5), shortText({ a: [1] }), shortText(undefined)]).toEqual([
       'xxxxx…',
       '{"a":[1]}',
@@ -85,8 +85,8 @@ describe('strangers’ names', () => {
   });
 });
 
-describe('going on', () => {
-  test('gives a workflow what it takes', () => {
+describe('opening in the playground', () => {
+  test('passes the inputs that the workflow accepts', () => {
     expect(splitInputs({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({
       accepted: { a: 1, b: 2 },
       omitted: [],
@@ -94,7 +94,7 @@ describe('going on', () => {
     expect(splitInputs({ a: 1 }, undefined)).toEqual({ accepted: {}, omitted: ['a'] });
   });
 
-  test('says what was left out, shortly', () => {
+  test('reports the omitted inputs briefly', () => {
     expect(omittedInputsNotice('tutor', [])).toBe(null);
     expect(omittedInputsNotice('tutor', ['top_p'])).toBe('tutor does not take top_p: left out.');
     expect(omittedInputsNotice('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
@@ -103,7 +103,7 @@ describe('going on', () => {
   });
 });
 
-describe('a part that is too long for one answer', () => {
+describe('a part that is too long for one response', () => {
   const text = JSON.stringify({ long: 'x'.repeat(25) });
   const piece = (offset: number) => ({
     part: 'inputs' as Part,
@@ -113,23 +113,23 @@ describe('a part that is too long for one answer', () => {
     next: offset + 10 < text.length ? offset + 10 : null,
   });
 
-  test('is put together from its pieces', async () => {
-    const shares: number[] = [];
+  test('is assembled from its pieces', async () => {
+    const percentages: number[] = [];
     expect(
       await fetchWholePart(
         async (offset) => piece(offset),
-        (share) => shares.push(Math.round(share * 100)),
+        (fraction) => percentages.push(Math.round(fraction * 100)),
       ),
     ).toEqual({ long: 'x'.repeat(25) });
-    expect(shares).toEqual([28, 56, 83, 100]);
+    expect(percentages).toEqual([28, 56, 83, 100]);
   });
 
-  test('ends also where the server would go round', async () => {
+  test('fails if the server repeats a piece', async () => {
     await expect(fetchWholePart(async () => ({ ...piece(0), next: 0 }))).rejects.toThrow('the same piece again');
   });
 });
 
-test('a trace runs as long as what stands for it names a parent, and is young', () => {
+test('a trace is running while its root has a parent and started recently', () => {
   const root = (parent: string | null) => ({
     root: { parent_id: parent, start: '2026-11-15T07:20:00Z' } as Summary['root'],
   });

@@ -16,42 +16,42 @@ const stat = (at: string): StatRow => ({
 });
 const from = (text: string) => ({ from: text, to: null });
 
-describe('the steps of a time', () => {
-  it('are as fine as it is short', () => {
-    const steps = [
+describe('time buckets', () => {
+  it('are smaller for shorter time ranges', () => {
+    const ranges = [
       from('2026-11-16T11:30:00Z'),
       from('2026-11-15T12:30:00Z'),
       from('2026-11-09T12:30:00Z'),
       { from: null, to: null },
     ];
 
-    expect(steps.map((time) => bucketSize(time, NOW))).toEqual(['minute', 'hour', 'day', 'day']);
+    expect(ranges.map((time) => bucketSize(time, NOW))).toEqual(['minute', 'hour', 'day', 'day']);
     expect(bucketSize({ from: '2026-01-01T00:00:00Z', to: '2026-01-01T02:00:00Z' }, NOW)).toBe('minute');
   });
 
-  it('are all there, with what happened in some', () => {
+  it('include those without traces', () => {
     const buckets = timeBuckets([stat('2026-11-16T11:00:00.000000Z')], from('2026-11-16T10:10:00Z'), 'hour', NOW);
 
-    expect(buckets.map(({ start, stat: one }) => [new Date(start).toISOString(), one?.traces ?? 0])).toEqual([
+    expect(buckets.map(({ start, stat: row }) => [new Date(start).toISOString(), row?.traces ?? 0])).toEqual([
       ['2026-11-16T10:00:00.000Z', 0],
       ['2026-11-16T11:00:00.000Z', 1],
       ['2026-11-16T12:00:00.000Z', 0],
     ]);
   });
 
-  it('end before the end', () => {
+  it('exclude the end of the range, and are empty for a reversed range', () => {
     expect(timeBuckets([], { from: '2026-11-14T00:00:00Z', to: '2026-11-16T00:00:00Z' }, 'day', NOW)).toHaveLength(2);
     expect(timeBuckets([], { from: '2026-11-16T00:00:00Z', to: '2026-11-14T00:00:00Z' }, 'day', NOW)).toEqual([]);
   });
 
-  it('of all times begin with the first, but are not too many', () => {
+  it('of an unbounded range start at the first trace, at most 400 of them', () => {
     expect(timeBuckets([stat('2026-11-14T00:00:00Z')], { from: null, to: null }, 'day', NOW)).toHaveLength(3);
     expect(timeBuckets([stat('1970-01-01T00:00:00Z')], { from: null, to: null }, 'day', NOW)).toHaveLength(400);
     expect(timeBuckets([], { from: null, to: null }, 'day', NOW)).toHaveLength(1);
   });
 });
 
-it('some chosen steps are a time to ask for', () => {
+it('narrows a query to the time range of the selected buckets', () => {
   const all = timeBuckets([], from('2026-11-14T00:00:00Z'), 'day', NOW);
 
   expect(narrowToBuckets(EMPTY_QUERY, all.slice(0, 2))).toEqual({

@@ -23,13 +23,13 @@ const condition = (name: string, op: Condition['op'], value = '', of: Condition[
 });
 const queryWith = (...conditions: Condition[]): TraceQuery => ({ ...EMPTY_QUERY, conditions });
 
-describe('an address', () => {
-  it('is empty when nothing is asked', () => {
+describe('the URL', () => {
+  it('is empty for an empty query', () => {
     expect(String(traceQueryParams(EMPTY_QUERY))).toBe('');
     expect(parseTraceQuery(new URLSearchParams(''))).toEqual(EMPTY_QUERY);
   });
 
-  it('says all that is asked, and is read again as the same', () => {
+  it('contains the whole query and is parsed back to it', () => {
     const query: TraceQuery = {
       rows: 'spans',
       search: 'refund "order 42"',
@@ -49,13 +49,13 @@ describe('an address', () => {
     expect(parseTraceQuery(new URLSearchParams(String(traceQueryParams(query))))).toEqual(query);
   });
 
-  it('is as short as a person would write it', () => {
+  it('is short and readable', () => {
     const query = { ...queryWith(condition('status', 'eq', 'error')), range: '24h' as const };
 
     expect(decodeURIComponent(String(traceQueryParams(query)))).toBe('range=24h&f=status~eq~error');
   });
 
-  it('may be nonsense, of which what can be understood is left', () => {
+  it('may have invalid parameters, which are ignored', () => {
     const params = new URLSearchParams(
       'rows=cats&range=__proto__&from=nonsense&any=2&f=&f=a&f=status~is~x&f=~eq~x&f=kind~eq~llm',
     );
@@ -63,15 +63,15 @@ describe('an address', () => {
     expect(parseTraceQuery(params)).toEqual(queryWith(condition('kind', 'eq', 'llm')));
   });
 
-  it('with times only is of a custom range', () => {
-    const read = parseTraceQuery(new URLSearchParams('from=2026-11-14T00:00:00Z'));
+  it('with times but no range has a custom range', () => {
+    const query = parseTraceQuery(new URLSearchParams('from=2026-11-14T00:00:00Z'));
 
-    expect([read.range, read.from, read.to]).toEqual(['custom', '2026-11-14T00:00:00.000Z', null]);
+    expect([query.range, query.from, query.to]).toEqual(['custom', '2026-11-14T00:00:00.000Z', null]);
   });
 });
 
 describe('a saved view', () => {
-  it('is read as what was saved', () => {
+  it('is parsed back to the query that was saved', () => {
     const query = {
       ...queryWith(condition('kind', 'in', 'llm, tool'), condition('a', 'missing', '', 'attribute')),
       search: 'x',
@@ -81,20 +81,20 @@ describe('a saved view', () => {
     expect(parseView(JSON.parse(JSON.stringify(viewBody(query))) as Record<string, unknown>)).toEqual(query);
   });
 
-  it('of anything else asks nothing', () => {
+  it('with invalid content is an empty query', () => {
     expect(
       parseView({ conditions: [null, 1, { name: 3 }, { name: 'x', op: 'drop' }], search: 1, range: 'custom' }),
     ).toEqual(EMPTY_QUERY);
   });
 
-  it('is the same as what asks the same', () => {
+  it('equals a query with the same meaning', () => {
     expect(isSameQuery(EMPTY_QUERY, { ...EMPTY_QUERY, any: true })).toBe(true);
     expect(isSameQuery(EMPTY_QUERY, { ...EMPTY_QUERY, search: 'x' })).toBe(false);
   });
 });
 
 describe('a filter', () => {
-  it('is nothing, one condition, all of several or any', () => {
+  it('is null, one condition, or all or any of several', () => {
     const leaf = { field: 'status', op: 'eq', value: 'error' };
     const other = { field: 'session', op: 'missing' };
     const twoConditions = queryWith(condition('status', 'eq', 'error'), condition('session', 'missing'));
@@ -105,7 +105,7 @@ describe('a filter', () => {
     expect(queryFilter({ ...twoConditions, any: true })).toEqual({ or: [leaf, other] });
   });
 
-  it('has numbers for fields of numbers; what is none the server tells', () => {
+  it('has numbers for numeric fields, and leaves invalid ones for the server to report', () => {
     expect(queryFilter(queryWith(condition('duration_ms', 'gt', '2e3')))).toEqual({
       field: 'duration_ms',
       op: 'gt',
@@ -114,7 +114,7 @@ describe('a filter', () => {
     expect(queryFilter(queryWith(condition('cost', 'lt', 'much')))).toEqual({ field: 'cost', op: 'lt', value: 'much' });
   });
 
-  it('takes lists apart at commas', () => {
+  it('splits lists at commas', () => {
     expect(queryFilter(queryWith(condition('kind', 'in', 'llm, tool,')))).toEqual({
       field: 'kind',
       op: 'in',
@@ -122,7 +122,7 @@ describe('a filter', () => {
     });
   });
 
-  it('means numbers, truths and texts of attributes alike', () => {
+  it('matches attribute values as texts, numbers and booleans', () => {
     const filterOf = (op: Condition['op'], value: string) =>
       queryFilter(queryWith(condition('a', op, value, 'attribute')));
 
@@ -136,10 +136,10 @@ describe('a filter', () => {
   });
 });
 
-describe('the time', () => {
+describe('the time range', () => {
   const now = Date.parse('2026-11-16T12:00:00Z');
 
-  it('of a range ends now, and is open', () => {
+  it('is open-ended for presets, and has the given bounds if custom', () => {
     expect(timeBounds({ ...EMPTY_QUERY, range: '1h' }, now)).toEqual({ from: '2026-11-16T11:00:00.000Z', to: null });
     expect(timeBounds({ ...EMPTY_QUERY, range: 'all' }, now)).toEqual({ from: null, to: null });
     expect(timeBounds({ ...EMPTY_QUERY, range: 'custom', to: '2026-11-16T00:00:00.000Z' }, now)).toEqual({
@@ -152,7 +152,7 @@ describe('the time', () => {
 const textOf = (name: string, op: Condition['op'], value: string, of: Condition['of'] = 'field') =>
   Object.values(conditionText({ of, name, op, value })).join(' ').trim();
 
-it('reads as a sentence', () => {
+it('formats a condition as a sentence', () => {
   expect(textOf('status', 'ne', 'ok')).toBe('Status is not ok');
   expect(textOf('duration_ms', 'gt', '2000')).toBe('Duration > 2000 ms');
   expect(textOf('status', 'missing', 'x')).toBe('Status is missing');
@@ -161,12 +161,12 @@ it('reads as a sentence', () => {
   expect(textOf('start', 'gte', 'soon')).toBe('Start from soon');
 });
 
-it('a time goes into a field and comes out as the same', () => {
+it('converts a time to an input value and back', () => {
   expect(fromInputValue(toInputValue('2026-11-14T10:05:00.000Z'))).toBe('2026-11-14T10:05:00.000Z');
   expect(toInputValue('2026-11-14T10:05:00.000Z')).toMatch(/^2026-11-1\dT\d\d:\d5$/);
 });
 
-it('no time is an empty field', () => {
+it('converts missing and invalid times to an empty input value, and back to null', () => {
   expect([toInputValue(null), toInputValue('nonsense'), fromInputValue(''), fromInputValue('nonsense')]).toEqual([
     '',
     '',

@@ -14,7 +14,7 @@ const DOCUMENT = {
   tried: [{ step: 'inspect.flags', request: 'POST /inspect', status: 200, found: 'request.flags.is_chat = true' }],
 };
 
-test('the result of a search is read whole', () => {
+test('parses the evidence of a discovery', () => {
   expect(parseEvidence(DOCUMENT)).toEqual({
     url: 'https://host/app',
     isChat: true,
@@ -28,14 +28,14 @@ test('the result of a search is read whole', () => {
   });
 });
 
-test('what is none is nothing, and bad steps are left out', () => {
+test('returns null for invalid evidence and skips probes that are not objects', () => {
   expect(parseEvidence(null)).toBeNull();
   expect(parseEvidence({ evidence: 3 })).toBeNull();
   expect(parseProbes('x')).toEqual([]);
   expect(parseProbes([null, {}])).toEqual([{ step: '', request: null, status: null, found: '' }]);
 });
 
-test('the verdict says what it is and how sure that is', () => {
+test('describes the verdict and its confidence', () => {
   expect(evidenceVerdict({ isChat: true, confidence: 'declared' })).toBe('A chat: it says so itself.');
   expect(evidenceVerdict({ isChat: false, confidence: 'guessed' })).toBe(
     'Not a chat: guessed from the names in its schema.',
@@ -45,7 +45,7 @@ test('the verdict says what it is and how sure that is', () => {
   expect(servedVerdict(false, 'declared')).toBe('Not a chat: declared in code.');
 });
 
-test('a step that this page does not know keeps its own name', () => {
+test('labels an unknown step with its name', () => {
   expect(stepLabel('inspect.flags')).toBe('Its own description, /inspect');
   expect(stepLabel('new.step')).toBe('new.step');
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { propertiesOf, typeLabel } from './schema-view';
 
 describe('properties', () => {
-  test('each property is told with its type, whether it is needed, its default and what it is for', () => {
+  test('have a type, a required flag, a default and a description', () => {
     const schema = {
       type: 'object',
       properties: {
@@ -18,12 +18,12 @@ describe('properties', () => {
     ]);
   });
 
-  test('what is no object has no properties', () => {
+  test('are empty for a schema that is not an object', () => {
     expect(propertiesOf({ type: 'string' })).toEqual([]);
     expect(propertiesOf({})).toEqual([]);
   });
 
-  test('references inside the schema are followed, also in a circle', () => {
+  test('resolve references within the schema, including circular ones', () => {
     const schema = {
       $defs: {
         style: { enum: ['short', 'long'] },
@@ -45,7 +45,7 @@ describe('properties', () => {
   });
 });
 
-describe('types in words', () => {
+describe('type labels', () => {
   test.each([
     [{ type: 'array', items: { type: 'object' }, 'x-ag-type-ref': 'messages' }, 'messages'],
     [{ type: 'array', items: { type: 'string' } }, 'list of text'],
@@ -55,7 +55,7 @@ describe('types in words', () => {
     [{ const: 3 }, '3'],
     [{ type: 'string', format: 'date' }, 'text (date)'],
     ['not a schema', 'anything'],
-  ])('%j', (schema, label) => {
+  ])('%j is labelled %s', (schema, label) => {
     expect(typeLabel(schema, {})).toBe(label);
   });
 });

@@ -20,7 +20,7 @@ const cell = (
         : [{ evaluator: 'e', status: 'scored', ...scored }],
   }) as unknown as ResultRow;
 
-test('a row is the mean of its repeats, and a call that failed scores nothing', () => {
+test('scores a row by the mean of its repeats, and a failed call as 0', () => {
   const scores = rowScores(
     [
       cell('a', { passed: true, score: 0.8 }),
@@ -38,7 +38,7 @@ test('a row is the mean of its repeats, and a call that failed scores nothing', 
   ]);
 });
 
-test('pairs are rows of both, and not those that changed', () => {
+test('pairs the rows of both sides, except changed ones, and finds regressions and fixes', () => {
   const base = rowScores(
     [cell('a', { passed: true }), cell('b', { passed: false }), cell('c', { passed: true }), cell('d', { score: 3 })],
     'e',
@@ -54,8 +54,8 @@ test('pairs are rows of both, and not those that changed', () => {
   ]);
 });
 
-test('a verdict is a sentence, and says how many cases would tell', () => {
-  const one: EvaluatorComparison = {
+test('formats a verdict as a sentence with the number of rows needed', () => {
+  const comparison: EvaluatorComparison = {
     name: 'e',
     measure: 'pass_rate',
     paired: 128,
@@ -72,18 +72,18 @@ test('a verdict is a sentence, and says how many cases would tell', () => {
     fixes: 4,
     cases_needed: 252,
   };
-  expect(verdict(one)).toBe(
+  expect(verdict(comparison)).toBe(
     'It is not clear: 86.7 % → 82.8 % (−3.9 points, 128 rows). About 252 rows like these would tell.',
   );
-  expect(verdict({ ...one, cases_needed: null })).toMatch(/No number of rows/);
-  expect(verdict({ ...one, verdict: 'worse' })).toMatch(/^It got worse: 86\.7 %/);
-  expect(verdict({ ...one, measure: 'mean', verdict: 'better', difference: 0.5 })).toBe(
+  expect(verdict({ ...comparison, cases_needed: null })).toMatch(/No number of rows/);
+  expect(verdict({ ...comparison, verdict: 'worse' })).toMatch(/^It got worse: 86\.7 %/);
+  expect(verdict({ ...comparison, measure: 'mean', verdict: 'better', difference: 0.5 })).toBe(
     'It got better: 0.867 → 0.828 (+0.5, 128 rows).',
   );
-  expect(verdict({ ...one, difference: null })).toMatch(/^There is nothing to compare/);
+  expect(verdict({ ...comparison, difference: null })).toMatch(/^There is nothing to compare/);
 });
 
-test('a side names an evaluation and its variant, which may have a colon', () => {
+test('parses a side into an evaluation and a variant, which may contain a colon', () => {
   expect([parseSide('ev_1:a:b'), parseSide('ev_1')]).toEqual([
     { id: 'ev_1', variant: 'a:b' },
     { id: 'ev_1', variant: null },

@@ -9,7 +9,7 @@ const chain = (...ids: string[]) =>
   );
 const ids = (list: readonly { id: string }[]) => list.map(({ id }) => id);
 
-test('messages that are as they were are the very same', () => {
+test('reuses the objects of unchanged messages', () => {
   const before = messagesOf(chain('a', 'b'));
   const after = reuseMessages(
     before,
@@ -18,12 +18,12 @@ test('messages that are as they were are the very same', () => {
   expect([after[0] === before[0], after[1] === before[1]]).toEqual([true, false]);
 });
 
-describe('a list that grows above', () => {
+describe('prepending older nodes', () => {
   const run = ['a', 'b', 'c', 'd'].map((id, index) =>
     fakeNode({ id, parent: 'abc'[index - 1] ?? 'q', role: 'assistant', run: 'run_1' }),
   );
 
-  test('has what was before', () => {
+  test('puts their messages before the known ones', () => {
     expect(
       ids(
         prependOlder(messagesOf(chain('a', 'b', 'c').slice(2)), chain('a', 'b'), chain('a', 'b', 'c').slice(2), false),
@@ -31,7 +31,7 @@ describe('a list that grows above', () => {
     ).toEqual(['a', 'b', 'c']);
   });
 
-  test('joins what one run said, unless that is being said now', () => {
+  test('merges the nodes of one run into one message, unless the run is in progress', () => {
     const laterMessages = messagesOf(run.slice(2));
     expect(
       prependOlder(laterMessages, run.slice(0, 2), run.slice(2), false).map(({ metadata }) => metadata?.nodes),
@@ -40,7 +40,7 @@ describe('a list that grows above', () => {
   });
 });
 
-test('a branch without some of its nodes closes up', () => {
+test('reconnects a branch after nodes were removed', () => {
   expect(withoutNodes(chain('a', 'b', 'c', 'd'), ['b', 'c']).map(({ id, parent }) => [id, parent])).toEqual([
     ['a', null],
     ['d', 'a'],
@@ -48,13 +48,13 @@ test('a branch without some of its nodes closes up', () => {
   expect(withoutNodes(chain('a', 'b'), ['a']).map(({ id, parent }) => [id, parent])).toEqual([['b', null]]);
 });
 
-describe('what is known of a branch', () => {
+describe('a branch', () => {
   const snapshot = (nodes: ThreadSnapshot['nodes']): Pick<ThreadSnapshot, 'thread' | 'nodes'> => ({
     nodes,
     thread: { head: nodes.at(-1)?.id ?? null } as ThreadSnapshot['thread'],
   });
 
-  test('grows at its end and keeps its beginning, as long as they hang together', () => {
+  test('appends new nodes and keeps older ones, as long as they are connected', () => {
     const branch = new Branch();
     branch.merge(snapshot(chain('a', 'b', 'c')));
     branch.merge(snapshot(chain('a', 'b', 'c', 'd').slice(2)));
@@ -63,7 +63,7 @@ describe('what is known of a branch', () => {
     expect([ids(branch.nodes), branch.older]).toEqual([['c'], 'x']);
   });
 
-  test('knows what is still to be said, words on calls first, and each once', () => {
+  test('lists unsent approvals and messages, approvals first, until they are stored', () => {
     const branch = new Branch();
     branch.merge(snapshot([fakeNode({ id: 'a', role: 'assistant', run: 'run_1' })]));
     const message = { id: 'ui_1', role: 'user' as const, parts: [{ type: 'text' as const, text: 'Hi' }] };
@@ -88,14 +88,14 @@ describe('what is known of a branch', () => {
     ]);
   });
 
-  test('finds what was said here in what is read', () => {
+  test('drops unsent messages that a snapshot contains', () => {
     const branch = new Branch();
     branch.unsent.push({ id: 'b', role: 'user', parts: [] });
     branch.merge(snapshot(chain('a', 'b')));
     expect(branch.unsent).toEqual([]);
   });
 
-  test('tells how long an answer took, unless the server says so', () => {
+  test('uses the measured duration of an answer unless the server reports one', () => {
     const branch = new Branch();
     branch.merge(
       snapshot([

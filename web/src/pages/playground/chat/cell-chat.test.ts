@@ -20,7 +20,7 @@ import { CellChats, acceptedInputs } from './cell-chat';
 startServer();
 
 describe('a first question', () => {
-  test('makes the thread, is said in it, and is answered as its place says', async () => {
+  test('creates the thread, is stored in it, and is answered with the settings of its cell', async () => {
     const createThread = vi.fn(async () => ({ id: 'conv_1' }) as Thread);
     const cell = await openCell(createCell({ createThread }));
     await sendAndWait(cell, 'Why?');
@@ -44,7 +44,7 @@ describe('a first question', () => {
     expect(cell.chat.messages[1]?.metadata?.seconds).toBeGreaterThanOrEqual(0);
   });
 
-  test('that is stopped before the thread is there is said, and not answered', async () => {
+  test('that is stopped before the thread exists is stored, but not answered', async () => {
     let resolveThread: ((thread: Thread) => void) | undefined;
     const cell = await openCell(
       createCell({ createThread: () => new Promise<Thread>((resolve) => void (resolveThread = resolve)) }),
@@ -63,7 +63,7 @@ describe('a first question', () => {
     ]);
   });
 
-  test('that could not be said is shown with the reason, and said once when it is tried again', async () => {
+  test('that could not be stored is shown with the error, and stored once by a retry', async () => {
     const cell = await openCell(createCell());
     server.failNext('POST /api/threads/conv_1/messages', 500, 'Out of order.');
     await cell.send(textParts('Why?'));
@@ -79,7 +79,7 @@ describe('a first question', () => {
     ]);
   });
 
-  test('whose answer from the server was lost is not said twice', async () => {
+  test('is not stored twice if the response of the server was lost', async () => {
     const cell = await openCell(createCell());
     const release = server.holdRoute('POST /api/threads/conv_1/messages');
     void cell.send(textParts('Why?'));
@@ -100,8 +100,8 @@ describe('a first question', () => {
   });
 });
 
-describe('a thread that is opened', () => {
-  test('is shown, however often it is opened at once', async () => {
+describe('an opened thread', () => {
+  test('is shown with few requests if it is opened twice at once', async () => {
     server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const cell = createCell({ thread: 'conv_1' });
     cell.open()();
@@ -111,7 +111,7 @@ describe('a thread that is opened', () => {
     expect(server.requests.length).toBeLessThanOrEqual(6);
   });
 
-  test('goes on where a run is speaking, and then has it whole', async () => {
+  test('streams a run in progress, and then has its complete answer', async () => {
     server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
     server.sendText('Bec');
@@ -126,7 +126,7 @@ describe('a thread that is opened', () => {
     expect(cell.chat.messages[1]?.metadata?.nodes).toEqual(['msg_1_1']);
   });
 
-  test('whose run ends just before it is heard has its answer all the same', async () => {
+  test('shows the answer of a run that ends before its stream is opened', async () => {
     server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
     const release = server.holdRoute('GET /tutor/api/chat/conv_1/stream');
@@ -140,7 +140,7 @@ describe('a thread that is opened', () => {
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Because.']);
   });
 
-  test('does not take a run on another branch for its own', async () => {
+  test('ignores a run on another branch', async () => {
     server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     server.begin('m1');
     const cell = await openThreadCell({ branchEnd: 'm2' });
@@ -148,7 +148,7 @@ describe('a thread that is opened', () => {
     expect([cell.busy, transcript(cell)]).toEqual([false, ['user: Why?', 'assistant: So.']]);
   });
 
-  test('cannot be spoken to before it is known where it ends', async () => {
+  test('stores a new message only once its last message is known', async () => {
     server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const release = server.holdRoute('GET /api/threads/conv_1/messages');
     const cell = createCell({ thread: 'conv_1' });
@@ -163,7 +163,7 @@ describe('a thread that is opened', () => {
     expect(server.posted()).toMatchObject([{ parent: 'm2' }]);
   });
 
-  test('that cannot be read says so, and is read when the connection is back', async () => {
+  test('reports that it cannot be read, and is loaded once the connection is back', async () => {
     server.addNodes({ role: 'user', text: 'Why?' });
     server.isOffline = true;
     const cell = await openThreadCell();
@@ -177,7 +177,7 @@ describe('a thread that is opened', () => {
     await waitUntil(() => transcript(cell).length === 2);
   });
 
-  test('shows what a failed run said, and why it failed', async () => {
+  test('shows the output and error of a failed run until the next question', async () => {
     server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
     server.sendText('Bec');
@@ -193,7 +193,7 @@ describe('a thread that is opened', () => {
     expect(server.posted()).toMatchObject([{ parent: 'm1' }]);
   });
 
-  test('shows on the question that a run failed without a word', async () => {
+  test('shows the error of a failed run without output on the question', async () => {
     server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
     server.end('failed');
@@ -206,7 +206,7 @@ describe('a thread that is opened', () => {
 });
 
 describe('an answer', () => {
-  test('that fails stays with its error until it is tried again; the question is not said twice', async () => {
+  test('that fails stays with its error until a retry, which does not repeat the question', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
     server.sendText('Bec');
@@ -232,7 +232,7 @@ describe('an answer', () => {
     ]);
   });
 
-  test('whose connection is lost is heard to its end', async () => {
+  test('is streamed to its end after the connection was lost', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
     server.sendText('Bec');
@@ -250,7 +250,7 @@ describe('an answer', () => {
     ]);
   });
 
-  test('whose connection is lost while the server is away is waited for', async () => {
+  test('is completed once the server is reachable again after the connection was lost', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
     server.sendText('Bec');
@@ -265,7 +265,7 @@ describe('an answer', () => {
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Because.');
   });
 
-  test('that never began because the connection was lost says so on the question', async () => {
+  test('that never started because the connection was lost is reported on the question', async () => {
     const cell = await openCell(createCell());
     const release = server.holdRoute('POST /tutor/api/chat');
     void cell.send(textParts('Why?'));
@@ -283,7 +283,7 @@ describe('an answer', () => {
     ]);
   });
 
-  test('that is stopped keeps what was said, and what follows stands below it', async () => {
+  test('that is stopped keeps its partial text', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
     server.sendText('Bec');
@@ -295,7 +295,7 @@ describe('an answer', () => {
     ]);
   });
 
-  test('is interrupted by the next question, which stands below what was said', async () => {
+  test('is interrupted by the next question, which follows its partial text', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
     server.sendText('Bec');
@@ -312,7 +312,7 @@ describe('an answer', () => {
     ]);
   });
 
-  test('is not said by the page itself, however soon the next question comes', async () => {
+  test('is not sent back by the page, however soon the next question follows', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
     server.sendText('Because.');
@@ -326,7 +326,7 @@ describe('an answer', () => {
     });
   });
 
-  test('that is refused leaves the question with the reason', async () => {
+  test('that is rejected leaves the question with the error', async () => {
     const cell = await openCell(createCell());
     server.failNext('POST /tutor/api/chat', 429, 'Too many.');
     await cell.send(textParts('Why?'));
@@ -339,8 +339,8 @@ describe('an answer', () => {
   });
 });
 
-describe('many words at once', () => {
-  test('are said in order, each once', async () => {
+describe('several messages at once', () => {
+  test('are stored in order, each once', async () => {
     const cell = await openCell(createCell());
     for (const text of ['One', 'Two', 'Three']) void cell.send(textParts(text));
     await waitUntil(() => server.posted().length === 3 && server.run !== null);
@@ -359,7 +359,7 @@ describe('many words at once', () => {
     ]);
   });
 
-  test('that are put into the thread are not answered', async () => {
+  test('with other roles are stored without an answer', async () => {
     const cell = await openCell(createCell());
     await Promise.all([cell.send(textParts('Be brief.'), 'system'), cell.send(textParts('Hello.'), 'assistant')]);
     await waitUntilIdle(cell);
@@ -372,7 +372,7 @@ describe('many words at once', () => {
 });
 
 describe('another tab', () => {
-  test('that speaks is heard here', async () => {
+  test('that starts a run has it streamed here', async () => {
     server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const cell = await openThreadCell();
     server.addNodes({ role: 'user', text: 'And?' });
@@ -385,7 +385,7 @@ describe('another tab', () => {
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: So.', 'user: And?', 'assistant: Well']);
   });
 
-  test('that says something while an answer is given here is seen when it has ended', async () => {
+  test('that adds a message during a run here has it shown after the run', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
     server.sendText('Because.');
@@ -399,7 +399,7 @@ describe('another tab', () => {
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Because.', 'system: From elsewhere.']);
   });
 
-  test('that goes on does not take away what could not be said here', async () => {
+  test('that continues the thread does not remove a message that could not be stored here', async () => {
     server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const cell = await openThreadCell();
     server.failNext('POST /api/threads/conv_1/messages', 500, 'Out of order.');
@@ -425,7 +425,7 @@ describe('another tab', () => {
     expect(server.posted().at(-1)).toMatchObject({ messages: [{ parts: textParts('Mine.') }], parent: 'msg_1_1' });
   });
 
-  test('that made the thread of this cell is joined', async () => {
+  test('that created the thread of this cell has it adopted here', async () => {
     const cell = await openCell(createCell());
     server.addNodes({ role: 'user', text: 'Why?' });
     cell.adopt('conv_1');
@@ -434,7 +434,7 @@ describe('another tab', () => {
   });
 });
 
-test('a column that turns to another workflow takes its thread along', async () => {
+test('a column that changes its workflow keeps its thread', async () => {
   server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
   let placement = PLACEMENT;
   const cell = await openThreadCell({ placement: () => placement });
@@ -476,21 +476,21 @@ describe('the chats of a board', () => {
   });
   afterEach(() => void vi.unstubAllGlobals());
 
-  const cells = () => {
+  const createChats = () => {
     const store = new BoardStore(BOARD, '"1"');
-    return { store, all: new CellChats(store, () => {}) };
+    return { store, chats: new CellChats(store, () => {}) };
   };
 
-  test('every cell has one chat, with the thread that the board has for it', () => {
-    const { all } = cells();
-    const first = all.get({ row: 'r1', column: 'c1' });
-    expect(all.get({ row: 'r1', column: 'c1' })).toBe(first);
-    expect(all.all().map(({ thread }) => thread)).toEqual(['conv_1', null, null, null]);
+  test('are one for each cell, with its thread on the board', () => {
+    const { chats } = createChats();
+    const first = chats.get({ row: 'r1', column: 'c1' });
+    expect(chats.get({ row: 'r1', column: 'c1' })).toBe(first);
+    expect(chats.all().map(({ thread }) => thread)).toEqual(['conv_1', null, null, null]);
   });
 
-  test('the first word in a cell makes its thread, there', async () => {
-    const { store, all } = cells();
-    await all
+  test('create the thread of a cell with its first message', async () => {
+    const { store, chats } = createChats();
+    await chats
       .get({ row: 'r1', column: 'c2' })
       .send([{ type: 'text', text: 'Hi' }], 'system')
       .catch(() => {});
@@ -510,43 +510,43 @@ describe('the chats of a board', () => {
     ]);
   });
 
-  test('a cell that another tab filled gets that thread', () => {
-    const { store, all } = cells();
-    const cell = all.get({ row: 'r1', column: 'c2' });
+  test('adopt the thread of a cell that another tab filled', () => {
+    const { store, chats } = createChats();
+    const cell = chats.get({ row: 'r1', column: 'c2' });
     store.fillCell('r1', 'c2', { thread: 'conv_2' });
     expect(cell.thread).toBe('conv_2');
   });
 
-  test('a column or row that has gone takes its chats with it, though its name may come again', () => {
-    const { store, all } = cells();
-    const [remaining, removed] = [all.get({ row: 'r1', column: 'c2' }), all.get({ row: 'r1', column: 'c1' })];
-    const dotted = all.get({ row: 'r.2', column: 'c2' });
+  test('are removed with their row or column, even if its id is used again', () => {
+    const { store, chats } = createChats();
+    const [remaining, removed] = [chats.get({ row: 'r1', column: 'c2' }), chats.get({ row: 'r1', column: 'c1' })];
+    const dotted = chats.get({ row: 'r.2', column: 'c2' });
     store.change((board) => ({ ...board, columns: board.columns.slice(1) }));
     store.change((board) => ({ ...board, columns: [...board.columns, column('c1')] }));
-    const recreated = all.get({ row: 'r1', column: 'c1' });
+    const recreated = chats.get({ row: 'r1', column: 'c1' });
     expect([recreated === removed, recreated.thread]).toEqual([false, null]);
     expect([
-      all.get({ row: 'r1', column: 'c2' }) === remaining,
-      all.get({ row: 'r.2', column: 'c2' }) === dotted,
+      chats.get({ row: 'r1', column: 'c2' }) === remaining,
+      chats.get({ row: 'r.2', column: 'c2' }) === dotted,
     ]).toEqual([true, true]);
   });
 
-  test('the address says where the branch of one cell ends', () => {
-    const all = new CellChats(new BoardStore(BOARD, null), () => {}, { cell: 'r1.c1', message: 'm7' });
-    void all.get({ row: 'r1', column: 'c1' }).load();
-    void all.get({ row: 'r.2', column: 'c1' }).load();
+  test('load the branch that the URL selects for one cell', () => {
+    const chats = new CellChats(new BoardStore(BOARD, null), () => {}, { cell: 'r1.c1', message: 'm7' });
+    void chats.get({ row: 'r1', column: 'c1' }).load();
+    void chats.get({ row: 'r.2', column: 'c1' }).load();
     expect(requests.map(({ path }) => path)).toEqual([
       '/api/threads/conv_1',
       '/api/threads/conv_1/messages?at=m7&limit=60',
     ]);
   });
 
-  describe('The inputs of a row', () => {
+  describe('the inputs of a row', () => {
     const schema = { properties: { messages: {}, subject: {} }, additionalProperties: false };
-    test('are for each workflow those that it takes', () => {
+    test('are limited to those that the workflow accepts', () => {
       expect(acceptedInputs({ subject: 'physics', script: [] }, schema)).toEqual({ subject: 'physics' });
     });
-    test('never hold messages: the thread has its own', () => {
+    test('never contain messages, which come from the thread', () => {
       expect(acceptedInputs({ messages: [], anything: 1 }, { additionalProperties: true })).toEqual({ anything: 1 });
       expect(acceptedInputs({ messages: [], anything: 1 }, undefined)).toEqual({ anything: 1 });
     });

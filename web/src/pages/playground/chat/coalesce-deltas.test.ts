@@ -19,12 +19,12 @@ async function coalesce(chunks: readonly UIMessageChunk[]): Promise<UIMessageChu
   return out;
 }
 
-describe('deltas that come close together', () => {
-  test('are one, and the end gives what was held', async () => {
+describe('adjacent deltas', () => {
+  test('are merged, and flushed at the end of the stream', async () => {
     expect(await coalesce([text('t', 'a'), text('t', 'b'), text('t', 'c')])).toEqual([text('t', 'abc')]);
   });
 
-  test('of other parts, and anything else, keep their places', async () => {
+  test('of different parts are not merged, and all chunks keep their order', async () => {
     const reasoning: UIMessageChunk = { type: 'reasoning-delta', id: 't', delta: 'r' };
     const call = (inputTextDelta: string): UIMessageChunk => ({
       type: 'tool-input-delta',
@@ -46,7 +46,7 @@ describe('deltas that come close together', () => {
     ).toEqual([text('t', 'ab'), reasoning, text('t', 'c'), start, text('u', 'd'), call('{}')]);
   });
 
-  test('come after a moment even when nothing follows', async () => {
+  test('are flushed after a delay even if nothing follows', async () => {
     const { readable, writable } = coalesceDeltas(40);
     const writer = writable.getWriter();
     const reader = readable.getReader();
@@ -57,7 +57,7 @@ describe('deltas that come close together', () => {
     expect((await read).value).toEqual(text('t', 'ab'));
   });
 
-  test('are dropped in silence when nobody reads any more', async () => {
+  test('are dropped silently after the reader cancels', async () => {
     const { readable, writable } = coalesceDeltas(40);
     const writer = writable.getWriter();
     const reader = readable.getReader();
@@ -69,7 +69,7 @@ describe('deltas that come close together', () => {
     expect(await read).toEqual({ done: true, value: undefined });
   });
 
-  test('that broke off are not given after the error', async () => {
+  test('are not flushed after an error', async () => {
     const { readable, writable } = coalesceDeltas(40);
     const writer = writable.getWriter();
     const reader = readable.getReader();
@@ -82,7 +82,7 @@ describe('deltas that come close together', () => {
   });
 });
 
-test('whatever comes, each part says the same, in the same order of parts', async () => {
+test('keeps the text and the order of parts for random chunks', async () => {
   let state = 11;
   const random = (below: number) => {
     state = (state * 1103515245 + 12345) % 2147483648;
@@ -100,28 +100,28 @@ test('whatever comes, each part says the same, in the same order of parts', asyn
       ][random(4)] as UIMessageChunk;
     });
     const out = await coalesce(chunks);
-    expect(spoken(out)).toEqual(spoken(chunks));
+    expect(partTexts(out)).toEqual(partTexts(chunks));
     expect(
       out.every(
         (chunk, index) =>
-          index === 0 || name(chunk) !== name(out[index - 1] as UIMessageChunk) || chunk.type === 'text-end',
+          index === 0 || partKey(chunk) !== partKey(out[index - 1] as UIMessageChunk) || chunk.type === 'text-end',
       ),
     ).toBe(true);
   }
 });
 
-const name = (chunk: UIMessageChunk): string =>
+const partKey = (chunk: UIMessageChunk): string =>
   `${chunk.type} ${'toolCallId' in chunk ? chunk.toolCallId : 'id' in chunk ? chunk.id : ''}`;
 
 /** The text of each part, adjacent deltas joined. */
-function spoken(chunks: readonly UIMessageChunk[]): string[] {
+function partTexts(chunks: readonly UIMessageChunk[]): string[] {
   const deltas: [string, string][] = [];
   for (const chunk of chunks) {
-    const more =
+    const delta =
       chunk.type === 'tool-input-delta' ? chunk.inputTextDelta : 'delta' in chunk ? String(chunk.delta) : '.';
     const last = deltas.at(-1);
-    if (last?.[0] === name(chunk) && more !== '.') last[1] += more;
-    else deltas.push([name(chunk), more]);
+    if (last?.[0] === partKey(chunk) && delta !== '.') last[1] += delta;
+    else deltas.push([partKey(chunk), delta]);
   }
   return deltas.map(([part, content]) => `${part}: ${content}`);
 }

@@ -5,7 +5,7 @@ import { targetCells, neighbourCell } from './composer';
 const BOARD = { rows: [{ id: 'r1' }, { id: 'r2' }], columns: [{ id: 'c1' }, { id: 'c2' }] } as unknown as Board;
 const at = (row: string, column: string) => ({ row, column });
 
-test('what is sent is heard by all, by a row, or by one', () => {
+test('sends to all cells, to the cells of a row, or to one cell', () => {
   expect(targetCells(BOARD, 'all', at('r1', 'c1'))).toEqual([
     at('r1', 'c1'),
     at('r1', 'c2'),
@@ -17,7 +17,7 @@ test('what is sent is heard by all, by a row, or by one', () => {
   expect(targetCells(BOARD, 'cell', at('gone', 'c1'))).toEqual([]);
 });
 
-test('one goes round the board from cell to cell', () => {
+test('moves to the next or previous cell and wraps around', () => {
   expect(neighbourCell(BOARD, at('r1', 'c2'), 1)).toEqual(at('r2', 'c1'));
   expect(neighbourCell(BOARD, at('r2', 'c2'), 1)).toEqual(at('r1', 'c1'));
   expect(neighbourCell(BOARD, at('r1', 'c1'), -1)).toEqual(at('r2', 'c2'));

@@ -14,8 +14,8 @@ import type { CellChat } from './cell-chat';
 
 startServer();
 
-describe('what can be done with a message', () => {
-  const branch = () =>
+describe('message actions', () => {
+  const addBranch = () =>
     server.addNodes(
       { role: 'user', text: 'Why?' },
       { role: 'assistant', text: 'So.', run: 'run_a' },
@@ -24,8 +24,8 @@ describe('what can be done with a message', () => {
     );
   const actionsAt = (cell: CellChat, index: number) => cell.actionsOf(cell.chat.messages[index] as ChatMessage);
 
-  test('is the same object until something changes, and nothing while an answer is given', async () => {
-    branch();
+  test('keep their identity until something changes, and are empty during a run', async () => {
+    addBranch();
     const cell = await openThreadCell();
     expect(actionsAt(cell, 0)).toBe(actionsAt(cell, 0));
     await cell.load();
@@ -44,8 +44,8 @@ describe('what can be done with a message', () => {
     expect(actionsAt(cell, 0)).toEqual({});
   });
 
-  test('an answer is given again beside the first, also in the middle', async () => {
-    branch();
+  test('regenerate an answer as a sibling, also in the middle of a thread', async () => {
+    addBranch();
     const cell = await openThreadCell();
     void actionsAt(cell, 1).rerun?.();
     await waitUntil(() => server.run !== null);
@@ -57,8 +57,8 @@ describe('what can be done with a message', () => {
     expect([cell.chat.messages[1]?.metadata?.siblings, server.posted()]).toEqual([['m2', 'msg_1_1'], []]);
   });
 
-  test('one that fails again leaves what it said; tried once more, it is the same question', async () => {
-    branch();
+  test('keep the output of a failed rerun, and a retry answers the same question', async () => {
+    addBranch();
     const cell = await openThreadCell();
     void actionsAt(cell, 1).rerun?.();
     await waitUntil(() => server.run !== null);
@@ -72,8 +72,8 @@ describe('what can be done with a message', () => {
     expect(server.run?.answers).toBe('m1');
   });
 
-  test('one that is refused leaves the thread as it is; tried again, it is that one', async () => {
-    branch();
+  test('keep the thread if a rerun is rejected, and a retry repeats that rerun', async () => {
+    addBranch();
     const cell = await openThreadCell();
     server.failNext('POST /tutor/api/chat', 429, 'Too many.');
     await actionsAt(cell, 1).rerun?.();
@@ -84,14 +84,14 @@ describe('what can be done with a message', () => {
     expect(server.run?.answers).toBe('m1');
   });
 
-  test('an answer that nothing was asked for cannot be given again', async () => {
+  test('do not include a rerun for an answer without a question', async () => {
     server.addNodes({ role: 'assistant', text: 'Hello.' });
     const cell = await openThreadCell();
     expect(actionsAt(cell, 0).rerun).toBeUndefined();
   });
 
-  test('the first question of all can be asked in other words', async () => {
-    branch();
+  test('edit the first question and answer it again', async () => {
+    addBranch();
     const cell = await openThreadCell();
     void actionsAt(cell, 0).edit?.('How?');
     await waitUntil(() => server.run !== null);
@@ -106,15 +106,15 @@ describe('what can be done with a message', () => {
     });
   });
 
-  test('an answer in other words is not answered', async () => {
-    branch();
+  test('edit an answer without a new run', async () => {
+    addBranch();
     const cell = await openThreadCell();
     await actionsAt(cell, 1).edit?.('Thus.');
     await waitUntilIdle(cell);
     expect([transcript(cell), server.run]).toEqual([['user: Why?', 'assistant: Thus.'], null]);
   });
 
-  test('one is taken out of the middle with all its nodes', async () => {
+  test('remove a message with all its nodes from the middle of a thread', async () => {
     server.addNodes(
       { role: 'user', text: 'Why?' },
       { role: 'assistant', text: 'So', run: 'run_a' },
@@ -132,8 +132,8 @@ describe('what can be done with a message', () => {
     ).toEqual(['m3', 'm2']);
   });
 
-  test('another version is turned to, and one that failed is looked at', async () => {
-    branch();
+  test('switch to another version, and show a failed one without switching to it', async () => {
+    addBranch();
     server.nodes.push({ ...(server.nodes[1] as (typeof server.nodes)[number]), id: 'b1', parts: textParts('Other.') });
     server.nodes.push({
       ...(server.nodes[1] as (typeof server.nodes)[number]),
@@ -150,8 +150,8 @@ describe('what can be done with a message', () => {
     expect([transcript(cell).length, server.head]).toEqual([4, 'm4']);
   });
 
-  test('it is rated, counted, and rated otherwise', async () => {
-    branch();
+  test('rate a message, and change the rating', async () => {
+    addBranch();
     const cell = await openThreadCell();
     await actionsAt(cell, 1).rate?.('up');
     expect(cell.chat.messages[1]?.metadata?.feedback).toEqual({ up: 1, down: 0, mine: 'up' });
@@ -163,15 +163,15 @@ describe('what can be done with a message', () => {
     ]);
   });
 
-  test('a thread is forked there', async () => {
-    branch();
-    const forked = vi.fn();
-    const cell = await openThreadCell({ onForked: forked });
+  test('fork the thread at a message', async () => {
+    addBranch();
+    const onForked = vi.fn();
+    const cell = await openThreadCell({ onForked });
     await actionsAt(cell, 1).fork?.();
-    expect(forked.mock.calls).toEqual([[{ id: 'conv_2', upto: 'm2' }]]);
+    expect(onForked.mock.calls).toEqual([[{ id: 'conv_2', upto: 'm2' }]]);
   });
 
-  test('a call is approved, and the run goes on in the same message; a failure is tried again from there', async () => {
+  test('approve a call and continue in the same message, and a retry continues from the approval', async () => {
     server.addNodes(
       { role: 'user', text: 'Erase.' },
       {
@@ -210,8 +210,8 @@ describe('what can be done with a message', () => {
   });
 });
 
-describe('the beginning of a long thread', () => {
-  const long = (count: number) =>
+describe('older messages of a long thread', () => {
+  const addMessages = (count: number) =>
     server.addNodes(
       ...Array.from({ length: count }, (_, index) => ({
         role: index % 2 ? ('assistant' as const) : ('user' as const),
@@ -220,8 +220,8 @@ describe('the beginning of a long thread', () => {
       })),
     );
 
-  test('is fetched piece by piece, also while an answer is given, and stays when it has ended', async () => {
-    long(130);
+  test('are loaded page by page, also during a run, and remain after it', async () => {
+    addMessages(130);
     const cell = await openThreadCell();
     expect([transcript(cell)[0], transcript(cell).length, cell.older]).toEqual(['user: 71', 60, 'm70']);
     await sendAndWait(cell, 'More?');
@@ -240,8 +240,8 @@ describe('the beginning of a long thread', () => {
     expect(new Set(cell.chat.messages.map(({ id }) => id)).size).toBe(132);
   });
 
-  test('is that of the branch that is shown, and stays when something is said there', async () => {
-    long(70);
+  test('belong to the branch that is shown, and remain after a new message', async () => {
+    addMessages(70);
     server.addNodes({ role: 'user', id: 'other', parent: 'm1', text: 'Elsewhere' });
     const cell = await openThreadCell({ branchEnd: 'm70' });
     expect(cell.older).toBe('m10');
@@ -252,7 +252,7 @@ describe('the beginning of a long thread', () => {
     expect([transcript(cell)[0], transcript(cell).length]).toEqual(['user: 1', 72]);
   });
 
-  test('joins what one run said on both sides of a page', async () => {
+  test('are merged with later ones if a run spans two pages', async () => {
     server.addNodes(
       { role: 'user', text: 'Count.' },
       ...Array.from({ length: 70 }, (_, index) => ({ role: 'assistant' as const, text: `${index} `, run: 'run_a' })),
@@ -263,8 +263,8 @@ describe('the beginning of a long thread', () => {
     expect(cell.chat.messages[1]?.metadata?.nodes).toHaveLength(70);
   });
 
-  test('answers its first question again, though that is not shown', async () => {
-    long(62);
+  test('need not be loaded to rerun the first answer that is shown', async () => {
+    addMessages(62);
     server.addNodes({ role: 'user', text: 'odd' });
     const cell = await openThreadCell();
     expect(transcript(cell)[0]).toBe('assistant: 4');

@@ -10,39 +10,39 @@ function manualWork(): { work: () => Promise<void>; finishers: ((error?: Error) 
 }
 const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 
-test('what is asked for many times meanwhile is done once more', async () => {
+test('refreshes once more for any number of requests during a refresh', async () => {
   const { work, finishers } = manualWork();
-  const repeated = new Refresher(work);
-  const all = [repeated.request(), repeated.request(), repeated.request()];
-  expect([finishers.length, repeated.isBusy, repeated.isStale]).toEqual([1, true, true]);
+  const refresher = new Refresher(work);
+  const requests = [refresher.request(), refresher.request(), refresher.request()];
+  expect([finishers.length, refresher.isBusy, refresher.isStale]).toEqual([1, true, true]);
   finishers[0]?.();
   await settle();
-  expect([finishers.length, repeated.isStale]).toEqual([2, false]);
+  expect([finishers.length, refresher.isStale]).toEqual([2, false]);
   finishers[1]?.();
-  await Promise.all(all);
+  await Promise.all(requests);
   await settle();
-  expect([finishers.length, repeated.isBusy]).toEqual([2, false]);
+  expect([finishers.length, refresher.isBusy]).toEqual([2, false]);
 });
 
-test('only the last failure counts', async () => {
+test('rejects only if the last attempt fails', async () => {
   const { work, finishers } = manualWork();
-  const repeated = new Refresher(work);
-  const pending = repeated.request();
-  void repeated.request();
+  const refresher = new Refresher(work);
+  const pending = refresher.request();
+  void refresher.request();
   finishers[0]?.(new Error('first'));
   await settle();
   finishers[1]?.();
   await pending;
-  const failing = repeated.request();
+  const failing = refresher.request();
   finishers[2]?.(new Error('last'));
   await expect(failing).rejects.toThrow('last');
 });
 
-test('what is asked for in the very last moment is done, too', async () => {
+test('refreshes again for a request made as the last refresh ends', async () => {
   const work = vi.fn(async () => {});
-  const repeated = new Refresher(work);
-  const first = repeated.request();
-  void first.then(() => repeated.request());
+  const refresher = new Refresher(work);
+  const first = refresher.request();
+  void first.then(() => refresher.request());
   await settle();
   expect(work).toHaveBeenCalledTimes(2);
 });

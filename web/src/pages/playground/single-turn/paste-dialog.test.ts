@@ -13,8 +13,8 @@ const schema = {
   additionalProperties: false,
 };
 
-describe('a paste', () => {
-  it('of JSON lines, a list or one object gives rows', () => {
+describe('pasted text', () => {
+  it('can be JSON lines, a list or one object', () => {
     expect(parsePaste('{"text": "a"}\n\n{"text": "b", "words": 3}', schema, false)).toEqual({
       inputs: [{ text: 'a' }, { text: 'b', words: 3 }],
       names: ['text', 'words'],
@@ -23,7 +23,7 @@ describe('a paste', () => {
     expect(parsePaste('{\n  "text": "a"\n}', schema, false)).toEqual({ inputs: [{ text: 'a' }], names: ['text'] });
   });
 
-  it('of an export gives inputs and messages', () => {
+  it('can be an export with inputs and messages', () => {
     const messages = [{ role: 'user', content: 'Hi' }];
 
     expect(parsePaste(JSON.stringify({ messages, inputs: { subject: 'maths' } }), schema, true)).toEqual({
@@ -32,21 +32,21 @@ describe('a paste', () => {
     });
   });
 
-  it('of CSV is read by the kinds of the inputs; an empty cell says nothing', () => {
+  it('can be CSV, whose cells are parsed by the types of the inputs and omitted if empty', () => {
     expect(parsePaste('text,words,loud,tags\r\n"a, ""b""",3,yes,"[""x""]"\nc,,,\n', schema, false)).toEqual({
       inputs: [{ text: 'a, "b"', words: 3, loud: true, tags: ['x'] }, { text: 'c' }],
       names: ['text', 'words', 'loud', 'tags'],
     });
   });
 
-  it('of cells of a spreadsheet has tabs', () => {
+  it('can be tab-separated cells of a spreadsheet', () => {
     expect(parsePaste('text\twords\na, b\t3', schema, false)).toEqual({
       inputs: [{ text: 'a, b', words: 3 }],
       names: ['text', 'words'],
     });
   });
 
-  it('of lines without a head is the first input, or for a chat what the user says', () => {
+  it('without a header fills the first input, or the user message of a chat', () => {
     expect(parsePaste('one\ntwo', schema, false)).toEqual({
       inputs: [{ text: 'one' }, { text: 'two' }],
       names: ['text'],
@@ -57,7 +57,7 @@ describe('a paste', () => {
     });
   });
 
-  it('that cannot be read says why', () => {
+  it('is rejected with the reason if it is invalid', () => {
     expect(parsePaste('{"text": "a"}\n{oops', schema, false)).toEqual({ error: 'Line 2 is not JSON.' });
     expect(parsePaste('[1]', schema, false)).toEqual({ error: 'Item 1 is not an object of inputs.' });
     expect(parsePaste('text,wrods\na,3', schema, false)).toEqual({
@@ -65,7 +65,7 @@ describe('a paste', () => {
     });
   });
 
-  it('of any names is taken where any are', () => {
+  it('can have any input names if the schema allows additional properties', () => {
     expect(parsePaste('a,b\n1,x', { properties: {}, additionalProperties: true }, false)).toEqual({
       inputs: [{ a: 1, b: 'x' }],
       names: ['a', 'b'],
@@ -73,6 +73,6 @@ describe('a paste', () => {
   });
 });
 
-it('quoted cells may hold lines', () => {
+it('quoted cells may contain line breaks', () => {
   expect(parseCells('a,"b\nc",\nd')).toEqual([['a', 'b\nc', ''], ['d']]);
 });

@@ -11,7 +11,7 @@ describe('rows', () => {
     { id: 'r3', name: '', inputs: {} },
   ];
 
-  it('are added with free names, up to a thousand', () => {
+  it('are added with unused ids, up to 1,000 rows', () => {
     expect(addRows(rows, [{ text: 'b' }, {}])).toEqual([
       ...rows,
       { id: 'r4', name: '', inputs: { text: 'b' } },
@@ -25,7 +25,7 @@ describe('rows', () => {
     ).toBe(1000);
   });
 
-  it('are duplicated below themselves', () => {
+  it('are duplicated below the original', () => {
     expect(duplicateRow(rows, 'r1').map(({ id, inputs }) => [id, inputs])).toEqual([
       ['r1', { text: 'a' }],
       ['r4', { text: 'a' }],
@@ -34,14 +34,14 @@ describe('rows', () => {
   });
 });
 
-describe('the inputs of several workflows', () => {
-  it('of one workflow are its own', () => {
+describe('the merged input schema', () => {
+  it('of one workflow is its own schema', () => {
     const schema = { type: 'object', properties: {} };
 
     expect(mergeSchemas([schema])).toBe(schema);
   });
 
-  it('are all of theirs, the first one’s first, each with its own definitions', () => {
+  it('has the properties of all workflows, preferring earlier ones, each with its own definitions', () => {
     const one = {
       properties: { a: { $ref: '#/$defs/X' } },
       required: ['a'],
@@ -75,7 +75,7 @@ const runs: RunsById = {
   gone: null,
 };
 
-it('every cell of the board is counted once, by the run it holds', () => {
+it('counts every cell of the board once, by the status of its run', () => {
   const cells = ['a', 'b', 'c', 'd', 'e', 'gone', 'unheard'].map((id, index) => ({
     row: `r${index}`,
     column: 'c1',
@@ -102,19 +102,19 @@ it('every cell of the board is counted once, by the run it holds', () => {
   });
 });
 
-it('what has ended or is gone is settled', () => {
+it('lists running, queued and unknown runs as unfinished, but not deleted ones', () => {
   expect(unfinishedRuns(['a', 'b', 'c', 'd', 'e', 'gone', 'unheard'], runs)).toEqual(['c', 'd', 'unheard']);
 });
 
 const heights = [100, 50, 200, 50, 100];
 
-it('the rows that touch what one sees are drawn, the others leave room', () => {
+it('renders the rows that overlap the visible area, and reserves space for the others', () => {
   expect(visibleRange(heights, 120, 360)).toEqual({ from: 1, to: 4, above: 100, below: 100 });
   expect(visibleRange(heights, 0, 100)).toEqual({ from: 0, to: 1, above: 0, below: 400 });
   expect(visibleRange(heights, -500, 1000)).toEqual({ from: 0, to: 5, above: 0, below: 0 });
 });
 
-it('past the end nothing is drawn, and the room is the same', () => {
+it('renders nothing past the end, and keeps the total height', () => {
   expect(visibleRange(heights, 500, 900)).toEqual({ from: 5, to: 5, above: 500, below: 0 });
   expect(visibleRange([], 0, 800)).toEqual({ from: 0, to: 0, above: 0, below: 0 });
 });

@@ -31,13 +31,13 @@ const familyTree = () =>
   buildSpanTree([span('a'), span('b', 'a', 5), span('c', 'b', 6, { status: 'error' }), span('d', 'a', 90)], true);
 
 describe('the spans of a trace', () => {
-  test('hang below their parents, along the time', () => {
+  test('are nested below their parents, in order of time', () => {
     const tree = familyTree();
     expect(outline(tree)).toEqual(['a', '.b', '..c', '.d']);
     expect([tree.duration, tree.spans.get('d')?.offset]).toEqual([100, 90]);
   });
 
-  test('are counted, and so is what failed among them', () => {
+  test('count their descendants and the failed ones among them', () => {
     const { spans } = familyTree();
     expect(['a', 'b', 'c'].map((id) => [spans.get(id)?.descendantCount, spans.get(id)?.errorCount])).toEqual([
       [3, 1],
@@ -46,7 +46,7 @@ describe('the spans of a trace', () => {
     ]);
   });
 
-  test('stand at the top when their parent is not there, and say so once all have come', () => {
+  test('are at the top if their parent is missing, and marked as orphans once all are loaded', () => {
     const spans = [span('a'), span('x', 'gone', 1)];
     expect(outline(buildSpanTree(spans, true))).toEqual(['a', 'x']);
     expect([true, false].map((isComplete) => buildSpanTree(spans, isComplete).spans.get('x')?.note)).toEqual([
@@ -55,7 +55,7 @@ describe('the spans of a trace', () => {
     ]);
   });
 
-  test('that are each other’s parents are all there once, the first of them at the top', () => {
+  test('in a cycle are all present once, the first of them at the top', () => {
     const tree = buildSpanTree(
       [span('a'), span('x', 'z', 1), span('y', 'x', 2), span('z', 'y', 3), span('w', 'y', 4), span('self', 'self', 5)],
       true,
@@ -65,11 +65,11 @@ describe('the spans of a trace', () => {
     expect(tree.spans.get('x')?.descendantCount).toBe(3);
   });
 
-  test('that come twice are there once', () => {
+  test('with the same id are present once', () => {
     expect(outline(buildSpanTree([span('a'), span('a', null, 9)], true))).toEqual(['a']);
   });
 
-  test('may be thirty thousand, side by side or each in the other', () => {
+  test('can be 30,000, as siblings or nested', () => {
     const wideTrace = Array.from({ length: 30_000 }, (_, index) => span(`s${index}`, index ? 's0' : null, index));
     const deep = Array.from({ length: 30_000 }, (_, index) => span(`s${index}`, index ? `s${index - 1}` : null, index));
     expect([wideTrace, deep].map((spans) => visibleRows(buildSpanTree(spans, true), ALL).length)).toEqual([
@@ -78,27 +78,27 @@ describe('the spans of a trace', () => {
     expect(ancestors(buildSpanTree(deep, true).spans.get('s29999') ?? expect.fail()).length).toBe(29_999);
   });
 
-  test('none of them is no tree', () => {
+  test('form an empty tree if there are none', () => {
     expect(buildSpanTree([], true)).toEqual({ spans: new Map(), top: [], order: [], duration: 0 });
   });
 });
 
-describe('what is open at first', () => {
-  test('is what is near the top, as long as it is not too much', () => {
+describe('the outline', () => {
+  test('initially expands spans near the top, up to a maximum number of rows', () => {
     expect([...initiallyOpen(familyTree())]).toEqual(['a', 'b']);
     expect([...initiallyOpen(familyTree(), 3)]).toEqual(['a']);
   });
 
-  test('hides what hangs below a closed one', () => {
+  test('hides the spans below a collapsed one', () => {
     expect(outline(familyTree(), ({ id }) => id === 'a')).toEqual(['a', '.b', '.d']);
   });
 });
 
-describe('keys', () => {
+describe('keyboard navigation', () => {
   const rows = visibleRows(familyTree(), ALL);
   const closed = visibleRows(familyTree(), ({ id }) => id === 'a');
 
-  test('go up and down, and no farther than there are rows', () => {
+  test('moves up and down within the rows', () => {
     expect(
       ['ArrowDown', 'ArrowUp', 'Home', 'End', 'PageDown', 'PageUp'].map((key) => keyboardMove(key, rows, 'b', 2)),
     ).toEqual([{ to: 'c' }, { to: 'a' }, { to: 'a' }, { to: 'd' }, { to: 'd' }, { to: 'a' }]);
@@ -109,7 +109,7 @@ describe('keys', () => {
     expect(keyboardMove('ArrowDown', [], null, 2)).toBe(null);
   });
 
-  test('open what is closed and go in, close what is open and go out', () => {
+  test('expands and collapses spans, or moves to a child or the parent', () => {
     expect([
       keyboardMove('ArrowRight', closed, 'b', 1),
       keyboardMove('ArrowRight', rows, 'b', 1),
@@ -128,7 +128,7 @@ describe('keys', () => {
     ]).toEqual([{ close: 'b' }, { open: 'b' }, null, null]);
   });
 
-  test('find by letters, after where one is and round', () => {
+  test('finds a row by its first letters after the current one, and wraps around', () => {
     expect([
       typeAhead('s', rows, 'b'),
       typeAhead('step d', rows, 'a'),
@@ -138,14 +138,14 @@ describe('keys', () => {
   });
 });
 
-describe('looking for spans', () => {
-  test('goes by name, whatever the letters’ size, or by id', () => {
+describe('searching for spans', () => {
+  test('matches the name, ignoring case, or the id', () => {
     expect([...spansMatching(familyTree(), 'STEP B')]).toEqual(['b']);
     expect([...spansMatching(familyTree(), 'c')]).toEqual(['c']);
     expect(spansMatching(familyTree(), ' ').size).toBe(0);
   });
 
-  test('goes through the whole tree, both ways and round', () => {
+  test('moves through the whole tree in both directions and wraps around', () => {
     const all = allSpans(familyTree());
     const isWanted = ({ id }: { id: string }) => id === 'b' || id === 'd';
     expect(all.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);

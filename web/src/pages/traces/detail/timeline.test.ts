@@ -10,17 +10,17 @@ import {
   zoomRange,
 } from './timeline';
 
-describe('a moment', () => {
-  test('keeps its microseconds', () => {
+describe('a timestamp', () => {
+  test('is parsed with microseconds', () => {
     expect(parseMoment('2026-11-15T07:20:00.123456Z') - parseMoment('2026-11-15T07:20:00Z')).toBeCloseTo(123.456, 3);
   });
 
-  test('that is none is the beginning of all', () => {
+  test('is parsed as 0 if it is invalid', () => {
     expect([parseMoment(''), parseMoment('yesterday')]).toEqual([0, 0]);
   });
 });
 
-test('a duration is told as shortly as it can be', () => {
+test('formats a duration in suitable units with few digits', () => {
   const durations = [
     0, 0.0254, 0.41, 1.26, 12.3, 999.4, 1243, 12_340, 59_960, 125_000, 3_600_000, 12_000_000, 200_000_000,
   ];
@@ -41,29 +41,29 @@ test('a duration is told as shortly as it can be', () => {
   ]);
 });
 
-describe('what is looked at', () => {
-  test('is never more than the whole, nor nothing, however it was drawn', () => {
+describe('the visible range', () => {
+  test('is clamped to the full range, ordered and never empty', () => {
     expect(clampRange({ from: 80, to: 20 }, 100)).toEqual({ from: 20, to: 80 });
     expect(clampRange({ from: -50, to: 500 }, 100)).toEqual({ from: 0, to: 100 });
     expect(clampRange({ from: 100, to: 100 }, 100)).toEqual({ from: 99.999, to: 100 });
     expect(clampRange({ from: 0, to: 0 }, 0)).toEqual({ from: 0, to: 0 });
   });
 
-  test('gets less about its middle, and more up to the whole', () => {
-    const less = zoomRange({ from: 0, to: 100 }, 100, 0.5);
-    expect(less).toEqual({ from: 25, to: 75 });
-    expect(isFullRange(zoomRange(less, 100, 2), 100)).toBe(true);
-    expect(isFullRange(less, 100)).toBe(false);
+  test('zooms around its center, out to at most the full range', () => {
+    const zoomed = zoomRange({ from: 0, to: 100 }, 100, 0.5);
+    expect(zoomed).toEqual({ from: 25, to: 75 });
+    expect(isFullRange(zoomRange(zoomed, 100, 2), 100)).toBe(true);
+    expect(isFullRange(zoomed, 100)).toBe(false);
   });
 
-  test('moves as far as the whole goes', () => {
+  test('moves within the full range', () => {
     expect(moveRange({ from: 20, to: 40 }, 100, 0.5)).toEqual({ from: 30, to: 50 });
     expect(moveRange({ from: 20, to: 40 }, 100, -9)).toEqual({ from: 0, to: 20 });
     expect(moveRange({ from: 20, to: 40 }, 100, 9)).toEqual({ from: 80, to: 100 });
   });
 });
 
-test('a span lies somewhere in what is looked at, or beside it', () => {
+test('positions the bar of a span within, before or after the visible range', () => {
   const range = { from: 100, to: 200 };
   expect(barPosition(125, 50, range)).toEqual({ left: 25, width: 50 });
   expect(barPosition(0, 1000, range)).toEqual({ left: 0, width: 100 });
@@ -72,7 +72,7 @@ test('a span lies somewhere in what is looked at, or beside it', () => {
   expect(barPosition(0, 0, { from: 0, to: 0 })).toEqual({ left: 0, width: 0 });
 });
 
-test('an axis has a few round moments', () => {
+test('places ticks at a few round values', () => {
   expect(ticks({ from: 0, to: 2400 }, 4).map(({ label }) => label)).toEqual(['0', '1 s', '2 s']);
   expect(ticks({ from: 130, to: 170 }, 4).map(({ label }) => label)).toEqual([
     '130 ms',
