@@ -71,7 +71,7 @@ def test_malformed_key_ids_are_not_parsed(text: str) -> None:
 
 
 def test_the_repr_of_a_key_masks_its_secret() -> None:
-    assert repr(api_keys.parse_key(KEY)) == "Secret('abcd1234', '***')"
+    assert repr(api_keys.parse_key(KEY)) == "ApiKey('abcd1234', '***')"
 
 
 @given(st.text(max_size=60), st.one_of(st.none(), st.binary(min_size=32, max_size=32)))

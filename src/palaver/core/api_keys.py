@@ -40,7 +40,7 @@ class ApiKey(NamedTuple):
         return f"plv_{self.id}_{self.secret}"
 
     def __repr__(self) -> str:
-        return f"Secret({self.id!r}, '***')"  # It may appear in a traceback.
+        return f"ApiKey({self.id!r}, '***')"  # It may appear in a traceback.
 
 
 def generate_key(random_bits: Callable[[int], int]) -> ApiKey:
