@@ -29,13 +29,13 @@ def losses() -> str:
 def settings() -> str:
     defaults = Settings()
     rows = [
-        f"| `{field.name}` | `{msgspec.json.encode(getattr(defaults, field.name)).decode()}` | {note(field.name)} |"
+        f"| `{field.name}` | `{msgspec.json.encode(getattr(defaults, field.name)).decode()}` | {field_docstring(field.name)} |"
         for field in msgspec.structs.fields(Settings)
     ]
     return "\n".join(["| setting | default | |", "|---|---|---|", *rows])
 
 
-def note(name: str) -> str:
+def field_docstring(name: str) -> str:
     """Return the docstring below a field in the source, if there is one."""
     source = Path(msgspec.inspect.type_info(Settings).cls.__module__.replace(".", "/"))  # type: ignore[attr-defined]
     text = (DOCS.parent / "src" / source).with_suffix(".py").read_text(encoding="utf-8")
@@ -63,11 +63,11 @@ def rules() -> str:
 
 
 def evaluators() -> str:
-    every = {"target", "stringify", "expected_from", "case_sensitive", "name"}
+    shared_parameters = {"target", "stringify", "expected_from", "case_sensitive", "name"}
 
     def parameters_text(one: Evaluator) -> str:
         required = one.schema.get("required", ())
-        fields = {name: field for name, field in one.schema["properties"].items() if name not in every}
+        fields = {name: field for name, field in one.schema["properties"].items() if name not in shared_parameters}
         if fields.get("threshold", {}).get("default") is None:
             fields.pop("threshold", None)
         return ", ".join(

@@ -14,12 +14,12 @@ import pytest
 from tests import postgres as module
 from tests.postgres import Postgres, Unavailable, programs
 
-TABLES = "select count(*) from pg_tables where schemaname not in ('pg_catalog', 'information_schema')"
+TABLE_COUNT_QUERY = "select count(*) from pg_tables where schemaname not in ('pg_catalog', 'information_schema')"
 
 
-def query_value(url: str, question: LiteralString) -> object:
+def query_value(url: str, query: LiteralString) -> object:
     with psycopg.connect(url) as connection:
-        row = connection.execute(question).fetchone()
+        row = connection.execute(query).fetchone()
         return row and row[0]
 
 
@@ -35,11 +35,11 @@ def test_the_server_answers(postgres_url: str) -> None:
 
 @pytest.mark.parametrize("turn", ["first", "second"])
 def test_a_fresh_database_is_empty(postgres_url: str, turn: str) -> None:
-    assert query_value(postgres_url, TABLES) == 0
+    assert query_value(postgres_url, TABLE_COUNT_QUERY) == 0
 
     execute(postgres_url, "create table notes (text text)")
 
-    assert query_value(postgres_url, TABLES) == 1
+    assert query_value(postgres_url, TABLE_COUNT_QUERY) == 1
 
 
 def test_a_database_can_be_dropped_while_a_client_is_connected(postgres: Postgres) -> None:
@@ -88,7 +88,7 @@ def test_a_restart_keeps_the_data(postgres: Postgres, postgres_url: str) -> None
 
     postgres.restart()
 
-    assert query_value(postgres_url, TABLES) == 1
+    assert query_value(postgres_url, TABLE_COUNT_QUERY) == 1
 
 
 def test_creating_a_database_starts_a_stopped_server(postgres: Postgres) -> None:
@@ -101,7 +101,7 @@ def test_creating_a_database_starts_a_stopped_server(postgres: Postgres) -> None
 
 
 # A shell's background job ignores SIGINT, and so would processes that the tests start.
-HOLDER = """
+HOLDER_SOURCE = """
 import signal
 from tests.postgres import Postgres
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -115,7 +115,7 @@ with Postgres() as postgres:
 def test_the_server_stops_when_the_process_that_started_it_ends(postgres: Postgres, sign: signal.Signals) -> None:
     root = Path(__file__).parent.parent
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
+        [sys.executable, "-c", HOLDER_SOURCE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

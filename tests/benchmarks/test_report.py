@@ -8,14 +8,14 @@ from benchmarks.report import Part, Row
 START = Figure(name="start", value=0.482, unit="s", spread=0.02, goal=at_most(1.5), how="median of 5")
 IDLE = Figure(name="idle", value=131.4, unit="MB", goal=at_most(110), how="RSS")
 SHARE = Figure(name="share", value=0.74, goal=at_least(0.7, must=0.6), how="of a bare one")
-PARTS_OF_OURS = {
+EXAMPLE_PARTS = {
     "startup": Part(where="Here", day="2026-11-16", load=0.3, figures=[START, IDLE]),
     "streaming": Part(where="Here", day="2026-11-17", load=1, figures=[SHARE]),
 }
 
 
 def test_each_part_is_shown_with_its_machine_date_and_load() -> None:
-    lines = report.render_page(PARTS_OF_OURS).removeprefix(report.INTRODUCTION).strip().splitlines()
+    lines = report.render_page(EXAMPLE_PARTS).removeprefix(report.INTRODUCTION).strip().splitlines()
 
     assert lines == [
         "## startup",
@@ -45,7 +45,7 @@ def test_rows_of_the_readme_show_the_figures_they_name() -> None:
     ]
     readme = "Before\n<!-- figures -->\nold\n<!-- /figures -->\nAfter\n"
 
-    assert report.insert_figures(readme, PARTS_OF_OURS, rows).splitlines() == [
+    assert report.insert_figures(readme, EXAMPLE_PARTS, rows).splitlines() == [
         "Before",
         "<!-- figures -->",
         "| figure | measured | goal |",

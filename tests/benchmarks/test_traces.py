@@ -106,17 +106,17 @@ async def test_spans_are_copied_unchanged_to_another_database(tmp_path: Path) ->
 
 
 @pytest.fixture
-def answers() -> list[int]:
+def statuses() -> list[int]:
     """Statuses of the next responses, last one first; 200 when none is left."""
     return []
 
 
 @pytest.fixture
-def server(answers: list[int]) -> Iterator[Server]:
+def server(statuses: list[int]) -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(answers.pop() if answers else 200)
+            self.send_response(statuses.pop() if statuses else 200)
             self.send_header("content-length", "0")
             self.end_headers()
 
@@ -131,8 +131,8 @@ def server(answers: list[int]) -> Iterator[Server]:
         thread.join()
 
 
-def test_the_sender_retries_after_503_and_429(server: Server, answers: list[int]) -> None:
-    answers += [503, 429]
+def test_the_sender_retries_after_503_and_429(server: Server, statuses: list[int]) -> None:
+    statuses += [503, 429]
     calls: list[bool] = []
 
     sent = send_spans(server, [b"a", b"b", b"c"], connections=2, on_sent=lambda: calls.append(True))
@@ -141,8 +141,8 @@ def test_the_sender_retries_after_503_and_429(server: Server, answers: list[int]
     assert len(calls) <= 3
 
 
-def test_a_permanent_error_ends_the_measurement(server: Server, answers: list[int]) -> None:
-    answers += [400]
+def test_a_permanent_error_ends_the_measurement(server: Server, statuses: list[int]) -> None:
+    statuses += [400]
 
     with pytest.raises(MeasurementError, match="deaf answered 400"):
         send_spans(server, [b"a"], connections=1)
@@ -178,7 +178,7 @@ def test_overhead_figures_compare_runs_with_and_without_tracing() -> None:
         )
     )
 
-    assert [_short(figure) for figure in measured] == [
+    assert [_summary(figure) for figure in measured] == [
         ("tracing a run: one that says one word", 200, at_most(300), "met"),
         ("tracing a run: one that asks a tool, two spans", 400, at_most(300), "missed"),
         ("tracing a run: each event", 0.5, at_most(2), "met"),
@@ -186,5 +186,5 @@ def test_overhead_figures_compare_runs_with_and_without_tracing() -> None:
     ]
 
 
-def _short(figure: Figure) -> tuple[object, ...]:
+def _summary(figure: Figure) -> tuple[object, ...]:
     return figure.name, figure.value, figure.goal, figure.verdict

@@ -14,9 +14,9 @@ from palaver_jobchat.settings import read_settings as read_jobchat_settings
 from tests.docs.pages import PAGES, ROOT, page_name, pages_with
 
 SNIPPETS = [path.read_text("utf-8") for path in sorted((ROOT / "tests/conformance/snippets").iterdir())]
-GROUPS = {"palaver.workflows", "palaver.evaluators", "palaver.testsets", "palaver.frameworks"}
+ENTRY_POINT_GROUPS = {"palaver.workflows", "palaver.evaluators", "palaver.testsets", "palaver.frameworks"}
 """The groups of entry points, as in pyproject.toml."""
-NO_SETTING = {
+OTHER_VARIABLES = {
     "PALAVER_KEY": "a key, in snippets",
     "PALAVER_SCREENSHOTS": "of tests/e2e",
     "PALAVER_URL": "of make web",
@@ -24,28 +24,28 @@ NO_SETTING = {
 }
 
 
-def values(source: str) -> list[object]:
+def decode_json_values(source: str) -> list[object]:
     """Return the values of a block: one, or several in sequence."""
     results: list[object] = []
-    reader, at = json.JSONDecoder(), 0
-    while source[at:].strip():
-        at += len(source[at:]) - len(source[at:].lstrip())
-        value, at = reader.raw_decode(source, at)
+    decoder, position = json.JSONDecoder(), 0
+    while source[position:].strip():
+        position += len(source[position:]) - len(source[position:].lstrip())
+        value, position = decoder.raw_decode(source, position)
         results.append(value)
     return results
 
 
 def test_all_values_of_a_block_are_parsed() -> None:
-    assert values('{"a": 1}\n[2]\n') == [{"a": 1}, [2]]
+    assert decode_json_values('{"a": 1}\n[2]\n') == [{"a": 1}, [2]]
     with pytest.raises(json.JSONDecodeError):
-        values('{"a": 1}\n{"b": }\n')
+        decode_json_values('{"a": 1}\n{"b": }\n')
 
 
 @pytest.mark.parametrize("page", pages_with("json"))
 def test_every_json_block_is_valid(page: str) -> None:
     for block in pages_with("json")[page]:
         try:
-            assert values(block.source), f"{page}:{block.line}"
+            assert decode_json_values(block.source), f"{page}:{block.line}"
         except json.JSONDecodeError as error:
             pytest.fail(f"{page}:{block.line}: {error}")
 
@@ -56,7 +56,7 @@ def test_every_toml_block_has_valid_settings_or_entry_points(page: str, tmp_path
     for block in pages_with("toml")[page]:
         table = tomllib.loads(block.source)
         if "project" in table:
-            assert table["project"]["entry-points"].keys() <= GROUPS, f"{page}:{block.line}"
+            assert table["project"]["entry-points"].keys() <= ENTRY_POINT_GROUPS, f"{page}:{block.line}"
             continue
         assert table
         assert table.keys() <= {*settings, "jobchat"}, f"{page}:{block.line}"
@@ -79,7 +79,7 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
         f"{page_name(page)}: {variable}"
         for page in PAGES
         for variable in re.findall(r"PALAVER_[A-Z_]*[A-Z]", page.read_text("utf-8"))
-        if variable not in known | NO_SETTING.keys() | {"PALAVER_JOBCHAT"}
+        if variable not in known | OTHER_VARIABLES.keys() | {"PALAVER_JOBCHAT"}
     ]
 
     assert unknown == []
@@ -88,4 +88,4 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
 def test_the_entry_point_groups_match_pyproject() -> None:
     entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
 
-    assert entry_points.keys() == GROUPS
+    assert entry_points.keys() == ENTRY_POINT_GROUPS

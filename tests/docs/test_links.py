@@ -26,7 +26,7 @@ def links(text: str) -> list[str]:
     return LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)))
 
 
-def broken(page: Path) -> list[str]:
+def broken_links(page: Path) -> list[str]:
     """Return links to a missing file or heading."""
     faults: list[str] = []
     for link in links(page.read_text("utf-8")):
@@ -41,7 +41,7 @@ def broken(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "examples/README.md"], ids=page_name)
 def test_no_link_is_broken(page: Path) -> None:
-    assert broken(page) == []
+    assert broken_links(page) == []
 
 
 def test_links_to_missing_files_and_headings_are_found(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_links_to_missing_files_and_headings_are_found(tmp_path: Path) -> None:
     page = tmp_path / "b.md"
     page.write_text("[a](a.md#one-two) [b](a.md#three) [c](c.md) `[d](d.md)` [e](#e)\n\n# E\n", encoding="utf-8")
 
-    assert broken(page) == ["a.md#three", "c.md"]
+    assert broken_links(page) == ["a.md#three", "c.md"]
 
 
 def test_the_index_has_a_line_for_every_page() -> None:

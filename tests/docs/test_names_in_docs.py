@@ -12,11 +12,11 @@ from palaver_jobchat.payload import PayloadLimits
 from palaver_jobchat.settings import Settings as JobChatSettings
 from tests.docs.pages import DOCS, ROOT
 
-EVERYTHING = "\n".join(path.read_text("utf-8") for path in sorted(DOCS.glob("*.md")))
-JOB_CHAT = (DOCS / "jobchat.md").read_text("utf-8")
+ALL_PAGES = "\n".join(path.read_text("utf-8") for path in sorted(DOCS.glob("*.md")))
+JOB_CHAT_PAGE = (DOCS / "jobchat.md").read_text("utf-8")
 
 
-def unnamed(names: "set[str] | list[str]", text: str) -> list[str]:
+def missing_names(names: "set[str] | list[str]", text: str) -> list[str]:
     return sorted(name for name in names if not re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", text))
 
 
@@ -26,18 +26,18 @@ async def test_every_metric_is_explained() -> None:
 
     ours = {name for name in re.findall(r"^# TYPE (\w+)", metrics, re.MULTILINE) if name.startswith("palaver_")}
     assert ours
-    assert unnamed(ours, EVERYTHING) == []
+    assert missing_names(ours, ALL_PAGES) == []
 
 
 def test_every_public_name_of_the_package_is_used_or_explained() -> None:
-    assert unnamed(exported, EVERYTHING) == []
+    assert missing_names(exported, ALL_PAGES) == []
 
 
 def test_every_setting_of_job_chat_is_explained() -> None:
     settings = {field.name.upper() for field in msgspec.structs.fields(JobChatSettings)} - {"LIMITS"}
     limits = {f"LIMIT_{field.name.upper()}" for field in msgspec.structs.fields(PayloadLimits)}
 
-    assert unnamed(settings | limits, JOB_CHAT) == []
+    assert missing_names(settings | limits, JOB_CHAT_PAGE) == []
 
 
 def test_every_failure_of_job_chat_is_explained() -> None:
@@ -45,12 +45,12 @@ def test_every_failure_of_job_chat_is_explained() -> None:
     codes = {code.upper() for source in sources for code in re.findall(r'Failure\(\s*"(\w+)"', source)}
 
     assert codes
-    assert unnamed(codes, JOB_CHAT) == []
+    assert missing_names(codes, JOB_CHAT_PAGE) == []
 
 
 def test_every_entry_point_is_explained() -> None:
     entry_points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
 
-    assert unnamed(list(entry_points["palaver.evaluators"]), JOB_CHAT) == []
-    assert unnamed(list(entry_points["palaver.workflows"]), EVERYTHING) == []
-    assert unnamed(list(entry_points["palaver.testsets"]), EVERYTHING) == []
+    assert missing_names(list(entry_points["palaver.evaluators"]), JOB_CHAT_PAGE) == []
+    assert missing_names(list(entry_points["palaver.workflows"]), ALL_PAGES) == []
+    assert missing_names(list(entry_points["palaver.testsets"]), ALL_PAGES) == []

@@ -4,8 +4,8 @@ import re
 
 from tests.docs.pages import ROOT, Block, blocks, pages_with
 
-RUN = {"python", "sh", "bash", "json", "toml", "js", "ts", "diff"}
-SHOWN = {"text"}
+CHECKED_LANGUAGES = {"python", "sh", "bash", "json", "toml", "js", "ts", "diff"}
+SHOWN_LANGUAGES = {"text"}
 """Languages of blocks that tests run or parse, and of blocks that are only shown."""
 
 PAGE = """\
@@ -48,7 +48,7 @@ def test_every_block_has_a_language_that_is_run_or_only_shown() -> None:
         f"{page}:{block.line}: {block.language or 'none'}"
         for page, page_blocks in pages_with().items()
         for block in page_blocks
-        if block.language not in RUN | SHOWN
+        if block.language not in CHECKED_LANGUAGES | SHOWN_LANGUAGES
     ]
 
     assert others == []

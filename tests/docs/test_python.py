@@ -8,16 +8,16 @@ import pytest
 
 from tests.docs.pages import ROOT, pages_with
 
-WITH_BLOCKS = pages_with("python")
+BLOCKS_BY_PAGE = pages_with("python")
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS)
+@pytest.mark.parametrize("page", BLOCKS_BY_PAGE)
 def test_every_python_block_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("page_under_test")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # so that annotations in a block can be resolved
     monkeypatch.chdir(tmp_path)
 
-    for block in WITH_BLOCKS[page]:
+    for block in BLOCKS_BY_PAGE[page]:
         if block.reason is None:
             padding = "\n" * (block.line - 1)  # a traceback then names the line of the page
             exec(compile(padding + block.source, str(ROOT / page), "exec"), module.__dict__)

@@ -23,11 +23,11 @@ from tests.docs.pages import PAGES, ROOT, page_name, pages_with
 from tests.docs.reader_folder import EARLIER_COMMANDS, create_reader_folder
 from tests.docs.shell import ShellCall, calls
 
-WITH_BLOCKS = pages_with("sh", "bash")
-STAYING = {"serve", "demo", "worker", "chat", "conform", "doctor", "fake-model", "adaptor", "trace tail"}
+BLOCKS_BY_PAGE = pages_with("sh", "bash")
+SKIPPED_COMMANDS = {"serve", "demo", "worker", "chat", "conform", "doctor", "fake-model", "adaptor", "trace tail"}
 """Commands that run until stopped, or that inspect this machine or the network."""
-ELSEWHERE = ("http://", "https://", "postgresql://")
-OTHERS = {
+REMOTE_URL_PREFIXES = ("http://", "https://", "postgresql://")
+OTHER_PROGRAMS = {
     "pip",
     "pipx",
     "uvx",
@@ -46,10 +46,12 @@ OTHERS = {
     "pg_restore",
 }
 """Other programs that the docs may use."""
-PRINTS = re.compile(r"^<!-- printed by: (.+) -->\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PRINTED = {page_name(page): found for page in PAGES if (found := PRINTS.findall(page.read_text("utf-8")))}
+OUTPUT_BLOCK = re.compile(r"^<!-- printed by: (.+) -->\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OUTPUTS_BY_PAGE = {
+    page_name(page): outputs for page in PAGES if (outputs := OUTPUT_BLOCK.findall(page.read_text("utf-8")))
+}
 """Commands and their exact output, by page."""
-TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+MAKE_TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 EXAMPLES = {
     context.command_path: commands.examples(context)
     for program in commands.PROGRAMS
@@ -69,13 +71,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workdir
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS)
+@pytest.mark.parametrize("page", BLOCKS_BY_PAGE)
 def test_every_shell_line_on_a_page_works(page: str, folder: Path, tmp_path: Path) -> None:
     for arguments in EARLIER_COMMANDS.get(page, ()):
-        run(ShellCall(program="palaver", arguments=tuple(arguments)))
+        run_command(ShellCall(program="palaver", arguments=tuple(arguments)))
     requests: dict[str, curl.CurlRequest] = {}
-    for block in WITH_BLOCKS[page]:
-        for call in calls(block.source, folder, notes(tmp_path, block.line)):
+    for block in BLOCKS_BY_PAGE[page]:
+        for call in calls(block.source, folder, create_notes_folder(tmp_path, block.line)):
             label = f"{page}:{block.line}: {call.program} {' '.join(call.arguments)}"
             runs = block.reason is None and call.is_complete
             match call.program:
@@ -83,21 +85,21 @@ def test_every_shell_line_on_a_page_works(page: str, folder: Path, tmp_path: Pat
                     check_call(call, runs=runs, label=label)
                 case "curl":
                     request = curl.parse_curl(call.arguments, folder)
-                    check(request, label=label)
+                    check_request(request, label=label)
                     requests |= {label: request} if runs and request.is_local else {}
                 case "make":
-                    assert call.arguments[0] in TARGETS, label
+                    assert call.arguments[0] in MAKE_TARGETS, label
                 case other:
-                    assert other in OTHERS, label
+                    assert other in OTHER_PROGRAMS, label
     if requests:
         asyncio.run(send_requests(requests))
 
 
-@pytest.mark.parametrize("page", PRINTED)
+@pytest.mark.parametrize("page", OUTPUTS_BY_PAGE)
 def test_output_shown_on_a_page_is_printed(page: str, folder: Path, tmp_path: Path) -> None:
-    for number, (line, printed) in enumerate(PRINTED[page]):
-        [call] = calls(line, folder, notes(tmp_path, number))
-        assert run(call, label=f"{page}: {line}") == printed
+    for number, (line, printed) in enumerate(OUTPUTS_BY_PAGE[page]):
+        [call] = calls(line, folder, create_notes_folder(tmp_path, number))
+        assert run_command(call, label=f"{page}: {line}") == printed
 
 
 def test_every_command_has_an_example_in_its_help() -> None:
@@ -105,15 +107,15 @@ def test_every_command_has_an_example_in_its_help() -> None:
 
 
 def test_every_example_in_the_help_of_a_command_is_valid(folder: Path, tmp_path: Path) -> None:
-    for call in calls("\n".join(EXAMPLES.values()), folder, notes(tmp_path, 0)):
+    for call in calls("\n".join(EXAMPLES.values()), folder, create_notes_folder(tmp_path, 0)):
         label = f"{call.program} {' '.join(call.arguments)}"
         if call.program in commands.PROGRAMS:
             check_call(call, runs=False, label=label)
         else:
-            assert call.program in (*OTHERS, "curl"), label
+            assert call.program in (*OTHER_PROGRAMS, "curl"), label
 
 
-def notes(folder: Path, line: int) -> Path:
+def create_notes_folder(folder: Path, line: int) -> Path:
     path = folder / f"notes-{line}"
     path.mkdir()
     return path
@@ -127,21 +129,21 @@ def check_call(call: ShellCall, *, runs: bool, label: str) -> None:
         return
     except click.ClickException as error:
         pytest.fail(f"{label}: {error.format_message()}")
-    is_remote = any(argument.startswith(ELSEWHERE) for argument in call.arguments)
-    if runs and not is_remote and command.partition(" ")[2] not in STAYING:
-        run(call, label=label)
+    is_remote = any(argument.startswith(REMOTE_URL_PREFIXES) for argument in call.arguments)
+    if runs and not is_remote and command.partition(" ")[2] not in SKIPPED_COMMANDS:
+        run_command(call, label=label)
 
 
-def run(call: ShellCall, *, label: str = "") -> str:
+def run_command(call: ShellCall, *, label: str = "") -> str:
     """Run a command and return its output."""
     program = commands.PROGRAMS[call.program]
-    ended = CliRunner().invoke(program, call.arguments, input=call.stdin, standalone_mode=False)
+    result = CliRunner().invoke(program, call.arguments, input=call.stdin, standalone_mode=False)
 
-    assert (ended.exception, ended.return_value or 0) == (None, 0), f"{label}: {ended.output}"
-    return ended.stdout
+    assert (result.exception, result.return_value or 0) == (None, 0), f"{label}: {result.output}"
+    return result.stdout
 
 
-def check(request: curl.CurlRequest, *, label: str) -> None:
+def check_request(request: curl.CurlRequest, *, label: str) -> None:
     """Check that the route exists, and that a JSON body is valid."""
     assert not request.is_local or routes.is_route(request.method, request.path), label
     if request.body and request.headers["content-type"] == "application/json":
@@ -182,7 +184,7 @@ def test_curl_arguments_are_parsed(tmp_path: Path) -> None:
 def test_calls_of_a_shell_block_are_recorded_with_their_stdin(tmp_path: Path) -> None:
     source = "echo '{\"a\": 1}' | palaver call \\\n  x - # why\nX=1 palaver list $(date +%F >/dev/null) <name>\n"
 
-    assert calls(source, tmp_path, notes(tmp_path, 1)) == [
+    assert calls(source, tmp_path, create_notes_folder(tmp_path, 1)) == [
         ShellCall(program="palaver", arguments=("call", "x", "-"), stdin='{"a": 1}\n'),
         ShellCall(program="palaver", arguments=("list", "…")),
     ]

@@ -6,17 +6,17 @@ from tests.docs.pages import DOCS, ROOT
 
 PAGE = (DOCS / "tour.md").read_text("utf-8")
 STEPS = (ROOT / "web/src/app/tour/steps.ts").read_text("utf-8")
-LARGEST = 150_000
+MAX_IMAGE_BYTES = 150_000
 
 
-def texts(field: str) -> list[str]:
+def step_fields(field: str) -> list[str]:
     """Return a field of the page's steps, in order."""
     matches = re.findall(rf"^    {field}:\s+('.+?'),$", STEPS, re.MULTILINE | re.DOTALL)
     return [re.sub(r"' \+\s+'", "", text)[1:-1] for text in matches]
 
 
 def test_the_steps_have_the_same_titles() -> None:
-    titles = [f"{number}. {title}" for number, title in enumerate(texts("title"), start=1)]
+    titles = [f"{number}. {title}" for number, title in enumerate(step_fields("title"), start=1)]
 
     assert len(titles) == 7
     assert [heading for heading in re.findall(r"^## (.+)$", PAGE, re.MULTILINE) if heading[0].isdigit()] == titles
@@ -24,7 +24,7 @@ def test_the_steps_have_the_same_titles() -> None:
 
 def test_each_step_in_the_docs_names_the_link_and_controls_of_the_page() -> None:
     parts = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:8]
-    for part, link, text in zip(parts, texts("link"), texts("text"), strict=True):
+    for part, link, text in zip(parts, step_fields("link"), step_fields("text"), strict=True):
         assert f"*{link}*" in part
         marked = re.findall(r"\[(.+?)\]|`(.+?)`", text)
         assert [one for one in map("".join, marked) if one not in part] == []
@@ -35,4 +35,4 @@ def test_each_step_has_a_picture_and_none_is_large() -> None:
 
     assert [name.split("-")[1] for name in images] == list("1234567")
     sizes = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
-    assert {name: size for name, size in sizes.items() if size >= LARGEST} == {}
+    assert {name: size for name, size in sizes.items() if size >= MAX_IMAGE_BYTES} == {}

@@ -10,7 +10,7 @@ from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.plan.request import WantedEvaluator
 
 
-def one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
+def import_one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
     (result,) = import_evaluators(
         [{"name": "mine", "data": {"uri": f"agenta:builtin:{key}:v0", "parameters": settings, **data}}]
     )
@@ -70,7 +70,7 @@ def one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
 def test_evaluator_key_and_settings_are_converted(
     key: str, settings: dict[str, Any], palaver_key: str, parameters: dict[str, Any]
 ) -> None:
-    result = one(key, settings)
+    result = import_one(key, settings)
 
     assert result.evaluator == WantedEvaluator(key=palaver_key, name="mine", parameters=parameters)
     assert result.notes == ()
@@ -78,14 +78,14 @@ def test_evaluator_key_and_settings_are_converted(
 
 
 def test_imported_similarity_notes_that_scores_differ_slightly() -> None:
-    result = one("auto_similarity_match", {"similarity_threshold": 0.4})
+    result = import_one("auto_similarity_match", {"similarity_threshold": 0.4})
 
     assert result.evaluator == WantedEvaluator(key="similarity", name="mine", parameters={"threshold": 0.4})
     assert result.notes == ("It is measured in another way here (rapidfuzz): scores are close, not equal.",)
 
 
 def test_semantic_similarity_uses_the_same_embedding_model() -> None:
-    result = one("auto_semantic_similarity", {"threshold": 0.9})
+    result = import_one("auto_semantic_similarity", {"threshold": 0.9})
 
     assert result.evaluator == WantedEvaluator(
         key="semantic_similarity", name="mine", parameters={"threshold": 0.9, "model": "text-embedding-3-small"}
@@ -101,7 +101,7 @@ def test_judge_prompt_is_imported_with_its_placeholders_converted(key: str) -> N
     ]
     schema = {"type": "object", "properties": {"score": {"type": "number"}}}
 
-    result = one(
+    result = import_one(
         key,
         {
             "prompt_template": prompt,
@@ -126,7 +126,7 @@ def test_judge_prompt_is_imported_with_its_placeholders_converted(key: str) -> N
 
 @pytest.mark.parametrize("key", ["auto_webhook_test", "hook"])
 def test_webhook_is_imported_with_agentas_request_body(key: str) -> None:
-    result = one(key, {"webhook_url": "https://example.com/score", "requires_llm_api_keys": False})
+    result = import_one(key, {"webhook_url": "https://example.com/score", "requires_llm_api_keys": False})
 
     assert result.evaluator == WantedEvaluator(
         key="webhook", name="mine", parameters={"url": "https://example.com/score", "body": "agenta"}
@@ -135,7 +135,7 @@ def test_webhook_is_imported_with_agentas_request_body(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["auto_custom_code_run", "code"])
 def test_custom_code_is_imported_as_text_without_an_evaluator(key: str) -> None:
-    result = one(key, {"code": "import os", "requires_llm_api_keys": False})
+    result = import_one(key, {"code": "import os", "requires_llm_api_keys": False})
 
     assert result == ImportedEvaluator(
         name="mine",
@@ -149,7 +149,7 @@ def test_custom_code_is_imported_as_text_without_an_evaluator(key: str) -> None:
 
 
 def test_matchers_become_a_combine_evaluator() -> None:
-    result = one(
+    result = import_one(
         "match",
         {
             "success": "all",
@@ -208,9 +208,11 @@ def test_matchers_become_a_combine_evaluator() -> None:
     )
 
 
-def matched(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
+def import_matchers(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
     """Return the parts of the imported combination, and the notes."""
-    result = one("match", {"success": "all", "matchers": [{"match": "valid", "mode": "json"}, *matchers], **node})
+    result = import_one(
+        "match", {"success": "all", "matchers": [{"match": "valid", "mode": "json"}, *matchers], **node}
+    )
     assert result.evaluator is not None
     _, *parts = result.evaluator.parameters["of"]
     return parts, result.notes
@@ -248,7 +250,7 @@ def matched(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
 def test_a_matcher_becomes_the_equivalent_evaluator(
     matcher: dict[str, Any], key: str, parameters: dict[str, Any]
 ) -> None:
-    assert matched(matcher) == ([{"key": key, "parameters": parameters}], ())
+    assert import_matchers(matcher) == ([{"key": key, "parameters": parameters}], ())
     assert parameters.keys() <= built_in()[key].schema["properties"].keys()
 
 
@@ -267,16 +269,16 @@ def test_a_matcher_becomes_the_equivalent_evaluator(
     ],
 )
 def test_an_unsupported_matcher_is_left_out_with_a_note(matcher: dict[str, Any], note: str) -> None:
-    assert matched(matcher) == ([], (note,))
+    assert import_matchers(matcher) == ([], (note,))
 
 
 def test_matchers_that_are_not_objects_are_ignored() -> None:
-    assert matched("exact", None, {"match": "exact"}) == ([{"key": "exact_match", "parameters": {}}], ())
+    assert import_matchers("exact", None, {"match": "exact"}) == ([{"key": "exact_match", "parameters": {}}], ())
 
 
 @pytest.mark.parametrize("matchers", [[], None, "exact"])
 def test_a_match_evaluator_without_matchers_is_not_imported(matchers: Any) -> None:
-    assert one("match", {"matchers": matchers}).evaluator is None
+    assert import_one("match", {"matchers": matchers}).evaluator is None
 
 
 def test_feedback_becomes_a_human_evaluator_with_questions() -> None:
@@ -291,7 +293,7 @@ def test_feedback_becomes_a_human_evaluator_with_questions() -> None:
         },
     }
 
-    result = one("feedback", {}, schemas={"outputs": outputs})
+    result = import_one("feedback", {}, schemas={"outputs": outputs})
 
     assert result.evaluator == WantedEvaluator(
         key="human",
@@ -324,14 +326,16 @@ def test_unknown_evaluators_are_listed_with_a_note() -> None:
 
 
 def test_settings_without_a_counterpart_are_noted() -> None:
-    assert one("auto_exact_match", {"colour": "red"}).notes == ("The setting 'colour' has no counterpart.",)
+    assert import_one("auto_exact_match", {"colour": "red"}).notes == ("The setting 'colour' has no counterpart.",)
 
 
-OLD = {"name": "Starts", "evaluator_key": "auto_starts_with", "settings_values": {"prefix": "A"}}
+OLD_CONFIG = {"name": "Starts", "evaluator_key": "auto_starts_with", "settings_values": {"prefix": "A"}}
 
 
 @pytest.mark.parametrize(
-    "document", [OLD, [OLD], {"evaluator_configs": [OLD]}, {"evaluator": OLD}], ids=["one", "list", "object", "wrapped"]
+    "document",
+    [OLD_CONFIG, [OLD_CONFIG], {"evaluator_configs": [OLD_CONFIG]}, {"evaluator": OLD_CONFIG}],
+    ids=["one", "list", "object", "wrapped"],
 )
 def test_older_export_formats_are_imported(document: Any) -> None:
     assert import_evaluators(document) == [

@@ -21,19 +21,19 @@ from palaver.evaluation.case import (
 from palaver.evaluation.target import answer_json
 
 CALL = ToolCall(call_id="c1", name="search", arguments='{"q": 1}')
-CHAT, WORKFLOW = Flags(is_chat=True), Flags(is_chat=False)
+CHAT_FLAGS, WORKFLOW_FLAGS = Flags(is_chat=True), Flags(is_chat=False)
 
 
-def said(*messages: Message) -> Case:
+def chat_case(*messages: Message) -> Case:
     """A chat's answer."""
     turn = make_turn(Reply(run_id="", messages=messages, finish="stop"), is_chat=True)
-    return make_case(turns=[turn], flags=CHAT)
+    return make_case(turns=[turn], flags=CHAT_FLAGS)
 
 
-def gave(value: Any) -> Case:
+def value_case(value: Any) -> Case:
     """A workflow's answer."""
     turn = make_turn(Reply(run_id="", value=value, finish="stop"), is_chat=False)
-    return make_case(turns=[turn], flags=WORKFLOW)
+    return make_case(turns=[turn], flags=WORKFLOW_FLAGS)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def gave(value: Any) -> Case:
     ],
 )
 def test_text_notes_and_json_of_a_chats_answer(messages: list[Message], text: str, notes: set[str], json: Any) -> None:
-    case = said(*messages)
+    case = chat_case(*messages)
 
     assert (case.text, case.notes, answer_json(case), case.value) == (text, notes, json, UNSET)
 
@@ -88,13 +88,13 @@ def test_text_notes_and_json_of_a_chats_answer(messages: list[Message], text: st
     ],
 )
 def test_text_and_json_of_a_workflows_value(value: Any, text: str, json: Any) -> None:
-    case = gave(value)
+    case = value_case(value)
 
     assert (case.text, case.notes, answer_json(case), case.value) == (text, frozenset(), json, value)
 
 
 def test_tool_calls_of_all_assistant_messages_are_paired_with_their_results() -> None:
-    case = said(
+    case = chat_case(
         Message.assistant("Let me see", CALL, ToolCall(call_id="c2", name="broken", arguments="{")),
         Message.tool("c2", {"why": "no"}, is_error=True),
         Message.tool("c1", None),
@@ -146,16 +146,16 @@ def test_arguments_are_parsed_only_if_they_are_json() -> None:
     ],
 )
 def test_tool_calls_are_read_from_a_workflows_value(value: Any, names: list[str]) -> None:
-    assert [call.name for call in gave(value).tool_calls] == names
+    assert [call.name for call in value_case(value).tool_calls] == names
 
 
 def test_arguments_given_as_an_object_are_encoded_as_json() -> None:
-    (call,) = gave([{"id": 7, "function": {"name": "f", "arguments": {"x": 1}}}]).tool_calls
+    (call,) = value_case([{"id": 7, "function": {"name": "f", "arguments": {"x": 1}}}]).tool_calls
 
     assert call == CaseToolCall(call_id="7", name="f", arguments='{"x":1}', parsed={"x": 1})
 
 
-def conversation() -> Case:
+def conversation_case() -> Case:
     """Two turns, and one that was not reached."""
     first = make_turn(
         Reply(run_id="", messages=(Message.assistant("One", CALL),), usage=Usage(1, 2, cost=0.5), finish="tool-calls"),
@@ -173,14 +173,14 @@ def conversation() -> Case:
     )
     return make_case(
         turns=[first, second, Turn(user=Message.user("third"), reached=False)],
-        flags=CHAT,
+        flags=CHAT_FLAGS,
         id="cell_1",
         history=[Message.system("Be brief.")],
     )
 
 
 def test_a_case_aggregates_all_its_turns() -> None:
-    case = conversation()
+    case = conversation_case()
 
     assert (case.text, case.finish, case.latency, case.first_output) == ("Two", "stop", 3.5, 0.25)
     assert case.usage == Usage(11, 22, cost=0.5)
@@ -190,7 +190,7 @@ def test_a_case_aggregates_all_its_turns() -> None:
 
 
 def test_case_of_turn_holds_one_turn_with_the_history_before_it() -> None:
-    case = case_of_turn(conversation(), 1)
+    case = case_of_turn(conversation_case(), 1)
 
     assert [message.text for message in case.history] == ["Be brief.", "first", "One", "second"]
     assert (case.id, case.text, case.latency, case.usage) == ("cell_1", "Two", 2.0, Usage(10, 20))
@@ -199,13 +199,15 @@ def test_case_of_turn_holds_one_turn_with_the_history_before_it() -> None:
 
 
 def test_case_of_turn_of_a_single_turn_case_is_the_same_case() -> None:
-    case = make_case(turns=[Turn(user=Message.user("a"))], flags=CHAT, history=[Message.system("s"), Message.user("a")])
+    case = make_case(
+        turns=[Turn(user=Message.user("a"))], flags=CHAT_FLAGS, history=[Message.system("s"), Message.user("a")]
+    )
 
     assert case_of_turn(case, 0) == case
 
 
 def test_a_case_without_turns_is_empty() -> None:
-    case = make_case(turns=[], flags=CHAT)
+    case = make_case(turns=[], flags=CHAT_FLAGS)
 
     assert (case.text, case.usage, case.tool_calls, case.latency) == ("", None, (), 0)
 

@@ -12,7 +12,7 @@ from palaver.evaluation.embeddings import EmbeddingCache, check_local_model, emb
 from palaver.evaluation.score import ScoringError
 
 
-class Maker:
+class FakeEmbedder:
     """Embeds each text as a vector, and records the requests."""
 
     def __init__(self) -> None:
@@ -24,24 +24,24 @@ class Maker:
 
 
 async def test_each_text_is_embedded_once_per_model() -> None:
-    make, vectors = Maker(), EmbeddingCache()
+    embedder, cache = FakeEmbedder(), EmbeddingCache()
 
-    result = [list(one) for one in await vectors.get_or_embed(["a", "bb", "a"], "m", make)]
-    second = [list(one) for one in await vectors.get_or_embed(["bb", "\ud800"], "m", make)]
-    await vectors.get_or_embed(["a"], "other", make)
+    result = [list(one) for one in await cache.get_or_embed(["a", "bb", "a"], "m", embedder)]
+    second = [list(one) for one in await cache.get_or_embed(["bb", "\ud800"], "m", embedder)]
+    await cache.get_or_embed(["a"], "other", embedder)
 
     assert result == [[1, 1], [2, 1], [1, 1]]
     assert second == [[2, 1], [1, 1]]
-    assert make.requests == [["a", "bb"], ["\ud800"], ["a"]]
+    assert embedder.requests == [["a", "bb"], ["\ud800"], ["a"]]
 
 
 async def test_the_least_recently_used_vector_is_evicted_first() -> None:
-    make, vectors = Maker(), EmbeddingCache(max_numbers=4)
+    embedder, cache = FakeEmbedder(), EmbeddingCache(max_numbers=4)
 
     for text in ("a", "b", "a", "c", "a", "b"):
-        await vectors.get_or_embed([text], "m", make)
+        await cache.get_or_embed([text], "m", embedder)
 
-    assert make.requests == [["a"], ["b"], ["c"], ["b"]]
+    assert embedder.requests == [["a"], ["b"], ["c"], ["b"]]
 
 
 # Local models

@@ -19,8 +19,8 @@ from palaver.evaluation.score import ScoringError, Skip
 from palaver.evaluation.target import Target
 from tests.evaluation.evaluator_helpers import answer, score_case, score_records
 
-PLEASE = answer("please do", expected="x")
-ALWAYS = {
+CASE = answer("please do", expected="x")
+COMMON_PROPERTIES = {
     "threshold": {
         "description": "From which score on it has passed.",
         "anyOf": [{"type": "number"}, {"type": "null"}],
@@ -74,7 +74,7 @@ def test_a_decorated_function_is_an_evaluator_and_stays_callable() -> None:
     assert polite.place.startswith("tests/evaluation/test_evaluator.py:")
     assert repr(polite) == "<evaluator polite>"
     assert (form.key, form.title, form.needs) == ("team.form", "A form", {"expected", "tools"})
-    assert form(PLEASE, 2)["must"] == 2
+    assert form(CASE, 2)["must"] == 2
 
 
 def test_parameters_become_a_json_schema() -> None:
@@ -82,8 +82,8 @@ def test_parameters_become_a_json_schema() -> None:
         "type": "object",
         "properties": {
             "words": {"type": "array", "items": {"type": "string"}, "default": ["please"]},
-            **ALWAYS,
-            "threshold": {**ALWAYS["threshold"], "default": 0.7},
+            **COMMON_PROPERTIES,
+            "threshold": {**COMMON_PROPERTIES["threshold"], "default": 0.7},
         },
         "additionalProperties": False,
     }
@@ -96,7 +96,7 @@ def test_parameters_become_a_json_schema() -> None:
             "extra": {"anyOf": [{"$ref": "#/$defs/Extra"}, {"type": "null"}], "default": None},
             "pass": {"type": "boolean", "default": False},
             "anything": {"default": None},
-            **ALWAYS,
+            **COMMON_PROPERTIES,
         },
         "additionalProperties": False,
         "required": ["must"],
@@ -113,7 +113,7 @@ def test_parameters_become_a_json_schema() -> None:
 
 async def test_parameters_are_passed_to_the_function() -> None:
     (one, *_) = await score_records(
-        form, PLEASE, must=3, word="b", maybe=None, extra={"x": 5}, anything=[1], **{"pass": True}
+        form, CASE, must=3, word="b", maybe=None, extra={"x": 5}, anything=[1], **{"pass": True}
     )
 
     assert one.details == {"must": 3, "word": "b", "maybe": False, "pass": True, "thing": [1], "x": 5}
@@ -194,7 +194,7 @@ async def test_a_sync_function_runs_in_the_given_executor_with_its_context_varia
         return f"{threading.current_thread().name} {which.get()}"
 
     with ThreadPoolExecutor(1, thread_name_prefix="given") as threads:
-        (one,) = await where.bind({}, OfflineContext(executor=threads)).score(PLEASE)
+        (one,) = await where.bind({}, OfflineContext(executor=threads)).score(CASE)
 
     assert one.label == "given_0 mine"
 
@@ -212,9 +212,9 @@ async def test_async_functions_and_awaitables_from_sync_functions_run_on_the_eve
         async def __call__(self, case: Case) -> bool:
             return await here(case)
 
-    assert (await score_case(evaluator(here), PLEASE)).passed
-    assert (await score_case(evaluator(later), PLEASE)).passed
-    assert (await score_case(evaluator(Callable()), PLEASE)).passed
+    assert (await score_case(evaluator(here), CASE)).passed
+    assert (await score_case(evaluator(later), CASE)).passed
+    assert (await score_case(evaluator(Callable()), CASE)).passed
 
 
 class Unspeakable(Exception):
@@ -222,7 +222,7 @@ class Unspeakable(Exception):
         raise RuntimeError
 
 
-def _raising(error: BaseException) -> Any:
+def _failing_function(error: BaseException) -> Any:
     def fail(case: Case) -> bool:
         raise error
 
@@ -251,7 +251,7 @@ async def test_an_exception_becomes_an_error_or_skipped_record_with_a_one_line_r
     async def fail(case: Case) -> bool:
         raise error
 
-    one = await score_case(evaluator(fail if is_async else _raising(error)), PLEASE)
+    one = await score_case(evaluator(fail if is_async else _failing_function(error)), CASE)
 
     assert (one.evaluator, one.status, one.reason, one.passed, one.score) == ("fail", status, reason, None, None)
 
@@ -265,7 +265,7 @@ async def test_cancelling_the_scoring_task_raises_cancelled_error() -> None:
         await asyncio.Event().wait()
         return True
 
-    task = asyncio.create_task(wait.bind({}, OfflineContext()).score(PLEASE))
+    task = asyncio.create_task(wait.bind({}, OfflineContext()).score(CASE))
     await started.wait()
     task.cancel()
 
@@ -278,14 +278,14 @@ async def test_a_threshold_parameter_overrides_passed_and_a_declared_one_is_only
     async def own(case: Case) -> Score:
         return Score(passed=False, score=0.6)
 
-    assert [(await score_case(own, PLEASE)).passed, (await score_case(own, PLEASE, threshold=0.6)).passed] == [
+    assert [(await score_case(own, CASE)).passed, (await score_case(own, CASE, threshold=0.6)).passed] == [
         False,
         True,
     ]
-    assert (await score_case(polite, PLEASE, words=["please", "thanks"])).passed is False
-    assert (await score_case(polite, PLEASE, words=["please", "thanks"], threshold=0.5)).passed is True
-    assert (await score_case(polite, PLEASE, threshold=1)).passed is True
-    assert (await score_case(polite, PLEASE, threshold=None)).passed is None
+    assert (await score_case(polite, CASE, words=["please", "thanks"])).passed is False
+    assert (await score_case(polite, CASE, words=["please", "thanks"], threshold=0.5)).passed is True
+    assert (await score_case(polite, CASE, threshold=1)).passed is True
+    assert (await score_case(polite, CASE, threshold=None)).passed is None
 
 
 async def test_a_mapping_that_cannot_be_iterated_is_an_error() -> None:
@@ -303,14 +303,14 @@ async def test_a_mapping_that_cannot_be_iterated_is_an_error() -> None:
     async def odd(case: Case) -> Any:
         return Own()
 
-    assert (await score_case(odd, PLEASE)).reason == "evaluator_failed: RuntimeError: no keys"
+    assert (await score_case(odd, CASE)).reason == "evaluator_failed: RuntimeError: no keys"
 
 
 async def test_score_name_comes_from_the_plan_then_the_parameters_then_the_key() -> None:
     names = [
-        (await polite.bind({"name": "by parameter"}, OfflineContext(), name="by plan").score(PLEASE))[0].evaluator,
-        (await polite.bind({"name": "by parameter"}, OfflineContext()).score(PLEASE))[0].evaluator,
-        (await polite.bind({}, OfflineContext()).score(PLEASE))[0].evaluator,
+        (await polite.bind({"name": "by parameter"}, OfflineContext(), name="by plan").score(CASE))[0].evaluator,
+        (await polite.bind({"name": "by parameter"}, OfflineContext()).score(CASE))[0].evaluator,
+        (await polite.bind({}, OfflineContext()).score(CASE))[0].evaluator,
     ]
 
     assert names == ["by plan", "by parameter", "polite"]
@@ -339,7 +339,7 @@ async def test_a_check_function_can_reject_the_parameters_when_binding() -> None
 
     with pytest.raises(InvalidValue, match="No bad words"):
         checked.bind({"word": "bad"}, OfflineContext())
-    assert (await score_case(checked, PLEASE, word="good")).label == "good contains"
+    assert (await score_case(checked, CASE, word="good")).label == "good contains"
     assert list(checked.schema["properties"]) == ["word", "threshold", "name"]
 
 
@@ -383,7 +383,7 @@ async def test_every_score_record_has_the_duration() -> None:
         await asyncio.sleep(0)
         return [Score(name="a", score=1), Score(name="b", score=0)]
 
-    first, second = await score_records(several, PLEASE)
+    first, second = await score_records(several, CASE)
 
     assert first.seconds == second.seconds > 0
 
@@ -394,4 +394,4 @@ async def test_a_default_list_is_not_shared_between_calls() -> None:
         seen.append(1)
         return len(seen)
 
-    assert [(await score_case(greedy, PLEASE)).score, (await score_case(greedy, PLEASE)).score] == [1.0, 1.0]
+    assert [(await score_case(greedy, CASE)).score, (await score_case(greedy, CASE)).score] == [1.0, 1.0]

@@ -9,7 +9,7 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.json_schema import MAX_SCHEMA_BYTES, check_schema, schema_errors
 from palaver.evaluation.score import ScoringError
 
-CITY: dict[str, Any] = {
+CITY_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"city": {"type": "string", "minLength": 2}, "days": {"type": "integer", "maximum": 7}},
     "required": ["city"],
@@ -30,7 +30,7 @@ CITY: dict[str, Any] = {
     ],
 )
 def test_schema_errors_describe_invalid_values(value: Any, errors: list[str]) -> None:
-    assert schema_errors(value, CITY) == errors
+    assert schema_errors(value, CITY_SCHEMA) == errors
 
 
 def test_only_the_first_three_errors_are_returned_and_long_ones_are_truncated() -> None:

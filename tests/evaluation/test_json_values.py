@@ -154,7 +154,7 @@ def test_iterate_leaves_yields_scalars_and_empty_containers_with_their_paths() -
     assert format_path(()) == "$"
 
 
-FENCED = """Here it is:
+FENCED_TEXT = """Here it is:
 
 ```json
 {"a": [1, 2]}
@@ -188,7 +188,7 @@ def test_parse_json_requires_the_complete_text_to_be_json(text: str, value: Any)
     ("text", "value"),
     [
         ("42", 42),
-        (FENCED, {"a": [1, 2]}),
+        (FENCED_TEXT, {"a": [1, 2]}),
         ('```\n{"a": 1}\n```', {"a": 1}),
         ('~~~json\n{"a": 1}\n~~~', {"a": 1}),
         ('```json\r\n{"a": 1}\r\n```\r\n', {"a": 1}),

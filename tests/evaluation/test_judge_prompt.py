@@ -6,7 +6,7 @@ from palaver.evaluation.judge_prompt import PromptMarks, describe_calls, format_
 from tests.evaluation.evaluator_helpers import answer
 
 
-def told(case: Case) -> list[str]:
+def conversation_lines(case: Case) -> list[str]:
     return format_conversation(case, PromptMarks(lambda _: "#")).split("\n")
 
 
@@ -28,7 +28,7 @@ def test_every_part_except_reasoning_is_in_the_conversation() -> None:
     )
     question = Message.user("Find x.")
 
-    assert told(
+    assert conversation_lines(
         Case(history=(question,), turns=(Turn(user=question, messages=(assistant_message, tool_message)),))
     ) == [
         "<<<user #>>>",
@@ -53,7 +53,7 @@ def test_every_turn_shows_its_user_message_even_if_it_was_not_reached() -> None:
         Turn(user=Message.user("Two?"), reached=False),
     )
 
-    assert told(Case(history=(Message.system("Count."),), turns=turns)) == [
+    assert conversation_lines(Case(history=(Message.system("Count."),), turns=turns)) == [
         "<<<system #>>>",
         "Count.",
         "<<<turn 0 #>>>",
@@ -69,8 +69,12 @@ def test_every_turn_shows_its_user_message_even_if_it_was_not_reached() -> None:
 
 
 def test_the_value_of_a_workflow_is_in_the_conversation() -> None:
-    assert told(answer({"city": "Oslo"}, is_chat=False)) == ["<<<turn 0 #>>>", "<<<value #>>>", '{"city":"Oslo"}']
-    assert told(answer(None, is_chat=False)) == ["<<<turn 0 #>>>", "<<<value #>>>", "null"]
+    assert conversation_lines(answer({"city": "Oslo"}, is_chat=False)) == [
+        "<<<turn 0 #>>>",
+        "<<<value #>>>",
+        '{"city":"Oslo"}',
+    ]
+    assert conversation_lines(answer(None, is_chat=False)) == ["<<<turn 0 #>>>", "<<<value #>>>", "null"]
 
 
 def test_described_tool_calls_have_arguments_and_results() -> None:

@@ -47,15 +47,15 @@ from tests.evaluation.runner.local_server import (
 )
 from tests.jobchat.docs.fake_embeddings import save_model
 
-GOOD = {"passed": True, "score": 1, "reason": "Good."}
-PARIS = answer("Paris.", expected="Paris")
+GOOD_VERDICT = {"passed": True, "score": 1, "reason": "Good."}
+PARIS_CASE = answer("Paris.", expected="Paris")
 
 
 @chat
 async def court(messages: list[Message]) -> Any:
     """Finds everything good."""
     assert [message.role for message in messages] == ["system", "user"]
-    yield msgspec.json.encode(GOOD).decode()
+    yield msgspec.json.encode(GOOD_VERDICT).decode()
     yield Usage(7, 3, cost=0.01)
 
 
@@ -84,19 +84,19 @@ async def broken(messages: list[Message]) -> Any:
 
 
 @pytest.fixture
-async def memory() -> AsyncIterator[Database]:
+async def memory_database() -> AsyncIterator[Database]:
     opened = open_database(MEMORY_URL)
     yield opened
     await opened.close()
 
 
-def dumped(db: Connection) -> str:
+def dump_sql(db: Connection) -> str:
     """Dump the database as SQL."""
     raw: Any = db.connection.driver_connection
     return "\n".join(raw.iterdump())
 
 
-JUDGES = Registry([court, one_eyed, texts, calculator, broken])
+JUDGE_REGISTRY = Registry([court, one_eyed, texts, calculator, broken])
 
 
 # Judge names
@@ -113,11 +113,11 @@ JUDGES = Registry([court, one_eyed, texts, calculator, broken])
     ],
 )
 async def test_a_judge_model_is_resolved_by_provider_prefix_or_by_model_pattern(judge: str, model: str) -> None:
-    async with service(lambda _: completion(GOOD)) as fake:
+    async with service(lambda _: completion(GOOD_VERDICT)) as fake:
         patterns = ("gpt-*", "org/*")
         providers = {"second": openai(fake.url)["openai"], "first": openai(fake.url, models=patterns)["openai"]}
         context = make_context(providers, default_judge="gpt-9")
-        one = await score_in_context("llm_judge", PARIS, context, judge=judge, prompt="{{text}}")
+        one = await score_in_context("llm_judge", PARIS_CASE, context, judge=judge, prompt="{{text}}")
 
     assert (one.passed, fake.requests[0].body["model"]) == (True, model)
 
@@ -133,7 +133,7 @@ async def test_a_judge_model_is_resolved_by_provider_prefix_or_by_model_pattern(
 )
 @pytest.mark.parametrize("key", ["llm_judge", "goal_reached", "refusal", "tool_results_used"])
 def test_an_unknown_or_unsuitable_judge_is_rejected(key: str, judge: str, message: str) -> None:
-    context = make_context(openai("http://127.0.0.1:1"), registry=JUDGES)
+    context = make_context(openai("http://127.0.0.1:1"), registry=JUDGE_REGISTRY)
     parameters = {"judge": judge} | ({"prompt": "x"} if key == "llm_judge" else {})
     with pytest.raises(InvalidValue) as caught:
         built_in()[key].bind(parameters, context)
@@ -150,9 +150,9 @@ def test_a_provider_whose_key_variable_is_not_set_is_rejected() -> None:
 
 
 async def test_no_authorization_header_is_sent_to_a_provider_without_a_key() -> None:
-    async with service([completion(GOOD)]) as fake:
+    async with service([completion(GOOD_VERDICT)]) as fake:
         one = await score_in_context(
-            "llm_judge", PARIS, make_context(openai(fake.url, key=None)), judge="openai/m", prompt="x"
+            "llm_judge", PARIS_CASE, make_context(openai(fake.url, key=None)), judge="openai/m", prompt="x"
         )
 
     assert (one.passed, "authorization" in fake.requests[0].headers) == (True, False)
@@ -176,7 +176,7 @@ async def test_a_custom_evaluator_can_call_a_judge_and_its_usage_is_recorded() -
         return verdict is True
 
     async with service([completion("true")]) as fake:
-        (one,) = await kind.bind({}, make_context(openai(fake.url))).score(PARIS)
+        (one,) = await kind.bind({}, make_context(openai(fake.url))).score(PARIS_CASE)
 
     assert (one.passed, one.usage) == (True, Usage(100, 10, 40))
     assert "response_format" not in fake.requests[0].body
@@ -185,18 +185,18 @@ async def test_a_custom_evaluator_can_call_a_judge_and_its_usage_is_recorded() -
 # Workflows as judges
 
 
-async def test_runs_of_a_workflow_judge_are_stored_in_the_callers_project(memory: Database) -> None:
-    async with running_server(memory, court, one_eyed, texts) as server:
+async def test_runs_of_a_workflow_judge_are_stored_in_the_callers_project(memory_database: Database) -> None:
+    async with running_server(memory_database, court, one_eyed, texts) as server:
         context = create_evaluator_context(
             EvaluatorRegistry(), server.registry, server.settings, server.engine
         ).for_project("shop", "key_1")
         result = [
-            await score_in_context("llm_judge", PARIS, context, judge=judge, prompt="Is it {{expected}}? {{text}}")
+            await score_in_context("llm_judge", PARIS_CASE, context, judge=judge, prompt="Is it {{expected}}? {{text}}")
             for judge in ("court", "one_eyed", "texts")
         ]
         await server.runtime.recorder.flush()
         columns = (runs.c.project, runs.c.key, runs.c.workflow, runs.c.protocol, runs.c.status)
-        stored = await memory.read(lambda db: db.execute(select(*columns).order_by(runs.c.workflow)).all())
+        stored = await memory_database.read(lambda db: db.execute(select(*columns).order_by(runs.c.workflow)).all())
 
     assert [(one.passed, one.score, one.reason) for one in result] == [
         (True, 1, "Good."),
@@ -209,22 +209,24 @@ async def test_runs_of_a_workflow_judge_are_stored_in_the_callers_project(memory
     ]
 
 
-async def test_a_failing_workflow_judge_gives_an_error_without_a_score(memory: Database) -> None:
-    async with running_server(memory, broken) as server:
+async def test_a_failing_workflow_judge_gives_an_error_without_a_score(memory_database: Database) -> None:
+    async with running_server(memory_database, broken) as server:
         context = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine)
-        one = await score_in_context("llm_judge", PARIS, context, judge="broken", prompt="x")
+        one = await score_in_context("llm_judge", PARIS_CASE, context, judge="broken", prompt="x")
 
     assert (one.status, one.score, one.reason) == ("error", None, "judge_failed: broken: I am tired.")
 
 
 async def test_a_workflow_judge_without_an_engine_is_not_available() -> None:
-    one = await score_in_context("llm_judge", PARIS, make_context(registry=JUDGES), judge="court", prompt="x")
+    one = await score_in_context(
+        "llm_judge", PARIS_CASE, make_context(registry=JUDGE_REGISTRY), judge="court", prompt="x"
+    )
 
     assert one.reason == "not_available: The workflow 'court' cannot be asked here."
 
 
 async def test_provider_keys_are_neither_stored_nor_logged_by_an_evaluation(
-    memory: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    memory_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     @chat
     async def says(messages: list[Message]) -> Any:
@@ -233,17 +235,17 @@ async def test_provider_keys_are_neither_stored_nor_logged_by_an_evaluation(
     caplog.set_level(logging.DEBUG, logger="palaver")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     judge = PlannedEvaluator(key="llm_judge", name="judge", parameters={"judge": "openai/m", "prompt": "{{text}}"})
-    async with service([completion(GOOD), error_reply(400, f"bad key {KEY}")]) as fake:
+    async with service([completion(GOOD_VERDICT), error_reply(400, f"bad key {KEY}")]) as fake:
         settings = Settings(trace_content="full", providers=openai(fake.url))
-        async with running_server(memory, says, settings=settings) as server:
-            await memory.write(
+        async with running_server(memory_database, says, settings=settings) as server:
+            await memory_database.write(
                 store_evaluation, "ev_1", plan(variant("says"), evaluators=[judge], concurrency=1), rows(2)
             )
             server.runtime.evaluation_worker.wake()
-            finished = await wait_for_end(memory)
-            result = await results(memory)
+            finished = await wait_for_end(memory_database)
+            result = await results(memory_database)
             await server.runtime.recorder.flush()
-        dump = await memory.read(dumped)
+        dump = await memory_database.read(dump_sql)
 
     scores = [score for one in result for score in one.scores]
     assert (finished.state, len(fake.requests)) == ("partly", 2)
@@ -308,7 +310,9 @@ def test_local_models_outside_the_models_folder_are_rejected(tmp_path: Path, mod
 async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "small").mkdir()
 
-    one = await score_in_context("semantic_similarity", PARIS, make_context(models_dir=tmp_path), model="local:small")
+    one = await score_in_context(
+        "semantic_similarity", PARIS_CASE, make_context(models_dir=tmp_path), model="local:small"
+    )
 
     assert one.status == "error"
     assert one.reason.startswith("not_available: small is no model2vec model")

@@ -11,16 +11,16 @@ CORRECT = Question(key="correct")
 STYLE = Question(key="style", type="score", range=(1, 5), required=False)
 TONE = Question(key="tone", type="choice", choices=["kind", "curt"], required=False)
 WHY = Question(key="why", type="text", required=False)
-ALL = [CORRECT, STYLE, TONE, WHY]
+QUESTIONS = [CORRECT, STYLE, TONE, WHY]
 
 
 def test_answers_are_returned_in_the_order_of_the_questions() -> None:
     submitted = {"why": "So.", "tone": "kind", "style": 4.5, "correct": False}
 
-    answers = check_answers(ALL, submitted)
+    answers = check_answers(QUESTIONS, submitted)
 
     assert list(answers.items()) == [("correct", False), ("style", 4.5), ("tone", "kind"), ("why", "So.")]
-    assert check_answers(ALL, {"correct": True, "style": None}) == {"correct": True}
+    assert check_answers(QUESTIONS, {"correct": True, "style": None}) == {"correct": True}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_answers_are_returned_in_the_order_of_the_questions() -> None:
 )
 def test_invalid_answers_are_rejected(answers: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValue) as raised:
-        check_answers(ALL, answers)
+        check_answers(QUESTIONS, answers)
 
     assert (raised.value.message, raised.value.pointer) == (message, "/answers")
 

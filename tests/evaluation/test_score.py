@@ -13,42 +13,42 @@ from palaver.core.messages import Usage
 from palaver.evaluation.score import Score, ScoreRecord, error_score, read_result, skipped_score
 
 
-def kept(name: str = "own", **said: Any) -> ScoreRecord:
+def score_record(name: str = "own", **fields: Any) -> ScoreRecord:
     """A stored score record with only these fields set."""
     defaults: dict[str, Any] = {"status": "scored", "passed": None, "score": None, "label": None, "reason": ""}
-    return ScoreRecord(evaluator=name, **(defaults | {"details": {}, "seconds": 0.0} | said))
+    return ScoreRecord(evaluator=name, **(defaults | {"details": {}, "seconds": 0.0} | fields))
 
 
 @pytest.mark.parametrize(
     ("returned", "record"),
     [
-        (True, kept(passed=True, score=1.0)),
-        (False, kept(passed=False, score=0.0)),
-        (np.bool_(True), kept(passed=True, score=1.0)),
-        (1, kept(score=1.0)),
-        (0.25, kept(score=0.25)),
-        (-3, kept(score=-3.0)),
-        (Fraction(1, 4), kept(score=0.25)),
-        (Decimal("0.25"), kept(score=0.25)),
-        (np.float32(0.25), kept(score=0.25)),
-        (np.int64(2), kept(score=2.0)),
-        ("good", kept(label="good")),
-        ("", kept(label="")),
-        (Score(), kept()),
-        (Score(passed=True), kept(passed=True, score=1.0)),
-        (Score(passed=False, score=0.9), kept(passed=False, score=0.9)),
+        (True, score_record(passed=True, score=1.0)),
+        (False, score_record(passed=False, score=0.0)),
+        (np.bool_(True), score_record(passed=True, score=1.0)),
+        (1, score_record(score=1.0)),
+        (0.25, score_record(score=0.25)),
+        (-3, score_record(score=-3.0)),
+        (Fraction(1, 4), score_record(score=0.25)),
+        (Decimal("0.25"), score_record(score=0.25)),
+        (np.float32(0.25), score_record(score=0.25)),
+        (np.int64(2), score_record(score=2.0)),
+        ("good", score_record(label="good")),
+        ("", score_record(label="")),
+        (Score(), score_record()),
+        (Score(passed=True), score_record(passed=True, score=1.0)),
+        (Score(passed=False, score=0.9), score_record(passed=False, score=0.9)),
         (
             Score(score=0.5, label="half", reason="so", details={"a": (1,)}),
-            kept(score=0.5, label="half", reason="so", details={"a": [1]}),
+            score_record(score=0.5, label="half", reason="so", details={"a": [1]}),
         ),
         (
             Score(score=1, usage=Usage(1, 2), cost=0.1),
-            kept(score=1.0, usage=Usage(1, 2), cost=0.1),
+            score_record(score=1.0, usage=Usage(1, 2), cost=0.1),
         ),
-        (Score(name="tone", score=1), kept("own.tone", score=1.0)),
-        ({"score": 0.5, "reason": "so"}, kept(score=0.5, reason="so")),
-        ({"passed": None, "score": 1, "label": None, "reason": None, "details": None}, kept(score=1.0)),
-        ({"passed": True, "details": {"x": 1}}, kept(passed=True, score=1.0, details={"x": 1})),
+        (Score(name="tone", score=1), score_record("own.tone", score=1.0)),
+        ({"score": 0.5, "reason": "so"}, score_record(score=0.5, reason="so")),
+        ({"passed": None, "score": 1, "label": None, "reason": None, "details": None}, score_record(score=1.0)),
+        ({"passed": True, "details": {"x": 1}}, score_record(passed=True, score=1.0, details={"x": 1})),
         (None, skipped_score("own", "nothing: the evaluator returned None")),
         ([], skipped_score("own", "nothing: the evaluator returned an empty list")),
     ],
@@ -118,8 +118,8 @@ def test_a_threshold_decides_passed_unless_the_score_sets_it(returned: Any, pass
 
 def test_a_list_of_named_scores_becomes_one_record_each() -> None:
     assert read_result([Score(name="tone", score=0.9), {"name": "length", "passed": False}], "own", 0.5) == [
-        kept("own.tone", passed=True, score=0.9),
-        kept("own.length", passed=False, score=0.0),
+        score_record("own.tone", passed=True, score=0.9),
+        score_record("own.length", passed=False, score=0.0),
     ]
 
 
@@ -127,18 +127,18 @@ def test_any_other_mapping_becomes_details_and_one_score_per_number_or_boolean()
     returned = {"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": float("nan")}
 
     assert read_result(MappingProxyType(returned), "own", 0.7) == [
-        kept(details={"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": None}),
-        kept("own.polite", passed=True, score=1.0),
-        kept("own.words", score=12.0),
-        kept("own.score", score=0.5),
+        score_record(details={"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": None}),
+        score_record("own.polite", passed=True, score=1.0),
+        score_record("own.words", score=12.0),
+        score_record("own.score", score=0.5),
         error_score("own.bad", "bad_return: the score is nan"),
     ]
-    assert read_result({}, "own") == [kept()]
-    assert read_result({"name": "only"}, "own") == [kept(details={"name": "only"})]
+    assert read_result({}, "own") == [score_record()]
+    assert read_result({"name": "only"}, "own") == [score_record(details={"name": "only"})]
 
 
 def test_an_encoded_score_record_has_usage_and_cost_only_if_known() -> None:
-    assert msgspec.to_builtins(kept(passed=True, score=1.0)) == {
+    assert msgspec.to_builtins(score_record(passed=True, score=1.0)) == {
         "evaluator": "own",
         "status": "scored",
         "passed": True,
@@ -148,7 +148,10 @@ def test_an_encoded_score_record_has_usage_and_cost_only_if_known() -> None:
         "details": {},
         "seconds": 0.0,
     }
-    assert msgspec.to_builtins(kept(usage=Usage(1, 2), cost=0.5))["usage"] == {"input_tokens": 1, "output_tokens": 2}
+    assert msgspec.to_builtins(score_record(usage=Usage(1, 2), cost=0.5))["usage"] == {
+        "input_tokens": 1,
+        "output_tokens": 2,
+    }
 
 
 def test_a_lone_surrogate_survives_encoding_and_decoding() -> None:

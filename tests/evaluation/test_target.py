@@ -11,7 +11,7 @@ from palaver.evaluation.score import ScoringError, Skip
 from palaver.evaluation.target import Target
 from tests.evaluation.evaluator_helpers import answer
 
-CHAT = answer(
+CHAT_CASE = answer(
     [
         {
             "role": "assistant",
@@ -24,27 +24,27 @@ CHAT = answer(
     ],
     inputs={"topic": "maths", "messages": [1]},
 )
-VALUE = answer({"a": {"b": "deep", "n": 1}, "list": ["x"], "text": '{"c": 3}'}, is_chat=False)
+VALUE_CASE = answer({"a": {"b": "deep", "n": 1}, "list": ["x"], "text": '{"c": 3}'}, is_chat=False)
 
 
 @pytest.mark.parametrize(
     ("case", "target", "text"),
     [
-        (CHAT, "text", 'Last: {"a": {"b": "deep"}}'),
-        (CHAT, "all_text", 'First.\nLast: {"a": {"b": "deep"}}'),
-        (CHAT, "tool_calls[0].parsed.city", "Oslo"),
-        (CHAT, "$.tool_calls[0].name", "f"),
-        (CHAT, "/tool_calls/0/result", "ok"),
-        (CHAT, "data.code-edit.new", "x = 1"),
-        (CHAT, "json.a.b", "deep"),
-        (CHAT, "inputs.topic", "maths"),
-        (CHAT, "messages[0].role", "assistant"),
-        (CHAT, "turns[0].text", 'Last: {"a": {"b": "deep"}}'),
-        (CHAT, "tool_calls[1].parsed.city", ""),
-        (CHAT, "data.nothing", ""),
-        (VALUE, "value.a.b", "deep"),
-        (VALUE, "$.value.list[0]", "x"),
-        (VALUE, "/value/list/0", "x"),
+        (CHAT_CASE, "text", 'Last: {"a": {"b": "deep"}}'),
+        (CHAT_CASE, "all_text", 'First.\nLast: {"a": {"b": "deep"}}'),
+        (CHAT_CASE, "tool_calls[0].parsed.city", "Oslo"),
+        (CHAT_CASE, "$.tool_calls[0].name", "f"),
+        (CHAT_CASE, "/tool_calls/0/result", "ok"),
+        (CHAT_CASE, "data.code-edit.new", "x = 1"),
+        (CHAT_CASE, "json.a.b", "deep"),
+        (CHAT_CASE, "inputs.topic", "maths"),
+        (CHAT_CASE, "messages[0].role", "assistant"),
+        (CHAT_CASE, "turns[0].text", 'Last: {"a": {"b": "deep"}}'),
+        (CHAT_CASE, "tool_calls[1].parsed.city", ""),
+        (CHAT_CASE, "data.nothing", ""),
+        (VALUE_CASE, "value.a.b", "deep"),
+        (VALUE_CASE, "$.value.list[0]", "x"),
+        (VALUE_CASE, "/value/list/0", "x"),
         (answer("text", is_chat=False), "text", "text"),
         (answer("text", is_chat=False), "all_text", "text"),
         (answer("text", is_chat=False), "value", "text"),
@@ -62,13 +62,13 @@ def test_target_selects_a_text(case: Case, target: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("case", "target", "why"),
     [
-        (VALUE, "text", "The workflow's value is of kind object"),
-        (VALUE, "all_text", "The workflow's value is of kind object"),
-        (VALUE, "value.a", "value.a is of kind object"),
-        (VALUE, "value.a.n", "value.a.n is of kind number"),
-        (VALUE, "value.gone", "value.gone is missing"),
-        (CHAT, "value", "value is missing"),
-        (CHAT, "tool_calls[0].parsed", "tool_calls[0].parsed is of kind object"),
+        (VALUE_CASE, "text", "The workflow's value is of kind object"),
+        (VALUE_CASE, "all_text", "The workflow's value is of kind object"),
+        (VALUE_CASE, "value.a", "value.a is of kind object"),
+        (VALUE_CASE, "value.a.n", "value.a.n is of kind number"),
+        (VALUE_CASE, "value.gone", "value.gone is missing"),
+        (CHAT_CASE, "value", "value is missing"),
+        (CHAT_CASE, "tool_calls[0].parsed", "tool_calls[0].parsed is of kind object"),
         (answer(None, is_chat=False), "text", "The workflow's value is of kind null"),
         (answer(5, is_chat=False), "text", "The workflow's value is of kind number"),
     ],
@@ -83,12 +83,12 @@ def test_a_target_that_is_not_text_is_an_error_without_stringify(case: Case, tar
 @pytest.mark.parametrize(
     ("case", "target", "text"),
     [
-        (VALUE, "text", '{"a":{"b":"deep","n":1},"list":["x"],"text":"{\\"c\\": 3}"}'),
+        (VALUE_CASE, "text", '{"a":{"b":"deep","n":1},"list":["x"],"text":"{\\"c\\": 3}"}'),
         (answer({"b": 1, "a": [1.5, None, "é"]}, is_chat=False), "text", '{"a":[1.5,null,"é"],"b":1}'),
-        (VALUE, "value.a", '{"b":"deep","n":1}'),
+        (VALUE_CASE, "value.a", '{"b":"deep","n":1}'),
         (answer(None, is_chat=False), "text", "null"),
         (answer("text", is_chat=False), "text", "text"),
-        (CHAT, "tool_calls[0].parsed", '{"city":"Oslo","n":2}'),
+        (CHAT_CASE, "tool_calls[0].parsed", '{"city":"Oslo","n":2}'),
     ],
 )
 def test_stringify_encodes_values_as_canonical_json(case: Case, target: str, text: str) -> None:
@@ -98,16 +98,16 @@ def test_stringify_encodes_values_as_canonical_json(case: Case, target: str, tex
 @pytest.mark.parametrize(
     ("case", "target", "value"),
     [
-        (CHAT, "text", {"a": {"b": "deep"}}),
-        (CHAT, "all_text", {"a": {"b": "deep"}}),
-        (CHAT, "tool_calls[0].parsed", {"city": "Oslo", "n": 2}),
-        (CHAT, "data.code-edit", {"new": "x = 1"}),
-        (CHAT, "json.a", {"b": "deep"}),
-        (CHAT, "tool_calls[5]", UNSET),
-        (VALUE, "value.a", {"b": "deep", "n": 1}),
-        (VALUE, "value.text", {"c": 3}),
-        (VALUE, "value.a.b", UNSET),
-        (VALUE, "value.gone", UNSET),
+        (CHAT_CASE, "text", {"a": {"b": "deep"}}),
+        (CHAT_CASE, "all_text", {"a": {"b": "deep"}}),
+        (CHAT_CASE, "tool_calls[0].parsed", {"city": "Oslo", "n": 2}),
+        (CHAT_CASE, "data.code-edit", {"new": "x = 1"}),
+        (CHAT_CASE, "json.a", {"b": "deep"}),
+        (CHAT_CASE, "tool_calls[5]", UNSET),
+        (VALUE_CASE, "value.a", {"b": "deep", "n": 1}),
+        (VALUE_CASE, "value.text", {"c": 3}),
+        (VALUE_CASE, "value.a.b", UNSET),
+        (VALUE_CASE, "value.gone", UNSET),
         (answer("none"), "text", UNSET),
         (answer(), "text", UNSET),
     ],

@@ -10,7 +10,7 @@ import httpx
 from tests.faults.rounds import round_count
 from tests.server_process import server_process
 
-HOSTILE = """
+HOSTILE_WORKFLOWS = """
 import os
 import sys
 import threading
@@ -55,7 +55,7 @@ def shouter(messages, ctx):
 def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with (
-        server_process(tmp_path, HOSTILE) as server,
+        server_process(tmp_path, HOSTILE_WORKFLOWS) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
         ThreadPoolExecutor(4) as pool,
     ):
@@ -72,7 +72,7 @@ def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
 
 def test_misbehaving_workflows_do_not_affect_the_server(tmp_path: Path) -> None:
     with (
-        server_process(tmp_path, HOSTILE) as server,
+        server_process(tmp_path, HOSTILE_WORKFLOWS) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         quit_ = http.post("/quitter/invoke", json={"inputs": {}})
@@ -91,7 +91,7 @@ def test_misbehaving_workflows_do_not_affect_the_server(tmp_path: Path) -> None:
 
 def test_a_disconnecting_client_ends_a_sync_generator_and_frees_its_thread(tmp_path: Path) -> None:
     body = {"messages": [], "flags": {"stream": True}}
-    with server_process(tmp_path, HOSTILE, threads="2") as server:
+    with server_process(tmp_path, HOSTILE_WORKFLOWS, threads="2") as server:
         with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
             for _ in range(round_count(6, 50)):
                 with http.stream("POST", "/shouter/invoke", json=body) as answer:

@@ -25,7 +25,7 @@ from tests.engine.run_factory import NOW, call, wait_until
 pytestmark = pytest.mark.anyio
 BACK, FORWARD = timedelta(hours=-1), timedelta(days=1)
 JUMPS = [BACK, timedelta(), FORWARD]
-THEIRS = Origin(project="theirs", protocol="responses", stored=True)
+ORIGIN = Origin(project="theirs", protocol="responses", stored=True)
 
 
 class RunnerProcess:
@@ -72,7 +72,7 @@ async def test_a_run_keeps_its_event_order_and_never_ends_before_it_started(
         await resume.wait()
         yield "two"
 
-    run = process.engine.start(slow, call(Message.user("Hi.")), origin=THEIRS)
+    run = process.engine.start(slow, call(Message.user("Hi.")), origin=ORIGIN)
     await wait_until(lambda: len(run.log) == 3)
     await process.recorder.flush()
     process.wall += jump
@@ -95,7 +95,7 @@ async def test_an_interrupted_run_never_ends_before_it_started(database: Databas
         yield "one"
         await asyncio.Event().wait()
 
-    run = process.engine.start(endless, call(Message.user("Hi.")), origin=THEIRS)
+    run = process.engine.start(endless, call(Message.user("Hi.")), origin=ORIGIN)
     await wait_until(lambda: len(run.log) == 3)
     await process.recorder.flush()
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW + jump)

@@ -20,39 +20,44 @@ from tests.faults.stream_clients import PROTOCOLS, StreamClient, counting_script
 from tests.postgres import Postgres
 from tests.server_process import ServerProcess, server_process
 
-WORDS = {"short": 100, "long": 500}
+WORDS_PER_RUN = {"short": 100, "long": 500}
 """Words per run, 10 ms each: short runs end while the database is down, long ones after it is back."""
 
 
-def counted(words: int) -> str:
-    return "".join(f"{number} " for number in range(words))
+def counted_text(word_count: int) -> str:
+    return "".join(f"{number} " for number in range(word_count))
 
 
-def in_flight() -> list[StreamClient]:
-    """Clients of every protocol, for short and for long runs; and one of a background run."""
-    body = {"model": "scripted", "input": counting_script(WORDS["long"], 0.01), "stream": True, "background": True}
-    short, long = ([counting_script(WORDS[length], 0.01)] * 4 for length in WORDS)
+def make_run_clients() -> list[StreamClient]:
+    """Make clients of every protocol, for short and for long runs, and one of a background run."""
+    body = {
+        "model": "scripted",
+        "input": counting_script(WORDS_PER_RUN["long"], 0.01),
+        "stream": True,
+        "background": True,
+    }
+    short, long = ([counting_script(WORDS_PER_RUN[length], 0.01)] * 4 for length in WORDS_PER_RUN)
     return [*make_clients([*short, *long]), StreamClient("responses", body)]
 
 
-async def gone_meanwhile(
-    server: ServerProcess, readers: list[StreamClient], leave: Callable[[threading.Event], None]
+async def read_during_outage(
+    server: ServerProcess, readers: list[StreamClient], cause_outage: Callable[[threading.Event], None]
 ) -> list[Any]:
     """Take the database down while the clients read, check that runs are refused, and bring it back."""
     started = threading.Event()
     async with read_streams(server, readers):
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - there is no event to await
             await asyncio.sleep(0.01)
-        outage = asyncio.create_task(asyncio.to_thread(leave, started))
+        outage = asyncio.create_task(asyncio.to_thread(cause_outage, started))
         try:
-            answers = [await refused(server, name) for name in PROTOCOLS]
+            answers = [await await_refusal(server, name) for name in PROTOCOLS]
         finally:
             started.set()
             await outage
     return answers
 
 
-async def refused(server: ServerProcess, name: str) -> tuple[int, str | None]:
+async def await_refusal(server: ServerProcess, name: str) -> tuple[int, str | None]:
     """Return how a call is refused; the first may succeed, as only a write notices the outage."""
     protocol = PROTOCOLS[name]
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
@@ -66,7 +71,7 @@ async def refused(server: ServerProcess, name: str) -> tuple[int, str | None]:
     return answer.status_code, answer.headers.get("retry-after")
 
 
-def works_again(http: httpx.Client) -> None:
+def await_recovery(http: httpx.Client) -> None:
     end = time.monotonic() + 30
     body = {"model": "scripted", "input": "Again."}
     while (answer := http.post("/v1/responses", json=body)).status_code != 200:
@@ -79,7 +84,7 @@ def works_again(http: httpx.Client) -> None:
         time.sleep(0.1)
 
 
-def see(http: httpx.Client, readers: list[StreamClient]) -> list[str]:
+def check_stored_runs(http: httpx.Client, readers: list[StreamClient]) -> list[str]:
     """Check that each run is stored as its client received it; return how the runs ended."""
     statuses: list[str] = []
     for reader in readers:
@@ -100,7 +105,7 @@ def test_a_postgresql_restart_refuses_new_runs_and_long_runs_finish(
 ) -> None:
     (tmp_path / "other").mkdir()
 
-    def leave(_: threading.Event) -> None:
+    def cause_outage(_: threading.Event) -> None:
         getattr(postgres, how)()
         time.sleep(2)  # Twice as long as a process without a heartbeat counts as alive.
         postgres.start()
@@ -111,23 +116,23 @@ def test_a_postgresql_restart_refuses_new_runs_and_long_runs_finish(
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         for _ in range(round_count(1, 10)):
-            readers = in_flight()
+            readers = make_run_clients()
 
-            answers = asyncio.run(gone_meanwhile(server, readers, leave))
+            answers = asyncio.run(read_during_outage(server, readers, cause_outage))
 
             assert answers == [(503, "1")] * 4
-            works_again(http)
-            statuses = see(http, readers)
+            await_recovery(http)
+            statuses = check_stored_runs(http, readers)
             assert "failed" in statuses[:4]
             assert statuses[4:] == ["finished"] * 5  # None was taken for dead.
-            assert {reader.text for reader in readers[4:]} == {counted(WORDS["long"])}
+            assert {reader.text for reader in readers[4:]} == {counted_text(WORDS_PER_RUN["long"])}
         assert (other.stop(), server.stop()) == (0, 0)
 
 
 def test_a_locked_sqlite_file_refuses_runs_until_it_is_unlocked(tmp_path: Path) -> None:
     path = tmp_path / "palaver.db"
 
-    def leave(started: threading.Event) -> None:
+    def cause_outage(started: threading.Event) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
             started.wait(60)  # Several writers may time out in turn: no fixed time is surely long enough.
@@ -139,14 +144,14 @@ def test_a_locked_sqlite_file_refuses_runs_until_it_is_unlocked(tmp_path: Path) 
     ):
         stored = http.post("/v1/responses", json={"model": "scripted", "input": "Kept."}).json()
         for _ in range(round_count(1, 5)):
-            readers = in_flight()
+            readers = make_run_clients()
 
-            answers = asyncio.run(gone_meanwhile(server, readers, leave))
+            answers = asyncio.run(read_during_outage(server, readers, cause_outage))
 
             assert answers == [(503, "1")] * 4
             assert http.get(f"/v1/responses/{stored['id']}").json() == stored
-            works_again(http)
-            see(http, readers)
+            await_recovery(http)
+            check_stored_runs(http, readers)
         assert server.stop() == 0
 
 

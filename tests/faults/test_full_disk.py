@@ -19,7 +19,7 @@ from tests.server_process import ServerProcess, server_process
 from tests.traces.otlp.otlp_requests import request
 
 MIB = 1024 * 1024
-LARGE = {"model": "scripted", "input": "word " * 20_000, "stream": False}
+LARGE_REQUEST = {"model": "scripted", "input": "word " * 20_000, "stream": False}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-def fill(folder: Path) -> Path:
+def fill_disk(folder: Path) -> Path:
     """Use up the remaining space."""
     path = folder / "filler"
     with path.open("wb", buffering=0) as file:
@@ -59,42 +59,42 @@ def test_a_full_disk_refuses_runs_and_stored_data_stays_readable(disk: Path, tmp
             stored = http.post("/v1/responses", json={"model": "scripted", "input": "Kept for ever."}).json()
             readers = make_clients([counting_script(400, 0.01)] * 8)
 
-            filler = asyncio.run(fill_meanwhile(server, disk, readers))
+            filler = asyncio.run(fill_disk_while_reading(server, disk, readers))
 
             assert [reader.ended for reader in readers] == [True] * 8, readers
-            assert [refused(http, name) for name in PROTOCOLS] == [507] * 4
-            assert not_taken(http) == (503, True)
+            assert [refusal_status(http, name) for name in PROTOCOLS] == [507] * 4
+            assert span_refusal(http) == (503, True)
             assert http.get(f"/v1/responses/{stored['id']}").json() == stored
             assert http.get("/api/runs").status_code == http.get("/health").status_code == 200
 
             filler.unlink()
 
-            answer_after = until_it_works(http)
-            assert send(http, "again").status_code == 200
-            assert [row["name"] for row in spans(http) if row["name"] == "again"] == ["again"]
+            answer_after = await_recovery(http)
+            assert send_spans(http, "again").status_code == 200
+            assert [row["name"] for row in query_spans(http) if row["name"] == "again"] == ["again"]
             assert http.get(f"/v1/responses/{answer_after['id']}").json() == answer_after
             assert http.get("/api/runs", params={"status": "running"}).json()["data"] == []
-            unstored_ends += sum(is_unkept(http, reader) for reader in readers)
+            unstored_ends += sum(has_unstored_end(http, reader) for reader in readers)
         assert server.stop() == 0
     with closing(sqlite3.connect(database)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert unstored_ends > 0  # Otherwise the full disk affected no run.
 
 
-async def fill_meanwhile(server: ServerProcess, disk: Path, readers: list[StreamClient]) -> Path:
+async def fill_disk_while_reading(server: ServerProcess, disk: Path, readers: list[StreamClient]) -> Path:
     """Fill the disk while the clients read, until writes fail: a database has some reserved space."""
     async with read_streams(server, readers):
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - there is no event to await
             await asyncio.sleep(0.01)
-        filler = await asyncio.to_thread(fill, disk)
+        filler = await asyncio.to_thread(fill_disk, disk)
         async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
             for _ in range(100):
-                if (await http.post("/v1/responses", json=LARGE)).status_code == 507:
+                if (await http.post("/v1/responses", json=LARGE_REQUEST)).status_code == 507:
                     return filler
     raise AssertionError("the disk was never full")
 
 
-def until_it_works(http: httpx.Client) -> dict[str, str]:
+def await_recovery(http: httpx.Client) -> dict[str, str]:
     end = time.monotonic() + 30
     while (answer := http.post("/v1/responses", json={"model": "scripted", "input": "Again."})).status_code != 200:
         assert (answer.status_code, time.monotonic() < end) == (507, True), answer.text
@@ -102,26 +102,26 @@ def until_it_works(http: httpx.Client) -> dict[str, str]:
     return answer.json()
 
 
-def send(http: httpx.Client, name: str) -> httpx.Response:
+def send_spans(http: httpx.Client, name: str) -> httpx.Response:
     """Send spans as an exporter does, enough to need disk space."""
     spans = [span(f"{number}", number, trace=name[:16], said=os.urandom(2_000).hex()) for number in range(100)]
     head = {"content-type": "application/x-protobuf"}
     return http.post("/v1/traces", content=request(span(name[:8], trace=name[:16], seconds=2), *spans), headers=head)
 
 
-def spans(http: httpx.Client) -> list[dict[str, str]]:
+def query_spans(http: httpx.Client) -> list[dict[str, str]]:
     return http.post("/api/spans/query", json={"limit": 200}).json()["data"]
 
 
-def not_taken(http: httpx.Client) -> tuple[int, bool]:
+def span_refusal(http: httpx.Client) -> tuple[int, bool]:
     """Return the final status for spans, and whether it has a Retry-After header: exporters then retry."""
     for number in range(100):
-        if (answer := send(http, f"full {number}")).status_code != 200:
+        if (answer := send_spans(http, f"full {number}")).status_code != 200:
             return answer.status_code, "retry-after" in answer.headers
     return 200, False
 
 
-def refused(http: httpx.Client, name: str) -> int:
+def refusal_status(http: httpx.Client, name: str) -> int:
     """Return the final status of a call: small ones may still fit for a while."""
     protocol = PROTOCOLS[name]
     for _ in range(500):
@@ -130,7 +130,7 @@ def refused(http: httpx.Client, name: str) -> int:
     return 200
 
 
-def is_unkept(http: httpx.Client, reader: StreamClient) -> bool:
+def has_unstored_end(http: httpx.Client, reader: StreamClient) -> bool:
     """Whether its stream reported that its end could not be stored; the stored run must say the same."""
     run = http.get(f"/api/runs/{reader.run}").json()
     is_reported = "its end could not be kept" in str(reader.frames[-3:])

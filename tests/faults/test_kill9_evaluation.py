@@ -41,11 +41,11 @@ async def counted(messages):
     return text
 """
 
-CASES = 2_000 if IS_FULL_RUN else 300
+CASE_COUNT = 2_000 if IS_FULL_RUN else 300
 CONCURRENCY = 10
 EVALUATORS = [PlannedEvaluator(key=key, name=key) for key in ("exact_match", "contains")]
 ENVIRONMENT = {"PALAVER_TRACE_CONTENT": "off", "PALAVER_HEARTBEAT_SECONDS": "0.2"}
-IN_FLIGHT = 5 * CONCURRENCY
+MAX_REPEATS_PER_KILL = 5 * CONCURRENCY
 """Cells that a kill may repeat: those being called, and those whose result waits to be recorded."""
 
 
@@ -85,7 +85,7 @@ class Process:
 
 
 @contextmanager
-def at_work(folder: Path, url: str) -> Iterator[Sequence[Process]]:
+def running_processes(folder: Path, url: str) -> Iterator[Sequence[Process]]:
     (folder / "served_app.py").write_text(SOURCE, encoding="utf-8")
     (folder / "calls").mkdir()
     processes = [Process("serve", folder, url), Process("worker", folder, url)]
@@ -99,26 +99,26 @@ def at_work(folder: Path, url: str) -> Iterator[Sequence[Process]]:
 
 
 def rows() -> list[dict[str, Any]]:
-    """Every third answer is not the expected one."""
+    """Return cases, of which every third expects another answer than it gets."""
     return [
         {"messages": f"case-{number}", "expected": f"case-{number}" if number % 3 else "another"}
-        for number in range(CASES)
+        for number in range(CASE_COUNT)
     ]
 
 
-def calls(folder: Path) -> dict[int, int]:
-    """How often each cell was called."""
+def count_calls(folder: Path) -> dict[int, int]:
+    """Return how often each cell was called."""
     return {int(file.name.removeprefix("case-")): file.stat().st_size for file in (folder / "calls").iterdir()}
 
 
-async def recorded(database: Database) -> set[int]:
+async def recorded_cells(database: Database) -> set[int]:
     return {row[0] for row in await database.read(load_cell_rows, "default", "ev_1")}
 
 
-async def grown(database: Database, count: int, *, within: float) -> set[int]:
+async def await_recorded_cells(database: Database, count: int, *, within: float) -> set[int]:
     """Return the recorded cells once there are `count` of them."""
     end = time.monotonic() + within
-    while len(results := await recorded(database)) < count:
+    while len(results := await recorded_cells(database)) < count:
         assert time.monotonic() < end, f"{len(results)} cells are recorded, {count} were waited for"
         await asyncio.sleep(0.02)
     return results
@@ -133,30 +133,30 @@ async def test_no_recorded_cell_runs_again_after_a_kill(url: str, tmp_path: Path
     )
     observations: list[tuple[set[int], dict[int, int]]] = []
     try:
-        with at_work(tmp_path, url) as processes:
+        with running_processes(tmp_path, url) as processes:
             for number in range(kills):
                 share = (number + chance.uniform(0.2, 0.8)) / (kills + 1)
-                await grown(database, int(CASES * share), within=60)
+                await await_recorded_cells(database, int(CASE_COUNT * share), within=60)
                 killed = processes[number % 2]
                 killed.kill()
-                stored = await recorded(database)
-                observations.append((stored, calls(tmp_path)))
+                stored = await recorded_cells(database)
+                observations.append((stored, count_calls(tmp_path)))
                 killed.start()
-                await grown(database, min(CASES, len(stored) + 1), within=10)
-            await grown(database, CASES, within=120)
+                await await_recorded_cells(database, min(CASE_COUNT, len(stored) + 1), within=10)
+            await await_recorded_cells(database, CASE_COUNT, within=120)
             await asyncio.sleep(0.5)  # Time for cells that would wrongly run again.
         evaluation = await database.read(evaluations.get_evaluation, "default", "ev_1")
         scores = await database.read(load_score_rows, "default", "ev_1")
     finally:
         await database.close()
 
-    final_calls = calls(tmp_path)
+    final_calls = count_calls(tmp_path)
     for stored, call_counts in observations:
         assert {cell: final_calls[cell] for cell in stored} == {cell: call_counts[cell] for cell in stored}
-    repeated_calls = sum(final_calls.values()) - CASES
-    sys.stdout.write(f"{CASES} cells, {kills} kills, {repeated_calls} calls were made again.\n")
-    assert 0 <= repeated_calls <= kills * IN_FLIGHT
-    assert (evaluation.state, evaluation.done, evaluation.failed, evaluation.errors) == ("succeeded", CASES, 0, 0)
-    passed = [(evaluator, cell, cell % 3 != 0) for cell in range(CASES) for evaluator in range(2)]
+    repeated_calls = sum(final_calls.values()) - CASE_COUNT
+    sys.stdout.write(f"{CASE_COUNT} cells, {kills} kills, {repeated_calls} calls were made again.\n")
+    assert 0 <= repeated_calls <= kills * MAX_REPEATS_PER_KILL
+    assert (evaluation.state, evaluation.done, evaluation.failed, evaluation.errors) == ("succeeded", CASE_COUNT, 0, 0)
+    passed = [(evaluator, cell, cell % 3 != 0) for cell in range(CASE_COUNT) for evaluator in range(2)]
     assert [(row[0], row[2], row[4]) for row in scores] == passed
-    assert sorted(final_calls) == list(range(CASES))
+    assert sorted(final_calls) == list(range(CASE_COUNT))

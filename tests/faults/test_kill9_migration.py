@@ -26,7 +26,7 @@ from tests.faults.rounds import round_count
 from tests.postgres import Postgres
 from tests.storage import next_schema
 
-CHANGER = """
+MIGRATOR_SOURCE = """
 import os, signal, sys, time
 from pathlib import Path
 import alembic.command, alembic.config, msgspec
@@ -82,8 +82,8 @@ for line in sys.stdin:
 """
 
 
-class Round(msgspec.Struct):
-    """How a round ended."""
+class MigrationResult(msgspec.Struct):
+    """How a migration ended."""
 
     killed: bool
     steps: int
@@ -91,22 +91,22 @@ class Round(msgspec.Struct):
     seconds: float
 
 
-class Changer:
+class Migrator:
     """Migrates databases to the newer schema, and is killed at the given moment."""
 
     def __init__(self, versions: list[str]) -> None:
         self._versions = versions
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CHANGER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", MIGRATOR_SOURCE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._read() == "ready\n"
 
-    def change(self, url: str, *, head: str, at: int | None = None, after: float | None = None) -> Round:
+    def change(self, url: str, *, head: str, at: int | None = None, after: float | None = None) -> MigrationResult:
         arguments = {"url": url, "head": head, "versions": self._versions, "at": at, "after": after}
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(arguments).decode() + "\n")
         self._process.stdin.flush()
-        return msgspec.json.decode(self._read(), type=Round)
+        return msgspec.json.decode(self._read(), type=MigrationResult)
 
     def close(self) -> None:
         self._process.kill()
@@ -118,18 +118,18 @@ class Changer:
 
 
 @pytest.fixture
-def changer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changer]:
+def changer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Migrator]:
     folder = tmp_path / "versions"
     folder.mkdir()
     versions = next_schema.write_script(folder)
-    changer = Changer(versions)
+    changer = Migrator(versions)
     monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", versions)
     yield changer
     changer.close()
 
 
-def moments(steps: int, seconds: float, chance: random.Random, sample: int) -> list[dict[str, Any]]:
-    """When to kill: at each step (in `make test` at some of them, and the last), and at random times."""
+def kill_moments(steps: int, seconds: float, chance: random.Random, sample: int) -> list[dict[str, Any]]:
+    """Return when to kill: at each step (in `make test` at some of them, and the last), and at random times."""
     at = [*chance.sample(range(1, steps), min(steps - 1, round_count(sample, steps))), steps]
     after = [chance.uniform(0, seconds * 1.1) for _ in range(round_count(sample // 2, 100))]
     return [*({"at": step} for step in at), *({"after": wait} for wait in after)]
@@ -138,7 +138,7 @@ def moments(steps: int, seconds: float, chance: random.Random, sample: int) -> l
 # SQLite
 
 
-def form_of(path: Path) -> tuple[SchemaState, set[Any], list[Any]]:
+def read_sqlite_snapshot(path: Path) -> tuple[SchemaState, set[Any], list[Any]]:
     """Return the schema version, schema and rows of a file."""
     state = upgrade.file_schema_state(path)
     with closing(sqlite3.connect(path)) as file:
@@ -150,7 +150,7 @@ def form_of(path: Path) -> tuple[SchemaState, set[Any], list[Any]]:
 
 @pytest.mark.parametrize("before", ["nothing", "an old form"])
 def test_a_killed_sqlite_migration_leaves_the_old_or_the_new_schema(
-    changer: Changer, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changer: Migrator, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(11)
     old = tmp_path / "old.db"
@@ -166,25 +166,25 @@ def test_a_killed_sqlite_migration_leaves_the_old_or_the_new_schema(
     new = tmp_path / "new.db"
     shutil.copy(old, new)
     undisturbed = changer.change(str(new), head=head)
-    forms = [form_of(old), form_of(new)]
-    assert [form[0].version for form in forms] == [None if head == SCHEMA_VERSION else SCHEMA_VERSION, head]
+    snapshots = [read_sqlite_snapshot(old), read_sqlite_snapshot(new)]
+    assert [snapshot[0].version for snapshot in snapshots] == [None if head == SCHEMA_VERSION else SCHEMA_VERSION, head]
 
     outcomes: list[int] = []
-    for number, moment in enumerate(moments(undisturbed.steps, undisturbed.seconds, chance, 16)):
+    for number, moment in enumerate(kill_moments(undisturbed.steps, undisturbed.seconds, chance, 16)):
         path = tmp_path / str(number) / "palaver.db"
         path.parent.mkdir()
         shutil.copy(old, path)
 
-        ended = changer.change(str(path), head=head, **moment)
+        result = changer.change(str(path), head=head, **moment)
 
-        assert ended.killed or "after" in moment
-        form = form_of(path)
-        assert form in forms, moment
-        outcomes.append(forms.index(form))
+        assert result.killed or "after" in moment
+        snapshot = read_sqlite_snapshot(path)
+        assert snapshot in snapshots, moment
+        outcomes.append(snapshots.index(snapshot))
         upgrade.upgrade_file(path)
-        assert form_of(path) == forms[1], moment
+        assert read_sqlite_snapshot(path) == snapshots[1], moment
         for copy in path.parent.glob("*.backup"):
-            assert (form_of(copy), stat.S_IMODE(copy.stat().st_mode)) == (forms[0], 0o600), moment
+            assert (read_sqlite_snapshot(copy), stat.S_IMODE(copy.stat().st_mode)) == (snapshots[0], 0o600), moment
         assert list(path.parent.glob("*.part")) == []
         shutil.rmtree(path.parent)
 
@@ -194,16 +194,16 @@ def test_a_killed_sqlite_migration_leaves_the_old_or_the_new_schema(
 # PostgreSQL
 
 
-COLUMNS = """
+COLUMNS_QUERY = """
 SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = 'public'
 """
 
 
-def form_on_server(engine: Engine) -> tuple[SchemaState, set[Any], list[Any]]:
+def read_postgres_snapshot(engine: Engine) -> tuple[SchemaState, set[Any], list[Any]]:
     """Return the schema version, schema and rows of a PostgreSQL database."""
     state = upgrade.server_schema_state(engine, "here")
     with engine.connect() as connection:
-        schema = {tuple(row) for row in connection.execute(text(COLUMNS))}
+        schema = {tuple(row) for row in connection.execute(text(COLUMNS_QUERY))}
         schema |= set(connection.scalars(text("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'")))
         query = text("SELECT * FROM projects ORDER BY name")
         rows = [tuple(row) for row in connection.execute(query)] if state.version else []
@@ -211,7 +211,7 @@ def form_on_server(engine: Engine) -> tuple[SchemaState, set[Any], list[Any]]:
 
 
 def test_a_killed_postgresql_migration_leaves_the_old_or_the_new_schema(
-    changer: Changer, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    changer: Migrator, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(12)
     monkeypatch.setattr(upgrade, "SCHEMA_VERSION", next_schema.HEAD)
@@ -225,25 +225,25 @@ def test_a_killed_postgresql_migration_leaves_the_old_or_the_new_schema(
         return url, engine
 
     url, engine = create_old_database()
-    forms = [form_on_server(engine)]
+    snapshots = [read_postgres_snapshot(engine)]
     undisturbed = changer.change(url, head=next_schema.HEAD)
-    forms.append(form_on_server(engine))
-    assert [form[0].version for form in forms] == [SCHEMA_VERSION, next_schema.HEAD]
+    snapshots.append(read_postgres_snapshot(engine))
+    assert [snapshot[0].version for snapshot in snapshots] == [SCHEMA_VERSION, next_schema.HEAD]
 
     outcomes: list[int] = []
-    for moment in moments(undisturbed.steps, undisturbed.seconds, chance, 16):
+    for moment in kill_moments(undisturbed.steps, undisturbed.seconds, chance, 16):
         if not outcomes or outcomes[-1] == 1:
             postgres.drop(url)
             url, engine = create_old_database()
 
-        ended = changer.change(url, head=next_schema.HEAD, **moment)
+        result = changer.change(url, head=next_schema.HEAD, **moment)
 
-        assert ended.killed or "after" in moment
-        form = form_on_server(engine)
-        assert form in forms, moment
-        outcomes.append(forms.index(form))
+        assert result.killed or "after" in moment
+        snapshot = read_postgres_snapshot(engine)
+        assert snapshot in snapshots, moment
+        outcomes.append(snapshots.index(snapshot))
     upgrade.ensure_server_current(engine, "here")
-    assert form_on_server(engine) == forms[1]
+    assert read_postgres_snapshot(engine) == snapshots[1]
     postgres.drop(url)
 
     assert set(outcomes) == {0, 1}

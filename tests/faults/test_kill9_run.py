@@ -41,11 +41,11 @@ def once(messages):
     return counting()
 """
 
-STREAMS = 200
-PACE = 0.1
+STREAM_COUNT = 200
+PAUSE_S = 0.1
 MAX_LOSS_S = 1.0
 """Seconds of output before the kill that may be lost: a tenth of one, and a margin for a busy machine."""
-BACKGROUND = ["again", "once", "once", "again", "once", "again", "once", "again"]
+BACKGROUND_WORKFLOWS = ["again", "once", "once", "again", "once", "again", "once", "again"]
 
 
 @pytest.fixture(params=["file", "postgresql"])
@@ -54,7 +54,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @dataclass
-class Killed:
+class ServerActivity:
     """The activity when the server was killed."""
 
     readers: list[StreamClient]
@@ -69,18 +69,20 @@ class Killed:
 
 def test_runs_survive_a_kill_of_the_server(url: str, tmp_path: Path) -> None:
     chance = random.Random(time.time_ns())
-    before: Killed | None = None
+    before: ServerActivity | None = None
     lost, ended, started_count = [0.0], 0, 0
     for _ in range(round_count(2, 50) + 1):
         with server_process(
             tmp_path, SOURCE, "--db", url, heartbeat_seconds="0.2", background_runs="4", rate_per_minute="0"
         ) as server:
             if before is not None:
-                lost += read_again(server, before)
+                lost += check_after_restart(server, before)
                 ended += sum(reader.ended for reader in before.readers)
                 started_count += sum(bool(reader.run) for reader in before.readers)
-            before = going_on(server, chance)
-            asyncio.run(kill(server, before, chance.uniform(0.1 if lost[1:] else 1.5, 2.5)))  # First round: some ended.
+            before = start_activity(server, chance)
+            asyncio.run(
+                kill_while_reading(server, before, chance.uniform(0.1 if lost[1:] else 1.5, 2.5))
+            )  # First round: some ended.
     if Path(url).is_file():
         with closing(sqlite3.connect(url)) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -91,53 +93,56 @@ def test_runs_survive_a_kill_of_the_server(url: str, tmp_path: Path) -> None:
     assert 0 < ended < started_count  # Otherwise the rounds prove nothing.
 
 
-def going_on(server: ServerProcess, chance: random.Random) -> Killed:
+def start_activity(server: ServerProcess, chance: random.Random) -> ServerActivity:
     """Start conversations and background runs, and prepare the streaming clients."""
-    counts = [chance.randrange(1, 40) for _ in range(STREAMS)]
+    counts = [chance.randrange(1, 40) for _ in range(STREAM_COUNT)]
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
-        talks = [_talk(http.post("/v1/conversations", json={}).json()["id"]) for _ in range(4)]
-        waiting = [(name, _in_background(http, name)) for name in BACKGROUND]
-    return Killed(
-        make_clients([counting_script(count, PACE) for count in counts]), list(map(_counted, counts)), talks, waiting
+        talks = [_conversation_client(http.post("/v1/conversations", json={}).json()["id"]) for _ in range(4)]
+        waiting = [(name, _start_background_run(http, name)) for name in BACKGROUND_WORKFLOWS]
+    return ServerActivity(
+        make_clients([counting_script(count, PAUSE_S) for count in counts]),
+        list(map(_counted_text, counts)),
+        talks,
+        waiting,
     )
 
 
-async def kill(server: ServerProcess, killed_run: Killed, after: float) -> None:
-    """Let all clients read, and kill the server after `after` seconds."""
-    async with read_streams(server, [*killed_run.readers, *(reader for _, reader in killed_run.talks)]):
-        await asyncio.sleep(after)
+async def kill_while_reading(server: ServerProcess, activity: ServerActivity, delay: float) -> None:
+    """Let all clients read, and kill the server after `delay` seconds."""
+    async with read_streams(server, [*activity.readers, *(reader for _, reader in activity.talks)]):
+        await asyncio.sleep(delay)
         server.process.kill()
-        killed_run.at = asyncio.get_running_loop().time()
+        activity.at = asyncio.get_running_loop().time()
 
 
-def _counted(words: int) -> str:
-    return "".join(f"{number} " for number in range(words))
+def _counted_text(word_count: int) -> str:
+    return "".join(f"{number} " for number in range(word_count))
 
 
-def _talk(conversation: str) -> tuple[str, StreamClient]:
-    body = {"model": "scripted", "input": counting_script(50, PACE), "stream": True, "conversation": conversation}
+def _conversation_client(conversation: str) -> tuple[str, StreamClient]:
+    body = {"model": "scripted", "input": counting_script(50, PAUSE_S), "stream": True, "conversation": conversation}
     return conversation, StreamClient("responses", body)
 
 
-def _in_background(http: httpx.Client, name: str) -> str:
+def _start_background_run(http: httpx.Client, name: str) -> str:
     response = http.post(f"/{name}/v1/responses", json={"input": "Count.", "background": True}).json()
     assert response["status"] in ("queued", "in_progress")
     return response["id"]
 
 
-def read_again(server: ServerProcess, before: Killed) -> list[float]:
+def check_after_restart(server: ServerProcess, before: ServerActivity) -> list[float]:
     """Check all runs on the restarted server; return the age in seconds of missing output."""
     lost: list[float] = []
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         for name, response in before.waiting:
-            _see_background(http, name, response)
-        _nothing_is_running(http)
+            _check_background_run(http, name, response)
+        _await_idle(http)
         for number, (reader, wanted) in enumerate(zip(before.readers, before.wanted, strict=True)):
-            lost.append(_see(http, reader, wanted, before.at))
+            lost.append(_check_stream(http, reader, wanted, before.at))
             if reader.protocol == "ui_stream":
                 assert http.get(f"/scripted/api/chat/chat-{number}/stream").status_code == 204
         for conversation, reader in before.talks:
-            lost.append(_see(http, reader, _counted(50), before.at))
+            lost.append(_check_stream(http, reader, _counted_text(50), before.at))
             body = {"model": "scripted", "input": "Once more.", "conversation": conversation}
             end = time.monotonic() + 30  # One claimed for a run that never started is released after a while.
             while (answer := http.post("/v1/responses", json=body)).status_code == 409 and time.monotonic() < end:
@@ -146,7 +151,7 @@ def read_again(server: ServerProcess, before: Killed) -> list[float]:
     return lost
 
 
-def _nothing_is_running(http: httpx.Client) -> None:
+def _await_idle(http: httpx.Client) -> None:
     for status in ("queued", "running"):
         end = time.monotonic() + 30
         while active_runs := http.get("/api/runs", params={"status": status}).json()["data"]:
@@ -154,7 +159,7 @@ def _nothing_is_running(http: httpx.Client) -> None:
             time.sleep(0.1)
 
 
-def _see_background(http: httpx.Client, name: str, response: str) -> None:
+def _check_background_run(http: httpx.Client, name: str, response: str) -> None:
     """Check that it finished if it is idempotent; otherwise it may be incomplete, with its partial output."""
     end = time.monotonic() + 30
     while (current := http.get(f"/v1/responses/{response}").json())["status"] in ("queued", "in_progress"):
@@ -162,15 +167,15 @@ def _see_background(http: httpx.Client, name: str, response: str) -> None:
         time.sleep(0.1)
     text = "".join(part["text"] for item in current["output"] for part in item["content"])
     if name == "again":
-        assert (current["status"], text) == ("completed", _counted(20))
+        assert (current["status"], text) == ("completed", _counted_text(20))
     elif current["status"] == "completed":
-        assert text == _counted(20)
+        assert text == _counted_text(20)
     else:
         assert (current["status"], current["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
-        assert _counted(20).startswith(text)
+        assert _counted_text(20).startswith(text)
 
 
-def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float) -> float:
+def _check_stream(http: httpx.Client, reader: StreamClient, expected_text: str, killed_at: float) -> float:
     """Check that a run has ended with what its reader received; return the age in seconds of missing output."""
     if not reader.run:
         return 0.0  # Killed before it had an id.
@@ -179,12 +184,12 @@ def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float
     if answer.status_code == 200:
         run: Any = answer.json()
         text = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
-        assert (run["status"], text) == ("finished", wanted) or (
-            run["status"] == "interrupted" and wanted.startswith(text) and not reader.ended
+        assert (run["status"], text) == ("finished", expected_text) or (
+            run["status"] == "interrupted" and expected_text.startswith(text) and not reader.ended
         ), (run, reader.text)
         assert run["ended_at"] is not None
         if reader.protocol == "responses":
-            _resume(http, reader, run["status"], text)
+            _check_replay(http, reader, run["status"], text)
     else:
         assert (answer.status_code, reader.ended) == (404, False)
     received, missing = 0, 0.0
@@ -196,7 +201,7 @@ def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float
     return missing
 
 
-def _resume(http: httpx.Client, reader: StreamClient, status: str, text: str) -> None:
+def _check_replay(http: httpx.Client, reader: StreamClient, status: str, text: str) -> None:
     """Check that the replayed stream ends with the same text, in the frames that the reader received."""
     name = reader.run.replace("run_", "resp_")
     replayed = StreamClient("responses", {}, status=200)

@@ -36,9 +36,9 @@ async def left_behind():
     }
 """
 
-AT_ONCE = 16
-SHORT = counting_script(3, 0)
-ENDLESS = counting_script(1000, 0.05)
+CONCURRENCY = 16
+SHORT_SCRIPT = counting_script(3, 0)
+LONG_SCRIPT = counting_script(1000, 0.05)
 
 
 def test_resources_do_not_grow_with_the_number_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,31 +47,31 @@ def test_resources_do_not_grow_with_the_number_of_runs(tmp_path: Path, monkeypat
     monkeypatch.setenv("TMPDIR", str(temporary))
     settings = {"rate_per_minute": "0", "db": str(tmp_path / "palaver.db")}
     with server_process(tmp_path, WORKFLOWS_SOURCE, **settings) as server:
-        samples = asyncio.run(used(server, round_count(1_000, 10_000)))
+        samples = asyncio.run(sample_resources(server, round_count(1_000, 10_000)))
         assert server.stop() == 0
     sys.stdout.write(f"{samples}\n")
 
     first, *_, last = samples[1:]  # Before that, caches fill.
-    assert last["files"] <= first["files"] + AT_ONCE  # Some are connections that stay open.
+    assert last["files"] <= first["files"] + CONCURRENCY  # Some are connections that stay open.
     assert last["threads"] <= first["threads"] + 2
     assert last["tasks"] <= first["tasks"] + 2
     assert last["kib"] - first["kib"] < 0.15 * first["kib"]
     assert list(temporary.iterdir()) == []
 
 
-async def used(server: ServerProcess, runs: int) -> list[dict[str, int]]:
+async def sample_resources(server: ServerProcess, runs: int) -> list[dict[str, int]]:
     """Return the resources of the server before, and after each quarter of the runs."""
     chance = random.Random(runs)
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
-        samples = [await settled(http)]
+        samples = [await idle_resources(http)]
         for _ in range(4):
             remaining = iter(range(runs // 4))
-            await asyncio.gather(*(work(server, http, remaining, chance) for _ in range(AT_ONCE)))
-            samples.append(await settled(http))
+            await asyncio.gather(*(run_random_actions(server, http, remaining, chance) for _ in range(CONCURRENCY)))
+            samples.append(await idle_resources(http))
     return samples
 
 
-async def settled(http: httpx.AsyncClient) -> dict[str, int]:
+async def idle_resources(http: httpx.AsyncClient) -> dict[str, int]:
     """Return the resources once every run has ended: abandoned ones end a moment later."""
     async with asyncio.timeout(30):
         while "palaver_runs_alive 0.0" not in (await http.get("/metrics")).text:  # noqa: ASYNC110 - it is polled
@@ -80,46 +80,48 @@ async def settled(http: httpx.AsyncClient) -> dict[str, int]:
     return (await http.post("/left_behind/invoke", json={})).json()
 
 
-async def work(server: ServerProcess, http: httpx.AsyncClient, remaining: Any, chance: random.Random) -> None:
-    kinds = [read_whole, streamed, failing, leaving, cancelled, send_invalid]
+async def run_random_actions(
+    server: ServerProcess, http: httpx.AsyncClient, remaining: Any, chance: random.Random
+) -> None:
+    actions = [read_response, read_stream, run_failing_script, disconnect_midway, cancel_run, send_invalid]
     for _ in remaining:
-        await chance.choice(kinds)(server, http, chance)
+        await chance.choice(actions)(server, http, chance)
 
 
-async def read_whole(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
-    answer = await http.post("/scripted/v1/responses", json={"model": "scripted", "input": SHORT})
+async def read_response(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
+    answer = await http.post("/scripted/v1/responses", json={"model": "scripted", "input": SHORT_SCRIPT})
     assert answer.json()["status"] == "completed"
 
 
-async def streamed(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
+async def read_stream(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
     name = chance.choice(list(PROTOCOLS))
-    reader = StreamClient(name, PROTOCOLS[name].body(SHORT))
+    reader = StreamClient(name, PROTOCOLS[name].body(SHORT_SCRIPT))
     await reader.read(server.port)
     assert (reader.text, reader.ended) == ("0 1 2 ", True)
 
 
-async def failing(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
+async def run_failing_script(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
     body = {"messages": [{"role": "user", "content": '[{"text":"one"},{"raise":"broken"}]'}]}
     assert (await http.post("/scripted/invoke", json=body)).status_code == 500
 
 
-async def leaving(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
-    """A client that disconnects in the middle of a stream."""
+async def disconnect_midway(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
+    """Disconnect in the middle of a stream."""
     name = chance.choice(["responses", "chat_completions", "invoke"])
-    reader = StreamClient(name, PROTOCOLS[name].body(ENDLESS))
+    reader = StreamClient(name, PROTOCOLS[name].body(LONG_SCRIPT))
     with suppress(TimeoutError):
         async with asyncio.timeout(chance.uniform(0.02, 0.2)):
             await reader.read(server.port)
 
 
-async def cancelled(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
-    body = {"model": "scripted", "input": ENDLESS, "background": True}
+async def cancel_run(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
+    body = {"model": "scripted", "input": LONG_SCRIPT, "background": True}
     response = (await http.post("/v1/responses", json=body)).json()
     answer = await http.post(f"/v1/responses/{response['id']}/cancel")
     assert answer.json()["status"] == "cancelled"
 
 
 async def send_invalid(_: ServerProcess, http: httpx.AsyncClient, chance: random.Random) -> None:
-    body = msgspec.json.encode({"model": "nobody", "input": SHORT})[: chance.randrange(5, 200)]
+    body = msgspec.json.encode({"model": "nobody", "input": SHORT_SCRIPT})[: chance.randrange(5, 200)]
     answer = await http.post("/v1/responses", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 404)

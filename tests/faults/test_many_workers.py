@@ -24,11 +24,11 @@ from palaver.testing import in_process_transport, scripted
 from tests.faults.rounds import IS_FULL_RUN, round_count
 from tests.server_process import server_process
 
-UNLIMITED = Settings(rate_per_minute=0, max_runs=0, max_streams=0)
-ENDED = ("response.completed", "response.incomplete", "response.failed")
+UNLIMITED_SETTINGS = Settings(rate_per_minute=0, max_runs=0, max_streams=0)
+TERMINAL_TYPES = ("response.completed", "response.incomplete", "response.failed")
 
 
-def playing(*steps: Any) -> str:
+def encode_script(*steps: Any) -> str:
     return msgspec.json.encode(steps).decode()
 
 
@@ -59,9 +59,9 @@ class Servers:
 
 
 @asynccontextmanager
-async def serving(url: str, count: int = 4, seed: int = 5) -> AsyncIterator[Servers]:
+async def start_servers(url: str, count: int = 4, seed: int = 5) -> AsyncIterator[Servers]:
     async with AsyncExitStack() as stack:
-        servers = [Server(Registry([scripted]), UNLIMITED, database=open_database(url)) for _ in range(count)]
+        servers = [Server(Registry([scripted]), UNLIMITED_SETTINGS, database=open_database(url)) for _ in range(count)]
         for server in servers:
             stack.push_async_callback(server.close)
             stack.push_async_callback(server.engine.drain, 0)
@@ -82,10 +82,10 @@ def _frames(text: str) -> list[Any]:
 @asynccontextmanager
 async def start_run(http: httpx.AsyncClient, *steps: Any) -> AsyncIterator[tuple[str, "asyncio.Task[list[Any]]"]]:
     """Start streaming a stored response: its id, and a task for all frames that its reader receives."""
-    body = {"model": "scripted", "input": playing(*steps), "stream": True, "store": True}
+    body = {"model": "scripted", "input": encode_script(*steps), "stream": True, "store": True}
     async with http.stream("POST", "/v1/responses", json=body) as answer:
         lines = answer.aiter_lines()
-        first = [line async for line in _until(lines, "data: {")][-1]
+        first = [line async for line in _read_until(lines, "data: {")][-1]
 
         async def read() -> list[Any]:
             return _frames("\n".join([first, *[line async for line in lines]]))
@@ -93,7 +93,7 @@ async def start_run(http: httpx.AsyncClient, *steps: Any) -> AsyncIterator[tuple
         yield _frames(first)[0]["response"]["id"], asyncio.create_task(read())
 
 
-async def _until(lines: AsyncIterator[str], prefix: str) -> AsyncIterator[str]:
+async def _read_until(lines: AsyncIterator[str], prefix: str) -> AsyncIterator[str]:
     async for line in lines:
         yield line
         if line.startswith(prefix):
@@ -143,9 +143,9 @@ async def _two_cancels(servers: Servers) -> str:
     assert [answer.status_code for answer in both] == [200, 200], [answer.text for answer in both]
     assert both[0].json() == both[1].json()
     assert both[0].json()["status"] == "cancelled"
-    assert direct[-1]["type"] in ENDED
+    assert direct[-1]["type"] in TERMINAL_TYPES
     assert seconds < 20  # A watchdog; a cancel takes a few hundredths of a second, and the run would take 30.
-    await servers.check(_run(response), status="cancelled")
+    await servers.check(_run_id(response), status="cancelled")
     return "cancelled"
 
 
@@ -162,14 +162,18 @@ async def _cancel_against_finish(servers: Servers) -> str:
     assert cancelled.status_code in (200, 400), cancelled.text  # 400: it has ended, and cannot be cancelled any more.
     assert all(one == responses[0] for one in responses)
     assert responses[0]["status"] == ("cancelled" if cancelled.status_code == 200 else "completed")
-    await servers.check(_run(response), status=outcome)
+    await servers.check(_run_id(response), status=outcome)
     return f"{outcome} first"
 
 
 async def _two_turns(servers: Servers) -> str:
     first, second = servers.two()
     conversation = (await first.post("/v1/conversations", json={})).json()["id"]
-    body = {"model": "scripted", "conversation": conversation, "input": playing({"sleep": 0.05}, {"text": "Yes."})}
+    body = {
+        "model": "scripted",
+        "conversation": conversation,
+        "input": encode_script({"sleep": 0.05}, {"text": "Yes."}),
+    }
 
     both = await asyncio.gather(*(one.post("/v1/responses", json=body) for one in (first, second)))
     items = await servers.chance.choice(servers.clients).get(f"/v1/conversations/{conversation}/items?order=asc")
@@ -181,7 +185,7 @@ async def _two_turns(servers: Servers) -> str:
     return f"turns {codes}"
 
 
-async def _background(servers: Servers) -> str:
+async def _background_run(servers: Servers) -> str:
     first, second = servers.two()
     created = await first.post("/v1/responses", json={"model": "scripted", "input": "one two", "background": True})
     replayed = await second.get(f"/v1/responses/{created.json()['id']}", params={"stream": "true"})
@@ -190,11 +194,11 @@ async def _background(servers: Servers) -> str:
     assert created.json()["status"] == "queued"
     assert _frames(replayed.text)[-1]["response"] == fetched.json()
     assert fetched.json()["status"] == "completed"
-    await servers.check(_run(created.json()["id"]), status="finished")
+    await servers.check(_run_id(created.json()["id"]), status="finished")
     return "background"
 
 
-def _run(response: str) -> str:
+def _run_id(response: str) -> str:
     return "run_" + response.removeprefix("resp_")
 
 
@@ -204,13 +208,13 @@ ACTIONS: list[Callable[[Servers], Awaitable[str]]] = [
     _two_cancels,
     _cancel_against_finish,
     _two_turns,
-    _background,
+    _background_run,
 ]
 
 
 async def test_all_readers_see_the_same_outcome_for_any_interleaving(postgres_url: str) -> None:
     outcomes: Counter[str] = Counter()
-    async with serving(postgres_url) as servers:
+    async with start_servers(postgres_url) as servers:
         actions = [servers.chance.choice(ACTIONS) for _ in range(round_count(90, 1000))]
 
         async def play() -> None:
@@ -233,7 +237,12 @@ def test_runs_of_a_killed_server_become_incomplete_soon_after(tmp_path: Path, po
         other = stack.enter_context(server_process(tmp_path, **settings))
         http = stack.enter_context(httpx.Client(base_url=other.url, trust_env=False, timeout=60))
         dying_client = stack.enter_context(httpx.Client(base_url=dying.url, trust_env=False, timeout=60))
-        body = {"input": playing({"text": "Hel"}, {"sleep": 600}), "stream": True, "store": True, "model": "scripted"}
+        body = {
+            "input": encode_script({"text": "Hel"}, {"sleep": 600}),
+            "stream": True,
+            "store": True,
+            "model": "scripted",
+        }
         response_ids: list[str] = []
         open_streams: list[object] = []
         for _ in range(4):

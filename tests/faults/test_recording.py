@@ -19,11 +19,11 @@ from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call, wait_until
 
 pytestmark = pytest.mark.anyio
-THEIRS = Origin(project="theirs", protocol="responses", stored=True)
+ORIGIN = Origin(project="theirs", protocol="responses", stored=True)
 
 
-class Fickle:
-    """A database of which some writes fail."""
+class UnreliableDatabase:
+    """A database whose writes can be made to fail, before or after they are done."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -42,11 +42,11 @@ def new_engine(database: Any) -> tuple[Engine, Recorder]:
     return Engine(store=recorder, now=lambda: NOW), recorder
 
 
-def slow(go_on: asyncio.Event) -> Any:
+def slow(resume: asyncio.Event) -> Any:
     @chat
     async def slow(messages: Any) -> AsyncIterator[str]:
         yield "one "
-        await go_on.wait()
+        await resume.wait()
         yield "two"
 
     return slow
@@ -60,16 +60,16 @@ async def stored_state(database: Database, run: Run) -> tuple[str, str | None]:
 
 
 async def test_a_run_that_the_database_rejects_does_not_affect_other_runs(database: Database) -> None:
-    fickle, resume = Fickle(database), asyncio.Event()
-    engine, recorder = new_engine(fickle)
+    unreliable, resume = UnreliableDatabase(database), asyncio.Event()
+    engine, recorder = new_engine(unreliable)
 
     def refuse(args: tuple[Any, ...]) -> None:
         if any(getattr(one, "call", None) is bad.call for one in args[0]):
             raise ValueError("no such character")
 
-    fickle.before = refuse
-    good = [engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS) for _ in range(3)]
-    bad = engine.start(slow(resume), call(Message.user("Oh.")), origin=THEIRS)
+    unreliable.before = refuse
+    good = [engine.start(slow(resume), call(Message.user("Hi.")), origin=ORIGIN) for _ in range(3)]
+    bad = engine.start(slow(resume), call(Message.user("Oh.")), origin=ORIGIN)
     await wait_until(lambda: all(len(run.log) == 3 for run in [*good, bad]))
     await recorder.flush()
     recorder.check()  # New runs are accepted.
@@ -84,9 +84,9 @@ async def test_a_run_that_the_database_rejects_does_not_affect_other_runs(databa
 
 
 async def test_a_run_rejected_midway_is_interrupted_with_its_stored_output(database: Database) -> None:
-    fickle, resume = Fickle(database), asyncio.Event()
-    engine, recorder = new_engine(fickle)
-    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS)
+    unreliable, resume = UnreliableDatabase(database), asyncio.Event()
+    engine, recorder = new_engine(unreliable)
+    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=ORIGIN)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
 
@@ -94,7 +94,7 @@ async def test_a_run_rejected_midway_is_interrupted_with_its_stored_output(datab
         if not isinstance(args[0], str):
             raise ValueError("no such character")
 
-    fickle.before = refuse
+    unreliable.before = refuse
     resume.set()
     await run.wait_ended()
 
@@ -102,16 +102,16 @@ async def test_a_run_rejected_midway_is_interrupted_with_its_stored_output(datab
 
 
 async def test_a_write_whose_confirmation_is_lost_is_stored_once_and_completed(database: Database) -> None:
-    fickle, resume, writes = Fickle(database), asyncio.Event(), [0]
-    engine, recorder = new_engine(fickle)
+    unreliable, resume, writes = UnreliableDatabase(database), asyncio.Event(), [0]
+    engine, recorder = new_engine(unreliable)
 
     def lose() -> None:
         writes[0] += 1
         if writes[0] == 1:
             raise Overloaded("The connection broke before we were told.")
 
-    fickle.after = lose
-    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS)
+    unreliable.after = lose
+    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=ORIGIN)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
     with pytest.raises(Overloaded):
@@ -125,17 +125,17 @@ async def test_a_write_whose_confirmation_is_lost_is_stored_once_and_completed(d
 
 
 async def test_a_stored_end_whose_confirmation_is_lost_becomes_the_reported_failure(database: Database) -> None:
-    fickle, resume = Fickle(database), asyncio.Event()
-    engine, recorder = new_engine(fickle)
-    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=THEIRS)
+    unreliable, resume = UnreliableDatabase(database), asyncio.Event()
+    engine, recorder = new_engine(unreliable)
+    run = engine.start(slow(resume), call(Message.user("Hi.")), origin=ORIGIN)
     await wait_until(lambda: len(run.log) == 3)
     await recorder.flush()
 
     def lose() -> None:
-        fickle.after = lambda: None
+        unreliable.after = lambda: None
         raise Overloaded("The connection broke before we were told.")
 
-    fickle.after = lose
+    unreliable.after = lose
     resume.set()
     await run.wait_ended()
     await recorder.flush()
@@ -150,7 +150,7 @@ async def test_a_run_with_a_nul_character_is_stored(database: Database) -> None:
     engine, _ = new_engine(database)
     resume = asyncio.Event()
     resume.set()
-    run = engine.start(slow(resume), call(Message.user("a\0b"), user="a\0b"), origin=THEIRS)
+    run = engine.start(slow(resume), call(Message.user("a\0b"), user="a\0b"), origin=ORIGIN)
     await run.wait_ended()
     row = await database.read(runs.get_run, "theirs", run.id)
 

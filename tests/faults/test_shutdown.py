@@ -13,19 +13,19 @@ import pytest
 from tests.faults.stream_clients import StreamClient, counting_script, make_clients, read_streams
 from tests.server_process import ServerProcess, server_process
 
-SLOW = {
+SLOW_BODY = {
     "messages": [],
     "flags": {"stream": True},
     "inputs": {"script": [{"text": "one "}, {"sleep": 60}, {"text": "two"}]},
 }
-SHORT = {
+SHORT_BODY = {
     "messages": [],
     "flags": {"stream": True},
     "inputs": {"script": [{"text": "one "}, {"sleep": 1}, {"text": "two"}]},
 }
 
 
-def stop_in_the_middle(
+def stop_during_stream(
     server: ServerProcess, body: object, *signals: int
 ) -> tuple[list[dict[str, object]], int, float]:
     """Stop the server during a stream; return the stream's records, the exit code, and the seconds it took."""
@@ -46,7 +46,7 @@ def stop_in_the_middle(
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_nearly_done_finishes_before_the_server_stops(tmp_path: Path, sign: int) -> None:
     with server_process(tmp_path) as server:
-        received, code, _ = stop_in_the_middle(server, SHORT, sign)
+        received, code, _ = stop_during_stream(server, SHORT_BODY, sign)
 
     assert [record["type"] for record in received][-1] == "done"
     assert received[-1]["data"]["stopReason"] == "stop"  # type: ignore[index]
@@ -55,7 +55,7 @@ def test_a_run_that_is_nearly_done_finishes_before_the_server_stops(tmp_path: Pa
 
 def test_a_run_that_takes_too_long_is_ended_with_a_terminal_record(tmp_path: Path) -> None:
     with server_process(tmp_path, shutdown_seconds="1") as server:
-        received, code, seconds = stop_in_the_middle(server, SLOW, signal.SIGTERM)
+        received, code, seconds = stop_during_stream(server, SLOW_BODY, signal.SIGTERM)
 
     assert received[-2] == {
         "type": "error",
@@ -67,7 +67,7 @@ def test_a_run_that_takes_too_long_is_ended_with_a_terminal_record(tmp_path: Pat
 
 def test_a_second_signal_stops_the_server_at_once(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
-        _, code, seconds = stop_in_the_middle(server, SLOW, signal.SIGTERM, signal.SIGTERM)
+        _, code, seconds = stop_during_stream(server, SLOW_BODY, signal.SIGTERM, signal.SIGTERM)
 
     assert (code, seconds < 20) == (0, True)
 
@@ -90,7 +90,7 @@ def test_new_runs_are_refused_and_running_ones_finish_and_are_stored(tmp_path: P
         refused = asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
     with server_process(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
-        stored = [kept_of(http, reader) for reader in readers]
+        stored = [stored_outcome(http, reader) for reader in readers]
 
     full_text = "".join(f"{number} " for number in range(150))
     assert set(refused) <= {(503, "1"), (0, None)}  # Or the connection is not accepted.
@@ -106,7 +106,7 @@ def test_a_run_that_took_too_long_is_stored_as_it_was_streamed(tmp_path: Path) -
         asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
     with server_process(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
-        stored = [kept_of(http, reader) for reader in readers]
+        stored = [stored_outcome(http, reader) for reader in readers]
 
     assert [reader.ended for reader in readers] == [True] * 8
     assert stored == [("failed", "shutting_down", reader.text) for reader in readers]
@@ -119,7 +119,7 @@ def test_runs_left_by_a_second_signal_are_interrupted_at_the_next_start(
     database = str(tmp_path / "palaver.db") if where == "file" else request.getfixturevalue("postgres_url")
     readers = make_clients([counting_script(3000, 0.02)] * 8)
     with server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server:
-        background_id = in_background(server)
+        background_id = start_background_run(server)
         start = time.monotonic()
         asyncio.run(stop_while_reading(server, readers, again=True))
         assert server.process.wait(60) == 0
@@ -131,7 +131,7 @@ def test_runs_left_by_a_second_signal_are_interrupted_at_the_next_start(
         while http.get("/api/runs", params={"status": "running"}).json()["data"]:
             assert time.monotonic() - start < 60
             time.sleep(0.05)
-        stored = [kept_of(http, reader) for reader in readers]
+        stored = [stored_outcome(http, reader) for reader in readers]
         background = http.get(f"/v1/responses/{background_id}").json()
 
     assert seconds < 15
@@ -167,9 +167,9 @@ def test_slow_background_runs_restart_if_idempotent_and_are_interrupted_otherwis
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         body = {"input": "Count.", "background": True}
-        names = [http.post(f"/{name}/v1/responses", json=body).json()["id"] for name in ("again", "once")]
+        response_ids = [http.post(f"/{name}/v1/responses", json=body).json()["id"] for name in ("again", "once")]
         start = time.monotonic()
-        while not all(said_of(http, name) for name in names):
+        while not all(run_text(http, name) for name in response_ids):
             assert time.monotonic() - start < 60
             time.sleep(0.05)
         assert server.stop() == 0
@@ -177,10 +177,12 @@ def test_slow_background_runs_restart_if_idempotent_and_are_interrupted_otherwis
         server_process(tmp_path, SOURCE, db=database) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
-        while (background := [http.get(f"/v1/responses/{name}").json() for name in names])[0]["status"] != "completed":
+        while (background := [http.get(f"/v1/responses/{name}").json() for name in response_ids])[0][
+            "status"
+        ] != "completed":
             assert (background[0]["status"] in ("queued", "in_progress"), time.monotonic() - start < 60) == (True, True)
             time.sleep(0.05)
-        texts = [said_of(http, name) for name in names]
+        texts = [run_text(http, name) for name in response_ids]
 
     assert [(one["status"], one["incomplete_details"]) for one in background] == [
         ("completed", None),
@@ -190,7 +192,7 @@ def test_slow_background_runs_restart_if_idempotent_and_are_interrupted_otherwis
     assert (full_text.startswith(texts[1]), texts[1] in ("", full_text)) == (True, False)
 
 
-def said_of(http: httpx.Client, response: str) -> str:
+def run_text(http: httpx.Client, response: str) -> str:
     run = http.get(f"/api/runs/{response.replace('resp_', 'run_')}", params={"include": "reply"}).json()
     return "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
 
@@ -223,13 +225,13 @@ async def stop_while_reading(
     return answers
 
 
-def in_background(server: ServerProcess) -> str:
+def start_background_run(server: ServerProcess) -> str:
     body = {"model": "scripted", "input": counting_script(3000, 0.02), "background": True}
     return httpx.post(f"{server.url}/v1/responses", json=body, trust_env=False, timeout=60).json()["id"]
 
 
-def kept_of(http: httpx.Client, reader: StreamClient) -> tuple[str, str | None, str]:
+def stored_outcome(http: httpx.Client, reader: StreamClient) -> tuple[str, str | None, str]:
     """Return the status, error code and text of its stored run."""
     run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
-    texts = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
-    return run["status"], (run["error"] or {}).get("code"), texts
+    text = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])
+    return run["status"], (run["error"] or {}).get("code"), text

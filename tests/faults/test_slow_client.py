@@ -13,7 +13,7 @@ import pytest
 from tests.faults.rounds import round_count
 from tests.server_process import ServerProcess, server_process
 
-FLOOD = """
+WORKFLOWS_SOURCE = """
 import asyncio
 from palaver import chat
 from palaver.testing import echo
@@ -48,22 +48,22 @@ BODY = b'{"messages":[],"flags":{"stream":true}}'
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with server_process(tmp_path, FLOOD, stream_stall="2", db=str(tmp_path / "palaver.db")) as running:
+    with server_process(tmp_path, WORKFLOWS_SOURCE, stream_stall="2", db=str(tmp_path / "palaver.db")) as running:
         yield running
 
 
 def test_stalled_clients_are_disconnected_without_delaying_others(server: ServerProcess) -> None:
     client_count = round_count(40, 200)
-    before = resident(server)
+    before = resident_kib(server)
     with ExitStack() as stack, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         for _ in range(client_count):
-            stack.enter_context(stalled(server.port, "flood"))
+            stack.enter_context(stalled_connection(server.port, "flood"))
         latencies: list[float] = []
         for _ in range(50):
             since = time.monotonic()
             assert http.post("/echo/invoke", json={"inputs": {}}).status_code == 200
             latencies.append(time.monotonic() - since)
-        growth_kib = resident(server) - before
+        growth_kib = resident_kib(server) - before
         assert tally_becomes(http, f"{client_count} 0")
 
     assert sorted(latencies)[25] < 10  # A watchdog: an answer takes a few milliseconds.
@@ -73,13 +73,13 @@ def test_stalled_clients_are_disconnected_without_delaying_others(server: Server
 
 def test_a_run_with_on_disconnect_finish_completes_without_its_client(server: ServerProcess) -> None:
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
-        with stalled(server.port, "patient"):
+        with stalled_connection(server.port, "patient"):
             pass  # Disconnects at once.
 
         assert tally_becomes(http, "0 1")
 
 
-def stalled(port: int, name: str) -> socket.socket:
+def stalled_connection(port: int, name: str) -> socket.socket:
     """A connection that sends a request and reads nothing; its small receive buffer lets the server notice soon."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -97,7 +97,7 @@ def tally_becomes(http: httpx.Client, expected: str) -> bool:
     return False
 
 
-def resident(server: ServerProcess) -> int:
+def resident_kib(server: ServerProcess) -> int:
     """Resident memory in KiB."""
     match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
     assert match

@@ -65,17 +65,17 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
         yield client
 
 
-def resident(server: ServerProcess) -> int:
+def resident_kib(server: ServerProcess) -> int:
     """Resident memory in KiB."""
     text = Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
     return int(re.findall(r"VmRSS:\s+(\d+)", text)[0])
 
 
-def files(server: ServerProcess) -> int:
+def open_file_count(server: ServerProcess) -> int:
     return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
 
 
-def becomes(http: httpx.Client, name: str, count: int, seconds: float) -> float:
+def await_ended_runs(http: httpx.Client, name: str, count: int, seconds: float) -> float:
     """Return how long it takes until `count` of those runs have ended."""
     since = time.monotonic()
     while http.post("/tally/invoke", json={}).text.count(name) < count:
@@ -90,47 +90,47 @@ def test_many_idle_sockets_use_little_memory(server: ServerProcess, http: httpx.
     with tab_client(server.url) as page:  # What the first connection loads is not counted.
         page.send(1, "/health")
         page.read_until(1)
-    before, open_files = resident(server), files(server)
+    before, open_files = resident_kib(server), open_file_count(server)
     with ExitStack() as stack:
         tabs = [stack.enter_context(tab_client(server.url)) for _ in range(count)]
         for number, page in enumerate(tabs):
             page.send(number, "/health")
         for number, page in enumerate(tabs):
             assert joined_text(page.read_until(number)) == '{"status":"ok"}'
-        growth_kib = resident(server) - before
+        growth_kib = resident_kib(server) - before
         thread = http.post("/api/threads", json={"workflow": "echo"}).json()["id"]
         for page in tabs:
             page.wait_for_change({"changed": "thread", "ref": thread})
     deadline = time.monotonic() + 20
-    while files(server) > open_files + 2 and time.monotonic() < deadline:
+    while open_file_count(server) > open_files + 2 and time.monotonic() < deadline:
         time.sleep(0.05)
 
     assert growth_kib / count < 100
-    assert files(server) <= open_files + 2
+    assert open_file_count(server) <= open_files + 2
 
 
 def test_a_tab_that_reads_nothing_is_disconnected_without_delaying_others(
     server: ServerProcess, http: httpx.Client
 ) -> None:
     count = round_count(10, 50)
-    before = resident(server)
+    before = resident_kib(server)
     with ExitStack() as stack, tab_client(server.url) as page:
         for _ in range(count):
-            stack.enter_context(stalled(server.port, 4))
+            stack.enter_context(stalled_socket(server.port, 4))
         latencies: list[float] = []
         for number in range(50):
             since = time.monotonic()
             page.send(number, "/echo/invoke", {"inputs": {}})
             page.read_until(number)
             latencies.append(time.monotonic() - since)
-        growth_kib = resident(server) - before
-        becomes(http, "flood", 4 * count, 60)
+        growth_kib = resident_kib(server) - before
+        await_ended_runs(http, "flood", 4 * count, 60)
 
     assert sorted(latencies)[25] < 10  # A watchdog: an answer takes a few milliseconds.
     assert growth_kib / count < 8 * 1024  # KiB: four event logs, and their unread output.
 
 
-def stalled(port: int, streams: int) -> socket.socket:
+def stalled_socket(port: int, streams: int) -> socket.socket:
     """A socket that starts streams and reads nothing."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=30)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -160,10 +160,10 @@ def test_aborted_streams_end_soon(server: ServerProcess, http: httpx.Client) -> 
         for number in range(6):
             page.read_until(number, "begin")
         page.connection.send('{"id": 2, "abort": true}')
-        becomes(http, "patient", 1, 30)  # One second is promised; the runs would take ten minutes.
+        await_ended_runs(http, "patient", 1, 30)  # One second is promised; the runs would take ten minutes.
         page.send(2, "/health")
         page.read_until(2)
-    becomes(http, "patient", 6, 30)
+    await_ended_runs(http, "patient", 6, 30)
 
 
 def test_runs_end_when_their_page_is_killed(server: ServerProcess, http: httpx.Client, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_runs_end_when_their_page_is_killed(server: ServerProcess, http: httpx.C
             assert page.stdout.readline() == "ready\n"
             page.send_signal(signal.SIGKILL)
             page.wait(30)
-        becomes(http, "patient", 5, 10)
+        await_ended_runs(http, "patient", 5, 10)
     finally:
         page.kill()
         page.wait(30)

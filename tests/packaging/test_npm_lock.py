@@ -9,9 +9,9 @@ import pytest
 
 WEB = Path(__file__).parents[2] / "web"
 PACKAGES: dict[str, dict[str, Any]] = json.loads((WEB / "package-lock.json").read_text("utf-8"))["packages"]
-OTHERS = {path.rpartition("node_modules/")[2]: entry for path, entry in PACKAGES.items() if path}
+DEPENDENCIES = {path.rpartition("node_modules/")[2]: entry for path, entry in PACKAGES.items() if path}
 
-RECORDS = ("0023-the-web-page.md", "0040-libraries-of-the-page.md")
+DECISION_RECORDS = ("0023-the-web-page.md", "0040-libraries-of-the-page.md")
 
 PERMISSIVE = set("0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause ISC MIT Unlicense".split())
 EXCEPTIONS = {
@@ -27,15 +27,17 @@ def test_every_package_has_a_hash_and_no_registry_url() -> None:
         path for path, entry in PACKAGES.items() if path and not (entry.get("integrity") or entry.get("inBundle"))
     ]
 
-    assert OTHERS
+    assert DEPENDENCIES
     assert unhashed == []
     assert [path for path, entry in PACKAGES.items() if "resolved" in entry] == []
-    assert {entry["integrity"].partition("-")[0] for entry in OTHERS.values() if "integrity" in entry} == {"sha512"}
+    assert {entry["integrity"].partition("-")[0] for entry in DEPENDENCIES.values() if "integrity" in entry} == {
+        "sha512"
+    }
 
 
 def test_no_package_has_an_install_script_and_scripts_are_disabled() -> None:
     # fsevents (macOS) has a script and comes compiled.
-    assert [name for name, entry in OTHERS.items() if entry.get("hasInstallScript") and name != "fsevents"] == []
+    assert [name for name, entry in DEPENDENCIES.items() if entry.get("hasInstallScript") and name != "fsevents"] == []
     assert "ignore-scripts=true" in (WEB / ".npmrc").read_text("utf-8").splitlines()
 
 
@@ -54,13 +56,13 @@ def test_versions_are_exact() -> None:
 )
 def test_compiled_packages_are_locked_for_every_platform(tool: str, platform: str) -> None:
     """npm omits packages that a registry lacks, and `npm ci` then fails on the platforms that need them."""
-    assert f"{tool}-{platform}" in OTHERS
+    assert f"{tool}-{platform}" in DEPENDENCIES
 
 
 def test_all_licences_are_permissive() -> None:
     others = {
         name: entry.get("license", "")
-        for name, entry in OTHERS.items()
+        for name, entry in DEPENDENCIES.items()
         if entry.get("license") not in PERMISSIVE and not name.startswith("lightningcss")
     }
 
@@ -69,7 +71,7 @@ def test_all_licences_are_permissive() -> None:
 
 def test_every_direct_dependency_is_in_a_decision_record() -> None:
     package = json.loads((WEB / "package.json").read_text("utf-8"))
-    records = (WEB.parent / "docs" / "decisions" / name for name in RECORDS)
+    records = (WEB.parent / "docs" / "decisions" / name for name in DECISION_RECORDS)
     record = "".join(path.read_text("utf-8") for path in records)
 
     names = [*package["dependencies"], *package["devDependencies"], *package["overrides"]]

@@ -19,10 +19,10 @@ from hatch_build import why
 from sbom import bill
 
 ROOT = Path(__file__).parents[2]
-BUILD = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
+BUILD_SCRIPT = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-FRONT = """
+FRONT_PAGE_SCRIPT = """
 import anyio
 import palaver
 from palaver.testing import client
@@ -40,47 +40,49 @@ SECRETS = re.compile(
 )
 
 
-def built(kind: str, root: Path, into: Path) -> Path:
+def build(kind: str, root: Path, into: Path) -> Path:
     """Build a folder with hatchling, as pip does."""
-    result = run(kind, root, into)
+    result = run_build(kind, root, into)
     assert result.returncode == 0, result.stdout + result.stderr
     return into / result.stdout.splitlines()[-1]
 
 
-def run(kind: str, root: Path, into: Path) -> "subprocess.CompletedProcess[str]":
+def run_build(kind: str, root: Path, into: Path) -> "subprocess.CompletedProcess[str]":
     into.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", BUILD, kind, str(into)]
+    command = [sys.executable, "-c", BUILD_SCRIPT, kind, str(into)]
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source distribution."""
-    return built("build_sdist", ROOT, tmp_path_factory.mktemp("dist"))
+    return build("build_sdist", ROOT, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
-def unpacked(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unpacked_sdist(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked source distribution."""
     folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(source) as archive:
+    with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     return next(path for path in folder.iterdir() if path.name.startswith("palaver-"))
 
 
 @pytest.fixture(scope="module")
-def wheels(unpacked: Path) -> list[Path]:
+def wheels(unpacked_sdist: Path) -> list[Path]:
     """The wheel, built from the source distribution and from the files that deploy/Dockerfile copies."""
-    elsewhere = unpacked.parent / "some other folder"
+    elsewhere = unpacked_sdist.parent / "some other folder"
     for line in re.findall(r"^COPY ([^-].*)$", (ROOT / "deploy" / "Dockerfile").read_text("utf-8"), re.MULTILINE):
         *names, _ = line.split()
         for name in names:
             (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
-            (shutil.copytree if (unpacked / name).is_dir() else shutil.copy)(unpacked / name, elsewhere / name)
+            (shutil.copytree if (unpacked_sdist / name).is_dir() else shutil.copy)(
+                unpacked_sdist / name, elsewhere / name
+            )
     with ThreadPoolExecutor() as pool:
-        into = (unpacked.parent / "wheel", unpacked.parent / "again")
-        return list(pool.map(built, ["build_wheel"] * 2, (unpacked, elsewhere), into))
+        into = (unpacked_sdist.parent / "wheel", unpacked_sdist.parent / "again")
+        return list(pool.map(build, ["build_wheel"] * 2, (unpacked_sdist, elsewhere), into))
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +90,15 @@ def wheel(wheels: list[Path]) -> Path:
     return wheels[0]
 
 
-def test_the_source_distribution_has_the_web_sources_and_no_built_page(unpacked: Path) -> None:
-    web = {path.name for path in (unpacked / "web").iterdir()}
+def test_the_source_distribution_has_the_web_sources_and_no_built_page(unpacked_sdist: Path) -> None:
+    web = {path.name for path in (unpacked_sdist / "web").iterdir()}
 
     assert {"index.html", "package.json", "package-lock.json", "src", "vite.config.ts", ".npmrc"} <= web
     assert "node_modules" not in web
-    assert not (unpacked / "src" / "palaver" / "web").exists()
+    assert not (unpacked_sdist / "src" / "palaver" / "web").exists()
 
 
-def test_the_source_distribution_has_the_build_files_and_no_ignored_files(unpacked: Path) -> None:
+def test_the_source_distribution_has_the_build_files_and_no_ignored_files(unpacked_sdist: Path) -> None:
     top = set(".gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile PKG-INFO README.md SECURITY.md".split())
     folders = set("benchmarks deploy docs examples requirements src tests web".split())
     programs = {"hatch_build.py", "pyproject.toml", "sbom.py"}
@@ -104,18 +106,18 @@ def test_the_source_distribution_has_the_build_files_and_no_ignored_files(unpack
         r"\.py[cod]$|\.(db|log|orig|rej|map)$|(^|/)(\.env|palaver\.toml|__pycache__|\.coverage|\.DS_Store)"
     )
 
-    paths = [path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*")]
+    paths = [path.relative_to(unpacked_sdist).as_posix() for path in unpacked_sdist.rglob("*")]
 
     assert {path for path in paths if "/" not in path} == top | folders | programs
     assert [path for path in paths if junk.search(path)] == []
 
 
-def test_two_source_distributions_are_equal_byte_for_byte(source: Path, unpacked: Path) -> None:
+def test_two_source_distributions_are_equal_byte_for_byte(sdist: Path, unpacked_sdist: Path) -> None:
     """One is built in the checkout, with arbitrary file dates; the other from the content of the first."""
-    second = built("build_sdist", unpacked, unpacked.parent / "source again")
+    second = build("build_sdist", unpacked_sdist, unpacked_sdist.parent / "source again")
 
-    assert second.name == source.name
-    assert second.read_bytes() == source.read_bytes()
+    assert second.name == sdist.name
+    assert second.read_bytes() == sdist.read_bytes()
 
 
 def test_the_wheel_has_the_page(wheel: Path) -> None:
@@ -166,17 +168,20 @@ def test_a_fresh_install_has_the_command_and_serves_the_page(wheel: Path, tmp_pa
         return result.stdout.strip()
 
     assert output_of(command, "--version") == VERSION
-    assert output_of(python, "-c", FRONT) == f"200 text/html; charset=utf-8 True {packages}/palaver/__init__.py"
+    assert (
+        output_of(python, "-c", FRONT_PAGE_SCRIPT)
+        == f"200 text/html; charset=utf-8 True {packages}/palaver/__init__.py"
+    )
 
 
-def test_the_wheel_has_no_foreign_files_secrets_or_local_paths(wheel: Path, unpacked: Path) -> None:
+def test_the_wheel_has_no_foreign_files_secrets_or_local_paths(wheel: Path, unpacked_sdist: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
 
     assert {name.split("/")[0].split("-")[0] for name in contents} == {"palaver", "palaver_jobchat"}
     assert [name for name in contents if name.endswith((".pth", ".map", ".ts", ".tsx")) or "node_modules" in name] == []
     assert [name for name, body in contents.items() if SECRETS.search(body)] == []
-    local_paths = [str(path).encode() for path in (ROOT, unpacked, Path.home())]
+    local_paths = [str(path).encode() for path in (ROOT, unpacked_sdist, Path.home())]
     assert [name for name, body in contents.items() if any(path + b"/" in body for path in local_paths)] == []
 
 
@@ -187,12 +192,12 @@ def test_two_builds_are_equal_byte_for_byte(wheels: list[Path]) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_page_that_cannot_be_built_fails_the_build_with_a_one_line_error(unpacked: Path) -> None:
-    broken = unpacked.parent / "broken"
-    shutil.copytree(unpacked, broken)
+def test_a_page_that_cannot_be_built_fails_the_build_with_a_one_line_error(unpacked_sdist: Path) -> None:
+    broken = unpacked_sdist.parent / "broken"
+    shutil.copytree(unpacked_sdist, broken)
     (broken / "web" / "package-lock.json").unlink()
 
-    result = run("build_wheel", broken, unpacked.parent / "none")
+    result = run_build("build_wheel", broken, unpacked_sdist.parent / "none")
 
     assert result.returncode == 1
     lines = (result.stdout + result.stderr).splitlines()

@@ -9,7 +9,7 @@ from tests.shape import cycles, duplicates, names, sizes
 from tests.shape.duplicates import Pair
 from tests.shape.sizes import Length
 
-NESTED = """
+PYTHON_SOURCE = """
 class Door:
     @property
     def open(self):
@@ -21,7 +21,7 @@ class Door:
 async def close(): ...
 """
 
-WEB = """
+WEB_SOURCE = """
 export function Door() {
   const open = () => {
     one();
@@ -32,15 +32,15 @@ export function Door() {
 const shut = function () { return 1; };
 """
 
-SAME = ["a = 1", "b = 2", "if c:", "    d = 3", "e = 4", "f = 5", "g = 6"]
+SAME_LINES = ["a = 1", "b = 2", "if c:", "    d = 3", "e = 4", "f = 5", "g = 6"]
 
 
-def lines(*parts: str) -> str:
+def join_lines(*parts: str) -> str:
     return "\n".join(parts) + "\n"
 
 
 def test_function_lengths_exclude_nested_functions() -> None:
-    assert sizes.functions({"door.py": NESTED}) == [
+    assert sizes.functions({"door.py": PYTHON_SOURCE}) == [
         Length(lines=4, name="door.py Door.open"),
         Length(lines=2, name="door.py Door.open.hinge"),
         Length(lines=1, name="door.py close"),
@@ -48,7 +48,7 @@ def test_function_lengths_exclude_nested_functions() -> None:
 
 
 def test_web_function_lengths_are_counted() -> None:
-    assert sizes.web_functions({"door.tsx": WEB}) == [
+    assert sizes.web_functions({"door.tsx": WEB_SOURCE}) == [
         Length(lines=5, name="door.tsx Door"),
         Length(lines=4, name="door.tsx open"),
         Length(lines=1, name="door.tsx shut"),
@@ -63,8 +63,8 @@ def test_the_table_has_the_median_the_95th_percentile_and_the_longest() -> None:
 
 
 def test_duplicate_lines_are_found_regardless_of_indentation_and_blank_lines() -> None:
-    one = lines("import os", *SAME, "h = 7")
-    other = lines("z = 0", "", *(f"    {line}\n" for line in SAME), "    i = 8")
+    one = join_lines("import os", *SAME_LINES, "h = 7")
+    other = join_lines("z = 0", "", *(f"    {line}\n" for line in SAME_LINES), "    i = 8")
 
     assert duplicates.pairs({"one.py": one, "other.py": other}) == [
         Pair(lines=7, one="one.py:2-8", other="other.py:3-15")
@@ -72,17 +72,19 @@ def test_duplicate_lines_are_found_regardless_of_indentation_and_blank_lines() -
 
 
 def test_duplicate_lines_in_one_file_are_found_and_do_not_overlap() -> None:
-    assert duplicates.pairs({"one.py": lines(*SAME, *SAME)}) == [Pair(lines=7, one="one.py:1-7", other="one.py:8-14")]
-    assert duplicates.pairs({"one.py": lines(*["a = 1"] * 6)}) == []
+    assert duplicates.pairs({"one.py": join_lines(*SAME_LINES, *SAME_LINES)}) == [
+        Pair(lines=7, one="one.py:1-7", other="one.py:8-14")
+    ]
+    assert duplicates.pairs({"one.py": join_lines(*["a = 1"] * 6)}) == []
 
 
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("py", lines(*SAME[:5])),
-        ("py", lines("from a import (", "    b,", "    c,", "    d,", "    e,", "    f,", ")", *SAME[:3])),
-        ("ts", lines("import {", "  b,", "  c,", "  d,", "  e,", "} from 'a';", *SAME[:3])),
-        ("ts", lines(*["}", "", "});"] * 5)),
+        ("py", join_lines(*SAME_LINES[:5])),
+        ("py", join_lines("from a import (", "    b,", "    c,", "    d,", "    e,", "    f,", ")", *SAME_LINES[:3])),
+        ("ts", join_lines("import {", "  b,", "  c,", "  d,", "  e,", "} from 'a';", *SAME_LINES[:3])),
+        ("ts", join_lines(*["}", "", "});"] * 5)),
     ],
 )
 def test_short_blocks_imports_and_brackets_are_not_duplicates(path: str, text: str) -> None:
@@ -139,6 +141,6 @@ def test_names_used_more_than_three_times_are_listed() -> None:
 
 
 def test_lines_of_the_web_page_that_are_too_long_are_problems() -> None:
-    sources = {"short.ts": "x" * 120, "long.ts": lines("y", "x" * 121)}
+    sources = {"short.ts": "x" * 120, "long.ts": join_lines("y", "x" * 121)}
 
     assert shape.line_problems(sources) == ["long.ts:2: 121 characters (limit: 120)"]

@@ -16,7 +16,7 @@ from palaver.evaluation.evaluators import KEYS, MODULES, built_in
 from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluator_helpers import answer, score_records
 
-LEAST: dict[str, dict[str, Any]] = {
+REQUIRED_PARAMETERS: dict[str, dict[str, Any]] = {
     "regex": {"pattern": "x"},
     "json_field_match": {"path": "a"},
     "tool_called": {"names": "f"},
@@ -31,16 +31,16 @@ LEAST: dict[str, dict[str, Any]] = {
     "combine": {"of": [{"key": "contains"}, {"key": "exact_match"}]},
 }
 """Parameters that cannot be left out."""
-ELSEWHERE = {"code", "human"}
+EXCLUDED_KEYS = {"code", "human"}
 """Evaluators that need code of the project, or answers of reviewers."""
 
-CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}}
+TOOL_CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}}
 OUTPUTS: list[Any] = [
     "",
     " \n",
     "text",
     None,
-    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]},
     {"role": "assistant", "content": None, "refusal": "No."},
     {"role": "assistant", "parts": [{"type": "data", "name": "code-edit", "value": None}]},
     {"role": "assistant", "parts": [{"type": "data", "name": "code-edit", "value": {"edits": 5}}]},
@@ -53,7 +53,7 @@ EXPECTED: list[dict[str, Any]] = [
     {},
     *({"expected": one} for one in ("", "text", None, 5, [], {}, ["x"], {"a": {"b": []}})),
 ]
-LOADED = """
+LIST_LOADED_MODULES = """
 import sys
 from palaver.evaluation.evaluators import built_in
 assert len(built_in()) == len(list(built_in())) and "regex" in built_in()
@@ -76,7 +76,7 @@ def test_every_evaluator_of_every_module_is_in_the_table() -> None:
 
 
 def test_listing_the_evaluators_loads_none_of_their_modules() -> None:
-    run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", LIST_LOADED_MODULES], capture_output=True, text=True, check=True)
 
     assert run.stdout.split() == []
 
@@ -99,10 +99,10 @@ def test_an_unknown_key_raises_key_error() -> None:
         built_in()["os"]
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key not in ELSEWHERE])
+@pytest.mark.parametrize("key", [key for key in KEYS if key not in EXCLUDED_KEYS])
 @pytest.mark.parametrize("is_chat", [True, False])
 async def test_no_evaluator_fails_on_any_workflow_output(key: str, is_chat: bool) -> None:
-    bound = built_in()[key].bind(LEAST.get(key, {}), OfflineContext())
+    bound = built_in()[key].bind(REQUIRED_PARAMETERS.get(key, {}), OfflineContext())
     cases: list[Case] = [answer(output, is_chat=is_chat, **expected) for output in OUTPUTS for expected in EXPECTED]
 
     failed = [one.reason for case in cases for one in await bound.score(case) if "evaluator_failed" in one.reason]
@@ -110,13 +110,22 @@ async def test_no_evaluator_fails_on_any_workflow_output(key: str, is_chat: bool
     assert failed == []
 
 
-TEXT = ["regex", "starts_with", "ends_with", "contains", "contains_any", "contains_all", "contains_json", "format"]
+TEXT_EVALUATORS = [
+    "regex",
+    "starts_with",
+    "ends_with",
+    "contains",
+    "contains_any",
+    "contains_all",
+    "contains_json",
+    "format",
+]
 
 
-@pytest.mark.parametrize("key", [*TEXT, "exact_match", "levenshtein", "similarity", "semantic_similarity"])
+@pytest.mark.parametrize("key", [*TEXT_EVALUATORS, "exact_match", "levenshtein", "similarity", "semantic_similarity"])
 @pytest.mark.parametrize("output", ["", None, " ", {"role": "assistant", "content": None, "refusal": "No."}], ids=repr)
 async def test_text_evaluators_do_not_pass_answers_without_text(key: str, output: Any) -> None:
-    (one,) = await score_records(key, answer(output, expected="expected words"), **LEAST.get(key, {}))
+    (one,) = await score_records(key, answer(output, expected="expected words"), **REQUIRED_PARAMETERS.get(key, {}))
 
     note = "refusal" if isinstance(output, dict) else "empty"
     assert (one.status, one.passed) == ("scored", False)

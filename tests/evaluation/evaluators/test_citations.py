@@ -8,14 +8,16 @@ from palaver.core.messages import Annotation, Message, Text
 from palaver.evaluation.case import Case
 from tests.evaluation.evaluators.fake_judge import bind_error, call, chat, score_record, score_summary
 
-HITS = {"hits": [{"url": "https://a.org/one", "text": "Oslo is the capital of Norway."}, {"url": "https://a.org/two"}]}
+SEARCH_RESULT = {
+    "hits": [{"url": "https://a.org/one", "text": "Oslo is the capital of Norway."}, {"url": "https://a.org/two"}]
+}
 
 
-def answered(text: str | Text, output: Any = HITS, **more: Any) -> Case:
+def case_with_sources(text: str | Text, output: Any = SEARCH_RESULT, **more: Any) -> Case:
     return chat(Message.assistant(call("search")), Message.tool("c", output), Message.assistant(text), **more)
 
 
-def noted(*urls: str) -> Text:
+def annotated_text(*urls: str) -> Text:
     return Text(text="As they say.", annotations=tuple(Annotation(kind="url", url=url) for url in urls))
 
 
@@ -40,7 +42,7 @@ def noted(*urls: str) -> Text:
     ],
 )
 async def test_markers_refer_to_sources_by_number(text: str, parameters: dict[str, Any], expected: Any) -> None:
-    assert await score_summary("citations", answered(text), parameters) == expected
+    assert await score_summary("citations", case_with_sources(text), parameters) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,22 +56,26 @@ async def test_markers_refer_to_sources_by_number(text: str, parameters: dict[st
     ],
 )
 async def test_annotations_refer_to_sources_by_url(urls: list[str], expected: Any) -> None:
-    assert await score_summary("citations", answered(noted(*urls))) == expected
+    assert await score_summary("citations", case_with_sources(annotated_text(*urls))) == expected
 
 
 async def test_annotations_refer_to_files_by_id() -> None:
     text = Text(text="So it says.", annotations=(Annotation(kind="file", file_id="file_1"),))
 
-    assert (await score_record("citations", answered(text, {"file_id": "file_1", "text": "…"}))).passed
-    assert not (await score_record("citations", answered(text, {"file_id": "file_12"}))).passed
+    assert (await score_record("citations", case_with_sources(text, {"file_id": "file_1", "text": "…"}))).passed
+    assert not (await score_record("citations", case_with_sources(text, {"file_id": "file_12"}))).passed
 
 
 async def test_annotations_and_markers_count_together_or_separately() -> None:
     text = Text(text="So [7].", annotations=(Annotation(kind="url", url="https://a.org/two"),))
 
-    assert await score_summary("citations", answered(text)) == (False, 0.5, "no source for [7]")
-    assert await score_summary("citations", answered(text), {"style": "annotations"}) == (True, 1, "")
-    assert await score_summary("citations", answered(text), {"style": "markers"}) == (False, 0, "no source for [7]")
+    assert await score_summary("citations", case_with_sources(text)) == (False, 0.5, "no source for [7]")
+    assert await score_summary("citations", case_with_sources(text), {"style": "annotations"}) == (True, 1, "")
+    assert await score_summary("citations", case_with_sources(text), {"style": "markers"}) == (
+        False,
+        0,
+        "no source for [7]",
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,14 +90,14 @@ async def test_annotations_and_markers_count_together_or_separately() -> None:
     ],
 )
 async def test_tool_results_of_any_shape_are_sources(output: Any, text: str, passed: bool) -> None:
-    assert (await score_record("citations", answered(text, output))).passed is passed
+    assert (await score_record("citations", case_with_sources(text, output))).passed is passed
 
 
 async def test_a_url_in_a_text_result_is_matched_completely() -> None:
     result = "Found at https://a.org/one."
 
-    assert (await score_record("citations", answered(noted("https://a.org/one"), result))).passed
-    assert not (await score_record("citations", answered(noted("https://a.org/o"), result))).passed
+    assert (await score_record("citations", case_with_sources(annotated_text("https://a.org/one"), result))).passed
+    assert not (await score_record("citations", case_with_sources(annotated_text("https://a.org/o"), result))).passed
 
 
 async def test_sources_may_come_from_inputs() -> None:
@@ -124,7 +130,7 @@ async def test_failed_tool_results_are_not_sources() -> None:
     ],
 )
 async def test_supported_requires_the_cited_sentence_to_be_in_the_source(text: str, passed: bool) -> None:
-    scored = await score_record("citations", answered(text), {"supported": True})
+    scored = await score_record("citations", case_with_sources(text), {"supported": True})
 
     assert scored.passed is passed
     assert scored.details == {
@@ -138,12 +144,12 @@ async def test_an_annotation_is_about_the_sentence_that_it_marks() -> None:
     good = Annotation(kind="url", url="https://a.org/one", start=31, end=40)
     bad = Annotation(kind="url", url="https://a.org/one", start=2, end=10)
 
-    assert (await score_record("citations", answered(Text(text, (good,))), {"supported": True})).passed
-    assert not (await score_record("citations", answered(Text(text, (bad,))), {"supported": True})).passed
+    assert (await score_record("citations", case_with_sources(Text(text, (good,))), {"supported": True})).passed
+    assert not (await score_record("citations", case_with_sources(Text(text, (bad,))), {"supported": True})).passed
 
 
 async def test_at_most_a_thousand_citations_are_checked() -> None:
-    scored = await score_record("citations", answered("[1]. " * 50_000), {"supported": True})
+    scored = await score_record("citations", case_with_sources("[1]. " * 50_000), {"supported": True})
 
     assert scored.passed is False
     assert len(scored.details["citations"]) == 1_000

@@ -35,7 +35,7 @@ def breaks(case: Case) -> bool:
     raise OSError("gone")
 
 
-REACH = OfflineContext([polite, several, nothing, breaks])
+CONTEXT = OfflineContext([polite, several, nothing, breaks])
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ REACH = OfflineContext([polite, several, nothing, breaks])
     ],
 )
 async def test_the_score_is_that_of_the_registered_evaluator(parameters: dict[str, Any], expected: Any) -> None:
-    assert await score_summary("code", CASE, parameters, REACH) == expected
+    assert await score_summary("code", CASE, parameters, CONTEXT) == expected
 
 
 async def test_skips_and_errors_of_the_registered_evaluator_are_passed_on() -> None:
-    assert (await score_record("code", CASE, {"ref": "nothing"}, REACH)).status == "skipped"
-    assert (await score_record("code", CASE, {"ref": "breaks"}, REACH)).status == "error"
+    assert (await score_record("code", CASE, {"ref": "nothing"}, CONTEXT)).status == "skipped"
+    assert (await score_record("code", CASE, {"ref": "breaks"}, CONTEXT)).status == "error"
 
 
 async def test_several_scores_of_the_registered_evaluator_are_returned() -> None:
-    scores = await built_in()["code"].bind({"ref": "several"}, REACH, name="mine").score(CASE)
+    scores = await built_in()["code"].bind({"ref": "several"}, CONTEXT, name="mine").score(CASE)
 
     assert [(one.evaluator, one.passed, one.score) for one in scores] == [
         ("mine.tone", True, 1),
@@ -78,4 +78,4 @@ async def test_several_scores_of_the_registered_evaluator_are_returned() -> None
     ],
 )
 def test_only_registered_evaluators_can_be_referenced(parameters: dict[str, Any], pointer: str) -> None:
-    assert bind_error("code", parameters, REACH)[0] == pointer
+    assert bind_error("code", parameters, CONTEXT)[0] == pointer

@@ -9,22 +9,22 @@ from palaver.core.messages import Data, Message
 from palaver.evaluation.case import Case
 from tests.evaluation.evaluators.fake_judge import bind_error, chat, score_record, score_summary
 
-OLD, NEW = "get('/a');", "get('/b');\nfn(state => state);"
+OLD_CODE, NEW_CODE = "get('/a');", "get('/b');\nfn(state => state);"
 
 
-def edited(*, expected: Any = UNSET, **over: Any) -> Case:
+def case_with_edit(*, expected: Any = UNSET, **overrides: Any) -> Case:
     value = {
         "language": "javascript",
-        "old": OLD,
-        "new": NEW,
+        "old": OLD_CODE,
+        "new": NEW_CODE,
         "syntax": {"ok": True, "errors": []},
         "edits": [{"action": "replace", "state": "applied"}, {"action": "replace", "state": "unchanged"}],
-        **over,
+        **overrides,
     }
     first = Data(name="code-edit", value={"old": "x", "new": None, "syntax": {"ok": False}, "edits": []})
     second = Data(name="chart", value={})
     answer = Message.assistant("Done.", Data(name="code-edit", value=value), second)
-    return chat(Message.assistant(first), answer, expected=expected, inputs={"context": {"expression": OLD}})
+    return chat(Message.assistant(first), answer, expected=expected, inputs={"context": {"expression": OLD_CODE}})
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ def edited(*, expected: Any = UNSET, **over: Any) -> Case:
         ({"edits": None}, (False, 0.6667, "not applied")),
         ({"syntax": {"ok": False}}, (False, 0.6667, "not parses")),
         ({"syntax": None}, (False, 0.6667, "not parses")),
-        ({"new": OLD}, (False, 0.6667, "not changed")),
+        ({"new": OLD_CODE}, (False, 0.6667, "not changed")),
         ({"new": None, "syntax": {}}, (False, 0.3333, "not parses, changed")),
     ],
 )
 async def test_the_last_edit_must_apply_parse_and_change_the_code(overrides: dict[str, Any], expected: Any) -> None:
-    assert await score_summary("code_edit", edited(**overrides)) == expected
+    assert await score_summary("code_edit", case_with_edit(**overrides)) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,27 +57,27 @@ async def test_the_last_edit_must_apply_parse_and_change_the_code(overrides: dic
     ],
 )
 async def test_further_checks_can_be_configured(parameters: dict[str, Any], expected: Any) -> None:
-    assert await score_summary("code_edit", edited(), parameters) == expected
+    assert await score_summary("code_edit", case_with_edit(), parameters) == expected
 
 
 async def test_the_new_code_can_be_compared_with_the_expected_code() -> None:
-    spaced = {"equals": True, "ignore_space": True}
+    ignoring_space = {"equals": True, "ignore_space": True}
 
-    assert (await score_record("code_edit", edited(expected=NEW), {"equals": True})).passed
-    assert (await score_record("code_edit", edited(expected={"code": NEW}), {"equals": True})).passed
-    assert not (await score_record("code_edit", edited(expected=NEW + "\n"), {"equals": True})).passed
-    assert (await score_record("code_edit", edited(expected=NEW + "\n"), spaced)).passed
-    assert not (await score_record("code_edit", edited(expected=NEW, new=None), spaced)).passed
-    assert await score_summary("code_edit", edited(), {"equals": True}) == (
+    assert (await score_record("code_edit", case_with_edit(expected=NEW_CODE), {"equals": True})).passed
+    assert (await score_record("code_edit", case_with_edit(expected={"code": NEW_CODE}), {"equals": True})).passed
+    assert not (await score_record("code_edit", case_with_edit(expected=NEW_CODE + "\n"), {"equals": True})).passed
+    assert (await score_record("code_edit", case_with_edit(expected=NEW_CODE + "\n"), ignoring_space)).passed
+    assert not (await score_record("code_edit", case_with_edit(expected=NEW_CODE, new=None), ignoring_space)).passed
+    assert await score_summary("code_edit", case_with_edit(), {"equals": True}) == (
         None,
         None,
         "no_expected: the row has no expected answer",
     )
-    assert (await score_record("code_edit", edited(expected=3), {"equals": True})).status == "skipped"
+    assert (await score_record("code_edit", case_with_edit(expected=3), {"equals": True})).status == "skipped"
 
 
 async def test_an_edit_of_other_code_than_the_input_does_not_pass() -> None:
-    scored = await score_record("code_edit", edited(old="other"), {"base_from": "/context/expression"})
+    scored = await score_record("code_edit", case_with_edit(old="other"), {"base_from": "/context/expression"})
 
     assert (scored.passed, scored.score) == (False, 0.75)
     assert scored.details == {"checks": {"applied": True, "parses": True, "changed": True, "base": False}}

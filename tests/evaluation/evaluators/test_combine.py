@@ -12,25 +12,30 @@ from palaver.evaluation.score import Score
 from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
 CASE = case_with_calls(call("a"))
-YES = {"key": "tool_called", "parameters": {"names": "a"}}
-NO = {"key": "tool_not_called"}
-HALF = {"key": "tool_called", "parameters": {"names": ["a", "b"]}}
-SKIPS = {"key": "tool_arguments", "parameters": {"tool": "a"}}
+PASSING_PART = {"key": "tool_called", "parameters": {"names": "a"}}
+FAILING_PART = {"key": "tool_not_called"}
+HALF_PASSING_PART = {"key": "tool_called", "parameters": {"names": ["a", "b"]}}
+SKIPPED_PART = {"key": "tool_arguments", "parameters": {"tool": "a"}}
 
 
 @pytest.mark.parametrize(
     ("of", "parameters", "passed", "score"),
     [
-        ([YES], {}, True, 1),
-        ([YES, NO], {}, False, 0.5),
-        ([YES, NO], {"pass": "any"}, True, 0.5),
-        ([NO, HALF], {"pass": "any"}, False, 0.25),
-        ([YES, NO], {"pass": "weighted"}, True, 0.5),
-        ([YES, NO], {"pass": "weighted", "threshold": 0.6}, False, 0.5),
-        ([{**YES, "weight": 3}, NO], {"pass": "weighted", "threshold": 0.75}, True, 0.75),
-        ([YES, HALF], {}, False, 0.75),
-        ([YES, SKIPS], {}, True, 1),
-        ([{"key": "combine", "parameters": {"of": [YES, NO], "pass": "any"}}, YES], {}, True, 0.75),
+        ([PASSING_PART], {}, True, 1),
+        ([PASSING_PART, FAILING_PART], {}, False, 0.5),
+        ([PASSING_PART, FAILING_PART], {"pass": "any"}, True, 0.5),
+        ([FAILING_PART, HALF_PASSING_PART], {"pass": "any"}, False, 0.25),
+        ([PASSING_PART, FAILING_PART], {"pass": "weighted"}, True, 0.5),
+        ([PASSING_PART, FAILING_PART], {"pass": "weighted", "threshold": 0.6}, False, 0.5),
+        ([{**PASSING_PART, "weight": 3}, FAILING_PART], {"pass": "weighted", "threshold": 0.75}, True, 0.75),
+        ([PASSING_PART, HALF_PASSING_PART], {}, False, 0.75),
+        ([PASSING_PART, SKIPPED_PART], {}, True, 1),
+        (
+            [{"key": "combine", "parameters": {"of": [PASSING_PART, FAILING_PART], "pass": "any"}}, PASSING_PART],
+            {},
+            True,
+            0.75,
+        ),
     ],
 )
 async def test_the_score_is_the_weighted_mean(of: list[Any], parameters: Any, passed: bool, score: float) -> None:
@@ -40,7 +45,7 @@ async def test_the_score_is_the_weighted_mean(of: list[Any], parameters: Any, pa
 
 
 async def test_the_children_are_in_the_details() -> None:
-    scored = await score_record("combine", CASE, {"of": [YES, {**NO, "weight": 2}]})
+    scored = await score_record("combine", CASE, {"of": [PASSING_PART, {**FAILING_PART, "weight": 2}]})
 
     assert scored.reason == "tool_not_called: called a 1×"
     assert scored.details == {
@@ -70,7 +75,7 @@ async def test_the_children_are_in_the_details() -> None:
 
 
 async def test_combine_is_skipped_if_all_parts_are_skipped() -> None:
-    assert await score_summary("combine", CASE, {"of": [SKIPS]}) == (
+    assert await score_summary("combine", CASE, {"of": [SKIPPED_PART]}) == (
         None,
         None,
         "all_skipped: no_expected: the row has no expected answer",
@@ -92,22 +97,22 @@ def both(case: Case) -> list[Score]:
     return [Score(score=1, passed=True, name="one"), Score(score=0, passed=False, name="two")]
 
 
-REACH = OfflineContext([breaks, near, both])
+CONTEXT = OfflineContext([breaks, near, both])
 
 
 async def test_an_error_of_one_part_is_an_error_of_the_combination() -> None:
-    scored = await score_record("combine", CASE, {"of": [YES, {"key": "breaks"}]}, REACH)
+    scored = await score_record("combine", CASE, {"of": [PASSING_PART, {"key": "breaks"}]}, CONTEXT)
 
     assert (scored.status, scored.reason) == ("error", "evaluator_failed: breaks: OSError: gone")
 
 
 async def test_a_part_with_only_a_score_passes_at_the_threshold() -> None:
-    assert await score_summary("combine", CASE, {"of": [{"key": "near"}]}, REACH) == (False, 0.4, "")
-    assert await score_summary("combine", CASE, {"of": [{"key": "near"}], "threshold": 0.4}, REACH) == (True, 0.4, "")
+    assert await score_summary("combine", CASE, {"of": [{"key": "near"}]}, CONTEXT) == (False, 0.4, "")
+    assert await score_summary("combine", CASE, {"of": [{"key": "near"}], "threshold": 0.4}, CONTEXT) == (True, 0.4, "")
 
 
 async def test_a_part_with_several_scores_counts_as_one() -> None:
-    assert await score_summary("combine", chat(Message.assistant("Hi")), {"of": [{"key": "both"}]}, REACH) == (
+    assert await score_summary("combine", chat(Message.assistant("Hi")), {"of": [{"key": "both"}]}, CONTEXT) == (
         False,
         0.5,
         "",
@@ -118,13 +123,13 @@ async def test_a_part_with_several_scores_counts_as_one() -> None:
     ("parameters", "pointer"),
     [
         ({"of": []}, "/parameters/of"),
-        ({"of": [YES, {"key": "gone"}]}, "/parameters/of/1/key"),
+        ({"of": [PASSING_PART, {"key": "gone"}]}, "/parameters/of/1/key"),
         ({"of": [{"key": "tool_called", "parameters": {"names": "a", "max": -1}}]}, "/parameters/of/0/parameters/max"),
-        ({"of": [{**YES, "weight": 0}]}, "/parameters/of/0/weight"),
-        ({"of": [{**YES, "wait": 1}]}, "/parameters/of/0"),
-        ({"of": [YES], "pass": "some"}, "/parameters/pass"),
-        ({"of": [YES], "pass_": "any"}, "/parameters/pass_"),
-        ({"of": [YES], "threshold": 2}, "/parameters/threshold"),
+        ({"of": [{**PASSING_PART, "weight": 0}]}, "/parameters/of/0/weight"),
+        ({"of": [{**PASSING_PART, "wait": 1}]}, "/parameters/of/0"),
+        ({"of": [PASSING_PART], "pass": "some"}, "/parameters/pass"),
+        ({"of": [PASSING_PART], "pass_": "any"}, "/parameters/pass_"),
+        ({"of": [PASSING_PART], "threshold": 2}, "/parameters/threshold"),
         ({"of": [{"key": "combine", "parameters": {"of": [{"key": "x"}]}}]}, "/parameters/of/0/parameters/of/0/key"),
     ],
 )

@@ -9,7 +9,7 @@ from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
-NAMES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "substring"}
+PARAMETER_NAMES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "substring"}
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ NAMES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "substring"
 async def test_a_substring_is_at_the_start_or_at_the_end_or_anywhere(
     key: str, text: str, needle: str, parameters: dict[str, Any], passed: bool
 ) -> None:
-    by_parameter = await score_case(key, answer(text), **{NAMES[key]: needle}, **parameters)
+    by_parameter = await score_case(key, answer(text), **{PARAMETER_NAMES[key]: needle}, **parameters)
     by_row = await score_case(key, answer(text, expected=needle), **parameters)
 
     assert (by_parameter.passed, by_parameter.score) == (passed, float(passed))
     assert (by_row.passed, by_row.score) == (passed, float(passed))
 
 
-@pytest.mark.parametrize(("key", "name"), NAMES.items())
+@pytest.mark.parametrize(("key", "name"), PARAMETER_NAMES.items())
 async def test_an_empty_substring_is_rejected_and_an_empty_expected_one_is_an_error(key: str, name: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         built_in()[key].bind({name: ""}, OfflineContext())
@@ -60,7 +60,7 @@ async def test_an_empty_substring_is_rejected_and_an_empty_expected_one_is_an_er
     assert await verdict(key, answer("x", row={"other": "x"}), expected_from="other") is True
 
 
-@pytest.mark.parametrize("key", NAMES)
+@pytest.mark.parametrize("key", PARAMETER_NAMES)
 async def test_the_reason_includes_the_note_about_missing_text(key: str) -> None:
     calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": {"name": "f"}}]}
 

@@ -9,7 +9,7 @@ from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
-CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
+CITY_SCHEMA = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_json_in_a_text(text: str, kind: str, passed: bool) -> None:
     ],
 )
 async def test_any_json_in_the_text_may_match_the_schema(text: str, kind: str, passed: bool) -> None:
-    assert await verdict("contains_json", answer(text), kind=kind, schema=CITY) is passed
+    assert await verdict("contains_json", answer(text), kind=kind, schema=CITY_SCHEMA) is passed
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,6 @@ async def test_a_workflows_value_is_checked_as_json() -> None:
 
 async def test_the_reason_says_what_is_missing_or_does_not_match() -> None:
     assert (await score_case("contains_json", answer("no"), kind="object")).reason == "no object in the text"
-    assert (await score_case("contains_json", answer("{}"), schema=CITY)).reason.startswith(
+    assert (await score_case("contains_json", answer("{}"), schema=CITY_SCHEMA)).reason.startswith(
         "it does not meet the schema: "
     )

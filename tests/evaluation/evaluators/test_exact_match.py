@@ -13,7 +13,7 @@ def call(name: str, arguments: str, call_id: str = "a") -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def asks(*calls: dict[str, Any], text: str | None = None) -> dict[str, Any]:
+def call_message(*calls: dict[str, Any], text: str | None = None) -> dict[str, Any]:
     """A message with tool calls."""
     return {"role": "assistant", "content": text, "tool_calls": list(calls)}
 
@@ -82,8 +82,8 @@ async def test_a_workflows_value_is_compared(output: Any, expected: Any, result:
     assert await verdict("exact_match", answer(output, is_chat=False, expected=expected)) == result
 
 
-TALK = [
-    asks(call("search", '{"q": "x", "n": 1}', "one"), text="Let me see."),
+CONVERSATION = [
+    call_message(call("search", '{"q": "x", "n": 1}', "one"), text="Let me see."),
     {"role": "tool", "tool_call_id": "one", "content": '{"hits": 2}'},
     {"role": "assistant", "content": "Two."},
 ]
@@ -97,30 +97,50 @@ TALK = [
         ("Two.", {"role": "user", "content": "Two."}, False),
         ("Two.", {"role": "assistant", "parts": [{"type": "text", "text": "Two."}]}, True),
         ("Two.", [{"role": "assistant", "content": "Two."}], True),
-        (TALK, {"role": "assistant", "content": "Two."}, True),
-        (TALK, [{"role": "assistant", "content": "Two."}], False),
-        (TALK, TALK, True),
-        (TALK, TALK[:2], False),
-        (TALK[:2], TALK, False),
+        (CONVERSATION, {"role": "assistant", "content": "Two."}, True),
+        (CONVERSATION, [{"role": "assistant", "content": "Two."}], False),
+        (CONVERSATION, CONVERSATION, True),
+        (CONVERSATION, CONVERSATION[:2], False),
+        (CONVERSATION[:2], CONVERSATION, False),
         # Ids, key order, number formatting and fields added by a provider do not matter.
         (
-            TALK,
+            CONVERSATION,
             [
-                asks(call("search", '{"n": 1.0, "q": "x"}', "other"), text="Let me see.") | {"annotations": []},
+                call_message(call("search", '{"n": 1.0, "q": "x"}', "other"), text="Let me see.") | {"annotations": []},
                 {"role": "tool", "tool_call_id": "other", "content": '{"hits":2}'},
                 {"role": "assistant", "content": "Two.", "id": "msg_1", "refusal": None},
             ],
             True,
         ),
-        (TALK, [asks(call("search", '{"q": "y", "n": 1}'), text="Let me see."), *TALK[1:]], False),
-        (TALK, [asks(call("find", '{"q": "x", "n": 1}', "one"), text="Let me see."), *TALK[1:]], False),
-        (TALK, [asks(call("search", '{"q": "x", "n": 1}', "one"), text="Wait."), *TALK[1:]], False),
-        (TALK, [TALK[0], {"role": "tool", "tool_call_id": "one", "content": "3"}, TALK[2]], False),
-        (asks(call("f", "{}")), asks(call("f", "{}", "b")), True),
-        (asks(call("f", "{}")), asks(call("f", "")), True),
-        (asks(call("f", "{}")), {"role": "assistant", "content": None, "tool_calls": [call("f", "{")]}, False),
-        (asks(call("f", "{}"), call("g", "{}", "b")), asks(call("g", "{}"), call("f", "{}", "b")), False),
-        (asks(call("f", "{}")), {"role": "assistant", "content": ""}, False),
+        (
+            CONVERSATION,
+            [call_message(call("search", '{"q": "y", "n": 1}'), text="Let me see."), *CONVERSATION[1:]],
+            False,
+        ),
+        (
+            CONVERSATION,
+            [call_message(call("find", '{"q": "x", "n": 1}', "one"), text="Let me see."), *CONVERSATION[1:]],
+            False,
+        ),
+        (
+            CONVERSATION,
+            [call_message(call("search", '{"q": "x", "n": 1}', "one"), text="Wait."), *CONVERSATION[1:]],
+            False,
+        ),
+        (
+            CONVERSATION,
+            [CONVERSATION[0], {"role": "tool", "tool_call_id": "one", "content": "3"}, CONVERSATION[2]],
+            False,
+        ),
+        (call_message(call("f", "{}")), call_message(call("f", "{}", "b")), True),
+        (call_message(call("f", "{}")), call_message(call("f", "")), True),
+        (call_message(call("f", "{}")), {"role": "assistant", "content": None, "tool_calls": [call("f", "{")]}, False),
+        (
+            call_message(call("f", "{}"), call("g", "{}", "b")),
+            call_message(call("g", "{}"), call("f", "{}", "b")),
+            False,
+        ),
+        (call_message(call("f", "{}")), {"role": "assistant", "content": ""}, False),
         (
             {"role": "assistant", "content": None, "refusal": "No."},
             {"role": "assistant", "content": "", "refusal": "No."},
@@ -136,9 +156,9 @@ async def test_messages_are_compared_by_roles_texts_and_calls(output: Any, expec
 
 @pytest.mark.parametrize("dialect", ["chat-completions", "palaver", "ui-message", "langchain"])
 async def test_an_answer_matches_itself_in_every_dialect(dialect: Any) -> None:
-    case = answer(TALK)
+    case = answer(CONVERSATION)
 
-    assert await verdict("exact_match", answer(TALK, expected=write(case.messages, dialect))) is True
+    assert await verdict("exact_match", answer(CONVERSATION, expected=write(case.messages, dialect))) is True
 
 
 async def test_trim_and_case_folding_apply_to_texts_of_messages() -> None:

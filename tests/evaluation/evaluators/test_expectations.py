@@ -12,15 +12,15 @@ from palaver.evaluation.evaluators.expectations import ExpectationCheck, check_t
 from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluators.fake_judge import call, turn
 
-SAID = turn(Message.assistant("The http adaptor has get()."), user=Message.user("Which?"))
-CALLED = turn(
+TEXT_TURN = turn(Message.assistant("The http adaptor has get()."), user=Message.user("Which?"))
+CALL_TURN = turn(
     Message.assistant(call("search", {"q": "http", "n": 1}, "c1")),
     Message.tool("c1", "found"),
     Message.assistant(call("fetch", '{"url": ', "c2")),
 )
 
 
-async def became(expect: Any, turn: Turn) -> list[tuple[str, bool, str]]:
+async def check_summaries(expect: Any, turn: Turn) -> list[tuple[str, bool, str]]:
     return [(check.name, check.passed, check.reason) for check in await check_turn(expect, turn, OfflineContext())]
 
 
@@ -48,7 +48,7 @@ async def became(expect: Any, turn: Turn) -> list[tuple[str, bool, str]]:
     ],
 )
 async def test_text_must_meet_all_its_expectations(text: Any, fault: str | None) -> None:
-    assert await became({"text": text}, SAID) == [("text", fault is None, fault or "")]
+    assert await check_summaries({"text": text}, TEXT_TURN) == [("text", fault is None, fault or "")]
 
 
 @pytest.mark.parametrize(
@@ -87,77 +87,79 @@ async def test_text_must_meet_all_its_expectations(text: Any, fault: str | None)
     ],
 )
 async def test_tool_calls_must_match_the_expected_calls_and_order(expect: Any, fault: str | None) -> None:
-    assert await became(expect, CALLED) == [("tools", fault is None, fault or "")]
+    assert await check_summaries(expect, CALL_TURN) == [("tools", fault is None, fault or "")]
 
 
 async def test_tool_expectations_of_a_turn_without_calls() -> None:
-    assert await became({"tools": "none"}, SAID) == [("tools", True, "")]
-    assert await became({"tools": "any"}, SAID) == [("tools", False, "no tool was called")]
-    assert await became({"tools": [{"name": "a"}]}, SAID) == [("tools", False, "called nothing; wanted a (strict)")]
-    assert await became({"order": "strict"}, SAID) == []
+    assert await check_summaries({"tools": "none"}, TEXT_TURN) == [("tools", True, "")]
+    assert await check_summaries({"tools": "any"}, TEXT_TURN) == [("tools", False, "no tool was called")]
+    assert await check_summaries({"tools": [{"name": "a"}]}, TEXT_TURN) == [
+        ("tools", False, "called nothing; wanted a (strict)")
+    ]
+    assert await check_summaries({"order": "strict"}, TEXT_TURN) == []
 
 
-JSON = turn(Message.assistant('Here:\n```json\n{"a": {"b": [1, true]}}\n```'))
-DATA = turn(Message.assistant(Data(name="chart", value={"a": 1}), Data(name="chart", value={"a": 2})))
+JSON_TURN = turn(Message.assistant('Here:\n```json\n{"a": {"b": [1, true]}}\n```'))
+DATA_TURN = turn(Message.assistant(Data(name="chart", value={"a": 1}), Data(name="chart", value={"a": 2})))
 
 
 @pytest.mark.parametrize(
     ("expect", "turn", "fault"),
     [
-        ({"json": {"a.b[0]": 1.0, "$.a.b[1]": True, "/a/b/0": 1}}, JSON, None),
-        ({"json": {"a.b[1]": 1}}, JSON, "a.b[1] is another"),
-        ({"json": {"a.c": None}}, JSON, "there is nothing at a.c"),
-        ({"json": {"a": 1}}, SAID, "there is no JSON in the answer"),
-        ({"json": {"a": 2}}, DATA, None),
+        ({"json": {"a.b[0]": 1.0, "$.a.b[1]": True, "/a/b/0": 1}}, JSON_TURN, None),
+        ({"json": {"a.b[1]": 1}}, JSON_TURN, "a.b[1] is another"),
+        ({"json": {"a.c": None}}, JSON_TURN, "there is nothing at a.c"),
+        ({"json": {"a": 1}}, TEXT_TURN, "there is no JSON in the answer"),
+        ({"json": {"a": 2}}, DATA_TURN, None),
         ({"json": {"a": 3}}, turn(Message.assistant('{"a": 3}')), None),
-        ({"data": {"name": "chart"}}, DATA, None),
-        ({"data": {"name": "chart", "value": {"a": 1.0}}}, DATA, None),
-        ({"data": {"name": "chart", "value": {"a": 3}}}, DATA, "the data 'chart' is another"),
-        ({"data": {"name": "chart", "value": None}}, DATA, "the data 'chart' is another"),
-        ({"data": {"name": "code-edit"}}, DATA, "there is no data named 'code-edit'"),
-        ({"finish": "stop"}, SAID, None),
-        ({"finish": "length"}, SAID, "it finished by stop"),
-        ({"refusal": False}, SAID, None),
-        ({"refusal": True}, SAID, "it is no refusal"),
+        ({"data": {"name": "chart"}}, DATA_TURN, None),
+        ({"data": {"name": "chart", "value": {"a": 1.0}}}, DATA_TURN, None),
+        ({"data": {"name": "chart", "value": {"a": 3}}}, DATA_TURN, "the data 'chart' is another"),
+        ({"data": {"name": "chart", "value": None}}, DATA_TURN, "the data 'chart' is another"),
+        ({"data": {"name": "code-edit"}}, DATA_TURN, "there is no data named 'code-edit'"),
+        ({"finish": "stop"}, TEXT_TURN, None),
+        ({"finish": "length"}, TEXT_TURN, "it finished by stop"),
+        ({"refusal": False}, TEXT_TURN, None),
+        ({"refusal": True}, TEXT_TURN, "it is no refusal"),
         ({"refusal": True}, turn(Message.assistant(Refusal(text="No"))), None),
         ({"refusal": False}, turn(Message.assistant("I won't.")), 'it begins with "i won\'t"'),
         ({"max_seconds": 2}, turn(Message.assistant("a"), latency=2.0), None),
         ({"max_seconds": 2}, turn(Message.assistant("a"), latency=2.51), "it took 2.51 s"),
         ({"max_tokens": 5}, turn(usage=Usage(input_tokens=100, output_tokens=5)), None),
         ({"max_tokens": 4}, turn(usage=Usage(input_tokens=0, output_tokens=5)), "it has 5 tokens"),
-        ({"max_tokens": 4}, SAID, "no usage is known"),
+        ({"max_tokens": 4}, TEXT_TURN, "no usage is known"),
     ],
 )
 async def test_each_other_key_is_one_check_of_that_name(expect: Any, turn: Turn, fault: str | None) -> None:
     (name,) = expect
-    assert await became(expect, turn) == [(name, fault is None, fault or "")]
+    assert await check_summaries(expect, turn) == [(name, fault is None, fault or "")]
 
 
 async def test_json_expectations_apply_to_a_workflows_value() -> None:
-    valued = msgspec.structs.replace(SAID, value={"a": 1}, text="")
+    value_turn = msgspec.structs.replace(TEXT_TURN, value={"a": 1}, text="")
 
-    assert await became({"json": {"a": 1}}, valued) == [("json", True, "")]
+    assert await check_summaries({"json": {"a": 1}}, value_turn) == [("json", True, "")]
 
 
 async def test_checks_are_in_the_order_of_the_keys() -> None:
-    result = await became({"max_seconds": 1, "tools": "none", "order": "strict", "text": "http"}, SAID)
+    result = await check_summaries({"max_seconds": 1, "tools": "none", "order": "strict", "text": "http"}, TEXT_TURN)
 
     assert result == [("max_seconds", True, ""), ("tools", True, ""), ("text", True, "")]
 
 
 @pytest.mark.parametrize("expect", [None, {}])
 async def test_no_expectations_give_no_checks(expect: Any) -> None:
-    assert await became(expect, SAID) == []
+    assert await check_summaries(expect, TEXT_TURN) == []
 
 
 async def test_a_turn_that_was_not_reached_fails_every_check() -> None:
     unreached = Turn(reached=False)
 
-    assert await became({"text": "a", "judge": "b"}, unreached) == [
+    assert await check_summaries({"text": "a", "judge": "b"}, unreached) == [
         ("text", False, "not_reached"),
         ("judge", False, "not_reached"),
     ]
-    assert await became(None, unreached) == [("reached", False, "not_reached")]
+    assert await check_summaries(None, unreached) == [("reached", False, "not_reached")]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,7 @@ async def test_a_check_that_cannot_be_made_is_an_error(expect: Any, check: Expec
 
 @pytest.mark.parametrize("expect", [{"txet": "a"}, {"text": 3}, [], "Hi", {"data": {}}, {"tools": [3]}])
 async def test_an_invalid_expectation_is_an_error(expect: Any) -> None:
-    (check,) = await check_turn(expect, SAID, OfflineContext())
+    (check,) = await check_turn(expect, TEXT_TURN, OfflineContext())
 
     assert (check.name, check.passed, check.error) == ("expect", False, "invalid_expect")
 
@@ -208,13 +210,13 @@ async def test_an_invalid_expectation_is_an_error(expect: Any) -> None:
     ],
 )
 async def test_a_judge_expectation_uses_the_verdict_of_the_judge(verdict: Any, check: ExpectationCheck) -> None:
-    class Court:
+    class JudgeContext:
         threads = None
 
         async def judge(self, judge: str, prompt: str, *, schema: Any) -> Any:
             assert all(snippet in prompt for snippet in ("Which?", "The http adaptor", "It is polite."))
             return verdict
 
-    court: Any = Court()
+    context: Any = JudgeContext()
 
-    assert await check_turn({"judge": "It is polite."}, SAID, court) == [check]
+    assert await check_turn({"judge": "It is polite."}, TEXT_TURN, context) == [check]

@@ -9,9 +9,9 @@ from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
-FENCED = '```json\n{"a": 1}\n```'
-CODE = "So:\n```python\nx = 1\n```\nand\n~~~js\ny = 2\n~~~"
-A = {"type": "object", "required": ["a"]}
+FENCED_JSON = '```json\n{"a": 1}\n```'
+TEXT_WITH_CODE = "So:\n```python\nx = 1\n```\nand\n~~~js\ny = 2\n~~~"
+SCHEMA = {"type": "object", "required": ["a"]}
 
 
 @pytest.mark.parametrize(
@@ -22,16 +22,16 @@ A = {"type": "object", "required": ["a"]}
         ("42", {"json": True}, True),
         ("", {"json": True}, False),
         ('So: {"a": 1}', {"json": True}, False),
-        (FENCED, {"json": True}, False),
-        (FENCED, {"json": True, "allow_fence": True}, True),
-        (f"\n{FENCED}\n\n", {"json": True, "allow_fence": True}, True),
-        (f"So:\n{FENCED}", {"json": True, "allow_fence": True}, False),
-        (f"{FENCED}\nGood?", {"json": True, "allow_fence": True}, False),
+        (FENCED_JSON, {"json": True}, False),
+        (FENCED_JSON, {"json": True, "allow_fence": True}, True),
+        (f"\n{FENCED_JSON}\n\n", {"json": True, "allow_fence": True}, True),
+        (f"So:\n{FENCED_JSON}", {"json": True, "allow_fence": True}, False),
+        (f"{FENCED_JSON}\nGood?", {"json": True, "allow_fence": True}, False),
         ("```\nnot json\n```", {"json": True, "allow_fence": True}, False),
-        ('{"a": 1}', {"schema": A}, True),
-        ('{"b": 1}', {"schema": A}, False),
-        ("prose", {"schema": A}, False),
-        (FENCED, {"schema": A, "allow_fence": True}, True),
+        ('{"a": 1}', {"schema": SCHEMA}, True),
+        ('{"b": 1}', {"schema": SCHEMA}, False),
+        ("prose", {"schema": SCHEMA}, False),
+        (FENCED_JSON, {"schema": SCHEMA, "allow_fence": True}, True),
         ("12345", {"max_chars": 5}, True),
         ("123456", {"max_chars": 5}, False),
         ("", {"min_chars": 1}, False),
@@ -44,17 +44,17 @@ A = {"type": "object", "required": ["a"]}
         ("a\nb\n", {"max_lines": 2}, True),
         ("a\nb\nc", {"max_lines": 2}, False),
         ("", {"max_lines": 0}, True),
-        (CODE, {"code_blocks": {}}, True),
+        (TEXT_WITH_CODE, {"code_blocks": {}}, True),
         ("none", {"code_blocks": {}}, False),
         ("none", {"code_blocks": {"max": 0}}, True),
-        (CODE, {"code_blocks": {"max": 1}}, False),
-        (CODE, {"code_blocks": {"min": 2, "max": 2}}, True),
-        (CODE, {"code_blocks": {"min": 3}}, False),
-        (CODE, {"code_blocks": {"language": "python"}}, True),
-        (CODE, {"code_blocks": {"language": "Python", "max": 1}}, True),
-        (CODE, {"code_blocks": {"language": "sql"}}, False),
-        (CODE, {"code_blocks": {"language": "sql", "max": 0}}, True),
-        (CODE, {"code_blocks": {"language": "js", "min": 2}}, False),
+        (TEXT_WITH_CODE, {"code_blocks": {"max": 1}}, False),
+        (TEXT_WITH_CODE, {"code_blocks": {"min": 2, "max": 2}}, True),
+        (TEXT_WITH_CODE, {"code_blocks": {"min": 3}}, False),
+        (TEXT_WITH_CODE, {"code_blocks": {"language": "python"}}, True),
+        (TEXT_WITH_CODE, {"code_blocks": {"language": "Python", "max": 1}}, True),
+        (TEXT_WITH_CODE, {"code_blocks": {"language": "sql"}}, False),
+        (TEXT_WITH_CODE, {"code_blocks": {"language": "sql", "max": 0}}, True),
+        (TEXT_WITH_CODE, {"code_blocks": {"language": "js", "min": 2}}, False),
     ],
 )
 async def test_each_rule_is_checked(text: str, rules: dict[str, Any], passed: bool) -> None:
@@ -145,6 +145,6 @@ async def test_a_workflows_value_is_json_and_has_no_text() -> None:
     case = answer({"a": 1}, is_chat=False)
 
     assert await verdict("format", case, json=True) is True
-    assert await verdict("format", case, schema=A) is True
+    assert await verdict("format", case, schema=SCHEMA) is True
     assert await verdict("format", case, json=True, max_chars=10) == "needs_text"
     assert await verdict("format", case, max_chars=7, stringify=True) is True

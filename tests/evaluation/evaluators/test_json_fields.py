@@ -9,28 +9,28 @@ from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluator_helpers import answer, score_case, verdict
 
-CITY = '{"city": "Oslo", "n": 2, "none": null, "list": [{"x": true}], "a.b": "dotted"}'
+CITY_JSON = '{"city": "Oslo", "n": 2, "none": null, "list": [{"x": true}], "a.b": "dotted"}'
 
 
 @pytest.mark.parametrize(
     ("output", "path", "equals", "passed"),
     [
-        (CITY, "city", "Oslo", True),
-        (CITY, "city", "oslo", False),
-        (CITY, "n", 2.0, True),
-        (CITY, "n", "2", False),
-        (CITY, "none", None, True),
-        (CITY, "gone", None, False),
-        (CITY, "list[0].x", True, True),
-        (CITY, "list[0].x", 1, False),
-        (CITY, "$.list[0]", {"x": True}, True),
-        (CITY, "/list/0/x", True, True),
-        (CITY, '["a.b"]', "dotted", True),
-        (CITY, "a.b", "dotted", False),
-        (CITY, "list[5]", None, False),
-        (CITY, "city.x", "Oslo", False),
-        (f"Here you are:\n```json\n{CITY}\n```", "city", "Oslo", True),
-        (f"Here you are: {CITY} - good?", "city", "Oslo", True),
+        (CITY_JSON, "city", "Oslo", True),
+        (CITY_JSON, "city", "oslo", False),
+        (CITY_JSON, "n", 2.0, True),
+        (CITY_JSON, "n", "2", False),
+        (CITY_JSON, "none", None, True),
+        (CITY_JSON, "gone", None, False),
+        (CITY_JSON, "list[0].x", True, True),
+        (CITY_JSON, "list[0].x", 1, False),
+        (CITY_JSON, "$.list[0]", {"x": True}, True),
+        (CITY_JSON, "/list/0/x", True, True),
+        (CITY_JSON, '["a.b"]', "dotted", True),
+        (CITY_JSON, "a.b", "dotted", False),
+        (CITY_JSON, "list[5]", None, False),
+        (CITY_JSON, "city.x", "Oslo", False),
+        (f"Here you are:\n```json\n{CITY_JSON}\n```", "city", "Oslo", True),
+        (f"Here you are: {CITY_JSON} - good?", "city", "Oslo", True),
         ("[3, 4]", "[1]", 4, True),
         ("no JSON", "city", "Oslo", False),
         ("", "city", "Oslo", False),

@@ -19,39 +19,42 @@ from tests.evaluation.evaluators.fake_judge import (
     turn,
 )
 
-SEARCHED = turn(Message.assistant(call("search")), user=Message.user("one"))
-SAID = turn(Message.assistant("Hi"), user=Message.user("two"))
-LEFT = msgspec.structs.replace(SAID, reached=False, messages=(), text="")
-CALLS = {"evaluator": {"key": "tool_called", "parameters": {"names": "search"}}}
+SEARCH_TURN = turn(Message.assistant(call("search")), user=Message.user("one"))
+TEXT_TURN = turn(Message.assistant("Hi"), user=Message.user("two"))
+UNREACHED_TURN = msgspec.structs.replace(TEXT_TURN, reached=False, messages=(), text="")
+SEARCH_CALLED = {"evaluator": {"key": "tool_called", "parameters": {"names": "search"}}}
 
 
 @pytest.mark.parametrize(
     ("turns", "aggregate", "expected"),
     [
-        ([SEARCHED, SEARCHED], "mean", (True, 1, "")),
-        ([SEARCHED, SAID], "mean", (False, 0.5, "not passed in turn 2")),
-        ([SEARCHED, SAID], "min", (False, 0, "not passed in turn 2")),
-        ([SAID, SEARCHED], "last", (True, 1, "")),
-        ([SEARCHED, SAID], "last", (False, 0, "not passed in turn 2")),
-        ([SEARCHED, LEFT], "mean", (False, 0.5, "not passed in turn 2")),
-        ([SEARCHED, LEFT], "last", (False, 0, "not passed in turn 2")),
-        ([SEARCHED], "mean", (True, 1, "")),
+        ([SEARCH_TURN, SEARCH_TURN], "mean", (True, 1, "")),
+        ([SEARCH_TURN, TEXT_TURN], "mean", (False, 0.5, "not passed in turn 2")),
+        ([SEARCH_TURN, TEXT_TURN], "min", (False, 0, "not passed in turn 2")),
+        ([TEXT_TURN, SEARCH_TURN], "last", (True, 1, "")),
+        ([SEARCH_TURN, TEXT_TURN], "last", (False, 0, "not passed in turn 2")),
+        ([SEARCH_TURN, UNREACHED_TURN], "mean", (False, 0.5, "not passed in turn 2")),
+        ([SEARCH_TURN, UNREACHED_TURN], "last", (False, 0, "not passed in turn 2")),
+        ([SEARCH_TURN], "mean", (True, 1, "")),
     ],
 )
 async def test_turns_are_scored_separately_and_aggregated(turns: list[Any], aggregate: str, expected: Any) -> None:
-    assert await score_summary("per_turn", conversation_case(*turns), {**CALLS, "aggregate": aggregate}) == expected
+    assert (
+        await score_summary("per_turn", conversation_case(*turns), {**SEARCH_CALLED, "aggregate": aggregate})
+        == expected
+    )
 
 
 async def test_a_plain_case_is_one_turn() -> None:
-    assert await score_summary("per_turn", chat(Message.assistant(call("search"))), CALLS) == (True, 1, "")
+    assert await score_summary("per_turn", chat(Message.assistant(call("search"))), SEARCH_CALLED) == (True, 1, "")
 
 
 async def test_skipped_turns_are_left_out() -> None:
     budget = {"evaluator": {"key": "token_budget", "parameters": {"max_total": 5}}}
     with_usage = turn(Message.assistant("Hi"), usage=Usage(input_tokens=1, output_tokens=1))
 
-    assert await score_summary("per_turn", conversation_case(with_usage, SAID), budget) == (True, 1, "")
-    assert await score_summary("per_turn", conversation_case(SAID), budget) == (
+    assert await score_summary("per_turn", conversation_case(with_usage, TEXT_TURN), budget) == (True, 1, "")
+    assert await score_summary("per_turn", conversation_case(TEXT_TURN), budget) == (
         None,
         None,
         "no_turns: there is no turn that could be scored",
@@ -79,7 +82,7 @@ async def test_each_turn_is_a_case_with_all_earlier_messages_as_history() -> Non
 
 
 async def test_the_scores_of_each_turn_are_in_the_details() -> None:
-    scored = await score_record("per_turn", conversation_case(SEARCHED, LEFT), CALLS)
+    scored = await score_record("per_turn", conversation_case(SEARCH_TURN, UNREACHED_TURN), SEARCH_CALLED)
 
     assert scored.details == {
         "turns": [
@@ -107,7 +110,7 @@ async def test_the_scores_of_each_turn_are_in_the_details() -> None:
     [
         ({"evaluator": {"key": "gone"}}, "/parameters/evaluator/key"),
         ({"evaluator": {"key": "tool_called"}}, "/parameters/evaluator/parameters/names"),
-        ({**CALLS, "aggregate": "max"}, "/parameters/aggregate"),
+        ({**SEARCH_CALLED, "aggregate": "max"}, "/parameters/aggregate"),
     ],
 )
 def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pointer: str) -> None:

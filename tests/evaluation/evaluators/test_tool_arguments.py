@@ -14,7 +14,7 @@ CASE = case_with_calls(
     call("search", '{"n":1.0,"q":"b"}', "c3"),
     call("broken", '{"q": ', "c4"),
 )
-OTHERS = "the arguments of search are others"
+MISMATCH_REASON = "the arguments of search are others"
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ OTHERS = "the arguments of search are others"
     [
         ({"arguments": {"q": "a", "n": 1}}, (True, 1, "")),
         ({"arguments": {"n": 1, "q": "b"}}, (True, 1, "")),
-        ({"arguments": {"q": "c"}}, (False, 0, OTHERS)),
-        ({"arguments": {"q": "a"}}, (False, 0, OTHERS)),
+        ({"arguments": {"q": "c"}}, (False, 0, MISMATCH_REASON)),
+        ({"arguments": {"q": "a"}}, (False, 0, MISMATCH_REASON)),
         ({"arguments": {"q": "a"}, "match": "subset"}, (True, 1, "")),
         ({"arguments": {"q": "a"}, "match": "subset", "which": "first"}, (True, 1, "")),
         (
@@ -61,7 +61,7 @@ async def test_arguments_of_a_call_are_compared(parameters: dict[str, Any], expe
                 "content": None,
                 "tool_calls": [{"id": "x", "type": "function", "function": {"name": "search", "arguments": "{}"}}],
             },
-            (False, 0, OTHERS),
+            (False, 0, MISMATCH_REASON),
         ),
         (UNSET, (None, None, "no_expected: the row has no expected answer")),
         ("search", (None, None, "no_expected: what is expected has no arguments of a call of search")),

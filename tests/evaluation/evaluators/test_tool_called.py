@@ -7,7 +7,7 @@ import pytest
 from palaver.core.messages import Message
 from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
-TWICE = case_with_calls(
+CASE = case_with_calls(
     call("search", {"q": "a", "n": 1}, "c1"), call("fetch", "{", "c2"), call("search", {"q": "b"}, "c3")
 )
 
@@ -42,7 +42,7 @@ TWICE = case_with_calls(
 async def test_tools_must_be_called_the_expected_number_of_times(
     parameters: dict[str, Any], passed: bool, score: float, reason: str
 ) -> None:
-    assert await score_summary("tool_called", TWICE, parameters) == (passed, score, reason)
+    assert await score_summary("tool_called", CASE, parameters) == (passed, score, reason)
 
 
 async def test_an_answer_without_calls_does_not_pass() -> None:
@@ -54,7 +54,7 @@ async def test_an_answer_without_calls_does_not_pass() -> None:
 
 
 async def test_the_counts_are_in_the_details() -> None:
-    assert (await score_record("tool_called", TWICE, {"names": ["search", "save"]})).details == {
+    assert (await score_record("tool_called", CASE, {"names": ["search", "save"]})).details == {
         "counts": {"search": 2, "save": 0}
     }
 

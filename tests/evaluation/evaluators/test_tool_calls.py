@@ -18,42 +18,42 @@ from palaver.evaluation.evaluators.expected_tool_calls import (
 )
 
 SEARCH = ExpectedCall(name="search", arguments={"q": "http"})
-BARE = ExpectedCall(name="search")
+ANY_SEARCH = ExpectedCall(name="search")
 
 
-def made(name: str, arguments: str = "{}") -> CaseToolCall:
+def tool_call(name: str, arguments: str = "{}") -> CaseToolCall:
     parsed = json.parse_or_text(arguments) if json.is_json(arguments) else UNSET
     return CaseToolCall(call_id="c", name=name, arguments=arguments, parsed=parsed)
 
 
-FUNCTION = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": "http"}'}}
+FUNCTION_CALL = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": "http"}'}}
 
 
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
         ([], ()),
-        (["search"], (BARE,)),
+        (["search"], (ANY_SEARCH,)),
         ([{"name": "search", "arguments": {"q": "http"}}], (SEARCH,)),
         ([{"name": "search", "arguments": '{"q":"http"}'}], (SEARCH,)),
         ([{"name": "search", "args": {"q": "http"}, "id": "c", "type": "tool_call"}], (SEARCH,)),
         ([{"type": "tool_use", "id": "t", "name": "search", "input": {"q": "http"}}], (SEARCH,)),
-        (["search", {"name": "search"}, {"name": "search", "arguments": None}], (BARE, BARE, BARE)),
+        (["search", {"name": "search"}, {"name": "search", "arguments": None}], (ANY_SEARCH, ANY_SEARCH, ANY_SEARCH)),
         ([{"name": "search", "arguments": ""}], (ExpectedCall(name="search", arguments={}),)),
         ([{"name": "search", "arguments": '{"q'}], (ExpectedCall(name="search", arguments='{"q'),)),
         (
             [{"name": "search", "arguments": {}, "match": "exact"}],
             (ExpectedCall(name="search", arguments={}, match="exact"),),
         ),
-        ([FUNCTION], (SEARCH,)),
-        ({"tool_calls": [FUNCTION, FUNCTION]}, (SEARCH, SEARCH)),
+        ([FUNCTION_CALL], (SEARCH,)),
+        ({"tool_calls": [FUNCTION_CALL, FUNCTION_CALL]}, (SEARCH, SEARCH)),
         ({"tool_calls": []}, ()),
         ({"name": "search", "arguments": {"q": "http"}}, (SEARCH,)),
-        ({"role": "assistant", "content": None, "tool_calls": [FUNCTION]}, (SEARCH,)),
+        ({"role": "assistant", "content": None, "tool_calls": [FUNCTION_CALL]}, (SEARCH,)),
         ({"role": "assistant", "content": "No."}, ()),
         (
             [
-                {"role": "assistant", "content": None, "tool_calls": [FUNCTION]},
+                {"role": "assistant", "content": None, "tool_calls": [FUNCTION_CALL]},
                 {"role": "tool", "tool_call_id": "c", "content": "found"},
                 {"role": "assistant", "content": "Found."},
             ],
@@ -77,7 +77,7 @@ FUNCTION = {"id": "c", "type": "function", "function": {"name": "search", "argum
             (SEARCH,),
         ),
         ([{"role": "model", "parts": [{"functionCall": {"name": "search", "args": {"q": "http"}}}]}], (SEARCH,)),
-        ({"messages": [{"role": "assistant", "content": None, "tool_calls": [FUNCTION]}]}, (SEARCH,)),
+        ({"messages": [{"role": "assistant", "content": None, "tool_calls": [FUNCTION_CALL]}]}, (SEARCH,)),
         ("search", None),
         (None, None),
         (3, None),
@@ -124,10 +124,10 @@ def test_expected_calls_are_read_from_palaver_messages() -> None:
 def test_arguments_are_compared_by_the_match_mode(
     arguments: str, wanted: Any, match: ArgumentMatch, is_match: bool
 ) -> None:
-    assert arguments_match(made("search", arguments), wanted, match) is is_match
+    assert arguments_match(tool_call("search", arguments), wanted, match) is is_match
 
 
-A, B, C = made("a"), made("b"), made("c")
+A, B, C = tool_call("a"), tool_call("b"), tool_call("c")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_call_sequences_are_compared_by_the_mode(
 
 
 def test_each_expected_call_takes_the_first_unused_matching_call() -> None:
-    first, second, third = made("a", '{"n": 1}'), made("a", '{"n": 2}'), made("b")
+    first, second, third = tool_call("a", '{"n": 1}'), tool_call("a", '{"n": 2}'), tool_call("b")
     expected_calls = [ExpectedCall(name="a", arguments={"n": 2}), ExpectedCall(name="a"), ExpectedCall(name="a")]
 
     result = compare_calls([first, second, third], expected_calls, mode="superset", match="exact")
@@ -179,5 +179,5 @@ def test_each_expected_call_takes_the_first_unused_matching_call() -> None:
 def test_an_expected_call_can_override_the_match_mode_of_its_arguments() -> None:
     expected_calls = [ExpectedCall(name="a", arguments={"n": 1}, match="subset")]
 
-    assert compare_calls([made("a", '{"n": 1, "m": 2}')], expected_calls, mode="strict", match="exact").passed
-    assert not compare_calls([made("a", '{"n": 2}')], expected_calls, mode="strict", match="ignore").passed
+    assert compare_calls([tool_call("a", '{"n": 1, "m": 2}')], expected_calls, mode="strict", match="exact").passed
+    assert not compare_calls([tool_call("a", '{"n": 2}')], expected_calls, mode="strict", match="ignore").passed

@@ -8,7 +8,7 @@ from palaver.core.messages import Message
 from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
 
-def made(names: str) -> Any:
+def sequence_case(names: str) -> Any:
     return case_with_calls(*[call(name, {"n": index}, f"c{index}") for index, name in enumerate(names)])
 
 
@@ -36,7 +36,7 @@ def made(names: str) -> Any:
 async def test_calls_are_compared_by_the_mode(
     names: str, wanted: str, mode: str, passed: bool, score: float, reason: str
 ) -> None:
-    assert await score_summary("tool_sequence", made(names), {"calls": list(wanted), "mode": mode}) == (
+    assert await score_summary("tool_sequence", sequence_case(names), {"calls": list(wanted), "mode": mode}) == (
         passed,
         score,
         reason,
@@ -57,11 +57,11 @@ async def test_calls_are_compared_by_the_mode(
 async def test_arguments_are_compared_by_the_arguments_mode(arguments: str, wanted: Any, passed: bool) -> None:
     parameters = {"calls": [{"name": "a", "arguments": wanted}], "arguments": arguments}
 
-    assert (await score_record("tool_sequence", made("a"), parameters)).passed is passed
+    assert (await score_record("tool_sequence", sequence_case("a"), parameters)).passed is passed
 
 
 async def test_an_expected_name_alone_matches_any_arguments() -> None:
-    assert (await score_record("tool_sequence", made("a"), {"calls": ["a"], "arguments": "exact"})).passed
+    assert (await score_record("tool_sequence", sequence_case("a"), {"calls": ["a"], "arguments": "exact"})).passed
 
 
 async def test_unparsable_arguments_match_only_if_arguments_are_ignored() -> None:
@@ -126,7 +126,7 @@ async def test_an_expected_text_is_skipped() -> None:
 async def test_the_details_list_missing_and_unexpected_calls() -> None:
     expected_calls = [{"name": "a", "arguments": {"n": 7}}, "b"]
     scored = await score_record(
-        "tool_sequence", made("ab"), {"calls": expected_calls, "mode": "unordered", "arguments": "exact"}
+        "tool_sequence", sequence_case("ab"), {"calls": expected_calls, "mode": "unordered", "arguments": "exact"}
     )
 
     assert (scored.passed, scored.score) == (False, 0.5)

@@ -10,31 +10,39 @@ from palaver.evaluation.case import Turn
 from tests.evaluation.evaluators.fake_judge import call, chat, conversation_case, score_record, score_summary, turn
 
 
-def said(text: str, expect: Any = None) -> Turn:
+def text_turn(text: str, expect: Any = None) -> Turn:
     return turn(Message.assistant(text), user=Message.user("?"), expect=expect)
 
 
-def left(expect: Any = None) -> Turn:
-    return msgspec.structs.replace(said("", expect), reached=False)
+def unreached_turn(expect: Any = None) -> Turn:
+    return msgspec.structs.replace(text_turn("", expect), reached=False)
 
 
-HALF = {"text": "Hi", "tools": "any"}
+HALF_MET = {"text": "Hi", "tools": "any"}
 
 
 @pytest.mark.parametrize(
     ("turns", "aggregate", "expected"),
     [
-        ([said("Hi", {"text": "Hi"})], "mean", (True, 1, "")),
-        ([said("Hi", HALF)], "mean", (False, 0.5, "turn 1, tools: no tool was called")),
-        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "mean", (False, 0.75, "turn 2, tools: no tool was called")),
-        ([said("Hi", {"text": "Hi"}), said("Hi", HALF)], "min", (False, 0.5, "turn 2, tools: no tool was called")),
-        ([said("Hi", {"text": "Hi"}), said("Ho")], "mean", (True, 1, "")),
+        ([text_turn("Hi", {"text": "Hi"})], "mean", (True, 1, "")),
+        ([text_turn("Hi", HALF_MET)], "mean", (False, 0.5, "turn 1, tools: no tool was called")),
         (
-            [said("Hi", {"text": "Hi"}), left(HALF)],
+            [text_turn("Hi", {"text": "Hi"}), text_turn("Hi", HALF_MET)],
+            "mean",
+            (False, 0.75, "turn 2, tools: no tool was called"),
+        ),
+        (
+            [text_turn("Hi", {"text": "Hi"}), text_turn("Hi", HALF_MET)],
+            "min",
+            (False, 0.5, "turn 2, tools: no tool was called"),
+        ),
+        ([text_turn("Hi", {"text": "Hi"}), text_turn("Ho")], "mean", (True, 1, "")),
+        (
+            [text_turn("Hi", {"text": "Hi"}), unreached_turn(HALF_MET)],
             "mean",
             (False, 0.5, "turn 2, text: not_reached; turn 2, tools: not_reached"),
         ),
-        ([said("Hi", {"text": "Hi"}), left()], "mean", (False, 0.5, "turn 2, reached: not_reached")),
+        ([text_turn("Hi", {"text": "Hi"}), unreached_turn()], "mean", (False, 0.5, "turn 2, reached: not_reached")),
     ],
 )
 async def test_checks_of_all_turns_are_aggregated(turns: list[Turn], aggregate: str, expected: Any) -> None:
@@ -42,7 +50,7 @@ async def test_checks_of_all_turns_are_aggregated(turns: list[Turn], aggregate: 
 
 
 async def test_the_checks_of_each_turn_are_in_the_details() -> None:
-    scored = await score_record("turn_expectations", conversation_case(said("Ho"), said("Hi", HALF)))
+    scored = await score_record("turn_expectations", conversation_case(text_turn("Ho"), text_turn("Hi", HALF_MET)))
 
     assert scored.details == {
         "turns": [
@@ -75,6 +83,6 @@ async def test_a_case_without_expectations_is_skipped() -> None:
     ],
 )
 async def test_a_check_that_cannot_be_made_is_an_error(expect: Any, reason: str) -> None:
-    scored = await score_record("turn_expectations", conversation_case(said("a" * 40 + "!", expect)))
+    scored = await score_record("turn_expectations", conversation_case(text_turn("a" * 40 + "!", expect)))
 
     assert (scored.status, scored.reason[: len(reason)]) == ("error", reason)

@@ -11,18 +11,18 @@ from tests.evaluation.evaluator_helpers import answer
 from tests.evaluation.fake_services import ENV, Reply, make_context, score_in_context, service
 
 CASE = answer("Paris.", expected="Paris", inputs={"city": "France"}, usage={"input_tokens": 3}, latency=0.5)
-REACH = make_context(allow_private=True)
-UNREAD = "webhook_failed: The service's answer cannot be read:"
+CONTEXT = make_context(allow_private=True)
+UNREADABLE_REASON = "webhook_failed: The service's answer cannot be read:"
 
 
-async def posted(reply: Reply, context: Any = REACH, **parameters: Any) -> Any:
+async def score_reply(reply: Reply, context: Any = CONTEXT, **parameters: Any) -> Any:
     async with service([reply]) as fake:
         return await built_in()["webhook"].bind({"url": fake.url, **parameters}, context, name="w").score(CASE)
 
 
 async def test_the_whole_case_is_sent() -> None:
     async with service([Reply({"score": 0.5, "reason": "half"})]) as fake:
-        one = await score_in_context("webhook", CASE, REACH, url=f"{fake.url}/score?of=us")
+        one = await score_in_context("webhook", CASE, CONTEXT, url=f"{fake.url}/score?of=us")
 
     (request,) = fake.requests
     assert (request.method, request.path, request.headers["content-type"]) == (
@@ -43,7 +43,7 @@ async def test_the_whole_case_is_sent() -> None:
 
 async def test_the_body_is_signed_with_the_secret() -> None:
     async with service([Reply(True)]) as fake:
-        one = await score_in_context("webhook", CASE, REACH, url=fake.url, secret="env:PALAVER_WEBHOOK_SECRET")
+        one = await score_in_context("webhook", CASE, CONTEXT, url=fake.url, secret="env:PALAVER_WEBHOOK_SECRET")
 
     secret = ENV["PALAVER_WEBHOOK_SECRET"]
     (request,) = fake.requests
@@ -63,14 +63,14 @@ async def test_the_body_is_signed_with_the_secret() -> None:
 )
 def test_a_secret_must_name_a_webhook_variable_that_is_set(secret: str, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        built_in()["webhook"].bind({"url": "https://example.org", "secret": secret}, REACH)
+        built_in()["webhook"].bind({"url": "https://example.org", "secret": secret}, CONTEXT)
 
     assert (caught.value.pointer, caught.value.message) == ("/parameters/secret", message)
 
 
 async def test_the_agenta_body_format_is_sent_and_its_answer_is_parsed() -> None:
     async with service([Reply({"score": 0.9, "success": False})]) as fake:
-        one = await score_in_context("webhook", CASE, REACH, url=fake.url, body="agenta")
+        one = await score_in_context("webhook", CASE, CONTEXT, url=fake.url, body="agenta")
 
     assert fake.requests[0].body == {"inputs": {"city": "France"}, "output": "Paris.", "correct_answer": "Paris"}
     assert (one.passed, one.score) == (False, 0.9)
@@ -92,7 +92,7 @@ async def test_the_agenta_body_format_is_sent_and_its_answer_is_parsed() -> None
     ],
 )
 async def test_the_answer_may_be_anything_that_an_evaluator_may_return(reply: Any, expected: Any) -> None:
-    result = await posted(Reply(reply))
+    result = await score_reply(Reply(reply))
 
     assert [(one.evaluator, one.status, one.passed, one.score) for one in result] == expected
 
@@ -105,7 +105,7 @@ async def test_the_answer_may_be_anything_that_an_evaluator_may_return(reply: An
         (Reply(True, 302, {"location": "http://127.0.0.1:1/"}), "webhook_failed: The service answered 302: true"),
         (
             Reply(b"<p>"),
-            f"{UNREAD} The body is not valid JSON: invalid character (byte 0).",
+            f"{UNREADABLE_REASON} The body is not valid JSON: invalid character (byte 0).",
         ),
         (
             Reply(b'"' + b"x" * 1024 * 1024 + b'"'),
@@ -115,18 +115,18 @@ async def test_the_answer_may_be_anything_that_an_evaluator_may_return(reply: An
     ],
 )
 async def test_an_invalid_response_is_an_error(reply: Reply, reason: str) -> None:
-    (one,) = await posted(reply)
+    (one,) = await score_reply(reply)
 
     assert (one.status, one.score, one.reason) == ("error", None, reason)
 
 
 async def test_an_unreachable_service_is_an_error() -> None:
-    one = await score_in_context("webhook", CASE, REACH, url="http://127.0.0.1:1/")
+    one = await score_in_context("webhook", CASE, CONTEXT, url="http://127.0.0.1:1/")
 
     assert one.reason == "webhook_failed: The service could not be reached, or broke off its answer."
 
 
-REFUSED = [
+REFUSED_URLS = [
     "http://127.0.0.1/",
     "http://10.0.0.1/",
     "http://169.254.169.254/latest/meta-data",
@@ -142,7 +142,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("url", REFUSED)
+@pytest.mark.parametrize("url", REFUSED_URLS)
 def test_a_url_that_is_not_public_is_rejected_when_binding(url: str) -> None:
     with pytest.raises(PalaverError) as caught:
         built_in()["webhook"].bind({"url": url}, make_context())

@@ -13,18 +13,18 @@ from palaver.traces.model import Span, Tool
 from tests.evaluation.live.live_harness import root_span, store_spans
 from tests.storage.span_factory import span_id, trace_id
 
-NOTHING = TraceTotals(1, 0, None, None, None)
-OURS: dict[str, Any] = {"conventions": ("palaver", "gen_ai"), "kind": "workflow", "workflow": "tutor"}
+EMPTY_TOTALS = TraceTotals(1, 0, None, None, None)
+PALAVER_FIELDS: dict[str, Any] = {"conventions": ("palaver", "gen_ai"), "kind": "workflow", "workflow": "tutor"}
 
 
-def case(head: Span, *tools: Span, sums: TraceTotals = NOTHING) -> Any:
+def case_from_spans(head: Span, *tools: Span, sums: TraceTotals = EMPTY_TOTALS) -> Any:
     return make_trace_case(head, build_turn(head, (), tools), sums)
 
 
 def test_a_palaver_chat_trace_declares_that_it_is_a_chat() -> None:
     attributes = {"palaver.is_chat": True, "gen_ai.response.time_to_first_chunk": 0.25}
-    head = root_span("t", **OURS, attributes=attributes, finish="length", inputs={"topic": "maths"})
-    trace_case = case(head)
+    head = root_span("t", **PALAVER_FIELDS, attributes=attributes, finish="length", inputs={"topic": "maths"})
+    trace_case = case_from_spans(head)
 
     assert (trace_case.id, trace_case.trace_id, trace_case.variant) == (trace_id("t"), trace_id("t"), "tutor")
     assert (trace_case.text, trace_case.history, trace_case.value) == (
@@ -39,7 +39,7 @@ def test_a_palaver_chat_trace_declares_that_it_is_a_chat() -> None:
 
 def test_a_palaver_workflow_trace_has_a_value_and_no_text() -> None:
     fields: dict[str, Any] = {"messages_in": (), "messages_out": (), "inputs": {"a": 1}, "outputs": {"b": 2}}
-    trace_case = case(root_span("t", **OURS, **fields, attributes={"palaver.is_chat": False}))
+    trace_case = case_from_spans(root_span("t", **PALAVER_FIELDS, **fields, attributes={"palaver.is_chat": False}))
 
     assert (trace_case.value, trace_case.text, trace_case.messages, trace_case.inputs) == ({"b": 2}, "", (), {"a": 1})
     assert trace_case.flags.is_chat is False
@@ -47,8 +47,8 @@ def test_a_palaver_workflow_trace_has_a_value_and_no_text() -> None:
 
 def test_in_other_traces_a_text_output_is_an_answer_and_any_other_a_value() -> None:
     fields: dict[str, Any] = {"messages_in": (), "messages_out": (), "kind": "task"}
-    text = case(root_span("t", **fields, inputs="Why?", outputs="Because."))
-    value = case(root_span("t", **fields, inputs=[1], outputs=[2]))
+    text = case_from_spans(root_span("t", **fields, inputs="Why?", outputs="Because."))
+    value = case_from_spans(root_span("t", **fields, inputs=[1], outputs=[2]))
 
     assert (text.text, text.history, text.inputs) == ("Because.", (Message.user("Why?"),), {"input": "Why?"})
     assert (text.flags.is_chat, text.flags.is_chat_source) == (True, "derived")
@@ -63,7 +63,7 @@ def test_tool_calls_come_from_messages_and_tool_spans_without_duplicates() -> No
     duplicate = root_span(
         "told", 2, trace="t", kind="tool", tool=Tool("search", "c1"), inputs={"q": "x"}, outputs="found"
     )
-    trace_case = case(root_span("t", messages_out=messages), tool, duplicate)
+    trace_case = case_from_spans(root_span("t", messages_out=messages), tool, duplicate)
 
     observed = [(one.name, one.parsed, one.result, one.index) for one in trace_case.tool_calls]
     assert observed == [("fetch", {"url": "u"}, "page", 0), ("search", {"q": "x"}, "found", 1)]
@@ -73,9 +73,11 @@ def test_tool_calls_come_from_messages_and_tool_spans_without_duplicates() -> No
 def test_usage_and_cost_come_from_the_model_calls_or_else_from_the_head_span() -> None:
     head = root_span("t", usage=Usage(input_tokens=1, output_tokens=2), cost=0.5)
 
-    assert case(head).usage == Usage(input_tokens=1, output_tokens=2, cost=0.5)
-    assert case(head, sums=TraceTotals(3, 0, 10, 20, 0.25)).usage == Usage(input_tokens=10, output_tokens=20, cost=0.25)
-    assert case(root_span("t")).usage is None
+    assert case_from_spans(head).usage == Usage(input_tokens=1, output_tokens=2, cost=0.5)
+    assert case_from_spans(head, sums=TraceTotals(3, 0, 10, 20, 0.25)).usage == Usage(
+        input_tokens=10, output_tokens=20, cost=0.25
+    )
+    assert case_from_spans(root_span("t")).usage is None
 
 
 async def test_a_session_is_one_conversation_of_several_turns() -> None:

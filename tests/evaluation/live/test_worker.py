@@ -64,11 +64,11 @@ async def test_a_trace_is_scored_after_its_root_has_ended_and_ten_seconds_withou
     assert (score.rule, score.session, score.created_at) == ("on_1", None, clock.now)
 
 
-async def run_all(online: Any, clock: Clock, *, steps: int = 3) -> None:
+async def run_all(worker: Any, clock: Clock, *, steps: int = 3) -> None:
     """Score everything that has arrived."""
     for _ in range(steps):
-        await online.step()
-        await online.wait_idle()
+        await worker.step()
+        await worker.wait_idle()
         clock.advance(11)
 
 

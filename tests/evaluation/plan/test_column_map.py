@@ -18,19 +18,21 @@ from palaver.evaluation.plan.request import WantedMap
 MESSAGES = {"type": "array", "x-ag-type-ref": "messages"}
 
 
-def described(inputs: Mapping[str, Any], *, is_chat: bool = True) -> Description:
+def workflow_description(inputs: Mapping[str, Any], *, is_chat: bool = True) -> Description:
     return Description(name="tutor", flags={"is_chat": is_chat}, schemas=Schemas(inputs=inputs))
 
 
-CHAT = described(
+CHAT = workflow_description(
     {
         "properties": {"messages": MESSAGES, "subject": {"type": "string"}},
         "required": ["messages"],
         "additionalProperties": False,
     }
 )
-OPEN = described({"properties": {"messages": MESSAGES}, "required": ["messages"], "additionalProperties": True})
-PLAIN = described(
+OPEN_CHAT = workflow_description(
+    {"properties": {"messages": MESSAGES}, "required": ["messages"], "additionalProperties": True}
+)
+PLAIN = workflow_description(
     {"properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": False}, is_chat=False
 )
 
@@ -41,7 +43,7 @@ CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "mapping_cases
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])
 def test_columns_are_mapped_as_in_the_cases_shared_with_the_web_page(case: dict[str, Any]) -> None:
     properties = {"messages": MESSAGES, **case.get("properties", {})}
-    tutor = described({"properties": properties, "required": ["messages"], "additionalProperties": True})
+    tutor = workflow_description({"properties": properties, "required": ["messages"], "additionalProperties": True})
     wanted = msgspec.convert(case.get("said", {}), WantedMap)
     if case["found"] is None:
         with pytest.raises(MissingInput) as refused:
@@ -73,7 +75,7 @@ def test_two_chat_columns_without_a_messages_column_are_rejected() -> None:
 
 def test_content_and_history_columns_of_a_service_payload_are_mapped() -> None:
     kinds = {"content": "text", "history": "chat", "subject": "text"}
-    by_name = described({"properties": {"messages": MESSAGES, "content": {"type": "string"}}})
+    by_name = workflow_description({"properties": {"messages": MESSAGES, "content": {"type": "string"}}})
 
     assert map_columns(WantedMap(), kinds, CHAT) == ColumnMap(
         messages="content", history="history", inputs={"subject": "subject"}
@@ -84,7 +86,7 @@ def test_content_and_history_columns_of_a_service_payload_are_mapped() -> None:
 
 
 def test_the_messages_input_may_have_another_name() -> None:
-    remote = described({"properties": {"history": MESSAGES}})
+    remote = workflow_description({"properties": {"history": MESSAGES}})
 
     assert map_columns(WantedMap(), {"messages": "chat", "history": "chat"}, remote).messages == "history"
 
@@ -92,7 +94,7 @@ def test_the_messages_input_may_have_another_name() -> None:
 def test_a_workflow_that_takes_any_input_gets_all_remaining_columns() -> None:
     kinds = {"messages": "chat", "expected": "text", "reference": "text", "topic": "text", "old": "text"}
 
-    result = map_columns(WantedMap(), kinds, OPEN, answers={"old"})
+    result = map_columns(WantedMap(), kinds, OPEN_CHAT, answers={"old"})
 
     assert result == ColumnMap(
         messages="messages", expected="expected", inputs={"reference": "reference", "topic": "topic"}
@@ -104,7 +106,7 @@ def test_an_answer_column_is_an_input_if_the_workflow_declares_it() -> None:
 
 
 def test_a_workflow_without_an_input_schema_gets_all_columns() -> None:
-    assert map_columns(WantedMap(), {"a": "text", "b": "number"}, described({}, is_chat=False)).inputs == {
+    assert map_columns(WantedMap(), {"a": "text", "b": "number"}, workflow_description({}, is_chat=False)).inputs == {
         "a": "a",
         "b": "b",
     }

@@ -29,7 +29,7 @@ from palaver.storage.variants import ResolvedVariant
 from palaver.testsets.rows import format_row_id, new_packed_id
 from palaver.workflows.workflow import Workflow
 
-KINDS = {"messages": "chat", "topic": "text", "old": "message", "expected": "text"}
+COLUMN_KINDS = {"messages": "chat", "topic": "text", "old": "message", "expected": "text"}
 
 
 @chat
@@ -42,39 +42,39 @@ def upper(topic: str) -> str:
     return topic.upper()
 
 
-def packed(count: int) -> bytes:
+def pack_rows(count: int) -> bytes:
     return b"".join(new_packed_id(1_000 + number, number) + bytes([number % 256]) * 16 for number in range(count))
 
 
-ROWS = packed(10)
+ROWS = pack_rows(10)
 
 
-def names(rows: bytes) -> list[str]:
-    return [format_row_id(rows[at : at + 16]) for at in range(0, len(rows), 32)]
+def row_ids(rows: bytes) -> list[str]:
+    return [format_row_id(rows[offset : offset + 16]) for offset in range(0, len(rows), 32)]
 
 
-class Testsets:
+class FakeTestsets:
     """One set, with ten rows in its second revision."""
 
     async def revision(self, project: str, request: WantedTestset) -> RevisionSummary:
         if (project, request.id) != ("default", "ts_1"):
             raise NotFound(f"There is no test set {request.id!r}.")
-        return RevisionSummary(testset="ts_1", name="questions", number=2, digest="b2:00", kinds=KINDS)
+        return RevisionSummary(testset="ts_1", name="questions", number=2, digest="b2:00", kinds=COLUMN_KINDS)
 
     async def rows(self, project: str, revision: RevisionSummary, selection: WantedRows | None) -> bytes:
         return ROWS[:64] if selection is not None and selection.filter is not None else ROWS
 
 
-class Bound(msgspec.Struct, frozen=True):
+class BoundEvaluator(msgspec.Struct, frozen=True):
     name: str
 
 
-def bind(key: str, parameters: Mapping[str, Any], name: str | None) -> Bound:
+def bind(key: str, parameters: Mapping[str, Any], name: str | None) -> BoundEvaluator:
     if key not in ("exact_match", "regex"):
         raise InvalidValue(f"No evaluator {key!r}.")
     if parameters.get("pattern") == "(":
         raise InvalidValue("This is no regular expression.", pointer="/parameters/pattern")
-    return Bound(name or key)
+    return BoundEvaluator(name or key)
 
 
 async def resolve(project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
@@ -83,20 +83,20 @@ async def resolve(project: str, workflow: Workflow, reference: str) -> ResolvedV
     return ResolvedVariant("short:3", {"style": "short"})
 
 
-def planning(**more: Any) -> EvaluationPlanner:
+def make_planner(**more: Any) -> EvaluationPlanner:
     registry = Registry([tutor, upper])
     return EvaluationPlanner(
-        find_workflow=registry.workflow, testsets=Testsets(), resolve_variant=resolve, bind_evaluator=bind, **more
+        find_workflow=registry.workflow, testsets=FakeTestsets(), resolve_variant=resolve, bind_evaluator=bind, **more
     )
 
 
-def asked(**more: Any) -> NewEvaluation:
+def evaluation_request(**more: Any) -> NewEvaluation:
     body = {"testset": {"id": "ts_1"}, "variants": [{"workflow": "tutor"}], "evaluators": [{"key": "exact_match"}]}
     return decode_struct(body | more, NewEvaluation)
 
 
 async def test_a_request_becomes_a_plan() -> None:
-    request = asked(
+    request = evaluation_request(
         name="prompt v3",
         variants=[
             {"name": "base", "workflow": "tutor"},
@@ -109,7 +109,7 @@ async def test_a_request_becomes_a_plan() -> None:
         limits={"concurrency": 4, "max_cost": 5},
     )
 
-    planned = await planning().plan("default", request)
+    planned = await make_planner().plan("default", request)
 
     columns = ColumnMap(messages="messages", expected="expected", inputs={"topic": "topic"})
     assert planned.plan == Plan(
@@ -142,24 +142,26 @@ async def test_a_request_becomes_a_plan() -> None:
 
 
 async def test_an_unnamed_evaluation_is_named_after_its_test_set_and_workflow() -> None:
-    assert (await planning().plan("default", asked())).plan.name == "questions: tutor"
+    assert (await make_planner().plan("default", evaluation_request())).plan.name == "questions: tutor"
 
 
 async def test_a_plan_is_unchanged_by_encoding_and_decoding() -> None:
-    plan = (await planning().plan("default", asked(testset={"id": "ts_1", "rows": {"sample": 3}}))).plan
+    plan = (
+        await make_planner().plan("default", evaluation_request(testset={"id": "ts_1", "rows": {"sample": 3}}))
+    ).plan
 
     assert msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(plan), type=Plan)) == msgspec.json.encode(plan)
 
 
 async def test_a_stored_plan_without_the_spoken_column_is_still_decoded() -> None:
-    plan = (await planning().plan("default", asked())).plan
+    plan = (await make_planner().plan("default", evaluation_request())).plan
     stored = msgspec.to_builtins(plan)
     del stored["variants"][0]["map"]["spoken"]
 
     assert msgspec.convert(stored, Plan) == plan
 
 
-FAULTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
+INVALID_REQUESTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
     (
         {"variants": [{"workflow": "gone"}]},
         InvalidValue,
@@ -186,7 +188,7 @@ FAULTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
     ),
     ({"evaluators": [{"key": "regex"}] * 2}, InvalidValue, "/evaluators/1/name", "Two evaluators are called 'regex'"),
     (
-        {"testset": {"id": "ts_1", "rows": {"ids": [names(ROWS)[0], "row_x"]}}},
+        {"testset": {"id": "ts_1", "rows": {"ids": [row_ids(ROWS)[0], "row_x"]}}},
         InvalidValue,
         "/testset/rows/ids/1",
         "no row 'row_x'",
@@ -197,12 +199,12 @@ FAULTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "kind", "pointer", "why"), FAULTS)
+@pytest.mark.parametrize(("fields", "kind", "pointer", "why"), INVALID_REQUESTS)
 async def test_invalid_requests_are_rejected_with_a_pointer(
     fields: dict[str, Any], kind: type[RequestError], pointer: str, why: str
 ) -> None:
     with pytest.raises(kind) as refused:
-        await planning(max_cells=29).plan("default", asked(**fields))
+        await make_planner(max_cells=29).plan("default", evaluation_request(**fields))
 
     assert refused.value.pointer == pointer
     assert why in refused.value.message
@@ -210,12 +212,12 @@ async def test_invalid_requests_are_rejected_with_a_pointer(
 
 async def test_a_test_set_of_another_project_is_not_found() -> None:
     with pytest.raises(NotFound):
-        await planning().plan("other", asked())
+        await make_planner().plan("other", evaluation_request())
 
 
 @pytest.mark.parametrize(("wanted", "limit"), [(None, 2.0), (1.0, 1.0), (3.0, 2.0)])
 async def test_max_cost_is_capped_by_the_settings(wanted: float | None, limit: float) -> None:
-    planned = await planning(max_cost=2.0).plan("default", asked(limits={"max_cost": wanted}))
+    planned = await make_planner(max_cost=2.0).plan("default", evaluation_request(limits={"max_cost": wanted}))
 
     assert planned.plan.limits == Limits(max_cost=limit)
 
@@ -224,23 +226,23 @@ async def test_max_cost_is_capped_by_the_settings(wanted: float | None, limit: f
 
 
 def test_rows_selected_by_id_are_in_test_set_order_without_duplicates() -> None:
-    ids = names(ROWS)
+    ids = row_ids(ROWS)
 
-    assert names(select_rows(ROWS, WantedRows(ids=(ids[7], ids[2], ids[7])))) == [ids[2], ids[7]]
+    assert row_ids(select_rows(ROWS, WantedRows(ids=(ids[7], ids[2], ids[7])))) == [ids[2], ids[7]]
 
 
 def test_a_sample_is_deterministic_and_depends_on_the_seed() -> None:
-    rows = packed(200)
-    sample = [names(select_rows(rows, WantedRows(sample=20, seed=seed))) for seed in (7, 7, 8)]
+    rows = pack_rows(200)
+    sample = [row_ids(select_rows(rows, WantedRows(sample=20, seed=seed))) for seed in (7, 7, 8)]
 
     assert sample[0] == sample[1] != sample[2]
     assert len(sample[0]) == 20
-    assert sample[0] == [name for name in names(rows) if name in sample[0]]
+    assert sample[0] == [name for name in row_ids(rows) if name in sample[0]]
 
 
 def test_a_sample_keeps_most_of_its_rows_when_rows_are_added() -> None:
-    before = names(select_rows(packed(200), WantedRows(sample=20)))
-    after = names(select_rows(packed(220), WantedRows(sample=20)))
+    before = row_ids(select_rows(pack_rows(200), WantedRows(sample=20)))
+    after = row_ids(select_rows(pack_rows(220), WantedRows(sample=20)))
 
     assert len(set(before) & set(after)) >= 15
 
@@ -254,7 +256,9 @@ def test_a_limit_takes_the_first_rows() -> None:
 
 
 async def test_a_filter_selects_rows() -> None:
-    planned = await planning().plan("default", asked(testset={"id": "ts_1", "rows": {"filter": {"a": 1}}}))
+    planned = await make_planner().plan(
+        "default", evaluation_request(testset={"id": "ts_1", "rows": {"filter": {"a": 1}}})
+    )
 
     assert planned.rows == ROWS[:64]
 
@@ -264,7 +268,9 @@ async def test_a_filter_selects_rows() -> None:
 
 async def test_cells_are_numbered_by_row_then_variant_then_repeat() -> None:
     plan = (
-        await planning().plan("default", asked(variants=[{"workflow": "tutor"}, {"column": "old"}], repeats=3))
+        await make_planner().plan(
+            "default", evaluation_request(variants=[{"workflow": "tutor"}, {"column": "old"}], repeats=3)
+        )
     ).plan
     positions = [CellPosition(row, variant, repeat) for row in range(2) for variant in range(2) for repeat in range(3)]
 

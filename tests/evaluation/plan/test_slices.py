@@ -12,14 +12,14 @@ from palaver.storage.evaluations.slices import Slice
 from tests.evaluation.runner.local_server import plan, variant
 
 
-def taken(one: NewSlice) -> Slice:
+def claimed_slice(new_slice: NewSlice) -> Slice:
     return Slice(
         project="default",
         evaluation="ev_1",
         place=0,
-        workflow=one.workflow,
-        first=one.first,
-        count=one.count,
+        workflow=new_slice.workflow,
+        first=new_slice.first,
+        count=new_slice.count,
         width=1,
     )
 
@@ -38,11 +38,11 @@ def test_every_cell_is_in_one_slice_of_its_workflow(
 
     slices = make_slices(planned, rows)
 
-    result = Counter(cell for one in slices for cell in slice_cells(planned, taken(one)))
+    result = Counter(cell for one in slices for cell in slice_cells(planned, claimed_slice(one)))
     assert result == Counter(range(rows * len(workflows) * repeats))
     assert all(1 <= one.count <= MAX_SLICE_CELLS for one in slices)
     for one in slices:
-        positions = [cell_position(planned, cell) for cell in slice_cells(planned, taken(one))]
+        positions = [cell_position(planned, cell) for cell in slice_cells(planned, claimed_slice(one))]
         assert {workflows[index.variant] or "" for index in positions} == {one.workflow}
 
 

@@ -15,11 +15,11 @@ from palaver.traces.prices import Price
 from palaver_jobchat.testing.fake_anthropic import FakeAnthropic
 from tests.evaluation.fake_services import KEY, Reply, completion, embeddings, error_reply, openai, service
 
-ASKED = [Message.system("You judge."), Message.user("Is it good?")]
+MESSAGES = [Message.system("You judge."), Message.user("Is it good?")]
 SCHEMA = {"type": "object", "properties": {"passed": {"type": "boolean"}}}
 
 
-def asking(url: str, waits: list[float], **more: Any) -> ProviderClient:
+def make_client(url: str, waits: list[float], **more: Any) -> ProviderClient:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
@@ -27,9 +27,9 @@ def asking(url: str, waits: list[float], **more: Any) -> ProviderClient:
     return ProviderClient("openai", provider, {"authorization": f"Bearer {KEY}"}, KEY, sleep=sleep)
 
 
-async def failure(url: str, waits: list[float] | None = None, **more: Any) -> str:
+async def error_message(url: str, waits: list[float] | None = None, **more: Any) -> str:
     with pytest.raises(ScoringError) as caught:
-        await asking(url, [] if waits is None else waits, **more).post("/x", {})
+        await make_client(url, [] if waits is None else waits, **more).post("/x", {})
     return str(caught.value)
 
 
@@ -37,7 +37,7 @@ async def test_an_openai_chat_completion_is_requested_and_parsed() -> None:
     async with service([completion({"passed": True})]) as fake:
         provider = openai(fake.url, options={"temperature": 0})["openai"]
         model = ProviderModel("openai", provider, "gpt-4o-mini", KEY, Price(input=2.5, cached=1.25, output=10))
-        answer = await model.answer(ASKED, SCHEMA)
+        answer = await model.answer(MESSAGES, SCHEMA)
 
     (request,) = fake.requests
     assert (request.method, request.path) == ("POST", "/v1/chat/completions")
@@ -58,7 +58,7 @@ async def test_an_anthropic_message_is_requested_and_parsed() -> None:
     ]
     with FakeAnthropic(script) as fake:
         provider = Provider(kind="anthropic", base_url=fake.url)
-        answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, SCHEMA)
+        answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(MESSAGES, SCHEMA)
 
     (request,) = fake.requests
     assert request.key == KEY
@@ -76,7 +76,7 @@ async def test_an_anthropic_message_is_requested_and_parsed() -> None:
 async def test_an_anthropic_text_block_is_an_answer() -> None:
     with FakeAnthropic([{"text": "It is good."}]) as fake:
         provider = Provider(kind="anthropic", base_url=f"{fake.url}/v1/")
-        answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, {})
+        answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(MESSAGES, {})
 
     assert answer.text == "It is good."
 
@@ -105,7 +105,7 @@ async def test_a_completion_without_an_answer_is_an_error(body: Any) -> None:
     async with service([Reply(body)]) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
         with pytest.raises(ScoringError, match="provider_failed: the answer of openai cannot be used"):
-            await model.answer(ASKED, SCHEMA)
+            await model.answer(MESSAGES, SCHEMA)
 
 
 @pytest.mark.parametrize("data", [[], [{"index": 0, "embedding": []}], [{"index": 0, "embedding": ["x"]}], None])
@@ -125,7 +125,7 @@ async def test_anthropic_has_no_embeddings() -> None:
 async def test_retries_wait_for_the_retry_after_delay() -> None:
     waits: list[float] = []
     async with service([error_reply(429, **{"retry-after": "7"}), error_reply(503), Reply({"a": 1})]) as fake:
-        answer = await asking(fake.url, waits).post("/x", {"b": 2})
+        answer = await make_client(fake.url, waits).post("/x", {"b": 2})
 
     assert answer == {"a": 1}
     assert waits[0] == 7
@@ -136,7 +136,7 @@ async def test_retries_wait_for_the_retry_after_delay() -> None:
 async def test_temporary_errors_are_retried_only_up_to_the_limit() -> None:
     waits: list[float] = []
     async with service(lambda _: error_reply(429, "Slow down.", **{"retry-after": "1"})) as fake:
-        message = await failure(fake.url, waits, retries=1)
+        message = await error_message(fake.url, waits, retries=1)
 
     assert message == "provider_failed: openai answered 429: Slow down."
     assert (waits, len(fake.requests)) == ([1], 2)
@@ -145,7 +145,7 @@ async def test_temporary_errors_are_retried_only_up_to_the_limit() -> None:
 async def test_an_excessive_retry_after_delay_is_not_waited_for() -> None:
     waits: list[float] = []
     async with service(lambda _: error_reply(429, **{"retry-after": "86400"})) as fake:
-        assert await failure(fake.url, waits) == "provider_failed: openai answered 429: No."
+        assert await error_message(fake.url, waits) == "provider_failed: openai answered 429: No."
 
     assert (waits, len(fake.requests)) == ([], 1)
 
@@ -153,33 +153,33 @@ async def test_an_excessive_retry_after_delay_is_not_waited_for() -> None:
 @pytest.mark.parametrize("status", [400, 404, 422, 500, 301])
 async def test_permanent_errors_are_not_retried(status: int) -> None:
     async with service(lambda _: error_reply(status, location="http://127.0.0.1:1/")) as fake:
-        assert await failure(fake.url) == f"provider_failed: openai answered {status}: No."
+        assert await error_message(fake.url) == f"provider_failed: openai answered {status}: No."
 
     assert len(fake.requests) == 1
 
 
 async def test_anthropics_overload_status_529_is_retried() -> None:
     async with service([error_reply(529), Reply({})]) as fake:
-        assert await asking(fake.url, []).post("/x", {}) == {}
+        assert await make_client(fake.url, []).post("/x", {}) == {}
 
 
 async def test_an_unreachable_provider_is_an_error_after_two_retries() -> None:
     waits: list[float] = []
 
-    assert await failure("http://127.0.0.1:1", waits) == "provider_failed: openai could not be reached."
+    assert await error_message("http://127.0.0.1:1", waits) == "provider_failed: openai could not be reached."
     assert len(waits) == 2
 
 
 async def test_a_broken_connection_is_retried() -> None:
     async with service([Reply(status=None), Reply({"a": 1})]) as fake:
-        assert await asking(fake.url, []).post("/x", {}) == {"a": 1}
+        assert await make_client(fake.url, []).post("/x", {}) == {"a": 1}
 
 
 async def test_a_provider_that_exceeds_its_timeout_is_an_error() -> None:
     with FakeAnthropic([{"hang": True}]) as fake:
         provider = Provider(kind="anthropic", base_url=fake.url, timeout_seconds=0.2)
         with pytest.raises(ScoringError) as caught:
-            await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, SCHEMA)
+            await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(MESSAGES, SCHEMA)
 
     assert str(caught.value) == "provider_timeout: anthropic did not answer within 0.2 seconds."
 
@@ -187,15 +187,15 @@ async def test_a_provider_that_exceeds_its_timeout_is_an_error() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"", b"\xff", b"[" * 5000])
 async def test_a_response_that_is_not_json_is_an_error(body: bytes) -> None:
     async with service([Reply(body)]) as fake:
-        assert await failure(fake.url) == "provider_failed: openai answered with what is not JSON."
+        assert await error_message(fake.url) == "provider_failed: openai answered with what is not JSON."
 
 
 async def test_a_key_repeated_by_the_provider_is_masked_in_errors_and_logs(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with service(lambda _: error_reply(400, f"Bad header: Bearer {KEY} (sk-live-Zm9vYm…).")) as fake:
-        bad_request = await failure(fake.url)
+        bad_request = await error_message(fake.url)
     async with service(lambda _: error_reply(401, f"Incorrect API key provided: {KEY[:12]}")) as fake:
-        unauthorized = await failure(fake.url)
+        unauthorized = await error_message(fake.url)
 
     assert bad_request == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
     assert unauthorized == "provider_failed: openai answered 401: it does not accept the key that it is asked with."

@@ -8,15 +8,21 @@ from palaver.evaluation.results.gates import Gates, check_gate_names, failed_gat
 from palaver.evaluation.results.summary import summarize
 from tests.evaluation.results.result_factory import results, row, single_repeat
 
-GOOD = results({"exact": single_repeat(*[True] * 9, False), "similar": single_repeat(*[0.5] * 10)}, id="ev_1")
-BAD = results({"exact": single_repeat(*[True] * 5, *[False] * 5), "similar": single_repeat(*[0.25] * 10)}, id="ev_2")
+GOOD_RESULTS = results({"exact": single_repeat(*[True] * 9, False), "similar": single_repeat(*[0.5] * 10)}, id="ev_1")
+BAD_RESULTS = results(
+    {"exact": single_repeat(*[True] * 5, *[False] * 5), "similar": single_repeat(*[0.25] * 10)}, id="ev_2"
+)
 
 
 def test_an_evaluation_that_reaches_all_gates_has_no_failed_gates() -> None:
     gates = Gates(minimum=0.5, fail_under={"exact": 0.9}, max_regressions=0, fail_on_worse=True)
 
     assert (
-        failed_gates(gates, summarize(GOOD), [compare_variants(ComparedVariant(GOOD, 0), ComparedVariant(GOOD, 0))])
+        failed_gates(
+            gates,
+            summarize(GOOD_RESULTS),
+            [compare_variants(ComparedVariant(GOOD_RESULTS, 0), ComparedVariant(GOOD_RESULTS, 0))],
+        )
         == []
     )
 
@@ -25,7 +31,9 @@ def test_every_failed_gate_is_reported() -> None:
     gates = Gates(minimum=0.5, fail_under={"exact": 0.9}, max_regressions=1, fail_on_worse=True)
 
     first, second, third, fourth, fifth = failed_gates(
-        gates, summarize(BAD), [compare_variants(ComparedVariant(GOOD, 0), ComparedVariant(BAD, 0))]
+        gates,
+        summarize(BAD_RESULTS),
+        [compare_variants(ComparedVariant(GOOD_RESULTS, 0), ComparedVariant(BAD_RESULTS, 0))],
     )
 
     assert first == "fail-under: base, exact: the pass rate is 0.500, 0.9 is wanted."
@@ -38,7 +46,7 @@ def test_every_failed_gate_is_reported() -> None:
 def test_strict_gates_require_the_lower_bound_of_the_interval() -> None:
     gates = Gates(fail_under={"exact": 0.9}, strict=True)
 
-    assert failed_gates(gates, summarize(GOOD)) == [
+    assert failed_gates(gates, summarize(GOOD_RESULTS)) == [
         "fail-under: base, exact: the pass rate is 0.900, but may be as low as 0.596: 0.9 is wanted for sure."
     ]
 

@@ -5,12 +5,12 @@ from msgspec import UNSET
 from palaver.evaluation.results.summary import slice_rows
 
 
-def told(values: list[object]) -> list[tuple[object, list[int]]]:
+def list_slices(values: list[object]) -> list[tuple[object, list[int]]]:
     return [(cut.value, cut.rows.tolist()) for cut in slice_rows(values)]
 
 
 def test_slices_are_ordered_by_frequency() -> None:
-    assert told(["maths", "art", None, "maths", UNSET, "art", "maths"]) == [
+    assert list_slices(["maths", "art", None, "maths", UNSET, "art", "maths"]) == [
         ("maths", [0, 3, 6]),
         ("art", [1, 5]),
         (None, [2]),
@@ -20,11 +20,11 @@ def test_slices_are_ordered_by_frequency() -> None:
 def test_there_are_at_most_twenty_slices() -> None:
     values: list[object] = [*(f"v{number}" for number in range(30)), "v25"]
 
-    assert [value for value, _ in told(values)] == ["v25", *(f"v{number}" for number in range(19))]
+    assert [value for value, _ in list_slices(values)] == ["v25", *(f"v{number}" for number in range(19))]
 
 
 def test_true_differs_from_one_and_objects_are_equal_in_any_key_order() -> None:
-    assert told([True, 1, {"a": 1, "b": [2]}, {"b": [2], "a": 1}, True]) == [
+    assert list_slices([True, 1, {"a": 1, "b": [2]}, {"b": [2], "a": 1}, True]) == [
         (True, [0, 4]),
         ('{"a":1,"b":[2]}', [2, 3]),
         (1, [1]),
@@ -32,7 +32,7 @@ def test_true_differs_from_one_and_objects_are_equal_in_any_key_order() -> None:
 
 
 def test_numbers_are_sliced_at_their_quartiles() -> None:
-    assert told([8, 1, 2, 3, None, 4, 5.5, UNSET, 6, 7]) == [
+    assert list_slices([8, 1, 2, 3, None, 4, 5.5, UNSET, 6, 7]) == [
         ("1 to 2", [1, 2]),
         ("3 to 4", [3, 5]),
         ("5.5 to 6", [6, 8]),
@@ -42,18 +42,18 @@ def test_numbers_are_sliced_at_their_quartiles() -> None:
 
 
 def test_equal_numbers_are_in_the_same_slice() -> None:
-    assert told([1, 1, 1, 1, 1, 1, 2, 3, 4, 5]) == [("1", [0, 1, 2, 3, 4, 5]), ("2", [6]), ("3 to 5", [7, 8, 9])]
+    assert list_slices([1, 1, 1, 1, 1, 1, 2, 3, 4, 5]) == [("1", [0, 1, 2, 3, 4, 5]), ("2", [6]), ("3 to 5", [7, 8, 9])]
 
 
 def test_few_numbers_are_sliced_by_value() -> None:
-    assert told([1, 2, 1]) == [(1, [0, 2]), (2, [1])]
+    assert list_slices([1, 2, 1]) == [(1, [0, 2]), (2, [1])]
 
 
 def test_a_long_slice_value_is_truncated() -> None:
-    ((value, rows),) = told(["x" * 500, "x" * 500])
+    ((value, rows),) = list_slices(["x" * 500, "x" * 500])
 
     assert (value, rows) == ("x" * 199 + "…", [0, 1])
 
 
 def test_a_column_without_values_has_no_slices() -> None:
-    assert told([UNSET, UNSET]) == []
+    assert list_slices([UNSET, UNSET]) == []

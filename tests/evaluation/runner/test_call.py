@@ -29,7 +29,7 @@ from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig
 from palaver.workflows.workflow import Workflow
 
 
-class Slept:
+class FakeSleep:
     """A sleep that returns at once and records the seconds."""
 
     def __init__(self) -> None:
@@ -39,14 +39,16 @@ class Slept:
         self.seconds.append(seconds)
 
 
-async def called(one: Workflow, slept: Slept | None = None, *, retries: int = 2, seconds: float = 5) -> CallResult:
-    caller = WorkflowCaller(Engine(), timeout=seconds, retries=retries, sleep=slept or Slept())
+async def call_workflow(
+    one: Workflow, sleep: FakeSleep | None = None, *, retries: int = 2, seconds: float = 5
+) -> CallResult:
+    caller = WorkflowCaller(Engine(), timeout=seconds, retries=retries, sleep=sleep or FakeSleep())
     call = Call(workflow=one.description.name, messages=(Message.user("Hi"),) if one.description.is_chat else ())
     return await caller.call(one, call, Origin(protocol="evaluation", background=True))
 
 
-def failing(*errors: BaseException) -> Workflow:
-    """A chat that fails with these, one after the other, and then answers."""
+def flaky_chat(*errors: BaseException) -> Workflow:
+    """A chat that fails with these errors in order, and then answers."""
     remaining = list(errors)
 
     @chat
@@ -59,7 +61,7 @@ def failing(*errors: BaseException) -> Workflow:
 
 
 async def test_a_call_returns_the_answer_and_its_latency() -> None:
-    result = await called(failing())
+    result = await call_workflow(flaky_chat())
 
     answer = result.answer
     assert ([message.text for message in answer.messages], answer.finish, answer.error) == (
@@ -73,16 +75,16 @@ async def test_a_call_returns_the_answer_and_its_latency() -> None:
 
 
 async def test_temporary_failures_are_retried_after_the_retry_after_delay() -> None:
-    slept = Slept()
+    sleep = FakeSleep()
 
-    result = await called(
-        failing(Failure("busy", "Later.", status=429, details={"retry_after": 7}), Failure("away", "…", status=503)),
-        slept,
+    result = await call_workflow(
+        flaky_chat(Failure("busy", "Later.", status=429, details={"retry_after": 7}), Failure("away", "…", status=503)),
+        sleep,
     )
 
     assert (result.answer.error, result.attempts) == (None, 3)
-    assert slept.seconds[0] == 7
-    assert 0.5 <= slept.seconds[1] <= 1.5
+    assert sleep.seconds[0] == 7
+    assert 0.5 <= sleep.seconds[1] <= 1.5
 
 
 @pytest.mark.parametrize(
@@ -96,18 +98,18 @@ async def test_temporary_failures_are_retried_after_the_retry_after_delay() -> N
     ],
 )
 async def test_permanent_failures_are_not_retried(error: BaseException, code: str) -> None:
-    slept = Slept()
+    sleep = FakeSleep()
 
-    result = await called(failing(error), slept)
+    result = await call_workflow(flaky_chat(error), sleep)
 
     assert isinstance(result.answer.error, CallError)
-    assert (result.answer.error.code, result.attempts, slept.seconds) == (code, 1, [])
+    assert (result.answer.error.code, result.attempts, sleep.seconds) == (code, 1, [])
 
 
 async def test_the_error_of_the_last_attempt_is_returned() -> None:
     failures = [UpstreamFailed(f"Away {number}.", details={"retryable": True}) for number in range(5)]
 
-    result = await called(failing(*failures), retries=1)
+    result = await call_workflow(flaky_chat(*failures), retries=1)
 
     assert (result.answer.error, result.attempts) == (CallError("upstream_failed", "Away 1."), 2)
 
@@ -123,7 +125,7 @@ async def test_a_call_that_exceeds_its_timeout_is_cancelled() -> None:
         finally:
             ended.set()
 
-    result = await called(slow, seconds=0.05)
+    result = await call_workflow(slow, seconds=0.05)
 
     assert ended.is_set()
     assert result.answer.error == CallError("timeout", "The call took longer than 0.05 seconds.")
@@ -141,7 +143,7 @@ async def test_cancelling_a_call_stops_its_workflow() -> None:
         finally:
             ended.set()
 
-    task = asyncio.create_task(called(slow))
+    task = asyncio.create_task(call_workflow(slow))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -155,7 +157,7 @@ async def test_a_call_without_a_required_input_returns_an_error() -> None:
     async def double(number: int) -> int:
         return number * 2
 
-    result = await called(double)
+    result = await call_workflow(double)
 
     assert isinstance(result.answer.error, CallError)
     assert (result.answer.error.code, result.run, result.attempts) == ("missing_input", None, 1)
@@ -186,8 +188,8 @@ async def test_every_attempt_waits_for_the_throttle() -> None:
     async def throttle() -> None:
         waits.append("one")
 
-    flaky = failing(Overloaded("Full."), Overloaded("Full."))
-    caller = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=throttle, sleep=Slept())
+    flaky = flaky_chat(Overloaded("Full."), Overloaded("Full."))
+    caller = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=throttle, sleep=FakeSleep())
     await caller.call(flaky, Call(workflow="flaky", messages=(Message.user("Hi"),)), Origin(background=True))
 
     assert waits == ["one"] * 3
@@ -214,19 +216,19 @@ def test_permanent_statuses(status: int) -> None:
 # Cost
 
 
-ASKED = Call(workflow="advisor", messages=(Message.user("Hi"),))
+CALL = Call(workflow="advisor", messages=(Message.user("Hi"),))
 PRICES = {"gpt-9*": Price(input=2, output=10), "small": Price(input=1)}
-NINE = StepDetails(model="gpt-9-2026", usage=Usage(1_000_000, 100_000))
+GPT_9_STEP = StepDetails(model="gpt-9-2026", usage=Usage(1_000_000, 100_000))
 
 
-def asking(*told: tuple[steps.StepKind, StepDetails], usage: Usage | None) -> Workflow:
+def advisor_chat(*recorded_steps: tuple[steps.StepKind, StepDetails], usage: Usage | None) -> Workflow:
     """A chat that records these steps, and reports that usage."""
 
     @chat
     async def advisor(messages: Any) -> Any:
         listener = steps.current_listener()
         assert listener is not None
-        for kind, one in told:
+        for kind, one in recorded_steps:
             step = listener.begin(("house",), kind, "model")
             assert step is not None
             step.end(lambda one=one: one)
@@ -240,11 +242,11 @@ def asking(*told: tuple[steps.StepKind, StepDetails], usage: Usage | None) -> Wo
 @pytest.mark.parametrize(
     ("recorded_steps", "usage", "cost"),
     [
-        ([("llm", NINE)], Usage(1_000_000, 100_000), 3.0),
-        ([("llm", NINE), ("embedding", StepDetails(model="small", usage=Usage(500_000, 0)))], Usage(1, 1), 3.5),
-        ([("agent", NINE), ("llm", NINE)], Usage(1, 1), 3.0),
-        ([("llm", NINE)], Usage(1, 1, cost=0.25), 0.25),
-        ([("llm", StepDetails(model="other", usage=Usage(1, 1, cost=0.5))), ("llm", NINE)], Usage(1, 1), 3.5),
+        ([("llm", GPT_9_STEP)], Usage(1_000_000, 100_000), 3.0),
+        ([("llm", GPT_9_STEP), ("embedding", StepDetails(model="small", usage=Usage(500_000, 0)))], Usage(1, 1), 3.5),
+        ([("agent", GPT_9_STEP), ("llm", GPT_9_STEP)], Usage(1, 1), 3.0),
+        ([("llm", GPT_9_STEP)], Usage(1, 1, cost=0.25), 0.25),
+        ([("llm", StepDetails(model="other", usage=Usage(1, 1, cost=0.5))), ("llm", GPT_9_STEP)], Usage(1, 1), 3.5),
         ([("llm", StepDetails(model="other", usage=Usage(1, 1)))], Usage(1, 1), None),
         ([("llm", StepDetails(usage=Usage(1, 1))), ("llm", StepDetails(model="small"))], Usage(1, 1), None),
         ([], Usage(1, 1), None),
@@ -257,7 +259,7 @@ async def test_a_reply_that_reports_only_tokens_is_priced_from_its_trace(
     tracing = RunTracer(spans.extend)
     caller = WorkflowCaller(Engine(tracer=tracing), timeout=5, retries=0, prices=PRICES)
 
-    result = await caller.call(asking(*recorded_steps, usage=usage), ASKED, Origin(protocol="evaluation"))
+    result = await caller.call(advisor_chat(*recorded_steps, usage=usage), CALL, Origin(protocol="evaluation"))
     await tracing.close()
 
     assert result.answer.usage == msgspec.structs.replace(usage, cost=cost)
@@ -272,7 +274,7 @@ async def test_nothing_is_priced_without_a_price_list_or_without_usage(prices: A
     usage = None if prices else Usage(1, 1)
 
     result = await WorkflowCaller(engine, timeout=5, retries=0, prices=prices).call(
-        asking(("llm", NINE), usage=usage), ASKED, Origin(protocol="evaluation")
+        advisor_chat(("llm", GPT_9_STEP), usage=usage), CALL, Origin(protocol="evaluation")
     )
 
     assert result.answer.usage == usage

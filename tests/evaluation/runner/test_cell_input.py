@@ -11,7 +11,7 @@ from palaver.evaluation.plan.plan import ColumnMap
 from palaver.evaluation.runner.cell import missing_messages, read_cell_input
 from tests.evaluation.runner.local_server import variant
 
-SAID = variant(map=ColumnMap(messages="messages", script="script", expected="expected", inputs={"a": "b"}))
+VARIANT = variant(map=ColumnMap(messages="messages", script="script", expected="expected", inputs={"a": "b"}))
 
 
 @pytest.mark.parametrize(
@@ -25,24 +25,24 @@ SAID = variant(map=ColumnMap(messages="messages", script="script", expected="exp
     ],
 )
 def test_messages_may_be_a_text_one_message_or_a_list(messages: Any, history: tuple[Message, ...]) -> None:
-    assert read_cell_input({"messages": messages}, SAID).history == history
+    assert read_cell_input({"messages": messages}, VARIANT).history == history
 
 
 def test_columns_missing_from_the_row_are_left_out() -> None:
-    assert read_cell_input({"messages": "Hi"}, SAID).expected is UNSET
-    assert read_cell_input({"messages": "Hi", "expected": None, "b": 1}, SAID).expected is None
-    assert read_cell_input({"b": 1}, SAID).inputs == {"a": 1}
+    assert read_cell_input({"messages": "Hi"}, VARIANT).expected is UNSET
+    assert read_cell_input({"messages": "Hi", "expected": None, "b": 1}, VARIANT).expected is None
+    assert read_cell_input({"b": 1}, VARIANT).inputs == {"a": 1}
     assert read_cell_input({"c": 1}, variant(map=ColumnMap())).history == ()
 
 
 def test_a_script_takes_precedence_over_messages() -> None:
-    cell_input = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, SAID)
+    cell_input = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, VARIANT)
 
     assert cell_input.script is not None
     assert (len(cell_input.script.turns), cell_input.history) == (2, ())
 
 
-SPOKEN = variant(
+QUESTION_VARIANT = variant(
     map=ColumnMap(
         messages="messages", history="history", spoken="question", inputs={"question": "question", "topic": "topic"}
     )
@@ -63,7 +63,7 @@ SPOKEN = variant(
 def test_the_question_column_is_the_user_message_if_the_row_has_no_messages(
     row: dict[str, Any], texts: list[str], inputs: dict[str, Any]
 ) -> None:
-    cell_input = read_cell_input(row, SPOKEN)
+    cell_input = read_cell_input(row, QUESTION_VARIANT)
 
     assert (cell_input.history, cell_input.inputs) == (tuple(Message.user(text) for text in texts), inputs)
 
@@ -100,7 +100,7 @@ def test_a_row_without_messages_reports_its_empty_columns(
 
 def test_a_column_with_invalid_messages_is_rejected() -> None:
     with pytest.raises(InvalidMessages) as refused:
-        read_cell_input({"messages": [{"city": "Oslo"}]}, SAID)
+        read_cell_input({"messages": [{"city": "Oslo"}]}, VARIANT)
 
     assert refused.value.message.startswith("The column 'messages' holds no messages: Message 0 ")
     assert refused.value.pointer == "/messages/0"

@@ -10,7 +10,7 @@ from palaver.errors import InvalidMessages, InvalidValue
 from palaver.evaluation.case import CaseToolCall, Flags
 from palaver.evaluation.runner.manual_case import read_manual_case, reply_from_output
 
-CALLS = [
+MESSAGES_WITH_CALL = [
     {
         "role": "assistant",
         "content": None,
@@ -32,8 +32,8 @@ CALLS = [
         ({"messages": [{"role": "assistant", "content": "Hi"}]}, "Hi", set()),
         ([{"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}], "Hi", set()),
         ([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}], "Hi", set()),
-        (CALLS, "Two.", set()),
-        (CALLS[:1], "", {"no_text"}),
+        (MESSAGES_WITH_CALL, "Two.", set()),
+        (MESSAGES_WITH_CALL[:1], "", {"no_text"}),
         ({"role": "assistant", "content": None, "refusal": "No."}, "", {"refusal"}),
         ({"role": "assistant", "parts": [{"type": "data", "name": "d", "value": 1}]}, "", {"data_only"}),
         ({"any": "json"}, "", {"data_only"}),
@@ -47,7 +47,7 @@ def test_the_output_of_a_chat_may_be_text_messages_or_json(output: Any, text: st
     assert (case.text, case.notes, case.value) == (text, notes, UNSET)
 
 
-@pytest.mark.parametrize("output", ["Hi", "", None, 0, False, {"a": 1}, [1], CALLS])
+@pytest.mark.parametrize("output", ["Hi", "", None, 0, False, {"a": 1}, [1], MESSAGES_WITH_CALL])
 def test_the_output_of_any_other_workflow_is_its_value(output: Any) -> None:
     case = read_manual_case({"output": output, "flags": {"is_chat": False}})
 
@@ -68,7 +68,7 @@ def test_all_fields_of_the_document_are_in_the_case() -> None:
         {
             "inputs": {"topic": "maths"},
             "expected": None,
-            "output": CALLS,
+            "output": MESSAGES_WITH_CALL,
             "history": [{"role": "user", "content": "What?"}],
             "usage": {"input_tokens": 3, "cost": 0.5},
             "latency": 2,
@@ -87,16 +87,16 @@ def test_all_fields_of_the_document_are_in_the_case() -> None:
 
 
 def test_an_answer_that_ends_with_an_open_tool_call_has_the_finish_tool_calls() -> None:
-    assert read_manual_case({"output": CALLS[:1]}).finish == "tool-calls"
-    assert read_manual_case({"output": CALLS[:2]}).finish == "stop"
+    assert read_manual_case({"output": MESSAGES_WITH_CALL[:1]}).finish == "tool-calls"
+    assert read_manual_case({"output": MESSAGES_WITH_CALL[:2]}).finish == "stop"
 
 
 def test_messages_repeated_from_the_history_are_left_out_of_the_answer() -> None:
     history = [{"role": "user", "content": "What?"}]
 
-    assert [one.text for one in read_manual_case({"history": history, "output": [*history, CALLS[2]]}).messages] == [
-        "Two."
-    ]
+    assert [
+        one.text for one in read_manual_case({"history": history, "output": [*history, MESSAGES_WITH_CALL[2]]}).messages
+    ] == ["Two."]
 
 
 def test_turns_become_a_conversation() -> None:
@@ -105,7 +105,7 @@ def test_turns_become_a_conversation() -> None:
             "history": "A word first.",
             "turns": [
                 {"user": "One?", "output": "1", "expect": {"text": "1"}, "latency": 1, "usage": {"output_tokens": 1}},
-                {"user": {"role": "user", "content": "Two?"}, "output": CALLS, "latency": 2},
+                {"user": {"role": "user", "content": "Two?"}, "output": MESSAGES_WITH_CALL, "latency": 2},
                 {"user": [{"type": "text", "text": "Three?"}], "output": None},
             ],
         }
@@ -166,10 +166,15 @@ def test_invalid_messages_are_rejected_with_a_pointer(document: Any, pointer: st
 
 
 def test_repeated_tool_calls_and_lone_tool_results_can_still_be_scored() -> None:
-    repeated = [CALLS[0], CALLS[1], CALLS[0], {"role": "assistant", "content": "Two."}]
+    repeated = [
+        MESSAGES_WITH_CALL[0],
+        MESSAGES_WITH_CALL[1],
+        MESSAGES_WITH_CALL[0],
+        {"role": "assistant", "content": "Two."},
+    ]
 
     reply = reply_from_output(repeated, is_chat=True)
 
     assert [call.name for message in reply.messages for call in message.tool_calls] == ["f", "f"]
     assert reply.finish == "tool-calls"
-    assert reply_from_output(CALLS[1:2], is_chat=True).messages[0].tool_results[0].output == "2"
+    assert reply_from_output(MESSAGES_WITH_CALL[1:2], is_chat=True).messages[0].tool_results[0].output == "2"

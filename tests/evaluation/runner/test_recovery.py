@@ -33,7 +33,7 @@ from tests.evaluation.runner.local_server import (
 )
 
 
-class Counted:
+class CountingChat:
     """A chat that counts its requests by text, and can be made to wait."""
 
     def __init__(self, *, waits_after: int = 1_000_000, seconds: float = 60) -> None:
@@ -62,7 +62,7 @@ class Counted:
         await wait_until(lambda: self.waiting >= count)
 
 
-async def recorded(database: Database, count: int) -> set[str]:
+async def await_recorded_answers(database: Database, count: int) -> set[str]:
     """Return the answers of the recorded cells once there are `count` of them."""
     async with asyncio.timeout(20):
         while len(result := await results(database)) < count:  # noqa: ASYNC110 - the database has to be polled
@@ -71,7 +71,7 @@ async def recorded(database: Database, count: int) -> set[str]:
 
 
 async def test_two_processes_share_one_evaluation(database: Database) -> None:
-    mine, theirs = Counted(waits_after=0, seconds=0.05), Counted(waits_after=0, seconds=0.05)
+    mine, theirs = CountingChat(waits_after=0, seconds=0.05), CountingChat(waits_after=0, seconds=0.05)
     async with running_server(database, mine.chat) as server, running_server(database, theirs.chat) as second:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=8), rows(60))
         server.runtime.evaluation_worker.wake()
@@ -84,12 +84,12 @@ async def test_two_processes_share_one_evaluation(database: Database) -> None:
 
 
 async def test_cancelling_an_evaluation_stops_its_calls_and_keeps_recorded_results(database: Database) -> None:
-    counted = Counted(waits_after=6)
+    counted = CountingChat(waits_after=6)
     async with running_server(database, counted.chat) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=4), rows(40))
         server.runtime.evaluation_worker.wake()
         await counted.waits(4)
-        before = await recorded(database, 6)
+        before = await await_recorded_answers(database, 6)
 
         cancelled_at = time.monotonic()
         await database.write(evaluations.cancel_evaluation, "default", "ev_1", utc_now())
@@ -99,16 +99,16 @@ async def test_cancelling_an_evaluation_stops_its_calls_and_keeps_recorded_resul
     assert (finished.state, finished.done, finished.failed, finished.reason) == ("cancelled", 6, 0, None)
     assert seconds < 10  # benchmarks/ measures it; this only checks that the calls are not awaited.
     assert (counted.stopped, counted.requests.total()) == (4, 10)
-    assert await recorded(database, 6) == before
+    assert await await_recorded_answers(database, 6) == before
 
 
 async def test_a_stopping_process_releases_its_slices_at_once(database: Database) -> None:
-    first, second = Counted(waits_after=7), Counted()
+    first, second = CountingChat(waits_after=7), CountingChat()
     async with running_server(database, first.chat) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=3), rows(20))
         server.runtime.evaluation_worker.wake()
         await first.waits(3)
-        before = await recorded(database, 7)
+        before = await await_recorded_answers(database, 7)
         stopped_at = time.monotonic()
         draining = asyncio.create_task(server.engine.drain(20))
         await wait_until(lambda: not server.runtime.evaluation_worker.running)
@@ -127,7 +127,7 @@ async def test_a_stopping_process_releases_its_slices_at_once(database: Database
 
 
 async def test_slices_of_a_dead_process_are_run_by_another(database: Database) -> None:
-    counted = Counted()
+    counted = CountingChat()
     await database.write(store_evaluation, "ev_1", plan(variant("counted")), rows(10))
     claimed = await database.write(slices.claim_slices, "the-dead", ["counted"], 100, utc_now())
     beats = Settings(trace_content="off", heartbeat_seconds=0.05)
@@ -142,7 +142,7 @@ async def test_slices_of_a_dead_process_are_run_by_another(database: Database) -
 
 
 async def test_a_process_presumed_dead_records_nothing_when_it_comes_back(database: Database) -> None:
-    slow, quick = Counted(waits_after=0, seconds=1.5), Counted()
+    slow, quick = CountingChat(waits_after=0, seconds=1.5), CountingChat()
     full = Settings(trace_content="off", threads=4)  # No capacity to claim the lost slices again.
     async with running_server(database, slow.chat, settings=full) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=2), rows(2))
@@ -158,7 +158,7 @@ async def test_a_process_presumed_dead_records_nothing_when_it_comes_back(databa
 
 
 async def test_a_cell_that_kills_every_process_fails_with_process_died(database: Database) -> None:
-    counted = Counted()
+    counted = CountingChat()
     await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=8), rows(2))
     await database.write(lambda db: db.execute(update(evaluation_slices).values(attempts=5)))
     async with running_server(database, counted.chat) as server:
@@ -197,7 +197,7 @@ async def test_failed_cells_are_rerun_in_the_same_evaluation(database: Database)
 
 
 async def test_deleting_an_evaluation_stops_its_calls(database: Database) -> None:
-    counted = Counted(waits_after=0)
+    counted = CountingChat(waits_after=0)
     async with running_server(database, counted.chat) as server:
         await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=2), rows(8))
         server.runtime.evaluation_worker.wake()
@@ -212,7 +212,7 @@ async def test_deleting_an_evaluation_stops_its_calls(database: Database) -> Non
 async def test_slices_are_left_to_other_processes_if_the_runner_cannot_be_created(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    counted = Counted()
+    counted = CountingChat()
 
     def broken() -> Any:
         raise ImportError("not here")
@@ -233,7 +233,7 @@ async def test_slices_are_left_to_other_processes_if_the_runner_cannot_be_create
 async def test_a_slice_whose_plan_cannot_be_read_is_retried(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    counted = Counted()
+    counted = CountingChat()
     monkeypatch.setattr(slice_runner, "RETRY_INTERVAL_S", 0.05)
     async with running_server(database, counted.chat) as server:
         good = plan(variant("counted"))
@@ -249,7 +249,7 @@ async def test_a_slice_whose_plan_cannot_be_read_is_retried(
 
 
 async def test_an_evaluation_runs_in_a_memory_database() -> None:
-    counted = Counted()
+    counted = CountingChat()
     server = Server(Registry([counted.chat]), Settings(trace_content="off"))
     await server.runtime.start()
     try:

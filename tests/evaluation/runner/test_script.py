@@ -31,8 +31,8 @@ from tests.evaluation.evaluators.fake_judge import call
 Histories = list[list[str]]
 
 
-def shown(messages: Sequence[Message]) -> list[str]:
-    """Each message in short: `user: Hi`, `assistant: search({})`, `tool: 3`."""
+def format_messages(messages: Sequence[Message]) -> list[str]:
+    """Return each message in short: `user: Hi`, `assistant: search({})`, `tool: 3`."""
     return [
         f"{message.role}: "
         + " ".join(
@@ -44,13 +44,13 @@ def shown(messages: Sequence[Message]) -> list[str]:
     ]
 
 
-def workflow(*answers: WorkflowAnswer | Message | str) -> tuple[CallWorkflow, Histories]:
+def scripted_workflow(*answers: WorkflowAnswer | Message | str) -> tuple[CallWorkflow, Histories]:
     """A workflow that gives these answers in order, and the histories it is called with."""
     requests: Histories = []
     remaining = list(answers)
 
     async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
-        requests.append(shown(history))
+        requests.append(format_messages(history))
         next_answer = remaining.pop(0)
         if isinstance(next_answer, WorkflowAnswer):
             return next_answer
@@ -61,16 +61,16 @@ def workflow(*answers: WorkflowAnswer | Message | str) -> tuple[CallWorkflow, Hi
     return answer, requests
 
 
-async def played(
+async def play(
     script: dict[str, Any], answer: CallWorkflow, play_user: CallSimulatedUser | None = None
 ) -> PlayedScript:
     return await play_script(read_script(script), answer, OfflineContext(), play_user=play_user)
 
 
 async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
-    answer, requests = workflow("A", "B")
+    answer, requests = scripted_workflow("A", "B")
 
-    result = await played(
+    result = await play(
         {
             "start": [{"role": "system", "content": "S"}],
             "turns": [{"user": "a", "expect": {"text": "A"}}, {"assistant": "fixed"}, {"user": "b"}],
@@ -82,7 +82,7 @@ async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
         ["system: S", "user: a"],
         ["system: S", "user: a", "assistant: A", "assistant: fixed", "user: b"],
     ]
-    assert shown(result.messages) == [*requests[1], "assistant: B"]
+    assert format_messages(result.messages) == [*requests[1], "assistant: B"]
     assert [(turn.user and turn.user.text, turn.text, turn.expect) for turn in result.turns] == [
         ("a", "A", {"text": "A"}),
         ("b", "B", None),
@@ -90,17 +90,17 @@ async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
     assert result.error is None
 
 
-SEARCH = Message.assistant(call("search", {"q": "http"}, "c1"))
+SEARCH_MESSAGE = Message.assistant(call("search", {"q": "http"}, "c1"))
 
 
 async def test_a_client_tool_call_gets_its_canned_result() -> None:
-    answer, requests = workflow(SEARCH, "Found.")
+    answer, requests = scripted_workflow(SEARCH_MESSAGE, "Found.")
 
-    result = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": {"hits": 1}}}}]}, answer)
+    result = await play({"turns": [{"user": "a", "tool_results": {"search": {"output": {"hits": 1}}}}]}, answer)
 
     assert requests[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: {'hits': 1}"]
     (turn,) = result.turns
-    assert (turn.text, shown(turn.messages)) == ("Found.", [*requests[1][1:], "assistant: Found."])
+    assert (turn.text, format_messages(turn.messages)) == ("Found.", [*requests[1][1:], "assistant: Found."])
     assert [(tool_call.name, tool_call.result) for tool_call in turn.tool_calls] == [("search", {"hits": 1})]
 
 
@@ -117,18 +117,18 @@ async def test_a_client_tool_call_gets_its_canned_result() -> None:
 async def test_canned_results_of_the_turn_take_precedence_over_those_of_the_script(
     turn_results: Any, script_results: Any, output: str
 ) -> None:
-    answer, requests = workflow(SEARCH, "Found.")
+    answer, requests = scripted_workflow(SEARCH_MESSAGE, "Found.")
 
-    await played({"turns": [{"user": "a", "tool_results": turn_results}], "tool_results": script_results}, answer)
+    await play({"turns": [{"user": "a", "tool_results": turn_results}], "tool_results": script_results}, answer)
 
     assert requests[1][-1] == output
 
 
 async def test_a_turn_ends_at_a_tool_call_without_a_canned_result() -> None:
     both = Message.assistant(call("search", {}, "c1"), call("save", {}, "c2"))
-    answer, requests = workflow(both, "B")
+    answer, requests = scripted_workflow(both, "B")
 
-    result = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": 1}}}, {"user": "b"}]}, answer)
+    result = await play({"turns": [{"user": "a", "tool_results": {"search": {"output": 1}}}, {"user": "b"}]}, answer)
 
     assert requests[1] == ["user: a", "assistant: search({}) save({})", "user: b"]
     assert [tool_call.result for tool_call in result.turns[0].tool_calls] == [UNSET, UNSET]
@@ -141,9 +141,9 @@ async def test_parallel_tool_calls_get_canned_results_unless_they_have_a_result(
             Message.tool("c0", "mine"),
         )
     )
-    answer, requests = workflow(reply, "Done.")
+    answer, requests = scripted_workflow(reply, "Done.")
 
-    result = await played(
+    result = await play(
         {"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}, "save": {"output": 2}}}, answer
     )
 
@@ -152,9 +152,9 @@ async def test_parallel_tool_calls_get_canned_results_unless_they_have_a_result(
 
 
 async def test_tool_rounds_are_limited() -> None:
-    answer, requests = workflow(*[SEARCH] * 20)
+    answer, requests = scripted_workflow(*[SEARCH_MESSAGE] * 20)
 
-    result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+    result = await play({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
     assert len(requests) == MAX_TOOL_ROUNDS + 1
     assert len(result.turns[0].tool_calls) == MAX_TOOL_ROUNDS + 1
@@ -162,7 +162,7 @@ async def test_tool_rounds_are_limited() -> None:
 
 async def test_usage_and_latency_of_a_turns_calls_are_summed() -> None:
     first = WorkflowAnswer(
-        messages=(SEARCH,),
+        messages=(SEARCH_MESSAGE,),
         usage=Usage(input_tokens=1, output_tokens=2),
         finish="tool-calls",
         latency=0.5,
@@ -175,9 +175,9 @@ async def test_usage_and_latency_of_a_turns_calls_are_summed() -> None:
         latency=0.25,
         first_output=0.1,
     )
-    answer, _ = workflow(first, second)
+    answer, _ = scripted_workflow(first, second)
 
-    result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+    result = await play({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
     (turn,) = result.turns
     assert (turn.usage, turn.finish, turn.latency, turn.first_output) == (
@@ -188,7 +188,7 @@ async def test_usage_and_latency_of_a_turns_calls_are_summed() -> None:
     )
 
 
-THREE = [
+THREE_TURNS = [
     {"user": "a", "expect": {"text": "A"}},
     {"assistant": "f"},
     {"user": "b", "expect": {"text": "B"}},
@@ -206,9 +206,9 @@ THREE = [
     ],
 )
 async def test_a_script_may_stop_at_the_first_failed_turn(answers: list[str], stop: str, reached: list[bool]) -> None:
-    answer, requests = workflow(*answers)
+    answer, requests = scripted_workflow(*answers)
 
-    result = await played({"turns": THREE, "stop": stop}, answer)
+    result = await play({"turns": THREE_TURNS, "stop": stop}, answer)
 
     assert [turn.reached for turn in result.turns] == reached
     assert [turn.user and turn.user.text for turn in result.turns] == ["a", "b", "c"]
@@ -217,16 +217,14 @@ async def test_a_script_may_stop_at_the_first_failed_turn(answers: list[str], st
 
 
 async def test_a_check_that_cannot_be_made_does_not_stop_the_script() -> None:
-    answer, requests = workflow("A", "B")
+    answer, requests = scripted_workflow("A", "B")
 
-    await played(
-        {"turns": [{"user": "a", "expect": {"judge": "Polite."}}, {"user": "b"}], "stop": "on-failure"}, answer
-    )
+    await play({"turns": [{"user": "a", "expect": {"judge": "Polite."}}, {"user": "b"}], "stop": "on-failure"}, answer)
 
     assert len(requests) == 2
 
 
-class Court(OfflineContext):
+class JudgeContext(OfflineContext):
     """A judge that passes answers with an A, and has a cost per verdict."""
 
     def __init__(self, *faults: ScoringError) -> None:
@@ -242,7 +240,7 @@ class Court(OfflineContext):
         return {"passed": ">A<" in prompt, "reason": f"verdict {self.requests}"}
 
 
-JUDGED: list[dict[str, Any]] = [{"user": text, "expect": {"judge": "It is an A."}} for text in ("a", "b", "c")]
+JUDGED_TURNS: list[dict[str, Any]] = [{"user": text, "expect": {"judge": "It is an A."}} for text in ("a", "b", "c")]
 
 
 @pytest.mark.parametrize(
@@ -256,32 +254,36 @@ JUDGED: list[dict[str, Any]] = [{"user": text, "expect": {"judge": "It is an A."
 async def test_a_judge_is_called_once_per_turn_for_stopping_and_for_the_score(
     answers: list[str], stop: str, judge_calls: int, reason: str
 ) -> None:
-    answer, _ = workflow(*answers)
-    court = Court()
+    answer, _ = scripted_workflow(*answers)
+    context = JudgeContext()
 
-    result = await play_script(read_script({"turns": JUDGED, "stop": stop}), answer, court)
-    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=result.turns, flags=Flags()))
+    result = await play_script(read_script({"turns": JUDGED_TURNS, "stop": stop}), answer, context)
+    (score,) = (
+        await built_in()["turn_expectations"].bind({}, context).score(make_case(turns=result.turns, flags=Flags()))
+    )
 
-    assert (court.requests, score.reason, score.passed) == (judge_calls, reason, not reason)
+    assert (context.requests, score.reason, score.passed) == (judge_calls, reason, not reason)
     assert (score.usage, score.cost) == (Usage(10 * judge_calls, 2 * judge_calls), 0.5 * judge_calls)
 
 
 async def test_a_judge_that_failed_during_the_script_is_called_again_for_the_score() -> None:
-    answer, _ = workflow("A", "A", "A")
-    court = Court(ScoringError("judge_failed", "it is away"))
+    answer, _ = scripted_workflow("A", "A", "A")
+    context = JudgeContext(ScoringError("judge_failed", "it is away"))
 
-    result = await play_script(read_script({"turns": JUDGED, "stop": "on-failure"}), answer, court)
-    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=result.turns, flags=Flags()))
+    result = await play_script(read_script({"turns": JUDGED_TURNS, "stop": "on-failure"}), answer, context)
+    (score,) = (
+        await built_in()["turn_expectations"].bind({}, context).score(make_case(turns=result.turns, flags=Flags()))
+    )
 
-    assert (court.requests, score.passed) == (4, True)
+    assert (context.requests, score.passed) == (4, True)
 
 
 async def test_a_failed_call_ends_the_script_and_keeps_the_partial_answer() -> None:
-    answer, _ = workflow(
+    answer, _ = scripted_workflow(
         "A", WorkflowAnswer(messages=(Message.assistant("Half"),), finish="error", error={"code": "timeout"})
     )
 
-    result = await played({"turns": THREE}, answer)
+    result = await play({"turns": THREE_TURNS}, answer)
 
     assert result.error == {"code": "timeout"}
     assert [(turn.text, turn.reached, turn.finish) for turn in result.turns] == [
@@ -292,9 +294,9 @@ async def test_a_failed_call_ends_the_script_and_keeps_the_partial_answer() -> N
 
 
 async def test_tool_calls_of_a_failed_answer_get_no_canned_results() -> None:
-    answer, requests = workflow(WorkflowAnswer(messages=(SEARCH,), error="gone"))
+    answer, requests = scripted_workflow(WorkflowAnswer(messages=(SEARCH_MESSAGE,), error="gone"))
 
-    result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+    result = await play({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
     assert (result.error, len(requests)) == ("gone", 1)
 
@@ -302,8 +304,8 @@ async def test_tool_calls_of_a_failed_answer_get_no_canned_results() -> None:
 # Simulated users
 
 
-def user(*texts: str | WorkflowAnswer) -> tuple[CallSimulatedUser, Histories]:
-    answer, requests = workflow(*texts)
+def simulated_user(*texts: str | WorkflowAnswer) -> tuple[CallSimulatedUser, Histories]:
+    answer, requests = scripted_workflow(*texts)
 
     async def speak(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
         assert name == "persona"
@@ -312,16 +314,16 @@ def user(*texts: str | WorkflowAnswer) -> tuple[CallSimulatedUser, Histories]:
     return speak, requests
 
 
-def simulated(**more: Any) -> dict[str, Any]:
+def simulated_turn(**more: Any) -> dict[str, Any]:
     return {"simulate": {"workflow": "persona", "goal": "Know the adaptor.", **more}}
 
 
 async def test_a_workflow_simulates_the_user_with_roles_swapped() -> None:
-    answer, requests = workflow("A", "B", "C")
-    speak, received = user("What?", "Why?", "Thanks\n [DONE] ")
+    answer, requests = scripted_workflow("A", "B", "C")
+    speak, received = simulated_user("What?", "Why?", "Thanks\n [DONE] ")
 
-    result = await played(
-        {"start": [{"role": "system", "content": "S"}], "turns": [{"user": "a"}, simulated(persona="a nurse.")]},
+    result = await play(
+        {"start": [{"role": "system", "content": "S"}], "turns": [{"user": "a"}, simulated_turn(persona="a nurse.")]},
         answer,
         speak,
     )
@@ -354,10 +356,10 @@ async def test_a_workflow_simulates_the_user_with_roles_swapped() -> None:
 
 
 async def test_a_simulated_user_can_start_the_conversation_and_stops_after_max_turns() -> None:
-    answer, requests = workflow("A", "B")
-    speak, received = user("a", "b", "c")
+    answer, requests = scripted_workflow("A", "B")
+    speak, received = simulated_user("a", "b", "c")
 
-    result = await played({"turns": [{**simulated(max_turns=2), "expect": {"text": "B"}}]}, answer, speak)
+    result = await play({"turns": [{**simulated_turn(max_turns=2), "expect": {"text": "B"}}]}, answer, speak)
 
     assert received[0][1:] == [f"user: {FIRST_PROMPT}"]
     assert (len(received), len(requests)) == (2, 2)
@@ -366,31 +368,31 @@ async def test_a_simulated_user_can_start_the_conversation_and_stops_after_max_t
 
 @pytest.mark.parametrize("message", ["[done]", "  \n"])
 async def test_a_turn_is_not_reached_if_the_simulated_user_has_no_message(message: str) -> None:
-    answer, _ = workflow()
-    speak, _ = user(message)
+    answer, _ = scripted_workflow()
+    speak, _ = simulated_user(message)
 
-    result = await played({"turns": [{**simulated(), "expect": {"text": "B"}}]}, answer, speak)
+    result = await play({"turns": [{**simulated_turn(), "expect": {"text": "B"}}]}, answer, speak)
 
     assert [(turn.user, turn.reached, turn.expect) for turn in result.turns] == [(None, False, {"text": "B"})]
 
 
 async def test_canned_tool_results_apply_to_simulated_turns() -> None:
-    answer, requests = workflow(SEARCH, "Found.")
-    speak, _ = user("a", "[done]")
+    answer, requests = scripted_workflow(SEARCH_MESSAGE, "Found.")
+    speak, _ = simulated_user("a", "[done]")
 
-    await played({"turns": [{**simulated(), "tool_results": {"search": {"output": 1}}}]}, answer, speak)
+    await play({"turns": [{**simulated_turn(), "tool_results": {"search": {"output": 1}}}]}, answer, speak)
 
     assert requests[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: 1"]
 
 
 async def test_a_failing_simulated_user_ends_the_script() -> None:
-    answer, _ = workflow("A")
-    speak, _ = user(
+    answer, _ = scripted_workflow("A")
+    speak, _ = simulated_user(
         WorkflowAnswer(messages=(Message.assistant("a"),), usage=Usage(input_tokens=1, output_tokens=1)),
         WorkflowAnswer(error="gone", usage=Usage(input_tokens=1, output_tokens=0)),
     )
 
-    result = await played({"turns": [simulated()]}, answer, speak)
+    result = await play({"turns": [simulated_turn()]}, answer, speak)
 
     assert (result.error, [turn.text for turn in result.turns]) == ("gone", ["A"])
     assert result.user_usage == Usage(input_tokens=2, output_tokens=1)
@@ -398,7 +400,7 @@ async def test_a_failing_simulated_user_ends_the_script() -> None:
 
 async def test_a_simulated_turn_without_a_user_workflow_is_rejected() -> None:
     with pytest.raises(ValueError, match="needs somebody to play the user"):
-        await played({"turns": [simulated()]}, workflow()[0])
+        await play({"turns": [simulated_turn()]}, scripted_workflow()[0])
 
 
 # With a real workflow
@@ -421,7 +423,7 @@ async def test_a_real_chat_plays_its_script() -> None:
 
     expect = {"tools": [{"name": "look_up", "arguments": {"city": "Oslo"}}], "text": "21 degrees", "finish": "stop"}
     turn = {"user": "How warm is it?", "expect": expect}
-    result = await played(
+    result = await play(
         {"turns": [turn, turn], "tool_results": {"look_up": {"output": {"degrees": 21}}}, "stop": "on-failure"}, answer
     )
 
@@ -432,7 +434,7 @@ async def test_a_real_chat_plays_its_script() -> None:
         [True, True, True],
         [True, True, True],
     ]
-    assert shown(result.messages)[:4] == [
+    assert format_messages(result.messages)[:4] == [
         "user: How warm is it?",
         'assistant: One moment. look_up({"city":"Oslo"})',
         "tool: {'degrees': 21}",

@@ -4,23 +4,23 @@ from palaver.evaluation.results.export import formats
 from tests.evaluation.results.export.report_factory import BAD, PLAIN, report, result_detail, score
 from tests.evaluation.results.result_factory import row
 
-HEAD = (
+HEADER = (
     "row,variant,repeat,status,evaluator,score_status,passed,score,label,reason,error,latency_seconds,cost,"
     "input_tokens,output_tokens,trace_id,input,output"
 )
-END = f"0.5,0.01,3,4,{'ab' * 16},What?,That."
+LAST_COLUMNS = f"0.5,0.01,3,4,{'ab' * 16},What?,That."
 
 
 def test_there_is_a_line_for_each_cell_and_evaluator() -> None:
     assert b"".join(formats.write_csv(PLAIN)).decode().split("\r\n") == [
-        HEAD,
-        f"{row(1)},base,0,done,exact,scored,true,1.0,,,,{END}",
-        f"{row(1)},base,0,done,similar,scored,,0.9,,,,{END}",
-        f"{row(1)},new,0,done,exact,scored,false,0.0,,'That.' is not 'This.',,{END}",
-        f"{row(1)},new,0,done,similar,scored,,0.5,,,,{END}",
-        f"{row(2)},base,0,done,exact,scored,true,1.0,,,,{END}",
-        f"{row(2)},base,0,done,similar,error,,,,needs_text: it is an object,,{END}",
-        f"{row(2)},new,0,failed,,,,,,,timeout: It took longer than 60 s.,{END}",
+        HEADER,
+        f"{row(1)},base,0,done,exact,scored,true,1.0,,,,{LAST_COLUMNS}",
+        f"{row(1)},base,0,done,similar,scored,,0.9,,,,{LAST_COLUMNS}",
+        f"{row(1)},new,0,done,exact,scored,false,0.0,,'That.' is not 'This.',,{LAST_COLUMNS}",
+        f"{row(1)},new,0,done,similar,scored,,0.5,,,,{LAST_COLUMNS}",
+        f"{row(2)},base,0,done,exact,scored,true,1.0,,,,{LAST_COLUMNS}",
+        f"{row(2)},base,0,done,similar,error,,,,needs_text: it is an object,,{LAST_COLUMNS}",
+        f"{row(2)},new,0,failed,,,,,,,timeout: It took longer than 60 s.,{LAST_COLUMNS}",
         "",
     ]
 

@@ -34,12 +34,12 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def written(given: Report) -> str:
-    return b"".join(html.write_html(given)).decode()
+def render(evaluation_report: Report) -> str:
+    return b"".join(html.write_html(evaluation_report)).decode()
 
 
 def test_the_report_shows_figures_verdicts_and_rows() -> None:
-    page = Elements(written(PLAIN))
+    page = Elements(render(PLAIN))
 
     rendered = re.sub(r"\s+", " ", page.text)
     assert "prompt v3 partly" in rendered
@@ -52,16 +52,16 @@ def test_the_report_shows_figures_verdicts_and_rows() -> None:
 
 
 def test_a_flaky_row_is_marked() -> None:
-    assert ("title", "2 of 3 passed") in Elements(written(FLAKY)).attributes
-    assert ("class", "mark passed flaky") in Elements(written(FLAKY)).attributes
+    assert ("title", "2 of 3 passed") in Elements(render(FLAKY)).attributes
+    assert ("class", "mark passed flaky") in Elements(render(FLAKY)).attributes
 
 
 def test_changed_rows_are_counted() -> None:
-    assert "2 rows have changed between the two, and are in no figure." in Elements(written(CHANGED)).text
+    assert "2 rows have changed between the two, and are in no figure." in Elements(render(CHANGED)).text
 
 
 def test_content_is_escaped_and_nothing_is_fetched() -> None:
-    page = Elements(written(BAD))
+    page = Elements(render(BAD))
 
     assert "script" not in page.names
     assert {name for name, _ in page.attributes} <= {
@@ -72,7 +72,7 @@ def test_content_is_escaped_and_nothing_is_fetched() -> None:
 
 
 def test_the_content_security_policy_allows_only_the_inline_style() -> None:
-    page = written(PLAIN)
+    page = render(PLAIN)
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
 
@@ -89,7 +89,7 @@ def test_a_conversation_is_shown_message_by_message() -> None:
     cell.result.preview_in.clear()
     cell.result.preview_in.update(preview)
 
-    page = Elements(written(report([cell], {"exact": [[[True]]]}, variants=("base",))))
+    page = Elements(render(report([cell], {"exact": [[[True]]]}, variants=("base",))))
 
     assert "Hi & bye" in page.text
     assert "search(q)" in page.text
@@ -114,7 +114,7 @@ def test_previews_of_any_renderer_are_shown(preview: Any, expected_html: str) ->
     detail = result_detail(0, 0, [score("exact", True)], cell=0)
     cell = ResultDetail(msgspec.structs.replace(detail.result, preview_in=preview), detail.body)
 
-    page = written(report([cell], {"exact": [[[True]]]}, variants=("base",)))
+    page = render(report([cell], {"exact": [[[True]]]}, variants=("base",)))
 
     assert f'<p class="note">{row(1)}</p>{expected_html}<h3 dir="auto">base</h3>' in page.replace("\n", "")
 
@@ -122,7 +122,7 @@ def test_previews_of_any_renderer_are_shown(preview: Any, expected_html: str) ->
 def test_rows_beyond_the_limit_are_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_ROWS", 1)
 
-    page = Elements(written(PLAIN))
+    page = Elements(render(PLAIN))
 
     assert page.names.count("details") == 1
     assert "These are the first 1 rows; an export as CSV has all of them." in page.text

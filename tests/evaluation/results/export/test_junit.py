@@ -13,14 +13,14 @@ from tests.evaluation.results.export.report_factory import BAD, FLAKY, PLAIN, re
 from tests.evaluation.results.result_factory import row
 
 
-def written(given: Report) -> str:
+def render(given: Report) -> str:
     return b"".join(formats.write_junit(given)).decode()
 
 
 def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row() -> None:
     properties = '<properties><property name="score" value="{}"/></properties>'
 
-    assert written(PLAIN) == "".join(
+    assert render(PLAIN) == "".join(
         f"{line}\n"
         for line in (
             '<?xml version="1.0" encoding="UTF-8"?>',
@@ -56,7 +56,7 @@ def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row
 
 
 def test_a_row_whose_repeats_differ_passes_by_majority_and_is_marked_as_flaky() -> None:
-    (test,) = ET.fromstring(written(FLAKY)).iter("testcase")
+    (test,) = ET.fromstring(render(FLAKY)).iter("testcase")
 
     assert {one.get("name"): one.get("value") for one in test.iter("property")} == {
         "score": "0.666667",
@@ -67,7 +67,7 @@ def test_a_row_whose_repeats_differ_passes_by_majority_and_is_marked_as_flaky() 
 
 
 def test_markup_in_content_is_escaped() -> None:
-    root = ET.fromstring(written(BAD))
+    root = ET.fromstring(render(BAD))
 
     (failure,) = root.iter("failure")
     assert failure.get("message") == "</table><script>alert(1)</script> & \"x\" 'y'  |pipe `tick`\n=1+1"
@@ -75,19 +75,19 @@ def test_markup_in_content_is_escaped() -> None:
 
 
 @given(text(max_size=60))
-def test_any_text_is_parsed_back_without_characters_invalid_in_xml(said: str) -> None:
-    cells = [result_detail(0, 0, [score("exact", False, said)], cell=0)]
+def test_any_text_is_parsed_back_without_characters_invalid_in_xml(message: str) -> None:
+    cells = [result_detail(0, 0, [score("exact", False, message)], cell=0)]
 
-    (failure,) = ET.fromstring(written(report(cells, {"exact": [[[False]]]}, variants=("base",)))).iter("failure")
+    (failure,) = ET.fromstring(render(report(cells, {"exact": [[[False]]]}, variants=("base",)))).iter("failure")
 
-    assert failure.get("message") == re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "", said)
+    assert failure.get("message") == re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "", message)
 
 
 def test_thousands_of_rows_are_counted_in_their_suite() -> None:
     cells = [result_detail(index, 0, [score("exact", False, "x" * 200)], cell=index) for index in range(6_000)]
     many = report(cells, {"exact": [[[True]]]}, variants=("base",))
 
-    actual = written(many)
+    actual = render(many)
 
     assert 'tests="6000" failures="6000"' in actual
     assert actual.count("<testcase ") == 6_000

@@ -6,12 +6,12 @@ from tests.evaluation.results.export.report_factory import BAD, CHANGED, FLAKY, 
 from tests.evaluation.results.result_factory import row
 
 
-def written(given: Report) -> str:
-    return b"".join(formats.write_markdown(given)).decode()
+def render(evaluation_report: Report) -> str:
+    return b"".join(formats.write_markdown(evaluation_report)).decode()
 
 
 def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
-    actual = written(PLAIN)
+    actual = render(PLAIN)
 
     assert actual.splitlines()[:12] == [
         "## prompt v3: partly",
@@ -44,11 +44,11 @@ def test_the_summary_has_figures_verdicts_and_the_worst_regressions() -> None:
 
 
 def test_flaky_rows_are_counted() -> None:
-    assert "| base | exact | 66.7 % | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in written(FLAKY)
+    assert "| base | exact | 66.7 % | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in render(FLAKY)
 
 
 def test_changed_rows_are_counted_and_not_compared() -> None:
-    assert written(CHANGED).splitlines()[-7:] == [
+    assert render(CHANGED).splitlines()[-7:] == [
         "### ev\\_1:base beside ev\\_0:base",
         "",
         "| evaluator | verdict | base | candidate | difference | 95 % | p (Holm) | regressions | fixes |",
@@ -60,7 +60,7 @@ def test_changed_rows_are_counted_and_not_compared() -> None:
 
 
 def test_content_is_escaped() -> None:
-    actual = written(BAD)
+    actual = render(BAD)
 
     assert "<script" not in actual
     assert actual.count("\n") == len(actual.splitlines()) == 11

@@ -17,8 +17,8 @@ def table(pairs: list[tuple[int, int]], size: int) -> np.ndarray:
     return counts
 
 
-def theirs(counts: Any, **how: Any) -> float:
-    result: Any = cohens_kappa(counts, **how)  # Its attributes are created dynamically.
+def statsmodels_kappa(counts: Any, **options: Any) -> float:
+    result: Any = cohens_kappa(counts, **options)  # Its attributes are created dynamically.
     return result.kappa
 
 
@@ -29,9 +29,9 @@ def test_kappa_matches_statsmodels(seed: int) -> None:
     pairs = [(one, one if draw.random() < 0.6 else draw.randrange(5)) for one in ratings]
     binary_pairs = [(int(one > 2), int(second > 2)) for one, second in pairs]
 
-    assert cohen_kappa(pairs) == pytest.approx(theirs(table(pairs, 5)))
-    assert cohen_kappa(binary_pairs) == pytest.approx(theirs(table(binary_pairs, 2)))
-    assert weighted_kappa(pairs) == pytest.approx(theirs(table(pairs, 5), wt="quadratic"))
+    assert cohen_kappa(pairs) == pytest.approx(statsmodels_kappa(table(pairs, 5)))
+    assert cohen_kappa(binary_pairs) == pytest.approx(statsmodels_kappa(table(binary_pairs, 2)))
+    assert weighted_kappa(pairs) == pytest.approx(statsmodels_kappa(table(pairs, 5), wt="quadratic"))
 
 
 def test_full_agreement_is_1_and_full_disagreement_is_minus_1() -> None:
