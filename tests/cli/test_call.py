@@ -49,7 +49,7 @@ DOCUMENT = {
     "meta": {},
     "suggested_code": "bar();",
 }
-FAILED = {"code": 503, "type": "OVERLOADED", "message": "Try again \u202e.", "details": {"retry_after": 10}}
+ERROR_OBJECT = {"code": 503, "type": "OVERLOADED", "message": "Try again \u202e.", "details": {"retry_after": 10}}
 
 
 @pytest.fixture
@@ -83,10 +83,10 @@ def test_a_failure_is_printed_as_one_line_with_the_error_object(folder: Path) ->
 
     assert (unstreamed.returncode, streamed.returncode, refused.returncode) == (1, 1, 1)
     assert (unstreamed.stdout, streamed.stdout, refused.stdout) == ("", "", "")
-    assert msgspec.json.decode(unstreamed.stderr) == FAILED
+    assert msgspec.json.decode(unstreamed.stderr) == ERROR_OBJECT
     assert "\u202e" not in unstreamed.stderr
     text, error = streamed.stderr.splitlines()
-    assert (text, msgspec.json.decode(error)) == ("I will rename it.", FAILED)
+    assert (text, msgspec.json.decode(error)) == ("I will rename it.", ERROR_OBJECT)
     assert msgspec.json.decode(refused.stderr)["message"] == "content is required"
     assert not (folder / "reply.json").exists()
 
@@ -126,14 +126,14 @@ def test_a_service_on_a_server_is_called_by_name_and_by_url(folder: Path) -> Non
 
 
 @contextmanager
-def fake_service(status: int, kind: str, body: bytes) -> Iterator[str]:
+def fake_service(status: int, content_type: str, body: bytes) -> Iterator[str]:
     """A server that answers every request with this response."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
             self.send_response(status)
-            self.send_header("content-type", kind)
+            self.send_header("content-type", content_type)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -156,14 +156,14 @@ def event(name: str, **data: Any) -> bytes:
     return b"event: %b\r\ndata: %b\r\n\r\n" % (name.encode(), msgspec.json.encode(typed))
 
 
-TEXT = event("content_block_start", content_block={"type": "text"})
-BLOCKS = b"".join(
+TEXT_BLOCK_START = event("content_block_start", content_block={"type": "text"})
+BLOCK_STREAM = b"".join(
     [
         b": hello\r\n\r\n",
-        TEXT,
+        TEXT_BLOCK_START,
         event("content_block_delta", delta={"type": "text_delta", "text": "One"}),
         event("content_block_delta", delta={"type": "thinking_delta", "thinking": "not told"}),
-        TEXT,
+        TEXT_BLOCK_START,
         event("content_block_delta", delta={"type": "text_delta", "text": "two"}),
         event("changes", code="x"),
     ]
@@ -173,8 +173,8 @@ BLOCKS = b"".join(
 @pytest.mark.parametrize(
     ("status", "body", "code", "out", "err"),
     [
-        (200, BLOCKS + b"event: complete\r\ndata: [1]\r\n\r\n", 0, "[1]\n", "One\ntwo\n"),
-        (200, BLOCKS, 1, "", "One\ntwo\nerror: The stream broke off before its end.\n"),
+        (200, BLOCK_STREAM + b"event: complete\r\ndata: [1]\r\n\r\n", 0, "[1]\n", "One\ntwo\n"),
+        (200, BLOCK_STREAM, 1, "", "One\ntwo\nerror: The stream broke off before its end.\n"),
         (502, b"<html>", 1, "", "error: The server answered 502.\n"),
         (500, b'{"code": 500, "message": "No."}', 1, "", '{"code":500,"message":"No."}\n'),
     ],

@@ -97,20 +97,20 @@ def test_inspect_describes_the_workflow_at_a_url(tmp_path: Path) -> None:
     assert "Nothing at this URL says what it is." in unknown.stdout
 
 
-NO_KEY = (
+NO_KEY_ERROR = (
     "error: Others can reach 0.0.0.0, and there is no key to tell who they are:"
     " make one with palaver key create, or bind to 127.0.0.1."
 )
-SEVERAL = "error: app.py declares several workflows: say which one"
-NO_CHAT = "error: shout is not a chat: use palaver call app.py:shout payload.json."
+SEVERAL_WORKFLOWS_ERROR = "error: app.py declares several workflows: say which one"
+NOT_A_CHAT_ERROR = "error: shout is not a chat: use palaver call app.py:shout payload.json."
 ERRORS = {
     "no such file": (("serve", "nope.py"), 1, "error: There is no file nope.py."),
     "no such module": (("serve", "nowhere"), 1, "error: There is no file, folder or module nowhere."),
     "no such name": (("serve", "app.py:nobody"), 1, "error: There is no 'nobody' in app.py."),
-    "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 2, NO_KEY),
+    "a host for all": (("serve", "app.py", "--host", "0.0.0.0"), 2, NO_KEY_ERROR),
     "no such default": (("serve", "app.py", "--default", "x"), 1, "error: No workflow 'x'. Known: shout, tutor."),
-    "a chat with what is no chat": (("chat", "app.py:shout"), 1, NO_CHAT),
-    "a chat with one of several": (("chat", "app.py"), 1, SEVERAL),
+    "a chat with what is no chat": (("chat", "app.py:shout"), 1, NOT_A_CHAT_ERROR),
+    "a chat with one of several": (("chat", "app.py"), 1, SEVERAL_WORKFLOWS_ERROR),
     "an unknown workflow": (("chat", "nobody"), 1, "error: There is no workflow 'nobody' here."),
     "an unknown command": (("dance",), 2, "Error: No such command 'dance'."),
     "no such payload": (("call", "echo", "nope.json"), 2, "Error: "),

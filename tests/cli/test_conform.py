@@ -17,26 +17,28 @@ from tests.conform import streams
 from tests.conform.streams import Frame, sse
 from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, response_head, serve_workflows
 
-Served = dict[str, list[Frame]]
-GOOD: Served = {
+StreamsByPath = dict[str, list[Frame]]
+VALID_STREAMS: StreamsByPath = {
     "/v1/responses": streams.TOOL_ROUND,
     "/invocations": streams.ON_INVOCATIONS,
     "/v1/chat/completions": streams.CHAT,
     "/api/chat": streams.UI,
 }
-REFUSAL = {
+ERROR_BODY = {
     "error": {"message": "No.", "type": "invalid_request", "code": "invalid_type", "param": "input"},
     "detail": "No.",
 }
 NOT_FOUND = full_response({"error": {"message": "There is nothing here."}}, status="404 Not Found")
 
 
-def answer_with(served: Served, *, end_frame: bytes = streams.DONE) -> Callable[[socket.socket, ReceivedRequest], None]:
+def answer_with(
+    streams_by_path: StreamsByPath, *, end_frame: bytes = streams.DONE
+) -> Callable[[socket.socket, ReceivedRequest], None]:
     """Serve these streams, with valid complete bodies and error responses."""
 
     def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         path = request.line.split(" ")[1]
-        frames = served.get(path)
+        frames = streams_by_path.get(path)
         connection.sendall(NOT_FOUND if frames is None else _answer(path, frames, request.body, end_frame))
 
     return answer
@@ -48,7 +50,7 @@ def _answer(path: str, frames: list[Frame], body: Any, end_frame: bytes) -> byte
             return full_response(b"messages must be a list", "text/plain", status="400 Bad Request")
         return response_head(x_vercel_ai_ui_message_stream="v1") + sse(frames, "ui-stream", end=end_frame)
     if body.get("input") == 42 or not ("input" in body or "messages" in body):
-        return full_response(REFUSAL, status="400 Bad Request")
+        return full_response(ERROR_BODY, status="400 Bad Request")
     if path == "/v1/chat/completions":
         if not body["stream"]:
             return full_response(streams.CHAT_WHOLE)
@@ -81,7 +83,7 @@ def rows(out: str) -> list[tuple[str, str, str, list[str]]]:
 
 
 def test_a_server_that_follows_every_rule_passes_in_strict_mode(conform: Callable[..., SimpleNamespace]) -> None:
-    with fake_server(answer_with(GOOD)) as server:
+    with fake_server(answer_with(VALID_STREAMS)) as server:
         run = conform(server.url, "--strict", "--json")
 
     assert (run.code, run.err) == (0, "")
@@ -130,7 +132,7 @@ def test_a_broken_should_rule_is_shown_and_fails_only_in_strict_mode(conform: Ca
 
 
 def test_requests_use_the_given_path_prompt_model_and_headers(conform: Callable[..., SimpleNamespace]) -> None:
-    with fake_server(answer_with(GOOD)) as server:
+    with fake_server(answer_with(VALID_STREAMS)) as server:
         run = conform(
             f"{server.url}/v1/chat/completions?key=1",
             *("--prompt", "Hi", "--model", "m", "--header", "authorization: Bearer x"),
@@ -153,7 +155,7 @@ def test_the_only_model_of_a_server_is_requested_by_default(conform: Callable[..
         if request.line.startswith("GET /v1/models "):
             connection.sendall(full_response({"object": "list", "data": [{"id": "tutor"}]}))
         else:
-            answer_with(GOOD)(connection, request)
+            answer_with(VALID_STREAMS)(connection, request)
 
     with fake_server(answer) as server:
         conform(server.url, "--protocol", "responses")

@@ -28,26 +28,26 @@ def palaver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             main(list(arguments))
         printed = capsys.readouterr()
-        return int(ended.value.code or 0), printed.out, printed.err
+        return int(exit_info.value.code or 0), printed.out, printed.err
 
     return run
 
 
 @pytest.fixture
-def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+def expect_newer_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Make this Palaver expect a newer schema; return its version."""
 
-    def become() -> str:
+    def patch_schema() -> str:
         folder = tmp_path / "versions"
         folder.mkdir()
         monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", next_schema.write_script(folder))
         monkeypatch.setattr(upgrade, "SCHEMA_VERSION", next_schema.HEAD)
         return next_schema.HEAD
 
-    return become
+    return patch_schema
 
 
 # Which database
@@ -102,10 +102,10 @@ def test_migrate_creates_a_database_and_reports_it(palaver: Palaver, tmp_path: P
 
 
 def test_migrate_upgrades_a_database_and_reports_versions_and_backup_as_json(
-    palaver: Palaver, tmp_path: Path, newer: Callable[[], str]
+    palaver: Palaver, tmp_path: Path, expect_newer_schema: Callable[[], str]
 ) -> None:
     palaver("migrate", "--db", "my.db")
-    head, path = newer(), tmp_path / "my.db"
+    head, path = expect_newer_schema(), tmp_path / "my.db"
 
     would = f"my.db would be brought from form {SCHEMA_VERSION} to form {head}.\n"
     assert palaver("migrate", "--db", "my.db", "--dry-run") == (0, would, "")
@@ -126,10 +126,10 @@ def test_migrate_upgrades_a_database_and_reports_versions_and_backup_as_json(
 
 
 def test_migrate_reports_versions_and_backup_as_text(
-    palaver: Palaver, tmp_path: Path, newer: Callable[[], str]
+    palaver: Palaver, tmp_path: Path, expect_newer_schema: Callable[[], str]
 ) -> None:
     palaver("migrate", "--db", "my.db")
-    head = newer()
+    head = expect_newer_schema()
 
     code, out, _ = palaver("migrate", "--db", "my.db")
 
@@ -140,12 +140,14 @@ def test_migrate_reports_versions_and_backup_as_text(
     assert (code, out) == (0, message)
 
 
-def test_migrate_works_with_postgresql(palaver: Palaver, postgres_url: str, newer: Callable[[], str]) -> None:
+def test_migrate_works_with_postgresql(
+    palaver: Palaver, postgres_url: str, expect_newer_schema: Callable[[], str]
+) -> None:
     masked_url = postgres_url.replace(postgres_url.partition("palaver:")[2].partition("@")[0], "***")
 
     assert palaver("migrate", "--db", postgres_url) == (0, f"{masked_url} was made, in form {SCHEMA_VERSION}.\n", "")
     assert palaver("migrate", "--db", postgres_url) == (0, f"{masked_url} is up to date (form {SCHEMA_VERSION}).\n", "")
-    head = newer()
+    head = expect_newer_schema()
     assert palaver("migrate", "--db", postgres_url, "--dry-run") == (
         0,
         f"{masked_url} would be brought from form {SCHEMA_VERSION} to form {head}.\n",

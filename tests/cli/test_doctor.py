@@ -27,7 +27,7 @@ from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
 from tests.cli.probe_servers import running_server
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
-ROOM = 10 * 1024**3
+FREE_BYTES = 10 * 1024**3
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
@@ -46,11 +46,13 @@ def lines(checks: list[Check]) -> list[tuple[str, str]]:
 # Settings
 
 
-def of_settings(folder: Path, toml: str = "", env: dict[str, str] | None = None, **more: Any) -> list[tuple[str, str]]:
+def settings_lines(
+    folder: Path, toml: str = "", env: dict[str, str] | None = None, **options: Any
+) -> list[tuple[str, str]]:
     (folder / "palaver.toml").write_text(toml, encoding="utf-8")
     settings, _ = read_settings(env=env or {}, folder=folder)
-    about: dict[str, Any] = {"database": "palaver.db", "has_key": True, **more}
-    return lines(list(set_.check_settings(settings, folder=folder, env=env or {}, **about)))
+    all_options: dict[str, Any] = {"database": "palaver.db", "has_key": True, **options}
+    return lines(list(set_.check_settings(settings, folder=folder, env=env or {}, **all_options)))
 
 
 def test_valid_settings_give_one_ok_line(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ FAULTS: list[tuple[str, tuple[str, str]]] = [
 
 @pytest.mark.parametrize(("toml", "expected"), FAULTS, ids=[toml.splitlines()[0] for toml, _ in FAULTS])
 def test_unknown_invalid_and_unsafe_settings_are_reported(tmp_path: Path, toml: str, expected: tuple[str, str]) -> None:
-    result = of_settings(tmp_path, toml)
+    result = settings_lines(tmp_path, toml)
 
     assert result[0] == expected
     assert len(result) == (2 if "max_body" in toml else 1)
@@ -134,13 +136,13 @@ def test_misspelled_environment_variables_are_reported_and_others_are_ignored(tm
         "PORT": "1",
     }
 
-    assert of_settings(tmp_path, env=env) == [
+    assert settings_lines(tmp_path, env=env) == [
         ("warning", "PALAVER_CONNECTIONS is not read. Write connections into palaver.toml."),
         ("warning", "PALAVER_PROT is set, and no setting has that name. Is PALAVER_PORT meant?"),
     ]
 
 
-OPEN = (
+UNENCRYPTED_WARNING = (
     "warning",
     (
         "Others can reach 0.0.0.0, where keys and texts pass unencrypted."
@@ -150,7 +152,7 @@ OPEN = (
 
 
 @pytest.mark.parametrize(
-    ("has_key", "more"),
+    ("has_key", "key_problems"),
     [
         (True, []),
         (None, []),
@@ -159,16 +161,16 @@ OPEN = (
     ],
 )  # fmt: skip
 def test_a_host_that_others_can_reach_needs_a_key(
-    tmp_path: Path, has_key: bool | None, more: list[tuple[str, str]]
+    tmp_path: Path, has_key: bool | None, key_problems: list[tuple[str, str]]
 ) -> None:
-    assert of_settings(tmp_path, "host = '0.0.0.0'", has_key=has_key) == [*more, OPEN]
+    assert settings_lines(tmp_path, "host = '0.0.0.0'", has_key=has_key) == [*key_problems, UNENCRYPTED_WARNING]
 
 
 def test_settings_that_are_unsafe_on_a_public_host_are_reported_only_there(tmp_path: Path) -> None:
     unsafe = "allow_private_urls = true\nrate_per_minute = 0\n"
 
-    assert of_settings(tmp_path, unsafe) == []
-    assert of_settings(tmp_path, unsafe + "host = '::'\ntrusted_proxies = '10.0.0.1'") == [
+    assert settings_lines(tmp_path, unsafe) == []
+    assert settings_lines(tmp_path, unsafe + "host = '::'\ntrusted_proxies = '10.0.0.1'") == [
         (
             "warning",
             (
@@ -183,14 +185,14 @@ def test_settings_that_are_unsafe_on_a_public_host_are_reported_only_there(tmp_p
 # The database
 
 
-def see(url: object, room: int = ROOM) -> list[Check]:
+def check_database(url: object, room: int = FREE_BYTES) -> list[Check]:
     return checks.check_database(str(url), lambda: NOW, lambda _: room).checks
 
 
 def test_a_healthy_database_gives_four_ok_lines(file: Path) -> None:
     size = file.stat().st_size // 1024
 
-    assert see(file) == [
+    assert check_database(file) == [
         ok("database", f"{file} answers: SQLite {sqlite3.sqlite_version}, {size} KiB."),
         ok("database", f"Its form is {SCHEMA_VERSION}, the one that this Palaver knows."),
         ok("database", "It can be written."),
@@ -201,7 +203,7 @@ def test_a_healthy_database_gives_four_ok_lines(file: Path) -> None:
 def test_a_missing_database_is_ok_and_is_not_created(tmp_path: Path) -> None:
     path = tmp_path / "new" / "palaver.db"
 
-    assert see(path)[0] == ok("database", f"{path} is not there yet: a server makes it when it starts.")
+    assert check_database(path)[0] == ok("database", f"{path} is not there yet: a server makes it when it starts.")
     assert not path.parent.exists()
 
 
@@ -209,7 +211,7 @@ def test_a_database_path_below_a_file_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "palaver.db"
 
-    assert lines(see(path)) == [
+    assert lines(check_database(path)) == [
         (
             "problem",
             (
@@ -223,7 +225,7 @@ def test_a_database_path_below_a_file_is_a_problem(tmp_path: Path) -> None:
 def test_an_in_memory_database_is_a_warning() -> None:
     message = "The database is in memory: all of it is gone with the server."
 
-    assert see("sqlite://") == [warning("database", message, "Give a file with --db to keep it.")]
+    assert check_database("sqlite://") == [warning("database", message, "Give a file with --db to keep it.")]
 
 
 @pytest.mark.parametrize(
@@ -255,18 +257,18 @@ def test_an_unexpected_schema_or_journal_mode_is_reported(
     with closing(sqlite3.connect(file)) as db, db:
         db.execute(statement)
 
-    assert lines(see(file)) == [(expected[0], expected[1].replace("{path}", str(file)))]
+    assert lines(check_database(file)) == [(expected[0], expected[1].replace("{path}", str(file)))]
 
 
 def test_low_disk_space_is_reported(file: Path) -> None:
-    assert lines(see(file, room=50 * 1024**2)) == [
+    assert lines(check_database(file, room=50 * 1024**2)) == [
         ("problem", f"Only 50.0 MiB are free beside {file}: writes will fail. Make room.")
     ]
-    assert [sign for sign, _ in lines(see(file, room=500 * 1024**2))] == ["warning"]
+    assert [sign for sign, _ in lines(check_database(file, room=500 * 1024**2))] == ["warning"]
 
 
 def test_an_unreachable_database_server_is_reported_without_its_password() -> None:
-    (check,) = see("postgresql://ann:hunter2@127.0.0.1:1/x")
+    (check,) = check_database("postgresql://ann:hunter2@127.0.0.1:1/x")
 
     assert check.sign == "problem"
     assert check.says.startswith("No database answers at postgresql://ann:***@127.0.0.1:1/x: ")
@@ -274,14 +276,14 @@ def test_an_unreachable_database_server_is_reported_without_its_password() -> No
 
 
 def test_an_empty_postgresql_database_is_ok(postgres_url: str) -> None:
-    signs = [(check.sign, check.says.partition(":")[0]) for check in see(postgres_url)]
+    signs = [(check.sign, check.says.partition(":")[0]) for check in check_database(postgres_url)]
 
     assert signs[1:] == [("ok", "It is empty"), ("ok", "It can be written.")]
 
 
 # Packages and extras
 
-NEEDS = [
+REQUIREMENTS = [
     "alpha>=1.2",
     "beta[fast]>=2; extra == 'jobchat'",
     "gamma>=3.1; extra == 'jobchat'",
@@ -293,27 +295,27 @@ def installed(**versions: str) -> Callable[[str], str | None]:
     return {"alpha": "1.10.1", "uvloop": "1.0", **versions}.get
 
 
-JOB_CHAT = "Job Chat: its two ways to a model, and a parser of JavaScript"
+JOB_CHAT_DESCRIPTION = "Job Chat: its two ways to a model, and a parser of JavaScript"
 
 
 @pytest.mark.parametrize(
     ("lookup", "expected"),
     [
-        (installed(), ok("extras", f"jobchat is not installed: it gives {JOB_CHAT}.",
+        (installed(), ok("extras", f"jobchat is not installed: it gives {JOB_CHAT_DESCRIPTION}.",
                     "To have it: pip install 'palaver[jobchat]'.")),
-        (installed(beta="2", gamma="3.1.0"), ok("extras", f"jobchat is installed: {JOB_CHAT}.")),
+        (installed(beta="2", gamma="3.1.0"), ok("extras", f"jobchat is installed: {JOB_CHAT_DESCRIPTION}.")),
         (installed(beta="2"), warning("extras", "jobchat is installed in part: gamma is missing.",
-                                 f"For {JOB_CHAT}: pip install 'palaver[jobchat]'.")),
+                                 f"For {JOB_CHAT_DESCRIPTION}: pip install 'palaver[jobchat]'.")),
         (installed(beta="2.0rc1", gamma="3.0.9"), warning(
             "extras", "jobchat is installed in part: gamma 3.0.9 is older than 3.1.",
-            f"For {JOB_CHAT}: pip install 'palaver[jobchat]'.")),
+            f"For {JOB_CHAT_DESCRIPTION}: pip install 'palaver[jobchat]'.")),
     ],
     ids=["none", "whole", "in part", "too old"],
 )  # fmt: skip
 def test_an_extra_is_reported_as_installed_missing_or_incomplete(
     lookup: Callable[[str], str | None], expected: Check
 ) -> None:
-    assert list(checks.check_packages(NEEDS, lookup)) == [
+    assert list(checks.check_packages(REQUIREMENTS, lookup)) == [
         ok("packages", "All 1 packages that Palaver needs are here."),
         expected,
     ]
@@ -342,15 +344,15 @@ def test_every_extra_has_a_stated_purpose() -> None:
 
 
 @contextmanager
-def listening(answer: bytes) -> Iterator[int]:
+def answering_server(answer: bytes) -> Iterator[int]:
     """A program that answers one connection with these bytes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
-            line, _ = server.accept()
-            with line:
-                line.recv(4096)
-                line.sendall(answer)
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -358,7 +360,7 @@ def listening(answer: bytes) -> Iterator[int]:
         thread.join(10)
 
 
-def at(port: int, host: str = "127.0.0.1") -> Check:
+def check_port(port: int, host: str = "127.0.0.1") -> Check:
     (check,) = checks.check_port(Settings(host=host, port=port))
     return check
 
@@ -367,28 +369,30 @@ def test_a_free_port_is_ok() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
-    assert at(port) == ok("port", f"127.0.0.1:{port} is free.")
-    assert at(0) == ok("port", "Any free port is taken, as port = 0 says.")
+    assert check_port(port) == ok("port", f"127.0.0.1:{port} is free.")
+    assert check_port(0) == ok("port", "Any free port is taken, as port = 0 says.")
 
 
 def test_another_program_on_the_port_is_a_problem() -> None:
-    with listening(b"HTTP/1.1 200 OK\r\nServer: other\r\n\r\n{}") as port:
-        result = at(port)
+    with answering_server(b"HTTP/1.1 200 OK\r\nServer: other\r\n\r\n{}") as port:
+        result = check_port(port)
 
     assert result == problem("port", f"127.0.0.1:{port} is taken by another program.", "Stop that, or give --port.")
 
 
 def test_a_palaver_server_on_the_port_is_ok_and_named() -> None:
     body = b'{"version":"9.9.9"}'
-    with listening(b"HTTP/1.1 200 OK\r\nx-api-version: 9.9.9\r\n\r\n" + body) as port:
-        result = at(port)
+    with answering_server(b"HTTP/1.1 200 OK\r\nx-api-version: 9.9.9\r\n\r\n" + body) as port:
+        result = check_port(port)
 
     assert result == ok("port", f"A Palaver 9.9.9 answers on 127.0.0.1:{port}.", "A second one wants another --port.")
 
 
 def test_an_invalid_port_and_a_host_of_another_machine_are_problems() -> None:
-    assert at(70_000) == problem("port", "There is no port 70000.", "Set port to one from 1 to 65535, or to 0 for any.")
-    assert at(9000, "192.0.2.1") == problem(
+    assert check_port(70_000) == problem(
+        "port", "There is no port 70000.", "Set port to one from 1 to 65535, or to 0 for any."
+    )
+    assert check_port(9000, "192.0.2.1") == problem(
         "port", "This machine has no address 192.0.2.1.", "Set host to one of its own, or 127.0.0.1."
     )
 
@@ -396,10 +400,10 @@ def test_an_invalid_port_and_a_host_of_another_machine_are_problems() -> None:
 # Clocks
 
 DATABASE_REPORT = DatabaseReport(kind="sqlite", state=SchemaState(SCHEMA_VERSION, is_empty=False), version="1", bytes=1)
-DO = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
+CLOCK_REMEDY = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
 
 
-def clock(
+def clock_lines(
     wall: timedelta, monotonic: float = 1.0, *, now: datetime = NOW, **report_fields: Any
 ) -> list[tuple[str, str]]:
     report = msgspec.structs.replace(DATABASE_REPORT, **report_fields)
@@ -410,32 +414,38 @@ SECOND = timedelta(seconds=1)
 
 
 def test_a_steady_clock_is_ok() -> None:
-    assert clock(SECOND, clock_offset_s=0.2, newest_at=NOW) == []
+    assert clock_lines(SECOND, clock_offset_s=0.2, newest_at=NOW) == []
 
 
 def test_a_clock_that_jumps_or_is_wrong_is_reported() -> None:
-    assert clock(61 * SECOND) == [("warning", f"The clock was set ahead by 60.0 s while we looked. {DO}")]
-    assert clock(-9 * SECOND) == [("warning", f"The clock was set back by 10.0 s while we looked. {DO}")]
-    assert clock(SECOND, now=datetime(1970, 1, 1, tzinfo=UTC)) == [
-        ("problem", f"The clock says 1970-01-01: keys never end, and what is kept has wrong times. {DO}")
+    assert clock_lines(61 * SECOND) == [
+        ("warning", f"The clock was set ahead by 60.0 s while we looked. {CLOCK_REMEDY}")
     ]
-    assert [sign for sign, _ in clock(-SECOND, -1.0)] == ["problem"]
+    assert clock_lines(-9 * SECOND) == [
+        ("warning", f"The clock was set back by 10.0 s while we looked. {CLOCK_REMEDY}")
+    ]
+    assert clock_lines(SECOND, now=datetime(1970, 1, 1, tzinfo=UTC)) == [
+        ("problem", f"The clock says 1970-01-01: keys never end, and what is kept has wrong times. {CLOCK_REMEDY}")
+    ]
+    assert [sign for sign, _ in clock_lines(-SECOND, -1.0)] == ["problem"]
 
 
 def test_a_database_clock_that_differs_is_reported() -> None:
-    assert clock(SECOND, clock_offset_s=-2.5) == [("warning", f"The database's clock is 2.5 s behind. {DO}")]
-    assert clock(SECOND, clock_offset_s=60.0) == [
-        ("problem", f"The database's clock is 60.0 s ahead. Processes take each other for dead. {DO}")
+    assert clock_lines(SECOND, clock_offset_s=-2.5) == [
+        ("warning", f"The database's clock is 2.5 s behind. {CLOCK_REMEDY}")
+    ]
+    assert clock_lines(SECOND, clock_offset_s=60.0) == [
+        ("problem", f"The database's clock is 60.0 s ahead. Processes take each other for dead. {CLOCK_REMEDY}")
     ]
 
 
 def test_rows_from_the_future_are_reported() -> None:
-    assert clock(SECOND, newest_at=NOW + timedelta(days=1)) == [
+    assert clock_lines(SECOND, newest_at=NOW + timedelta(days=1)) == [
         (
             "warning",
             (
                 "The newest row is from 2026-03-05 05:06:07 UTC, which is to come."
-                f" A clock was set back, or another machine's is ahead. {DO}"
+                f" A clock was set back, or another machine's is ahead. {CLOCK_REMEDY}"
             ),
         )
     ]
@@ -444,19 +454,19 @@ def test_rows_from_the_future_are_reported() -> None:
 # File modes
 
 
-def modes_of(folder: Path, database: Path | None = None) -> list[tuple[str, str]]:
+def file_mode_lines(folder: Path, database: Path | None = None) -> list[tuple[str, str]]:
     settings, sources = read_settings(env={}, folder=folder)
     return lines(list(checks.check_file_modes(settings, sources, folder=folder, database=database)))
 
 
 def test_a_database_or_backup_that_others_can_read_is_a_problem(file: Path) -> None:
-    assert modes_of(file.parent, file) == []
+    assert file_mode_lines(file.parent, file) == []
     copy = file.with_name("palaver.db.0003.20260101T000000.000000Z.backup")
     copy.touch()
     copy.chmod(0o640)
     file.chmod(0o644)
 
-    assert modes_of(file.parent, file) == [
+    assert file_mode_lines(file.parent, file) == [
         ("problem", f"Others can read {file}. chmod 600 {file} makes it yours alone."),
         ("problem", f"Others can read {copy}, a copy of the database. chmod 600 {copy} makes it yours alone."),
     ]
@@ -484,7 +494,7 @@ def test_a_settings_file_that_exposes_secrets_or_is_writable_by_others_is_a_prob
     path.write_text(toml, encoding="utf-8")
     path.chmod(mode)
 
-    assert modes_of(tmp_path) == [("problem", line.replace("{path}", str(path))) for line in expected]
+    assert file_mode_lines(tmp_path) == [("problem", line.replace("{path}", str(path))) for line in expected]
 
 
 # The command

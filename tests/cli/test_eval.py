@@ -53,28 +53,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def evaluated(*arguments: str, testset: str = "questions.csv", target: str = "app.py") -> Result:
+def run_eval(*arguments: str, testset: str = "questions.csv", target: str = "app.py") -> Result:
     result = CliRunner().invoke(command, [target, testset, *arguments], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result
 
 
-def figures(*arguments: str, **more: str) -> dict[str, Any]:
-    return msgspec.json.decode(evaluated(*arguments, "--json", **more).stdout)
+def eval_report(*arguments: str, **options: str) -> dict[str, Any]:
+    return msgspec.json.decode(run_eval(*arguments, "--json", **options).stdout)
 
 
-def passes(numbers: dict[str, Any]) -> dict[tuple[str, str], float]:
+def pass_rates(report: dict[str, Any]) -> dict[tuple[str, str], float]:
     return {
         (variant["name"], one["name"]): round(one["pass_rate"], 3)
-        for variant in numbers["variants"]
+        for variant in report["variants"]
         for one in variant["evaluators"]
     }
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_testset_file_is_evaluated_and_a_table_is_printed() -> None:
-    result = evaluated("--evaluator", "exact_match", "--evaluator", "loud")
+    result = run_eval("--evaluator", "exact_match", "--evaluator", "loud")
 
     assert result.return_value == 0
     assert result.stdout == (
@@ -91,20 +91,20 @@ def test_json_and_jsonl_files_are_recognized_by_their_extension(folder: Path, na
     encoder = msgspec.json.Encoder()
     (folder / name).write_bytes(encoder.encode_lines(rows) if name.endswith("l") else encoder.encode(rows))
 
-    assert passes(figures("-e", "exact_match", testset=name)) == {("tutor", "exact_match"): 0.5}
+    assert pass_rates(eval_report("-e", "exact_match", testset=name)) == {("tutor", "exact_match"): 0.5}
 
 
 def test_a_question_column_becomes_the_user_message(folder: Path) -> None:
     (folder / "asked.csv").write_text("id,question,expected\n1,hi,HI\n2,ho,x\n", encoding="utf-8")
 
-    assert passes(figures("-e", "exact_match", testset="asked.csv")) == {("tutor", "exact_match"): 0.5}
+    assert pass_rates(eval_report("-e", "exact_match", testset="asked.csv")) == {("tutor", "exact_match"): 0.5}
 
 
 @pytest.mark.usefixtures("folder")
 def test_evaluators_take_parameters_and_custom_names() -> None:
-    numbers = figures("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')
+    numbers = eval_report("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')
 
-    assert passes(numbers) == {("tutor", "regex"): 1.0, ("tutor", "ends in O"): 0.333}
+    assert pass_rates(numbers) == {("tutor", "regex"): 1.0, ("tutor", "ends in O"): 0.333}
 
 
 def test_agenta_evaluators_are_imported_and_skipped_ones_are_reported(folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_agenta_evaluators_are_imported_and_skipped_ones_are_reported(folder: Pa
     ]
     (folder / "agenta.json").write_bytes(msgspec.json.encode(agenta_evaluators))
 
-    result = evaluated("--agenta", "agenta.json", "--json")
+    result = run_eval("--agenta", "agenta.json", "--json")
 
     assert [one["name"] for one in msgspec.json.decode(result.stdout)["variants"][0]["evaluators"]] == ["same"]
     assert "own: Code is never taken over" in result.stderr
@@ -122,28 +122,28 @@ def test_agenta_evaluators_are_imported_and_skipped_ones_are_reported(folder: Pa
 
 def test_variants_take_parameters_inline_or_from_files_and_are_compared(folder: Path) -> None:
     (folder / "short.json").write_text('{"style": "short"}', encoding="utf-8")
-    result = evaluated("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
-    numbers = figures("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
+    result = run_eval("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
+    numbers = eval_report("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
 
-    assert passes(numbers) == {("base", "exact_match"): 0.667, ("new", "exact_match"): 0.333}
+    assert pass_rates(numbers) == {("base", "exact_match"): 0.667, ("new", "exact_match"): 0.333}
     assert [one["evaluators"][0]["regressions"] for one in numbers["comparisons"]] == [2]
     assert "\nnew beside base:\nevaluator    verdict" in result.stdout
 
 
 @pytest.mark.usefixtures("folder")
 def test_options_select_rows_repeats_and_columns() -> None:
-    first = figures("-e", "exact_match", "--limit", "2", "--repeats", "2")
-    sampled = figures("-e", "exact_match", "--sample", "1", "--seed", "3")
-    mapped = figures("-e", "exact_match", "--map", "messages=expected", "--map", "expected=messages")
+    first = eval_report("-e", "exact_match", "--limit", "2", "--repeats", "2")
+    sampled = eval_report("-e", "exact_match", "--sample", "1", "--seed", "3")
+    mapped = eval_report("-e", "exact_match", "--map", "messages=expected", "--map", "expected=messages")
 
-    assert (first["total"], passes(first)) == (4, {("tutor", "exact_match"): 1.0})
+    assert (first["total"], pass_rates(first)) == (4, {("tutor", "exact_match"): 1.0})
     assert sampled["total"] == 1
-    assert passes(mapped) == {("tutor", "exact_match"): 0.0}
+    assert pass_rates(mapped) == {("tutor", "exact_match"): 0.0}
 
 
 @pytest.mark.usefixtures("folder")
 def test_nothing_is_stored_unless_a_database_is_named() -> None:
-    figures("-e", "exact_match")
+    eval_report("-e", "exact_match")
 
     assert sorted(path.name for path in Path().iterdir() if path.name != "__pycache__") == ["app.py", "questions.csv"]
 
@@ -157,7 +157,7 @@ def test_a_testset_of_an_installed_package_is_found_by_name(folder: Path, monkey
     monkeypatch.setattr(eval_testset, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     monkeypatch.syspath_prepend(str(folder))
 
-    assert passes(figures("-e", "exact_match", testset="few_questions")) == {("tutor", "exact_match"): 0.667}
+    assert pass_rates(eval_report("-e", "exact_match", testset="few_questions")) == {("tutor", "exact_match"): 0.667}
 
 
 @pytest.mark.usefixtures("folder")
@@ -169,12 +169,12 @@ def test_a_stored_variant_is_found_by_name_and_a_stored_testset_by_id() -> None:
         await database.close()
 
     asyncio.run(create_variant())
-    first = figures("-e", "exact_match", "--db", "runs.db")
-    second = figures("-e", "exact_match", "--db", "runs.db", "--variant", "short", testset="questions.csv")
+    first = eval_report("-e", "exact_match", "--db", "runs.db")
+    second = eval_report("-e", "exact_match", "--db", "runs.db", "--variant", "short", testset="questions.csv")
     Path("questions.csv").rename("moved.csv")
-    by_id = figures("-e", "exact_match", "--db", "runs.db", testset=first["testset"])
+    by_id = eval_report("-e", "exact_match", "--db", "runs.db", testset=first["testset"])
 
-    assert passes(second) == {("short:1", "exact_match"): 0.333}
+    assert pass_rates(second) == {("short:1", "exact_match"): 0.333}
     assert (second["testset"], second["revision"]) == (by_id["testset"], by_id["revision"]) == (first["testset"], 1)
 
 
@@ -192,7 +192,7 @@ def test_a_stored_variant_is_found_by_name_and_a_stored_testset_by_id() -> None:
     ],
 )
 def test_a_gate_that_is_not_met_is_named_and_exits_with_1(gates: list[str], code: int, line: str) -> None:
-    result = evaluated("-e", "exact_match", *gates)
+    result = run_eval("-e", "exact_match", *gates)
 
     assert result.return_value == code
     assert line in result.stderr
@@ -200,10 +200,10 @@ def test_a_gate_that_is_not_met_is_named_and_exits_with_1(gates: list[str], code
 
 def test_rows_that_passed_before_and_fail_now_are_regressions(folder: Path) -> None:
     options = ("-e", "exact_match", "--db", "runs.db", "--compare", "last", "--max-regressions", "0")
-    first = evaluated(*options)
-    second = evaluated(*options)
+    first = run_eval(*options)
+    second = run_eval(*options)
     (folder / "questions.csv").write_text(QUESTIONS + "new,row\n", encoding="utf-8")
-    worse = evaluated(*options, "--variant", 'tutor:{"style": "short"}')
+    worse = run_eval(*options, "--variant", 'tutor:{"style": "short"}')
 
     assert (first.return_value, second.return_value, worse.return_value) == (0, 0, 1)
     assert "There is no earlier evaluation of this test set to compare with: this is the first." in first.stderr
@@ -213,8 +213,8 @@ def test_rows_that_passed_before_and_fail_now_are_regressions(folder: Path) -> N
 
 @pytest.mark.usefixtures("folder")
 def test_an_earlier_evaluation_is_compared_by_its_id() -> None:
-    before = figures("-e", "exact_match", "--db", "runs.db")["evaluation"]
-    numbers = figures("-e", "exact_match", "--db", "runs.db", "--compare", before)
+    before = eval_report("-e", "exact_match", "--db", "runs.db")["evaluation"]
+    numbers = eval_report("-e", "exact_match", "--db", "runs.db", "--compare", before)
 
     assert [one["base"] for one in numbers["comparisons"]] == [f"{before}:tutor"]
 
@@ -225,7 +225,7 @@ def test_an_earlier_evaluation_is_compared_by_its_id() -> None:
 @pytest.mark.usefixtures("folder")
 def test_results_are_written_to_files() -> None:
     files = {form: f"out.{form}" for form in ("junit", "markdown", "html", "csv", "jsonl")}
-    evaluated("-e", "exact_match", *(argument for form, name in files.items() for argument in (f"--{form}", name)))
+    run_eval("-e", "exact_match", *(argument for form, name in files.items() for argument in (f"--{form}", name)))
 
     heads = {form: Path(name).read_text(encoding="utf-8")[:9] for form, name in files.items()}
     assert heads["junit"] == "<?xml ver"
@@ -240,7 +240,7 @@ def test_results_are_written_to_files() -> None:
 
 def test_a_failed_call_counts_as_not_passed_and_is_reported(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nhi,HI\nboom,x\n", encoding="utf-8")
-    result = evaluated("-e", "exact_match")
+    result = run_eval("-e", "exact_match")
 
     assert result.return_value == 0
     assert "tutor: 1 of 2 calls failed; they count as not passed." in result.stdout
@@ -250,7 +250,7 @@ def test_a_failed_call_counts_as_not_passed_and_is_reported(folder: Path) -> Non
 
 def test_an_evaluation_without_any_answer_exits_with_2(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nboom,x\n", encoding="utf-8")
-    result = evaluated("-e", "exact_match")
+    result = run_eval("-e", "exact_match")
 
     assert result.return_value == 2
     assert "The evaluation is failed: No cell has an answer" in result.stderr
@@ -258,7 +258,7 @@ def test_an_evaluation_without_any_answer_exits_with_2(folder: Path) -> None:
 
 def test_exceeding_max_errors_fails_the_evaluation(folder: Path) -> None:
     (folder / "questions.csv").write_text("messages,expected\nhi,HI\nboom,x\nwait,x\n", encoding="utf-8")
-    result = evaluated("-e", "exact_match", "--max-errors", "0", "--concurrency", "1")
+    result = run_eval("-e", "exact_match", "--max-errors", "0", "--concurrency", "1")
 
     assert result.return_value == 2
     assert "The evaluation is failed: 1 cells failed, more than the 0 of max_errors" in result.stderr

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-GATED = ("--evaluator", "job_rules", "--evaluator", "job_expected", "--fail-under", "1.0")
+GATE_OPTIONS = ("--evaluator", "job_rules", "--evaluator", "job_expected", "--fail-under", "1.0")
 
 
-def evaluated(folder: Path, testset: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_eval(folder: Path, testset: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in this folder, without an API key or a network."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PALAVER_", "ANTHROPIC_"))}
     env |= {
@@ -23,7 +23,7 @@ def evaluated(folder: Path, testset: str, *arguments: str) -> subprocess.Complet
 
 
 def test_all_questions_pass_offline(tmp_path: Path) -> None:
-    run = evaluated(tmp_path, "jobchat_questions", *GATED)
+    run = run_eval(tmp_path, "jobchat_questions", *GATE_OPTIONS)
 
     assert (run.returncode, run.stderr if run.returncode else "") == (0, "")
 
@@ -40,14 +40,14 @@ def test_one_wrong_answer_fails_the_gate(tmp_path: Path) -> None:
     wrong_case = case | {"model_script": [{"blocks": [{"text": "I'll change it."}, {"tool": edit}]}]}
     (tmp_path / "two.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, (case, wrong_case))))
 
-    run = evaluated(tmp_path, "two.jsonl", *GATED)
+    run = run_eval(tmp_path, "two.jsonl", *GATE_OPTIONS)
 
     assert run.returncode == 1
     assert "job_expected" in run.stdout + run.stderr
 
 
 def test_every_evaluator_can_be_selected_by_its_key(tmp_path: Path) -> None:
-    run = evaluated(tmp_path, "jobchat_questions", "-e", "job_parses", "-e", "job_outside_untouched", "-e", "code_edit")
+    run = run_eval(tmp_path, "jobchat_questions", "-e", "job_parses", "-e", "job_outside_untouched", "-e", "code_edit")
 
     assert (run.returncode, run.stderr if run.returncode else "") == (0, "")
     assert [line for line in ("job_parses", "job_outside_untouched", "code_edit") if line not in run.stdout] == []

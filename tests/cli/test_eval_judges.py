@@ -25,7 +25,7 @@ async def court(messages: list[Message]) -> str:
 """
 
 
-class Elsewhere(BaseHTTPRequestHandler):
+class ProviderHandler(BaseHTTPRequestHandler):
     """A model provider and a scoring webhook."""
 
     def do_POST(self) -> None:  # its name there
@@ -43,8 +43,8 @@ class Elsewhere(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Elsewhere)
+def provider_url() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), ProviderHandler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -54,12 +54,12 @@ def elsewhere() -> Iterator[str]:
 
 
 def test_configured_judges_and_webhooks_score_the_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider_url: str
 ) -> None:
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     (tmp_path / "rows.csv").write_text("messages,expected\nhi,HI\n", encoding="utf-8")
     (tmp_path / "palaver.toml").write_text(
-        f'[providers.openai]\nkind = "openai"\nbase_url = "{elsewhere}/v1"\nkey = "env:OPENAI_API_KEY"\n',
+        f'[providers.openai]\nkind = "openai"\nbase_url = "{provider_url}/v1"\nkey = "env:OPENAI_API_KEY"\n',
         encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
@@ -67,7 +67,7 @@ def test_configured_judges_and_webhooks_score_the_answers(
     judges = [f'llm_judge:{{"judge": "{judge}", "prompt": "{{{{text}}}}"}}' for judge in ("court", "openai/m")]
     # Names tell two evaluators with one key apart.
     named_judges = [one.replace('"judge"', f'"name": "by {index}", "judge"') for index, one in enumerate(judges)]
-    options = [f"--evaluator={one}" for one in (*named_judges, f'webhook:{{"url": "{elsewhere}/score"}}')]
+    options = [f"--evaluator={one}" for one in (*named_judges, f'webhook:{{"url": "{provider_url}/score"}}')]
 
     result = CliRunner().invoke(command, ["app.py:tutor", "rows.csv", *options, "--json"], standalone_mode=False)
 

@@ -17,9 +17,9 @@ from palaver.cli import input_files
 from palaver.cli.main import main
 from palaver.core.extraction import preview, read_conversation
 
-U = {"role": "user", "content": "hi"}
-A = {"role": "assistant", "content": "hello"}
-CHAT = {"messages": [U]}
+USER_MESSAGE = {"role": "user", "content": "hi"}
+ASSISTANT_MESSAGE = {"role": "assistant", "content": "hello"}
+CHAT = {"messages": [USER_MESSAGE]}
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":\n"Oslo"}'}}
 Extract = Callable[..., SimpleNamespace]
 
@@ -32,7 +32,7 @@ def lines(*values: Any) -> str:
     return "".join(f"{text(value)}\n" for value in values)
 
 
-def answer(value: Any) -> Any:
+def server_answer(value: Any) -> Any:
     """Return what the server answers."""
     return msgspec.json.decode(text({"conversation": read_conversation(value), "preview": preview(value)}))
 
@@ -158,7 +158,10 @@ def test_terminal_escapes_in_a_conversation_are_neutralized(extract: Extract) ->
 @pytest.mark.parametrize(
     ("value", "reasons"),
     [
-        ({"messages": [U, A, {"content": "x"}]}, ["  /messages: element 2 has no role (it has content)"]),
+        (
+            {"messages": [USER_MESSAGE, ASSISTANT_MESSAGE, {"content": "x"}]},
+            ["  /messages: element 2 has no role (it has content)"],
+        ),
         (
             {"prompt": [1], "outputs": "x"},
             ["  /prompt: element 0 is not an object", "  /outputs: is text, not messages"],
@@ -174,7 +177,7 @@ def test_without_a_conversation_every_path_has_a_reason(extract: Extract, value:
 
 
 def test_prefer_selects_the_input_or_the_output_side(extract: Extract) -> None:
-    value = text({"inputs": {"prompt": [U]}, "outputs": {"completion": [A]}})
+    value = text({"inputs": {"prompt": [USER_MESSAGE]}, "outputs": {"completion": [ASSISTANT_MESSAGE]}})
 
     assert [extract("x.json", value, "--prefer", side).out.splitlines()[0] for side in ("input", "output")] == [
         "/inputs/prompt  chat-completions  input  1 message",
@@ -186,7 +189,7 @@ def test_json_is_what_the_server_answers(extract: Extract) -> None:
     run = extract("x.json", text(CHAT), "--json")
 
     assert (run.code, run.err) == (0, "")
-    assert msgspec.json.decode(run.out) == answer(CHAT)
+    assert msgspec.json.decode(run.out) == server_answer(CHAT)
     assert run.out.startswith('{\n  "conversation": {\n')
 
 
@@ -194,7 +197,7 @@ def test_json_without_a_conversation_has_the_reasons(extract: Extract) -> None:
     run = extract("x.json", '{"messages": [1]}', "--json")
 
     assert run.code == 1
-    assert msgspec.json.decode(run.out) == answer({"messages": [1]}) | {
+    assert msgspec.json.decode(run.out) == server_answer({"messages": [1]}) | {
         "reasons": [{"path": "/messages", "why": "element 0 is not an object"}]
     }
 
@@ -236,7 +239,7 @@ def test_strict_prints_one_output_line_per_input_line(extract: Extract) -> None:
         "3 records: 1 conversation, 1 without, 1 that could not be read\n"
     )
     assert [msgspec.json.decode(line) for line in as_json.out.splitlines()] == [
-        {"line": 1, "messages": [U]},
+        {"line": 1, "messages": [USER_MESSAGE]},
         {"line": 2, "error": "The line is not JSON: invalid character (byte 0)."},
         {"line": 3, "messages": None, "reasons": [{"path": "/prompt", "why": "element 0 is not an object"}]},
     ]
@@ -244,8 +247,8 @@ def test_strict_prints_one_output_line_per_input_line(extract: Extract) -> None:
 
 # Lines
 
-MIXED = f"{text(CHAT)}\n \noops\n{text({'a': 1})}\n{text({'choices': [{'message': A}]})}\n"
-MIXED_TOLD = (
+MIXED_LINES = f"{text(CHAT)}\n \noops\n{text({'a': 1})}\n{text({'choices': [{'message': ASSISTANT_MESSAGE}]})}\n"
+MIXED_OUTPUT = (
     "line 1: /messages  chat-completions  1 message  user: hi\n"
     "line 3 is not JSON: invalid character (byte 0)\n"
     "line 4: no conversation: the value: has no list under any of the known keys (it has a)\n"
@@ -255,9 +258,9 @@ MIXED_TOLD = (
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.ndjson", "x.json", "x", "-"])
 def test_each_record_gets_a_line_and_an_invalid_one_does_not_stop_the_rest(extract: Extract, name: str) -> None:
-    run = extract(name, MIXED)
+    run = extract(name, MIXED_LINES)
 
-    assert run.out == MIXED_TOLD
+    assert run.out == MIXED_OUTPUT
     assert run.err == "4 records: 2 conversations, 1 without, 1 that could not be read\n"
     assert run.code == 1
 
@@ -304,17 +307,17 @@ def test_the_summary_of_each_record_is_a_single_line(extract: Extract) -> None:
 
 
 def test_json_output_of_lines_has_line_numbers(extract: Extract) -> None:
-    run = extract("x.jsonl", MIXED, "--json")
+    run = extract("x.jsonl", MIXED_LINES, "--json")
 
     assert [msgspec.json.decode(line) for line in run.out.splitlines()] == [
-        {"line": 1, **answer(CHAT)},
+        {"line": 1, **server_answer(CHAT)},
         {"line": 3, "error": "The line is not JSON: invalid character (byte 0)."},
         {
             "line": 4,
-            **answer({"a": 1}),
+            **server_answer({"a": 1}),
             "reasons": [{"path": "", "why": "has no list under any of the known keys (it has a)"}],
         },
-        {"line": 5, **answer({"choices": [{"message": A}]})},
+        {"line": 5, **server_answer({"choices": [{"message": ASSISTANT_MESSAGE}]})},
     ]
 
 
@@ -327,7 +330,7 @@ def test_json_output_of_lines_has_line_numbers(extract: Extract) -> None:
         text(CHAT),
         f"\n\n{text(CHAT)}\n\n",
         msgspec.json.format(text(CHAT), indent=2),
-        f"[\n{text(U)},\n{text(A)}\n]",
+        f"[\n{text(USER_MESSAGE)},\n{text(ASSISTANT_MESSAGE)}\n]",
         b"\xef\xbb\xbf" + text(CHAT).encode(),
     ],
 )
@@ -404,7 +407,7 @@ def test_characters_that_the_terminal_cannot_encode_are_escaped(
 # Terminals, pipes and large files
 
 
-def start(*arguments: str, cwd: Path, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+def start_extract(*arguments: str, cwd: Path, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-W", "error", "-m", "palaver.cli", "extract", *arguments]
     env = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     return subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env)
@@ -425,21 +428,21 @@ def terminal_output(terminal: int) -> str:
     return b"".join(pieces).decode()
 
 
-def large(folder: Path) -> int:
+def write_large_file(folder: Path) -> int:
     """Write a file large enough for a progress bar; return its number of records."""
-    line = lines({"messages": [U, {**A, "content": "x" * 1000}]})
+    line = lines({"messages": [USER_MESSAGE, {**ASSISTANT_MESSAGE, "content": "x" * 1000}]})
     count = input_files._MIN_BAR_BYTES // len(line) + 1
     (folder / "large.jsonl").write_text(line * count)
     return count
 
 
 def test_a_large_file_shows_a_progress_bar_on_stderr_only(tmp_path: Path) -> None:
-    count = large(tmp_path)
-    ours, theirs = pty.openpty()
+    count = write_large_file(tmp_path)
+    reader_fd, writer_fd = pty.openpty()
     with (tmp_path / "out").open("wb") as out:
-        process = start("large.jsonl", cwd=tmp_path, stdout=out.fileno(), stderr=theirs)
-        os.close(theirs)
-        printed = terminal_output(ours)
+        process = start_extract("large.jsonl", cwd=tmp_path, stdout=out.fileno(), stderr=writer_fd)
+        os.close(writer_fd)
+        printed = terminal_output(reader_fd)
 
     assert process.wait(60) == 0, printed
     assert "━" in printed
@@ -468,7 +471,7 @@ class Terminal(io.TextIOWrapper):
 def test_no_line_is_lost_above_a_progress_bar_on_the_same_terminal(
     extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    count = large(tmp_path)
+    count = write_large_file(tmp_path)
     monkeypatch.setattr(sys, "stdout", screen := Terminal())
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(input_files, "_PRINT_INTERVAL_S", seconds)  # No interval, or one longer than the test.
@@ -484,7 +487,7 @@ def test_no_line_is_lost_above_a_progress_bar_on_the_same_terminal(
 def test_notes_on_stderr_are_printed_intact_with_a_progress_bar(
     extract: Extract, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = large(tmp_path)
+    count = write_large_file(tmp_path)
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
 
     run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes() + b"oops\n", "--strict")
@@ -494,7 +497,7 @@ def test_notes_on_stderr_are_printed_intact_with_a_progress_bar(
 
 
 def test_there_is_no_progress_bar_without_a_terminal(extract: Extract, tmp_path: Path) -> None:
-    count = large(tmp_path)
+    count = write_large_file(tmp_path)
 
     run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes())
 
@@ -502,8 +505,8 @@ def test_there_is_no_progress_bar_without_a_terminal(extract: Extract, tmp_path:
 
 
 def test_a_closed_output_pipe_is_not_an_error(tmp_path: Path) -> None:
-    large(tmp_path)
-    process = start("large.jsonl", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    write_large_file(tmp_path)
+    process = start_extract("large.jsonl", cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stdout, process.stderr:

@@ -22,10 +22,10 @@ from palaver.server.app import Server
 from tests.cli.probe_servers import database_with_key, running_server, vulnerable_server
 
 NAMES = [attack.name for attack in ATTACKS]
-NEED_KEYS = {"no-key", "wrong-key", "two-keys", "cookie"}
-NEED_A_CALLER = {"form-posts", "code-names", "odd-json", "large-body", "histories", "inner-urls", "errors"}
-STATEMENTS = {"S1.2", "S1.3", "S1.4", "S1.5", "S1.6", "S1.7", "S2.1", "S2.2", "S2.3", "S2.7", "S2.8", "S3.1", "S3.2"}
-STATEMENTS |= {"S4.1", "S4.2", "S4.3", "S5.4", "S6.2", "S7.1", "S8.1", "S8.2"}
+ATTACKS_NEEDING_KEYS = {"no-key", "wrong-key", "two-keys", "cookie"}
+ATTACKS_NEEDING_A_CALLER = {"form-posts", "code-names", "odd-json", "large-body", "histories", "inner-urls", "errors"}
+SECTIONS = {"S1.2", "S1.3", "S1.4", "S1.5", "S1.6", "S1.7", "S2.1", "S2.2", "S2.3", "S2.7", "S2.8", "S3.1", "S3.2"}
+SECTIONS |= {"S4.1", "S4.2", "S4.3", "S5.4", "S6.2", "S7.1", "S8.1", "S8.2"}
 
 
 def doctor(*arguments: str, key: str = "", stdin: str = "") -> Result:
@@ -41,25 +41,25 @@ def attack(url: str, *, key: str = "") -> tuple[Any, dict[str, str]]:
     return result.return_value, {row["name"]: row["verdict"] for row in msgspec.json.decode(result.output)["checks"]}
 
 
-def only(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
+def limit_attacks(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
     """Limit the probe to these attacks."""
     monkeypatch.setattr(probe, "ATTACKS", [attack for attack in ATTACKS if attack.name in names])
 
 
-def all_held(but: set[str] | frozenset[str] = frozenset()) -> dict[str, str]:
+def held_verdicts(but: set[str] | frozenset[str] = frozenset()) -> dict[str, str]:
     return {name: "not applicable" if name in but else "held" for name in NAMES}
 
 
 def test_attack_names_are_unique_and_cover_these_statements() -> None:
     assert len(set(NAMES)) == len(NAMES)
-    assert {attack.section for attack in ATTACKS} == STATEMENTS
+    assert {attack.section for attack in ATTACKS} == SECTIONS
 
 
 def test_a_server_without_keys_holds_against_all_applicable_attacks(tmp_path: Path) -> None:
     with running_server(tmp_path / "web") as url:
         result = attack(url)
 
-    assert result == (0, all_held(but=NEED_KEYS))
+    assert result == (0, held_verdicts(but=ATTACKS_NEEDING_KEYS))
 
 
 def test_a_server_with_keys_holds_against_all_attacks_and_stores_nothing(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_server_with_keys_holds_against_all_attacks_and_stores_nothing(tmp_pat
         paths = ("/api/runs", "/api/traces", "/api/threads", "/api/connections")
         documents = {path: httpx.get(url + path, headers=header, trust_env=False).json() for path in paths}
 
-    assert result == (0, all_held())
+    assert result == (0, held_verdicts())
     assert [document.get("items", document.get("data")) for document in documents.values()] == [[]] * len(paths)
 
 
@@ -78,14 +78,14 @@ def test_a_server_with_keys_holds_against_all_attacks_and_stores_nothing(tmp_pat
 def test_attacks_that_need_a_caller_are_skipped_without_a_key_that_may_invoke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_scopes: tuple[Scope, ...]
 ) -> None:
-    selected = NEED_KEYS | NEED_A_CALLER | {"still-well"}
-    only(monkeypatch, selected)
+    selected = ATTACKS_NEEDING_KEYS | ATTACKS_NEEDING_A_CALLER | {"still-well"}
+    limit_attacks(monkeypatch, selected)
     database, key = database_with_key(*key_scopes)
     with running_server(tmp_path / "web", database) as url:
         result = attack(url, key=key if key_scopes else "")
 
-    left_out = NEED_A_CALLER if key_scopes else NEED_A_CALLER | {"two-keys", "cookie"}
-    assert result == (0, {name: verdict for name, verdict in all_held(but=left_out).items() if name in selected})
+    left_out = ATTACKS_NEEDING_A_CALLER if key_scopes else ATTACKS_NEEDING_A_CALLER | {"two-keys", "cookie"}
+    assert result == (0, {name: verdict for name, verdict in held_verdicts(but=left_out).items() if name in selected})
 
 
 def test_every_attack_is_broken_on_a_vulnerable_server() -> None:
@@ -95,18 +95,18 @@ def test_every_attack_is_broken_on_a_vulnerable_server() -> None:
     assert result == (1, dict.fromkeys(NAMES, "broken"))
 
 
-# Holes
+# Vulnerabilities
 
 
-def no_check(*_: object, **__: object) -> None:
+def skip_check(*_: object, **__: object) -> None:
     return None
 
 
-def anyone(*_: object) -> bool:
+def return_true(*_: object) -> bool:
     return True
 
 
-def never(*_: object) -> bool:
+def return_false(*_: object) -> bool:
     return False
 
 
@@ -115,50 +115,53 @@ def verbose_error(_: Server, error: Exception, *__: object) -> HttpResponse:
     return HttpResponse(status=400, body=trace.encode())
 
 
-async def anybody(*_: object) -> auth.Caller:
+async def resolve_as_loopback(*_: object) -> auth.Caller:
     return auth.LOOPBACK_CALLER
 
 
-async def no_end(*_: object) -> None:
+async def keep_session(*_: object) -> None:
     return None
 
 
-async def any_file(*_: object) -> HttpResponse:
+async def serve_password_file(*_: object) -> HttpResponse:
     return HttpResponse(status=200, body=b"root:x:0:0")
 
 
-def plain_cookie(_: object, value: str, **__: object) -> str:
+def insecure_cookie(_: object, value: str, **__: object) -> str:
     return f"palaver={value}; Path=/; SameSite=Strict"
 
 
-def names_in(names: str) -> set[str]:
+def attack_names(names: str) -> set[str]:
     return set(names.split())
 
 
-HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
-    "any Host": ([(security, "_is_allowed_host", anyone)], names_in("foreign-host forwarded")),
-    "any Origin": ([(security, "check_origin", no_check)], names_in("foreign-page foreign-socket")),
-    "any type of body": ([(security, "check_json", no_check)], names_in("form-posts")),
-    "any spelling": ([(routing, "is_unnormalized", never)], names_in("one-spelling")),
-    "any size of a head": ([(security, "_check_size", no_check)], names_in("large-head")),
+VULNERABILITIES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
+    "any Host": ([(security, "_is_allowed_host", return_true)], attack_names("foreign-host forwarded")),
+    "any Origin": ([(security, "check_origin", skip_check)], attack_names("foreign-page foreign-socket")),
+    "any type of body": ([(security, "check_json", skip_check)], attack_names("form-posts")),
+    "any spelling": ([(routing, "is_unnormalized", return_false)], attack_names("one-spelling")),
+    "any size of a head": ([(security, "_check_size", skip_check)], attack_names("large-head")),
     "any file": (
-        [(routing, "is_unnormalized", never), (web.WebPages, "_asset_response", any_file)],
-        names_in("file-paths"),
+        [(routing, "is_unnormalized", return_false), (web.WebPages, "_asset_response", serve_password_file)],
+        attack_names("file-paths"),
     ),
-    "a page without headers": ([(web, "_HEADERS", ())], names_in("page-headers file-headers")),
+    "a page without headers": ([(web, "_HEADERS", ())], attack_names("page-headers file-headers")),
     "inline scripts": (
         [(web, "_CONTENT_SECURITY_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")],
-        names_in("page-headers"),
+        attack_names("page-headers"),
     ),
-    "errors that tell all": ([(Server, "error_response", verbose_error)], names_in("errors")),
-    "no look at keys": ([(auth.Authenticator, "resolve", anybody)], names_in("no-key wrong-key two-keys")),
-    "a cookie for scripts": ([(keys, "session_cookie", plain_cookie)], names_in("cookie")),
-    "no end of sessions": ([(auth.Authenticator, "end_session", no_end)], names_in("cookie")),
+    "errors that tell all": ([(Server, "error_response", verbose_error)], attack_names("errors")),
+    "no look at keys": (
+        [(auth.Authenticator, "resolve", resolve_as_loopback)],
+        attack_names("no-key wrong-key two-keys"),
+    ),
+    "a cookie for scripts": ([(keys, "session_cookie", insecure_cookie)], attack_names("cookie")),
+    "no end of sessions": ([(auth.Authenticator, "end_session", keep_session)], attack_names("cookie")),
 }
 
 
 @pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProbedServer]:
+def server_with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProbedServer]:
     database, key = database_with_key()
     with running_server(tmp_path_factory.mktemp("holes") / "web", database, rate_per_minute=0) as url:
         yield ProbedServer(parse_target(url), key, wants_key=True, scopes=frozenset({"admin"}))
@@ -169,25 +172,25 @@ def verdicts(server: ProbedServer, names: set[str]) -> dict[str, str]:
         result = [await run_attack(attack, server) for attack in ATTACKS if attack.name in names]
         return {finding.name: finding.verdict for finding in result}
 
-    routing._resolve_cached.cache_clear()  # Paths were resolved before the hole was made.
+    routing._resolve_cached.cache_clear()  # Drops the paths that were resolved without the vulnerability.
     try:
         return asyncio.run(selected())
     finally:
         routing._resolve_cached.cache_clear()
 
 
-@pytest.mark.parametrize("hole", HOLES)
+@pytest.mark.parametrize("vulnerability", VULNERABILITIES)
 def test_a_hole_in_a_real_server_is_found_until_it_is_closed(
-    keyed: ProbedServer, monkeypatch: pytest.MonkeyPatch, hole: str
+    server_with_key: ProbedServer, monkeypatch: pytest.MonkeyPatch, vulnerability: str
 ) -> None:
-    patches, broken = HOLES[hole]
+    patches, broken = VULNERABILITIES[vulnerability]
     with monkeypatch.context() as patch:
         for owner, name, value in patches:
             patch.setattr(owner, name, value)
-        result = verdicts(keyed, broken)
+        result = verdicts(server_with_key, broken)
 
     assert result == dict.fromkeys(broken, "broken")
-    assert verdicts(keyed, broken) == dict.fromkeys(broken, "held")
+    assert verdicts(server_with_key, broken) == dict.fromkeys(broken, "held")
 
 
 def test_a_server_that_allows_private_urls_is_reported_as_broken(tmp_path: Path) -> None:
@@ -200,7 +203,7 @@ def test_a_server_that_allows_private_urls_is_reported_as_broken(tmp_path: Path)
 
 def test_a_server_behind_a_path_prefix_is_probed_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     selected = {"foreign-host", "foreign-socket", "one-spelling", "file-paths", "file-headers", "errors"}
-    only(monkeypatch, selected)
+    limit_attacks(monkeypatch, selected)
     with running_server(tmp_path / "web", root_path="/base") as url:
         result = attack(f"{url}/base/")
 

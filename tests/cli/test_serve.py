@@ -19,8 +19,8 @@ def test_serve_prints_a_line_for_each_workflow_and_the_address(tmp_path: Path) -
         lines = server.lines[:3]
 
     assert lines == [
-        f"eliza     chat      eliza.py:{_line('eliza')}",
-        f"headline  workflow  headline.py:{_line('headline')}",
+        f"eliza     chat      eliza.py:{_first_line('eliza')}",
+        f"headline  workflow  headline.py:{_first_line('headline')}",
         f"Serving at {server.url}  (Ctrl+C stops)",
     ]
 
@@ -70,10 +70,10 @@ def test_reload_serves_the_changed_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "palaver.cli", "serve", str(target), "--port", str(port), "--reload"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        assert _eventually(port, "old")
+        assert _wait_for_value(port, "old")
         target.write_text("from palaver import workflow\n@workflow\ndef f(): return 'new'\n", encoding="utf-8")
         os.utime(target, (time.time() + 5, time.time() + 5))
-        assert _eventually(port, "new")
+        assert _wait_for_value(port, "new")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
     finally:
@@ -111,7 +111,7 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(t
     assert f"curl {url}/eliza/invoke" in description["snippets"][0]["code"]
 
 
-def _line(name: str) -> int:
+def _first_line(name: str) -> int:
     from palaver import demo
 
     return getattr(demo, name).function.__code__.co_firstlineno
@@ -122,7 +122,7 @@ def _free_port() -> int:
         return listening.getsockname()[1]
 
 
-def _eventually(port: int, value: str) -> bool:
+def _wait_for_value(port: int, value: str) -> bool:
     for _ in range(300):
         try:
             answer = httpx.post(f"http://127.0.0.1:{port}/f/invoke", json={}, trust_env=False, timeout=5)

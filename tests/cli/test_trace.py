@@ -26,7 +26,7 @@ from palaver.storage.spans.queries import ALL_SPANS
 from tests.server.traced_server import chat_span, span, span_id, trace_id
 from tests.traces.otlp.otlp_requests import request
 
-T, U = trace_id("t"), trace_id("uv")
+AGENT_TRACE_ID, CHAT_TRACE_ID = trace_id("t"), trace_id("uv")
 
 
 def run(folder: Path, *arguments: str, stdin: bytes | None = None, code: int = 0) -> Result:
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def steers(text: str) -> bool:
+def has_control_characters(text: str) -> bool:
     return re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text) is not None
 
 
@@ -67,13 +67,13 @@ def steers(text: str) -> bool:
 
 
 def test_a_trace_is_shown_as_a_tree_and_a_conversation(folder: Path) -> None:
-    text_out = run(folder, "show", T).output.splitlines()
+    text_out = run(folder, "show", AGENT_TRACE_ID).output.splitlines()
 
     start = text_out[1]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  ok  5\.0 s  4 spans  1 error  3 tokens in, 2 out", start)
     assert [text_out[0], *text_out[2:]] == [
         "root",
-        f"trace {T}",
+        f"trace {AGENT_TRACE_ID}",
         "session s-1",
         "",
         f"    5.0 s  {span_id('root')}  agent      root",
@@ -89,50 +89,50 @@ def test_a_trace_is_shown_as_a_tree_and_a_conversation(folder: Path) -> None:
         "assistant",
         "  Because \ufffd[2J\\u202e[red].",
     ]
-    tree = run(folder, "show", T, "--tree").output.splitlines()
+    tree = run(folder, "show", AGENT_TRACE_ID, "--tree").output.splitlines()
     assert tree == text_out[:9]
-    assert run(folder, "show", T, "--conversation").output.splitlines() == [*text_out[:4], *text_out[9:]]
+    assert run(folder, "show", AGENT_TRACE_ID, "--conversation").output.splitlines() == [*text_out[:4], *text_out[9:]]
 
 
 def test_a_unique_prefix_of_a_trace_id_is_enough(folder: Path) -> None:
-    assert run(folder, "show", f"{U.upper()[:-2]}…").output.startswith("alone\n")
+    assert run(folder, "show", f"{CHAT_TRACE_ID.upper()[:-2]}…").output.startswith("alone\n")
     with pytest.raises(NotFound, match="Several traces begin with 0000"):
         run(folder, "show", "0000")
     for unknown in ("ffff", "%", "' OR 1=1", ""):
         with pytest.raises(NotFound, match="There is no trace"):
             run(folder, "show", unknown)
     with pytest.raises(NotFound, match="in the project team-a"):
-        run(folder, "show", T, "--project", "team-a")
+        run(folder, "show", AGENT_TRACE_ID, "--project", "team-a")
 
 
 def test_a_span_is_shown_with_all_its_data(folder: Path) -> None:
-    text_out = run(folder, "show", T, "--span", span_id("call")[:-2] + "6C").output
-    record = msgspec.json.decode(run(folder, "show", T, "--span", span_id("call"), "--json").output)
+    text_out = run(folder, "show", AGENT_TRACE_ID, "--span", span_id("call")[:-2] + "6C").output
+    record = msgspec.json.decode(run(folder, "show", AGENT_TRACE_ID, "--span", span_id("call"), "--json").output)
 
-    assert not steers(text_out)
+    assert not has_control_characters(text_out)
     assert "messages in\nuser\n  Why is the sky blue?\n" in text_out
     assert "  gen_ai.request.model = gpt-4o\n" in text_out
     assert (record["span_id"], record["kind"], record["model"]) == (span_id("call"), "llm", "gpt-4o")
-    failed = run(folder, "show", T, "--span", span_id("broken")).output
+    failed = run(folder, "show", AGENT_TRACE_ID, "--span", span_id("broken")).output
     assert "status: error\nstatus_message: no \ufffd[31mmap\n" in failed
     tool_span = span(
         "told", 9, trace="told", gen_ai__operation__name="execute_tool", gen_ai__tool__call__result="4\\n5"
     )
     tool_span.events.append(Span.Event(name="seen", attributes=[]))
-    tool_span.links.append(Span.Link(trace_id=bytes.fromhex(T), span_id=bytes.fromhex(span_id("root"))))
+    tool_span.links.append(Span.Link(trace_id=bytes.fromhex(AGENT_TRACE_ID), span_id=bytes.fromhex(span_id("root"))))
     import_spans(folder, tool_span)
     more = run(folder, "show", trace_id("told"), "--span", span_id("told")).output
-    assert more.endswith(f"event seen {{}}\nlink {T} {span_id('root')} {{}}\n")
+    assert more.endswith(f"event seen {{}}\nlink {AGENT_TRACE_ID} {span_id('root')} {{}}\n")
     for prefix, expected_error in (("ffff", "is no span"), ("0000", "is the beginning of several spans")):
         with pytest.raises(NotFound, match=expected_error):
-            run(folder, "show", T, "--span", prefix)
+            run(folder, "show", AGENT_TRACE_ID, "--span", prefix)
 
 
 def test_a_trace_as_json_has_its_spans_messages_and_summary(folder: Path) -> None:
-    text_out = run(folder, "show", T, "--json").output
+    text_out = run(folder, "show", AGENT_TRACE_ID, "--json").output
     document = msgspec.json.decode(text_out)
 
-    assert not steers(text_out)
+    assert not has_control_characters(text_out)
     assert [(row["name"], row["depth"], row["notes"]) for row in document["spans"]] == [
         ("root", 0, []),
         ("call", 1, []),
@@ -140,13 +140,17 @@ def test_a_trace_as_json_has_its_spans_messages_and_summary(folder: Path) -> Non
         ("orphan", 0, ["orphan"]),
     ]
     assert [message["role"] for message in document["messages"]] == ["user", "assistant"]
-    assert (document["root"]["trace_id"], document["kinds"]["llm"], document["sessions"]) == (T, 1, ["s-1"])
+    assert (document["root"]["trace_id"], document["kinds"]["llm"], document["sessions"]) == (
+        AGENT_TRACE_ID,
+        1,
+        ["s-1"],
+    )
 
 
 # export and import
 
 
-def names(lines: bytes) -> list[str]:
+def span_names(lines: bytes) -> list[str]:
     return sorted(msgspec.json.decode(line)["name"] for line in lines.splitlines())
 
 
@@ -155,7 +159,7 @@ def test_exported_traces_are_imported_unchanged(folder: Path, tmp_path: Path) ->
     saved = run(folder, "export").stdout_bytes
     otlp_lines = run(folder, "export", "--format", "otlp").stdout_bytes
 
-    assert names(saved) == ["alone", "broken", "call", "orphan", "root"]
+    assert span_names(saved) == ["alone", "broken", "call", "orphan", "root"]
     assert run(other_folder, "import", "-", stdin=saved).output == "5 spans kept, 0 there already.\n"
     second_import = run(other_folder, "import", "-", "--json", stdin=gzip.compress(otlp_lines))
     assert msgspec.json.decode(second_import.output) == {
@@ -175,7 +179,7 @@ def test_exported_traces_are_imported_unchanged(folder: Path, tmp_path: Path) ->
     ("options", "expected"),
     [
         (["--workflow", "tutor"], ["alone"]),
-        (["--trace", U], ["alone"]),
+        (["--trace", CHAT_TRACE_ID], ["alone"]),
         (["--session", "s-1"], ["broken", "call", "orphan", "root"]),
         (["--session", "s-1", "--status", "error"], []),
         (["--status", "ok", "--filter", "kind=agent"], ["broken", "call", "orphan", "root"]),
@@ -189,7 +193,7 @@ def test_exported_traces_are_imported_unchanged(folder: Path, tmp_path: Path) ->
     ],
 )
 def test_options_select_what_is_exported(folder: Path, options: list[str], expected: list[str]) -> None:
-    assert names(run(folder, "export", *options).stdout_bytes) == expected
+    assert span_names(run(folder, "export", *options).stdout_bytes) == expected
 
 
 @pytest.mark.parametrize(
@@ -214,14 +218,14 @@ def test_the_export_format_follows_the_file_extension(folder: Path) -> None:
     page, lines, session_page = folder / "trace.html", folder / "traces.jsonl", folder / "talk.html"
     printed = run(folder, "export", "-o", str(lines)).stderr
 
-    run(folder, "export", "--trace", T, "-o", str(page))
+    run(folder, "export", "--trace", AGENT_TRACE_ID, "-o", str(page))
     run(folder, "export", "--session", "s-1", "-o", str(session_page))
     assert printed == f"{lines}: 2 traces.\n"
     assert len(lines.read_bytes().splitlines()) == 5
     for file in (page, session_page):
         assert file.read_text().startswith("<!doctype html>")
         assert "Why is the sky blue?" in file.read_text()
-    assert run(folder, "export", "--trace", T, "--format", "html").stdout_bytes == page.read_bytes()
+    assert run(folder, "export", "--trace", AGENT_TRACE_ID, "--format", "html").stdout_bytes == page.read_bytes()
     with pytest.raises(TargetNotFound):
         run(folder, "export", "-o", str(folder / "nowhere" / "x.jsonl"))
     with pytest.raises(NotFound):
@@ -230,7 +234,7 @@ def test_the_export_format_follows_the_file_extension(folder: Path) -> None:
 
 def otlp_document(folder: Path) -> bytes:
     """An OTLP/JSON request, formatted over many lines."""
-    (line,) = run(folder, "export", "--format", "otlp", "--trace", U).stdout_bytes.splitlines()
+    (line,) = run(folder, "export", "--format", "otlp", "--trace", CHAT_TRACE_ID).stdout_bytes.splitlines()
     return msgspec.json.format(line, indent=2)
 
 
@@ -259,7 +263,7 @@ def test_the_import_format_is_detected_from_the_content(folder: Path, tmp_path: 
 
 
 def test_rejected_lines_are_reported_and_the_rest_is_imported(folder: Path, tmp_path: Path) -> None:
-    good = run(folder, "export", "--trace", U).stdout_bytes.rstrip(b"\n")
+    good = run(folder, "export", "--trace", CHAT_TRACE_ID).stdout_bytes.rstrip(b"\n")
     record = msgspec.json.decode(good)
 
     def but(**fields: Any) -> bytes:
@@ -353,19 +357,19 @@ def test_imported_spans_are_redacted_by_the_configured_rules(tmp_path: Path, mon
 # tail
 
 
-async def database_with(folder: Path) -> Database:
+async def open_folder_database(folder: Path) -> Database:
     return open_database(str(folder / "palaver.db"))
 
 
-def import_spans(folder: Path, *otlp_lines: Span) -> None:
-    run(folder, "import", "-", stdin=request(*otlp_lines))
+def import_spans(folder: Path, *new_spans: Span) -> None:
+    run(folder, "import", "-", stdin=request(*new_spans))
 
 
 async def test_the_follower_returns_a_trace_once_when_its_root_arrives_or_times_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
-    database = await database_with(folder)
+    database = await open_folder_database(folder)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
     assert [row.name for row in await following.start(10)] == ["root", "alone"]
     assert await following.poll() == []
@@ -386,7 +390,7 @@ async def test_the_follower_returns_a_trace_once_when_its_root_arrives_or_times_
 
 
 async def test_the_follower_returns_new_spans_that_match_the_filter(folder: Path) -> None:
-    database = await database_with(folder)
+    database = await open_folder_database(folder)
     following = trace_tail.SpanFollower(database, "default", build_query(["kind=llm"], None))
     assert await following.start(0) == []
     assert [row.name for row in await trace_tail.SpanFollower(database, "default", ALL_SPANS).start(2)] == [
@@ -424,7 +428,7 @@ async def test_the_follower_limits_its_memory_and_adapts_to_reset_positions(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_tail, "_MAX_REMEMBERED_TRACES", 1)
-    database = await database_with(folder)
+    database = await open_folder_database(folder)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
     await following.start(10)
     following._last_position = 1000

@@ -21,7 +21,9 @@ from tests.server_process import WORKFLOWS, server_process
 
 
 @contextmanager
-def working(folder: Path, db: str, *options: str, **settings: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def running_worker(
+    folder: Path, db: str, *options: str, **settings: str
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """Start a worker of the server's workflows; yield its process and its first line of output."""
     target = folder / "served_app.py"
     target.write_text(WORKFLOWS, encoding="utf-8")
@@ -51,7 +53,7 @@ def start_run(http: httpx.Client, prompt: str) -> str:
     return created["id"]
 
 
-def until(http: httpx.Client, response: str, *statuses: str) -> str:
+def wait_for_status(http: httpx.Client, response: str, *statuses: str) -> str:
     end = time.monotonic() + 20
     while (status := http.get(f"/v1/responses/{response}").json()["status"]) not in statuses:
         assert time.monotonic() < end, status
@@ -65,16 +67,16 @@ def test_a_stopping_worker_finishes_its_run_and_leaves_the_rest_queued(tmp_path:
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         first_run = start_run(http, "early")
-        with working(tmp_path, db, "--runs", "1") as (worker, line):
-            first_status = until(http, first_run, "completed")
+        with running_worker(tmp_path, db, "--runs", "1") as (worker, line):
+            first_status = wait_for_status(http, first_run, "completed")
             slow_run = start_run(http, '[{"text": "slow"}, {"sleep": 1}, {"text": "ly"}]')
-            until(http, slow_run, "in_progress")
+            wait_for_status(http, slow_run, "in_progress")
             queued_run = start_run(http, "waits")
             worker.send_signal(signal.SIGTERM)
             code = worker.wait(30)
         final_statuses = [http.get(f"/v1/responses/{one}").json()["status"] for one in (slow_run, queued_run)]
-        with working(tmp_path, db):
-            last_status = until(http, queued_run, "completed")
+        with running_worker(tmp_path, db):
+            last_status = wait_for_status(http, queued_run, "completed")
 
     assert (first_status, code, final_statuses, last_status) == ("completed", 0, ["completed", "queued"], "completed")
     assert re.fullmatch(
@@ -89,20 +91,20 @@ def test_a_run_on_a_worker_is_ended_by_a_cancel_or_a_second_signal(tmp_path: Pat
     with (
         server_process(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
-        working(tmp_path, db) as (worker, _),
+        running_worker(tmp_path, db) as (worker, _),
     ):
         cancelled = start_run(http, '[{"text": "a"}, {"sleep": 60}]')
-        until(http, cancelled, "in_progress")
+        wait_for_status(http, cancelled, "in_progress")
         since = time.monotonic()
         status = http.post(f"/v1/responses/{cancelled}/cancel").json()["status"]
         elapsed_s = time.monotonic() - since
         endless = start_run(http, '[{"text": "a"}, {"sleep": 60}]')
-        until(http, endless, "in_progress")
+        wait_for_status(http, endless, "in_progress")
         worker.send_signal(signal.SIGINT)
         time.sleep(0.3)
         worker.send_signal(signal.SIGINT)
         code = worker.wait(20)
-        final_status = until(http, endless, "failed", "incomplete")
+        final_status = wait_for_status(http, endless, "failed", "incomplete")
 
     assert (status, code, final_status) == ("cancelled", 0, "incomplete")
     assert elapsed_s < 30  # A watchdog: it would take a minute.
@@ -110,7 +112,7 @@ def test_a_run_on_a_worker_is_ended_by_a_cancel_or_a_second_signal(tmp_path: Pat
 
 def test_restore_is_refused_while_a_worker_uses_the_database(tmp_path: Path) -> None:
     db, target = tmp_path / "palaver.db", tmp_path / "backup.zip"
-    with working(tmp_path, str(db)), working(tmp_path, str(db)):
+    with running_worker(tmp_path, str(db)), running_worker(tmp_path, str(db)):
         backup.create_backup(db, target, version="0", now=datetime.now(UTC))
         with pytest.raises(SettingsError) as refused:
             backup.restore_backup(target, db, replace=True, now=datetime.now(UTC))

@@ -12,7 +12,7 @@ import httpx
 import openai
 import pytest
 
-from tests.cli.test_worker import working
+from tests.cli.test_worker import running_worker
 from tests.server_process import WORKFLOWS, ServerProcess, server_process
 
 ECHO_ONLY = "from palaver.testing import echo\n"
@@ -114,7 +114,7 @@ def test_two_processes_and_a_worker_share_connections(tmp_path: Path, postgres_u
         server_process(remote_folder, WORKFLOWS) as remote,
         server_process(local_folder, ECHO_ONLY, background_runs="0", **private) as local,
         server_process(local_folder, ECHO_ONLY, background_runs="0", **private) as second_server,
-        working(local_folder, postgres_url, "--allow-private-urls"),
+        running_worker(local_folder, postgres_url, "--allow-private-urls"),
         client(local, key) as http,
         client(second_server, key) as second,
         client(second_server, other) as other_project,

@@ -27,23 +27,23 @@ CHAT = {"flags": {"is_chat": True}}
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[str]:
+def palaver_url() -> Iterator[str]:
     with serve_workflows(scripted, echo) as url:
         yield url
 
 
 @pytest.fixture
-def nobody() -> str:
+def unreachable_url() -> str:
     """A URL where no server listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def table(**answers: Any) -> Any:
+def answer_by_path(**answers: Any) -> Any:
     """Responses of a fake server by the last part of the path; 404 elsewhere."""
 
-    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
-        name = asked.line.split(" ")[1].rpartition("/")[2]
+    def answer(connection: socket.socket, request: ReceivedRequest) -> None:
+        name = request.line.split(" ")[1].rpartition("/")[2]
         result = answers.get(name, answers.get(name.replace(".", "_")))
         connection.sendall(full_response({}, status="404 Not Found") if result is None else result)
 
@@ -53,11 +53,11 @@ def table(**answers: Any) -> Any:
 # Discovered services
 
 
-def test_a_connected_palaver_chat_has_the_description_of_the_remote_one(ours: str) -> None:
-    remote = connect(f"{ours}/scripted")
+def test_a_connected_palaver_chat_has_the_description_of_the_remote_one(palaver_url: str) -> None:
+    remote = connect(f"{palaver_url}/scripted")
 
     assert remote.reachable
-    assert remote.place == f"{ours}/scripted"
+    assert remote.place == f"{palaver_url}/scripted"
     assert remote.description == Description(
         name="scripted",
         description=scripted.description.description,
@@ -70,10 +70,10 @@ def test_a_connected_palaver_chat_has_the_description_of_the_remote_one(ours: st
     )
 
 
-async def test_a_connected_workflow_is_served_like_a_local_one(ours: str) -> None:
-    remote = connect(f"{ours}/scripted/invoke", name="far")
+async def test_a_connected_workflow_is_served_like_a_local_one(palaver_url: str) -> None:
+    remote = connect(f"{palaver_url}/scripted/invoke", name="far")
 
-    async with client(remote, connect(f"{ours}/echo")) as http:
+    async with client(remote, connect(f"{palaver_url}/echo")) as http:
         chat = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hello there"}]})
         value = await http.post("/echo/invoke", json={"inputs": {"a": [1, None]}})
         description = (await http.get("/far/inspect")).json()
@@ -84,13 +84,13 @@ async def test_a_connected_workflow_is_served_like_a_local_one(ours: str) -> Non
     assert description["meta"]["palaver"]["streams"] is True
 
 
-async def test_connect_works_inside_a_running_event_loop(ours: str) -> None:
-    assert connect(f"{ours}/echo").description.is_chat is False
+async def test_connect_works_inside_a_running_event_loop(palaver_url: str) -> None:
+    assert connect(f"{palaver_url}/echo").description.is_chat is False
 
 
 async def test_a_server_that_does_not_declare_streaming_is_called_with_accept_any() -> None:
     with fake_server(
-        table(inspect=full_response(CHAT), invoke=full_response({"data": {"outputs": MESSAGE}}))
+        answer_by_path(inspect=full_response(CHAT), invoke=full_response({"data": {"outputs": MESSAGE}}))
     ) as server:
         remote = connect(f"{server.url}/tutor", headers={"authorization": "Bearer far"})
         async with client(remote) as http:
@@ -107,7 +107,7 @@ async def test_a_server_that_does_not_declare_streaming_is_called_with_accept_an
 async def test_a_service_with_only_a_run_endpoint_is_called_there() -> None:
     operation = {"post": {"x-agenta": {"flags": {"is_chat": False}}}}
     with fake_server(
-        table(
+        answer_by_path(
             openapi_json=full_response({"paths": {"/app/run": operation}}),
             run=full_response({"version": "3.0", "data": "Hi"}),
         )
@@ -124,7 +124,9 @@ async def test_a_service_with_only_a_run_endpoint_is_called_there() -> None:
 async def test_an_mlflow_agent_is_called_at_invocations() -> None:
     response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
     with fake_server(
-        table(info=full_response({"name": "agent", "agent_api": "responses"}), invocations=full_response(response))
+        answer_by_path(
+            info=full_response({"name": "agent", "agent_api": "responses"}), invocations=full_response(response)
+        )
     ) as server:
         remote = connect(f"{server.url}/agents/tutor")
         async with client(remote) as http:
@@ -190,7 +192,7 @@ async def test_a_model_server_is_called_with_the_chosen_model(
     response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
     models = full_response({"data": [{"id": "small"}, {"id": "large"}]})
     with fake_server(
-        table(models=models, completions=full_response(completion), responses=full_response(response))
+        answer_by_path(models=models, completions=full_response(completion), responses=full_response(response))
     ) as server:
         remote = connect(f"{server.url}{url}", name="far", **options)
         async with client(remote) as http:
@@ -204,7 +206,7 @@ async def test_a_model_server_is_called_with_the_chosen_model(
 def test_a_guessed_chat_flag_is_marked_as_derived() -> None:
     schemas = {"inputs": {"properties": {"messages": {"type": "array"}}}, "other": {}}
     with fake_server(
-        table(inspect=full_response({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))
+        answer_by_path(inspect=full_response({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))
     ) as server:
         description = connect(server.url, name="far").description
 
@@ -214,7 +216,7 @@ def test_a_guessed_chat_flag_is_marked_as_derived() -> None:
 
 
 def test_a_given_chat_flag_overrides_the_discovered_one_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with fake_server(table(inspect=full_response(CHAT))) as server:
+    with fake_server(answer_by_path(inspect=full_response(CHAT))) as server:
         remote = connect(server.url, name="far", is_chat=False)
 
     assert (remote.description.is_chat, remote.description.is_chat_source) == (False, "declared")
@@ -225,7 +227,7 @@ def test_a_given_chat_flag_overrides_the_discovered_one_with_a_warning(caplog: p
 
 def test_warnings_of_the_discovery_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     document = {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}
-    with fake_server(table(inspect=full_response(document))) as server:
+    with fake_server(answer_by_path(inspect=full_response(document))) as server:
         connect(server.url, name="far")
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -265,7 +267,7 @@ def test_warnings_of_the_discovery_are_logged(caplog: pytest.LogCaptureFixture) 
 def test_a_service_that_cannot_be_called_is_rejected(
     answers: dict[str, bytes], options: dict[str, Any], error: type[PalaverError], message: str
 ) -> None:
-    with fake_server(table(**answers)) as server, pytest.raises(error) as refused:
+    with fake_server(answer_by_path(**answers)) as server, pytest.raises(error) as refused:
         connect(server.url, name="far", **options)
 
     assert message in refused.value.message
@@ -293,8 +295,8 @@ def test_invalid_arguments_are_rejected_without_showing_secrets(
     assert "hunter2" not in refused.value.message
 
 
-async def test_an_unreachable_service_is_served_and_answers_502(nobody: str) -> None:
-    remote = connect(f"{nobody}/far?key=hunter2")
+async def test_an_unreachable_service_is_served_and_answers_502(unreachable_url: str) -> None:
+    remote = connect(f"{unreachable_url}/far?key=hunter2")
 
     assert not remote.reachable
     assert remote.description == Description(
@@ -304,19 +306,23 @@ async def test_an_unreachable_service_is_served_and_answers_502(nobody: str) -> 
         is_chat_source="derived",
         remote=True,
     )
-    assert remote.place == f"{nobody}/far"
+    assert remote.place == f"{unreachable_url}/far"
     async with client(remote) as http:
         answer = await http.post("/far/invoke", json={})
     assert (answer.status_code, answer.json()["status"]["message"]) == (502, "far could not be reached.")
 
 
-async def test_an_unreachable_service_may_be_described_by_options(nobody: str) -> None:
-    known = connect(nobody, name="far", dialect="invoke", is_chat=True)
-    half_known = connect(nobody, name="far", is_chat=True)
+async def test_an_unreachable_service_may_be_described_by_options(unreachable_url: str) -> None:
+    described = connect(unreachable_url, name="far", dialect="invoke", is_chat=True)
+    half_described = connect(unreachable_url, name="far", is_chat=True)
 
-    assert (known.reachable, known.description.is_chat, known.description.is_chat_source) == (True, True, "declared")
-    assert (half_known.reachable, half_known.description.is_chat) == (False, True)
-    async with client(known) as http:
+    assert (described.reachable, described.description.is_chat, described.description.is_chat_source) == (
+        True,
+        True,
+        "declared",
+    )
+    assert (half_described.reachable, half_described.description.is_chat) == (False, True)
+    async with client(described) as http:
         answer = await http.post("/far/invoke", json={"messages": []})
     assert (answer.status_code, answer.json()["status"]["message"]) == (502, "far could not be reached.")
 

@@ -28,9 +28,15 @@ from palaver.discovery.evidence import (
 from palaver.discovery.probe import discover, require_callable
 from palaver.errors import DiscoveryRefused, InvalidOption, NotDiscovered, UrlRefused
 
-CHAT: dict[str, Any] = {"type": "object", "properties": {"messages": {"type": "array"}, "subject": {"type": "string"}}}
-FORM: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
-MARKED: dict[str, Any] = {"type": "object", "properties": {"turns": {"type": "array", "x-ag-type-ref": "messages"}}}
+CHAT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"messages": {"type": "array"}, "subject": {"type": "string"}},
+}
+FORM_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
+MARKED_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"turns": {"type": "array", "x-ag-type-ref": "messages"}},
+}
 
 
 @dataclass
@@ -44,7 +50,7 @@ class Answer:
 
 
 @dataclass
-class Stranger:
+class FakeService:
     """A fake service that sends the given responses, 404 elsewhere, and records its requests."""
 
     url: str
@@ -54,25 +60,25 @@ class Stranger:
 
 
 @pytest.fixture
-def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
+def start_service() -> Iterator[Callable[[dict[str, Any]], FakeService]]:
     """Start fake services from tables `{"POST /inspect": document or Answer}`."""
-    over = Event()
+    test_ended = Event()
     servers: list[tuple[ThreadingHTTPServer, Thread]] = []
 
-    def start(table: dict[str, Any]) -> Stranger:
+    def start(table: dict[str, Any]) -> FakeService:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 request = f"{self.command} {self.path}"
-                known.asked.append(request)
-                known.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.answer(known.answers.get(request, Answer({"detail": "Not Found"}, 404)))
+                service.asked.append(request)
+                service.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                self.answer(service.answers.get(request, Answer({"detail": "Not Found"}, 404)))
 
             do_GET = do_POST  # noqa: N815, the name is http.server's
 
             def answer(self, answer: Answer) -> None:
                 if answer.pace == "never":
-                    over.wait()
+                    test_ended.wait()
                     return
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
@@ -80,7 +86,7 @@ def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
                 self.end_headers()
                 body = answer.body if isinstance(answer.body, bytes) else msgspec.json.encode(answer.body)
                 try:
-                    while answer.pace == "dripping" and not over.wait(0.001):
+                    while answer.pace == "dripping" and not test_ended.wait(0.001):
                         self.wfile.write(b" ")
                     self.wfile.write(body)
                 except OSError:
@@ -89,17 +95,17 @@ def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
             def log_message(self, format: str, *args: object) -> None: ...
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        known = Stranger(
+        service = FakeService(
             f"http://127.0.0.1:{server.server_port}",
             {request: value if isinstance(value, Answer) else Answer(value) for request, value in table.items()},
         )
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         servers.append((server, thread))
-        return known
+        return service
 
     yield start
-    over.set()
+    test_ended.set()
     for server, thread in servers:
         server.shutdown()
         server.server_close()
@@ -107,10 +113,10 @@ def stranger() -> Iterator[Callable[[dict[str, Any]], Stranger]]:
 
 
 @pytest.fixture
-def nobody() -> str:
+def unreachable_url() -> str:
     """A URL where no server listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def openapi(*operations: str, flags: Any = None, body: Any = None, **others: Any) -> dict[str, Any]:
@@ -123,15 +129,15 @@ def openapi(*operations: str, flags: Any = None, body: Any = None, **others: Any
     return {"openapi": "3.1.0", "paths": {path: {"post": operation} for path in operations}, **others}
 
 
-def inspected(schema: Any, **others: Any) -> dict[str, Any]:
+def inspect_document(schema: Any, **others: Any) -> dict[str, Any]:
     return {"version": "2025.07.14", "revision": {"data": {"schemas": {"inputs": schema}}}, **others}
 
 
-NOT_INSPECTED = (
+NO_INSPECT = (
     ProbeStep("inspect.flags", "POST /inspect", 404, "not there"),
     ProbeStep("inspect.flags", "GET /inspect", 404, "not there"),
 )
-NOT_DESCRIBED = ProbeStep("openapi.flags", "GET /openapi.json", 404, "not there")
+NO_OPENAPI = ProbeStep("openapi.flags", "GET /openapi.json", 404, "not there")
 NO_INFO = ProbeStep("mlflow.info", "GET /agent/info", 404, "not there")
 NO_MODELS = ProbeStep("openai.models", "GET /v1/models", 404, "not there")
 
@@ -139,8 +145,8 @@ NO_MODELS = ProbeStep("openai.models", "GET /v1/models", 404, "not there")
 # Which step succeeds
 
 
-async def test_the_public_report_has_the_documented_fields(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"POST /app/inspect": {"request": {"flags": {"is_chat": True}}}})
+async def test_the_public_report_has_the_documented_fields(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"POST /app/inspect": {"request": {"flags": {"is_chat": True}}}})
 
     result = await discover(f"{app.url}/app")
 
@@ -166,10 +172,16 @@ async def test_the_public_report_has_the_documented_fields(stranger: Callable[..
     assert app.asked == ["POST /app/inspect"]
 
 
-async def test_everything_that_a_palaver_server_declares_is_discovered(stranger: Callable[..., Stranger]) -> None:
-    schemas = {"inputs": CHAT, "parameters": {"type": "object", "$ref": "#/$defs/P", "$defs": {"P": {}}}, "outputs": {}}
+async def test_everything_that_a_palaver_server_declares_is_discovered(
+    start_service: Callable[..., FakeService],
+) -> None:
+    schemas = {
+        "inputs": CHAT_SCHEMA,
+        "parameters": {"type": "object", "$ref": "#/$defs/P", "$defs": {"P": {}}},
+        "outputs": {},
+    }
     data = {"uri": "user:custom:tutor:latest", "schemas": schemas, "parameters": {"temperature": 0.2}}
-    app = stranger(
+    app = start_service(
         {
             "POST /inspect": {
                 "flags": {"is_chat": True},
@@ -202,8 +214,8 @@ async def test_everything_that_a_palaver_server_declares_is_discovered(stranger:
     )
 
 
-async def test_inspect_is_requested_with_get_if_post_is_not_allowed(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"POST /inspect": Answer(status=405), "GET /inspect": {"flags": {"is_chat": False}}})
+async def test_inspect_is_requested_with_get_if_post_is_not_allowed(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"POST /inspect": Answer(status=405), "GET /inspect": {"flags": {"is_chat": False}}})
 
     result = await discover(app.url)
 
@@ -237,37 +249,37 @@ REF = {"$ref": "#/components/schemas/Body"}
             id="x-agenta of test",
         ),
         pytest.param(
-            {"POST /inspect": inspected(MARKED)},
+            {"POST /inspect": inspect_document(MARKED_SCHEMA)},
             ("schema.marker", True, "marked", "invoke", "/invoke"),
             ProbeStep("schema.marker", None, None, "the input turns is marked as messages"),
             id="marker in inspect",
         ),
         pytest.param(
-            {"GET /openapi.json": openapi("/run", body={"properties": {"inputs": MARKED}})},
+            {"GET /openapi.json": openapi("/run", body={"properties": {"inputs": MARKED_SCHEMA}})},
             ("schema.marker", True, "marked", "run", "/run"),
             ProbeStep("schema.marker", None, None, "the input turns is marked as messages"),
             id="marker in the inputs of the body",
         ),
         pytest.param(
-            {"POST /inspect": inspected(FORM), "GET /openapi.json": openapi("/run", body=MARKED)},
+            {"POST /inspect": inspect_document(FORM_SCHEMA), "GET /openapi.json": openapi("/run", body=MARKED_SCHEMA)},
             ("schema.marker", True, "marked", "invoke", "/invoke"),
             ProbeStep("schema.marker", None, None, "the input turns is marked as messages"),
             id="marker in one document of two",
         ),
         pytest.param(
-            {"POST /inspect": inspected(CHAT)},
+            {"POST /inspect": inspect_document(CHAT_SCHEMA)},
             ("schema.messages", True, "guessed", "invoke", "/invoke"),
             ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
             id="messages in inspect",
         ),
         pytest.param(
-            {"POST /inspect": inspected(FORM)},
+            {"POST /inspect": inspect_document(FORM_SCHEMA)},
             ("schema.messages", False, "guessed", "invoke", "/invoke"),
             ProbeStep("schema.messages", None, None, "the input schema has no property messages"),
             id="no messages in inspect",
         ),
         pytest.param(
-            {"GET /openapi.json": openapi("/run", body=REF, components={"schemas": {"Body": CHAT}})},
+            {"GET /openapi.json": openapi("/run", body=REF, components={"schemas": {"Body": CHAT_SCHEMA}})},
             ("schema.messages", True, "guessed", "run", "/run"),
             ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
             id="messages of the body, by a local ref",
@@ -277,7 +289,7 @@ REF = {"$ref": "#/components/schemas/Body"}
                 "GET /openapi.json": openapi(
                     "/invoke",
                     body={"properties": {"data": {"anyOf": [REF, {"type": "null"}]}}},
-                    components={"schemas": {"Body": {"properties": {"inputs": CHAT}}}},
+                    components={"schemas": {"Body": {"properties": {"inputs": CHAT_SCHEMA}}}},
                 )
             },
             ("schema.messages", True, "guessed", "invoke", "/invoke"),
@@ -285,7 +297,7 @@ REF = {"$ref": "#/components/schemas/Body"}
             id="messages of data.inputs, by an optional ref",
         ),
         pytest.param(
-            {"GET /openapi.json": openapi("/run", body=FORM)},
+            {"GET /openapi.json": openapi("/run", body=FORM_SCHEMA)},
             ("schema.messages", False, "guessed", "run", "/run"),
             ProbeStep("schema.messages", None, None, "the input schema has no property messages"),
             id="no messages in the body",
@@ -305,9 +317,9 @@ REF = {"$ref": "#/components/schemas/Body"}
     ],
 )
 async def test_the_first_step_with_evidence_decides(
-    stranger: Callable[..., Stranger], table: dict[str, Any], expected: tuple[Any, ...], last_step: ProbeStep
+    start_service: Callable[..., FakeService], table: dict[str, Any], expected: tuple[Any, ...], last_step: ProbeStep
 ) -> None:
-    app = stranger(table)
+    app = start_service(table)
 
     result = await discover(app.url)
 
@@ -331,17 +343,17 @@ MODELS = {"object": "list", "data": [{"id": "small"}]}
     ],
 )
 async def test_the_url_selects_among_the_dialects_of_a_server(
-    stranger: Callable[..., Stranger], path: str, table: dict[str, Any], expected: tuple[str, str]
+    start_service: Callable[..., FakeService], path: str, table: dict[str, Any], expected: tuple[str, str]
 ) -> None:
-    app = stranger(table)
+    app = start_service(table)
 
     result = await discover(app.url + path)
 
     assert (result.dialect, result.call) == (expected[0], f"POST {app.url}{expected[1]}")
 
 
-async def test_a_service_without_evidence_gives_an_empty_result(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"GET /openapi.json": openapi("/pets"), "GET /agent/info": {"name": "agent"}})
+async def test_a_service_without_evidence_gives_an_empty_result(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"GET /openapi.json": openapi("/pets"), "GET /agent/info": {"name": "agent"}})
 
     assert await discover(app.url) == Discovery(
         url=app.url,
@@ -354,7 +366,7 @@ async def test_a_service_without_evidence_gives_an_empty_result(stranger: Callab
         schemas={},
         warnings=(),
         tried=(
-            *NOT_INSPECTED,
+            *NO_INSPECT,
             ProbeStep(
                 "openapi.flags",
                 "GET /openapi.json",
@@ -368,22 +380,24 @@ async def test_a_service_without_evidence_gives_an_empty_result(stranger: Callab
 
 
 async def test_operations_below_the_base_path_are_preferred(
-    stranger: Callable[..., Stranger],
+    start_service: Callable[..., FakeService],
 ) -> None:
     document = openapi("/app/run", flags={"is_chat": False})
     document["paths"]["/invoke"] = {"post": {"x-agenta": {"flags": {"is_chat": True}}}}
-    app = stranger({"GET /app/openapi.json": document})
+    app = start_service({"GET /app/openapi.json": document})
 
     result = await discover(f"{app.url}/app")
 
     assert (result.is_chat, result.dialect, result.call) == (False, "run", f"POST {app.url}/app/run")
 
 
-async def test_references_in_the_input_schema_of_openapi_are_resolved(stranger: Callable[..., Stranger]) -> None:
+async def test_references_in_the_input_schema_of_openapi_are_resolved(
+    start_service: Callable[..., FakeService],
+) -> None:
     node = {"properties": {"child": {"$ref": "#/components/schemas/Node"}, "label": {"$ref": "#/components/schemas/L"}}}
     body = {"properties": {"messages": {"type": "array"}, "inputs": {"$ref": "#/components/schemas/Node"}}}
     components = {"schemas": {"Node": node, "L": {"type": "string"}}}
-    app = stranger({"GET /openapi.json": openapi("/run", body=body, components=components)})
+    app = start_service({"GET /openapi.json": openapi("/run", body=body, components=components)})
 
     result = await discover(app.url)
 
@@ -393,9 +407,9 @@ async def test_references_in_the_input_schema_of_openapi_are_resolved(stranger: 
 
 
 async def test_a_service_with_only_a_generate_endpoint_is_found_but_not_callable(
-    stranger: Callable[..., Stranger],
+    start_service: Callable[..., FakeService],
 ) -> None:
-    app = stranger({"GET /openapi.json": openapi("/generate", flags=FLAGS)})
+    app = start_service({"GET /openapi.json": openapi("/generate", flags=FLAGS)})
 
     result = await discover(app.url)
 
@@ -408,8 +422,8 @@ async def test_a_service_with_only_a_generate_endpoint_is_found_but_not_callable
 # Flags
 
 
-async def test_a_declared_false_beats_a_messages_schema(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"POST /inspect": inspected(MARKED, flags={"is_chat": False})})
+async def test_a_declared_false_beats_a_messages_schema(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"POST /inspect": inspect_document(MARKED_SCHEMA, flags={"is_chat": False})})
 
     result = await discover(app.url)
 
@@ -419,9 +433,12 @@ async def test_a_declared_false_beats_a_messages_schema(stranger: Callable[..., 
     )
 
 
-async def test_a_false_flag_in_openapi_beats_the_schema_of_inspect(stranger: Callable[..., Stranger]) -> None:
-    app = stranger(
-        {"POST /inspect": inspected(CHAT), "GET /openapi.json": openapi("/invoke", flags={"is_chat": False})}
+async def test_a_false_flag_in_openapi_beats_the_schema_of_inspect(start_service: Callable[..., FakeService]) -> None:
+    app = start_service(
+        {
+            "POST /inspect": inspect_document(CHAT_SCHEMA),
+            "GET /openapi.json": openapi("/invoke", flags={"is_chat": False}),
+        }
     )
 
     result = await discover(app.url)
@@ -434,9 +451,9 @@ async def test_a_false_flag_in_openapi_beats_the_schema_of_inspect(stranger: Cal
 
 @pytest.mark.parametrize("value", ["true", 1, 0, None, [], {"is_chat": True}])
 async def test_a_flag_that_is_not_a_boolean_is_ignored_with_a_warning(
-    stranger: Callable[..., Stranger], value: object
+    start_service: Callable[..., FakeService], value: object
 ) -> None:
-    app = stranger({"POST /inspect": {"flags": {"is_chat": value}, "request": {"flags": {"is_chat": False}}}})
+    app = start_service({"POST /inspect": {"flags": {"is_chat": value}, "request": {"flags": {"is_chat": False}}}})
 
     result = await discover(app.url)
 
@@ -444,8 +461,10 @@ async def test_a_flag_that_is_not_a_boolean_is_ignored_with_a_warning(
     assert result.warnings == ("flags.is_chat is not a boolean: it counts for nothing.",)
 
 
-async def test_contradictory_flags_are_warned_about_and_the_first_is_used(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"POST /inspect": {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}})
+async def test_contradictory_flags_are_warned_about_and_the_first_is_used(
+    start_service: Callable[..., FakeService],
+) -> None:
+    app = start_service({"POST /inspect": {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}})
 
     result = await discover(app.url)
 
@@ -454,24 +473,26 @@ async def test_contradictory_flags_are_warned_about_and_the_first_is_used(strang
 
 
 async def test_contradictory_flags_of_operations_are_warned_about_and_the_first_is_used(
-    stranger: Callable[..., Stranger],
+    start_service: Callable[..., FakeService],
 ) -> None:
     document = openapi("/run", flags={"is_chat": False})
     document["paths"] |= openapi("/invoke", flags={"is_chat": True})["paths"]
-    app = stranger({"GET /openapi.json": document})
+    app = start_service({"GET /openapi.json": document})
 
     result = await discover(app.url)
 
     assert result.is_chat is True
-    where = "x-agenta.flags.is_chat of POST"
-    assert result.warnings == (f"{where} /invoke = true, but {where} /run = false: the first is taken.",)
+    flag_path = "x-agenta.flags.is_chat of POST"
+    assert result.warnings == (f"{flag_path} /invoke = true, but {flag_path} /run = false: the first is taken.",)
 
 
 # Models
 
 
-async def test_the_models_of_a_base_url_that_ends_in_v1_are_requested_there(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}]}})
+async def test_the_models_of_a_base_url_that_ends_in_v1_are_requested_there(
+    start_service: Callable[..., FakeService],
+) -> None:
+    app = start_service({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}]}})
 
     result = await discover(f"{app.url}/v1/", model="large")
 
@@ -480,16 +501,16 @@ async def test_the_models_of_a_base_url_that_ends_in_v1_are_requested_there(stra
     assert app.asked[-1] == "GET /v1/models"
 
 
-async def test_a_model_that_is_not_listed_is_used_with_a_warning(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"GET /v1/models": {"data": [{"id": "small"}]}})
+async def test_a_model_that_is_not_listed_is_used_with_a_warning(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"GET /v1/models": {"data": [{"id": "small"}]}})
 
     result = await discover(app.url, model="latest")
 
     assert (result.model, result.warnings) == ("latest", ("The model 'latest' is not among those that are listed.",))
 
 
-async def test_one_of_several_models_must_be_chosen(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}, {"id": "\x1b[2J"}, {"id": 3}]}})
+async def test_one_of_several_models_must_be_chosen(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"GET /v1/models": {"data": [{"id": "small"}, {"id": "large"}, {"id": "\x1b[2J"}, {"id": 3}]}})
 
     result = await discover(app.url)
 
@@ -500,8 +521,10 @@ async def test_one_of_several_models_must_be_chosen(stranger: Callable[..., Stra
 
 
 @pytest.mark.parametrize("document", [{"data": []}, {"data": None}, {"data": [{"name": "x"}, "y"]}, {"models": []}])
-async def test_a_list_without_models_is_no_evidence(stranger: Callable[..., Stranger], document: object) -> None:
-    app = stranger({"GET /v1/models": document})
+async def test_a_list_without_models_is_no_evidence(
+    start_service: Callable[..., FakeService], document: object
+) -> None:
+    app = start_service({"GET /v1/models": document})
 
     result = await discover(app.url)
 
@@ -518,9 +541,9 @@ async def test_a_list_without_models_is_no_evidence(stranger: Callable[..., Stra
     "ending", ["/invoke", "/inspect", "/run", "/test", "/responses", "/invocations", "/chat/completions", "/invoke/"]
 )
 async def test_an_endpoint_url_is_cut_to_its_base_with_a_warning(
-    stranger: Callable[..., Stranger], ending: str
+    start_service: Callable[..., FakeService], ending: str
 ) -> None:
-    app = stranger({"POST /app/inspect": {"flags": {"is_chat": True}}})
+    app = start_service({"POST /app/inspect": {"flags": {"is_chat": True}}})
 
     result = await discover(f"{app.url}/app{ending}")
 
@@ -529,9 +552,9 @@ async def test_an_endpoint_url_is_cut_to_its_base_with_a_warning(
 
 
 async def test_the_endpoint_in_the_url_is_called_unless_the_service_names_another(
-    stranger: Callable[..., Stranger],
+    start_service: Callable[..., FakeService],
 ) -> None:
-    app = stranger(
+    app = start_service(
         {"GET /a/v1/models": {"data": [{"id": "m"}]}, "GET /b/agent/info": {"agent_api": "responses"}},
     )
 
@@ -555,8 +578,8 @@ async def test_a_host_may_have_the_name_of_an_endpoint(monkeypatch: pytest.Monke
     assert other.tried[-1].request == "GET /v1/models"
 
 
-async def test_the_query_of_a_url_is_dropped_and_never_shown(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"POST /inspect": {"flags": {"is_chat": True}}})
+async def test_the_query_of_a_url_is_dropped_and_never_shown(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"POST /inspect": {"flags": {"is_chat": True}}})
 
     result = await discover(f"{app.url}/?key=hunter2#top")
 
@@ -574,9 +597,9 @@ async def test_a_url_of_another_scheme_is_refused() -> None:
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_probing_stops_at_a_service_that_requires_credentials(
-    stranger: Callable[..., Stranger], status: int
+    start_service: Callable[..., FakeService], status: int
 ) -> None:
-    app = stranger({"POST /inspect": Answer(status=status), "GET /v1/models": {"data": [{"id": "m"}]}})
+    app = start_service({"POST /inspect": Answer(status=status), "GET /v1/models": {"data": [{"id": "m"}]}})
 
     result = await discover(app.url)
 
@@ -587,8 +610,10 @@ async def test_probing_stops_at_a_service_that_requires_credentials(
         require_callable(result)
 
 
-async def test_probing_stops_at_a_later_step_that_requires_credentials(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"GET /agent/info": Answer(status=401), "GET /v1/models": {"data": [{"id": "m"}]}})
+async def test_probing_stops_at_a_later_step_that_requires_credentials(
+    start_service: Callable[..., FakeService],
+) -> None:
+    app = start_service({"GET /agent/info": Answer(status=401), "GET /v1/models": {"data": [{"id": "m"}]}})
 
     result = await discover(app.url)
 
@@ -597,8 +622,8 @@ async def test_probing_stops_at_a_later_step_that_requires_credentials(stranger:
         require_callable(result)
 
 
-async def test_headers_are_sent_and_appear_in_no_result(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"POST /inspect": {"flags": {"is_chat": True}}})
+async def test_headers_are_sent_and_appear_in_no_result(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"POST /inspect": {"flags": {"is_chat": True}}})
 
     result = await discover(app.url, headers={"authorization": "Bearer hunter2"})
 
@@ -641,9 +666,9 @@ async def test_headers_are_sent_and_appear_in_no_result(stranger: Callable[..., 
     ids="500 503 429 html latin-1 deep list cut large gzip redirect nowhere mail silent dripping".split(),
 )
 async def test_weaker_evidence_is_used_after_a_failed_step_with_a_warning(
-    stranger: Callable[..., Stranger], answer: Answer, problem: str
+    start_service: Callable[..., FakeService], answer: Answer, problem: str
 ) -> None:
-    app = stranger({"POST /inspect": answer, "GET /openapi.json": openapi("/invoke", flags={"is_chat": True})})
+    app = start_service({"POST /inspect": answer, "GET /openapi.json": openapi("/invoke", flags={"is_chat": True})})
 
     result = await discover(app.url, request_seconds=5 if answer.pace == "at once" else 0.5)
 
@@ -653,22 +678,22 @@ async def test_weaker_evidence_is_used_after_a_failed_step_with_a_warning(
     assert app.asked == ["POST /inspect", "GET /openapi.json"]
 
 
-async def test_a_document_of_one_mebibyte_is_read(stranger: Callable[..., Stranger]) -> None:
+async def test_a_document_of_one_mebibyte_is_read(start_service: Callable[..., FakeService]) -> None:
     document = b'{"flags": {"is_chat": true}}'
-    app = stranger({"POST /inspect": Answer(document + b" " * (1024 * 1024 - len(document)))})
+    app = start_service({"POST /inspect": Answer(document + b" " * (1024 * 1024 - len(document)))})
 
     assert (await discover(app.url)).is_chat is True
 
 
-async def test_no_url_in_a_document_is_followed(stranger: Callable[..., Stranger]) -> None:
-    trap = stranger({"GET /schema.json": CHAT})
-    elsewhere = {"$ref": f"{trap.url}/schema.json"}
-    app = stranger(
+async def test_no_url_in_a_document_is_followed(start_service: Callable[..., FakeService]) -> None:
+    trap = start_service({"GET /schema.json": CHAT_SCHEMA})
+    external_ref = {"$ref": f"{trap.url}/schema.json"}
+    app = start_service(
         {
             "POST /inspect": {
-                "revision": {"data": {"url": trap.url, "schemas": {"inputs": {"title": "x", **elsewhere}}}}
+                "revision": {"data": {"url": trap.url, "schemas": {"inputs": {"title": "x", **external_ref}}}}
             },
-            "GET /openapi.json": openapi("/run", body=elsewhere, servers=[{"url": trap.url}]),
+            "GET /openapi.json": openapi("/run", body=external_ref, servers=[{"url": trap.url}]),
         }
     )
 
@@ -678,41 +703,41 @@ async def test_no_url_in_a_document_is_followed(stranger: Callable[..., Stranger
     assert result.warnings == ("What it says of inputs has a $ref to another document, which is not followed.",)
 
 
-async def test_no_request_is_sent_after_the_total_timeout(stranger: Callable[..., Stranger]) -> None:
-    app = stranger({"POST /inspect": Answer(pace="never")})
+async def test_no_request_is_sent_after_the_total_timeout(start_service: Callable[..., FakeService]) -> None:
+    app = start_service({"POST /inspect": Answer(pace="never")})
 
     result = await discover(app.url, request_seconds=5, total_seconds=0.3)
 
     assert app.asked == ["POST /inspect"]
-    assert [tried.found for tried in result.tried] == ["no answer within 0.3 s", *["not asked, the time was up"] * 3]
+    assert [step.found for step in result.tried] == ["no answer within 0.3 s", *["not asked, the time was up"] * 3]
 
 
-async def test_a_service_that_is_down_is_reported_as_unreachable(nobody: str) -> None:
-    result = await discover(nobody)
+async def test_a_service_that_is_down_is_reported_as_unreachable(unreachable_url: str) -> None:
+    result = await discover(unreachable_url)
 
     assert (result.evidence, result.is_chat, result.unreachable, result.refused) == ("none", None, True, False)
-    assert [(tried.request, tried.status) for tried in result.tried] == [
+    assert [(step.request, step.status) for step in result.tried] == [
         ("POST /inspect", None),
         ("GET /openapi.json", None),
         ("GET /agent/info", None),
         ("GET /v1/models", None),
     ]
-    assert all(tried.found.startswith("no connection: ") for tried in result.tried)
-    assert result.warnings == (f"{nobody} cannot be reached.",)
+    assert all(step.found.startswith("no connection: ") for step in result.tried)
+    assert result.warnings == (f"{unreachable_url} cannot be reached.",)
     with pytest.raises(NotDiscovered, match=r"cannot be reached\. Tried: POST /inspect: no connection: "):
         require_callable(result)
 
 
-async def test_a_service_that_only_answers_502_is_unreachable(stranger: Callable[..., Stranger]) -> None:
+async def test_a_service_that_only_answers_502_is_unreachable(start_service: Callable[..., FakeService]) -> None:
     requests = ("POST /inspect", "GET /openapi.json", "GET /agent/info", "GET /v1/models")
-    app = stranger({request: Answer(status=502) for request in requests})
+    app = start_service({request: Answer(status=502) for request in requests})
 
     assert (await discover(app.url)).unreachable is True
 
 
-async def test_a_service_that_only_answers_500_is_reachable(stranger: Callable[..., Stranger]) -> None:
+async def test_a_service_that_only_answers_500_is_reachable(start_service: Callable[..., FakeService]) -> None:
     requests = ("POST /inspect", "GET /openapi.json", "GET /agent/info", "GET /v1/models")
-    app = stranger({request: Answer(status=500) for request in requests})
+    app = start_service({request: Answer(status=500) for request in requests})
 
     result = await discover(app.url)
 
@@ -732,7 +757,7 @@ UNKNOWN = Discovery(
     streams=None,
     schemas={},
     warnings=(),
-    tried=(*NOT_INSPECTED, NOT_DESCRIBED, NO_INFO, NO_MODELS),
+    tried=(*NO_INSPECT, NO_OPENAPI, NO_INFO, NO_MODELS),
 )
 KNOWN = msgspec.structs.replace(
     UNKNOWN,
@@ -839,7 +864,7 @@ for _ in range(5_000):
 def test_circular_dangling_and_deep_schemas_give_a_result_of_limited_size(schema: Any) -> None:
     document = openapi("/run", body=schema, components={"schemas": {"Body": schema}})
 
-    for parsed in (read_openapi(document), read_inspect(inspected(schema))):
+    for parsed in (read_openapi(document), read_inspect(inspect_document(schema))):
         assert len(msgspec.json.encode(parsed)) < 200_000
 
 
@@ -858,7 +883,7 @@ def test_the_name_of_a_service_is_truncated_and_escaped() -> None:
     assert (parsed.name, parsed.description) == ("\\u202e" + "x" * 198 + "…", "")
 
 
-WORDS = st.sampled_from(
+KEYS = st.sampled_from(
     "flags is_chat request revision data schemas inputs parameters properties messages $ref paths /invoke /run post "
     "requestBody content application/json schema anyOf allOf x-agenta x-ag-type-ref id agent_api info title".split()
 )
@@ -871,7 +896,7 @@ LEAVES = (
     | st.sampled_from(["#", "#/", "#/paths", "#/paths/~1run/post", "https://host/x", "messages", "responses"])
 )
 JSON = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=3), inner, max_size=6)
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=6)
 )
 
 
@@ -889,7 +914,7 @@ def test_no_json_makes_a_reader_raise(document: object, base_path: str) -> None:
 @given(schema=JSON)
 def test_no_schema_makes_a_reader_raise(schema: object) -> None:
     for parsed in (
-        read_inspect(inspected(schema)),
+        read_inspect(inspect_document(schema)),
         read_openapi(openapi("/run", body=schema, components=schema)),
         read_openapi(openapi("/invoke", body={"properties": {"data": {"properties": {"inputs": schema}}}})),
     ):

@@ -9,7 +9,7 @@ from palaver.workflows.decorators import workflow
 
 
 @workflow(name="echo")
-def another() -> str:
+def other_echo() -> str:
     return "…"
 
 
@@ -70,10 +70,10 @@ def test_the_same_workflow_given_twice_is_registered_once() -> None:
 
 def test_two_workflows_with_the_same_name_are_rejected_with_both_locations() -> None:
     with pytest.raises(DuplicateName) as refused:
-        Registry([echo, another])
+        Registry([echo, other_echo])
 
-    assert refused.value.message == f"Two workflows are called 'echo': {echo.place} and {another.place}."
-    assert "test_registry.py:" in another.place
+    assert refused.value.message == f"Two workflows are called 'echo': {echo.place} and {other_echo.place}."
+    assert "test_registry.py:" in other_echo.place
 
 
 # Adding and removing while serving
@@ -110,6 +110,6 @@ def test_connections_can_be_removed_and_loaded_workflows_cannot() -> None:
 def test_a_workflow_with_a_taken_name_cannot_be_added() -> None:
     registry = Registry([echo], connections=[scripted])
 
-    for taken in (another, scripted):
+    for taken in (other_echo, scripted):
         with pytest.raises(DuplicateName, match="Two workflows are called"):
             registry.put(taken)

@@ -30,7 +30,7 @@ from palaver import chat
 def tutor(messages):
     return "Hi"
 """
-TWO = f"""{TUTOR}
+TWO_WORKFLOWS = f"""{TUTOR}
 from palaver import workflow
 
 @workflow
@@ -45,7 +45,7 @@ Write = Callable[[str, str], Path]
 
 
 @pytest.fixture(autouse=True)
-def _modules_and_paths_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _restore_modules_and_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "app", raising=False)  # Some other test's file may have that name, too.
@@ -68,33 +68,33 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def names(*given: str) -> list[str]:
-    return [workflow.description.name for workflow in load(given)]
+def workflow_names(*targets: str) -> list[str]:
+    return [workflow.description.name for workflow in load(targets)]
 
 
 # Loading
 
 
 def test_a_file_gives_all_its_workflows(write: Write) -> None:
-    write("app.py", TWO)
+    write("app.py", TWO_WORKFLOWS)
 
-    assert names("app.py") == ["tutor", "headline"]
+    assert workflow_names("app.py") == ["tutor", "headline"]
     assert [workflow.place for workflow in load_one("app.py")] == ["app.py:4", "app.py:10"]
 
 
 def test_a_target_may_name_one_workflow_of_a_file(write: Write) -> None:
-    path = write("flows/app.py", TWO)
+    path = write("flows/app.py", TWO_WORKFLOWS)
 
-    assert names("flows/app.py:headline") == ["headline"]
-    assert names(f"{path}:tutor") == ["tutor"]
+    assert workflow_names("flows/app.py:headline") == ["headline"]
+    assert workflow_names(f"{path}:tutor") == ["tutor"]
 
 
 def test_a_module_gives_all_or_one_of_its_workflows(write: Write) -> None:
     write("pkg/__init__.py", "")
-    write("pkg/flows.py", TWO)
+    write("pkg/flows.py", TWO_WORKFLOWS)
 
-    assert names("pkg.flows") == ["tutor", "headline"]
-    assert names("pkg.flows:tutor") == ["tutor"]
+    assert workflow_names("pkg.flows") == ["tutor", "headline"]
+    assert workflow_names("pkg.flows:tutor") == ["tutor"]
 
 
 def test_a_folder_gives_the_workflows_of_its_files_in_order_of_file_names(write: Write) -> None:
@@ -104,14 +104,14 @@ def test_a_folder_gives_the_workflows_of_its_files_in_order_of_file_names(write:
     write("flows/helpers.py", "x = 1")
     write("flows/deeper/c.py", "raise RuntimeError")
 
-    assert names("flows") == names("flows/") == ["first", "second"]
+    assert workflow_names("flows") == workflow_names("flows/") == ["first", "second"]
 
 
 def test_several_targets_give_each_workflow_once(write: Write) -> None:
-    write("app.py", TWO)
+    write("app.py", TWO_WORKFLOWS)
     write("other.py", TUTOR.replace("tutor", "other"))
 
-    assert names("app.py", "app:tutor", "other.py", "./app.py") == ["tutor", "headline", "other"]
+    assert workflow_names("app.py", "app:tutor", "other.py", "./app.py") == ["tutor", "headline", "other"]
 
 
 def test_a_workflow_with_two_names_is_loaded_once(write: Write) -> None:
@@ -124,8 +124,8 @@ def test_a_file_also_gives_the_workflows_that_it_imports(write: Write) -> None:
     write("flows/app.py", "from tutors import tutor")
     write("flows/tutors.py", TUTOR)
 
-    assert names("flows/app.py") == ["tutor"]
-    assert names("flows") == ["tutor"]
+    assert workflow_names("flows/app.py") == ["tutor"]
+    assert workflow_names("flows") == ["tutor"]
 
 
 def test_files_of_a_folder_that_import_each_other_are_loaded_once(write: Write) -> None:
@@ -142,17 +142,17 @@ def test_files_of_a_package_may_import_relatively(write: Write) -> None:
     write("flows/tools/__init__.py", "")
     write("flows/tools/words.py", "from ..b import second\nHELLO = 'Hi'")
 
-    assert names("flows/a.py") == ["first"]
-    assert names("flows/tools/words.py:second") == ["second"]
-    assert names("flows") == ["second", "first"]
-    assert names("flows/__init__.py") == ["second"]
+    assert workflow_names("flows/a.py") == ["first"]
+    assert workflow_names("flows/tools/words.py:second") == ["second"]
+    assert workflow_names("flows") == ["second", "first"]
+    assert workflow_names("flows/__init__.py") == ["second"]
 
 
 def test_two_files_with_the_same_name_are_loaded_separately(write: Write) -> None:
     write("one/app.py", TUTOR.replace("tutor", "first"))
     write("two/app.py", TUTOR.replace("tutor", "second"))
 
-    assert names("one/app.py", "two/app.py") == ["first", "second"]
+    assert workflow_names("one/app.py", "two/app.py") == ["first", "second"]
     assert load_one("two/app.py") == load_one("two/app.py")
     assert load_one("one/app.py") == load_one("one/app.py")
 
@@ -160,7 +160,7 @@ def test_two_files_with_the_same_name_are_loaded_separately(write: Write) -> Non
 def test_a_file_may_have_the_name_of_a_standard_library_module(write: Write) -> None:
     write("calendar.py", TUTOR)
 
-    assert names("calendar.py") == ["tutor"]
+    assert workflow_names("calendar.py") == ["tutor"]
     assert "tutor" not in vars(sys.modules.get("calendar", ModuleType("calendar")))
 
 
@@ -176,7 +176,7 @@ proxy, mock = Proxy(), MagicMock()
 """
     write("app.py", TUTOR + source)
 
-    assert names("app.py") == ["tutor"]
+    assert workflow_names("app.py") == ["tutor"]
 
 
 def test_two_workflows_with_the_same_name_are_rejected_with_both_locations(write: Write) -> None:
@@ -193,7 +193,7 @@ def test_a_workflow_that_takes_messages_gets_a_hint(write: Write) -> None:
     write("app.py", "from palaver import workflow\n\n@workflow\ndef f(messages): ...\n")
 
     with pytest.warns(TakesMessages, match="f takes messages; declare it with @chat to make it a chat"):
-        assert names("app.py") == ["f"]
+        assert workflow_names("app.py") == ["f"]
 
 
 # Errors
@@ -218,7 +218,7 @@ def test_a_workflow_that_takes_messages_gets_a_hint(write: Write) -> None:
 def test_a_target_that_gives_no_workflow_is_a_one_line_error(
     target: str, error: type[PalaverError], message: str, write: Write
 ) -> None:
-    write("two.py", TWO)
+    write("two.py", TWO_WORKFLOWS)
     write("pkg/__init__.py", "")
 
     with pytest.raises(error) as refused:
@@ -265,7 +265,7 @@ def test_a_module_that_fails_to_load_is_a_one_line_error_and_can_be_reloaded(
             load_one(target)
         assert failed.value.message == f"{subject} could not be loaded: {reason}"
     write("app.py", f"{TUTOR}\nmended = True\n")
-    assert names("app.py") == ["tutor"]
+    assert workflow_names("app.py") == ["tutor"]
 
 
 def test_an_invalid_declaration_raises_its_own_error(write: Write) -> None:
@@ -290,7 +290,7 @@ def test_a_file_of_a_package_whose_name_is_taken_is_rejected(write: Write, tmp_p
     write("two/flows/__init__.py", "")
     write("two/flows/app.py", TUTOR)
 
-    assert names("one/flows/app.py") == ["tutor"]
+    assert workflow_names("one/flows/app.py") == ["tutor"]
     with pytest.raises(LoadFailed) as failed:
         load_one("two/flows/app.py")
     assert failed.value.message == "app.py could not be loaded: another module is called flows.app."
@@ -327,7 +327,7 @@ def test_an_installed_module_without_workflows_is_an_error(write: Write, monkeyp
 
 # Evaluators
 
-POLITE = """
+EVALUATORS = """
 from palaver import Case, evaluator
 
 @evaluator
@@ -343,7 +343,7 @@ _hidden = polite
 
 
 def test_evaluators_are_loaded_separately_from_the_workflows_of_a_file(write: Write) -> None:
-    path = write("app.py", TWO + POLITE)
+    path = write("app.py", TWO_WORKFLOWS + EVALUATORS)
 
     assert [one.key for one in load_evaluators([str(path)])] == ["polite", "team.rude"]
     assert [one.key for one in load_evaluators(["app.py:tutor", "app"])] == ["polite", "team.rude"]
@@ -352,14 +352,14 @@ def test_evaluators_are_loaded_separately_from_the_workflows_of_a_file(write: Wr
 
 def test_a_folder_gives_the_evaluators_of_all_its_files(write: Write) -> None:
     write("flows/app.py", TUTOR)
-    write("flows/scores.py", POLITE)
+    write("flows/scores.py", EVALUATORS)
 
     assert [one.key for one in load_evaluators(["flows"])] == ["polite", "team.rude"]
     assert [workflow.description.name for workflow in load_one("flows")] == ["tutor"]
 
 
 def test_a_target_with_only_evaluators_declares_no_workflow(write: Write) -> None:
-    write("scores.py", POLITE)
+    write("scores.py", EVALUATORS)
 
     with pytest.raises(NothingFound, match=r"scores.py declares no workflow"):
         load_one("scores.py")
@@ -375,7 +375,7 @@ def test_a_target_may_have_no_evaluators(write: Write) -> None:
 
 
 def test_a_registry_has_the_evaluators_of_its_targets(write: Write) -> None:
-    write("app.py", TUTOR + POLITE)
+    write("app.py", TUTOR + EVALUATORS)
 
     registry = Registry(load(["app.py"]), evaluators=load_evaluators(["app.py"]))
 

@@ -20,17 +20,17 @@ from palaver.testing import client
 from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import Scripted, texts, tool_call_chunks, words
 
-OLD = Message.assistant("Old.")
+OLD_ANSWER = Message.assistant("Old.")
 
 
-def said(*parts: Any, **more: Any) -> Any:
-    return reply(Message.assistant(*parts), **more)
+def assistant_reply(*parts: Any, **fields: Any) -> Any:
+    return reply(Message.assistant(*parts), **fields)
 
 
-def graph(**given: Any) -> Any:
+def graph(**options: Any) -> Any:
     node = StateGraph(MessagesState)
     node.add_node("node", lambda state: {"messages": [AIMessage("Hi.")]})
-    return node.add_edge(START, "node").compile(**given)
+    return node.add_edge(START, "node").compile(**options)
 
 
 # Names
@@ -73,21 +73,23 @@ async def test_a_chat_model_streams_its_answer() -> None:
     model = FakeListChatModel(responses=["Hi."])
     run = await run_to_end(chat(model), QUESTION)
 
-    assert reply_of(run) == said("Hi.")
+    assert reply_of(run) == assistant_reply("Hi.")
     assert [event.delta for event in run.log if isinstance(event, TextDelta)] == ["H", "i", "."]
 
 
 async def test_a_model_gets_the_whole_history() -> None:
     model = Scripted(turns=[words("So.")])
 
-    assert reply_of(await run_to_end(chat(model), Message.system("S"), QUESTION, OLD, QUESTION)) == said("So.")
+    assert reply_of(
+        await run_to_end(chat(model), Message.system("S"), QUESTION, OLD_ANSWER, QUESTION)
+    ) == assistant_reply("So.")
     assert texts(model.asked[0]) == [("system", "S"), ("human", "Well?"), ("ai", "Old."), ("human", "Well?")]
 
 
 async def test_tool_calls_of_a_model_are_left_to_the_caller() -> None:
     model = Scripted(turns=[tool_call_chunks((0, "c1", "f", "{}"))])
 
-    assert reply_of(await run_to_end(chat(model), QUESTION)) == said(
+    assert reply_of(await run_to_end(chat(model), QUESTION)) == assistant_reply(
         ToolCall(call_id="c1", name="f", arguments="{}"), finish="tool-calls"
     )
 
@@ -97,7 +99,7 @@ async def test_a_chain_takes_the_history_and_the_variables_of_its_prompt() -> No
     model = Scripted(turns=[words("So.")])
     chain = chat(prompt | model.bind(stop=["x"]), name="chain")
 
-    assert reply_of(await run_to_end(chain, QUESTION, inputs={"mood": "kind"})) == said("So.")
+    assert reply_of(await run_to_end(chain, QUESTION, inputs={"mood": "kind"})) == assistant_reply("So.")
     assert texts(model.asked[0]) == [("system", "Be kind."), ("human", "Well?")]
     assert chain.description.schemas.inputs["required"] == ["messages", "mood"]
 
@@ -107,7 +109,7 @@ async def test_a_chain_that_outputs_text_is_a_chat() -> None:
     model = GenericFakeChatModel(messages=iter([AIMessage("So it is.")]))
     run = await run_to_end(chat((prompt | model | StrOutputParser()).with_config(tags=["x"]), name="chain"), QUESTION)
 
-    assert reply_of(run) == said("So it is.")
+    assert reply_of(run) == assistant_reply("So it is.")
 
 
 def test_a_chain_without_a_messages_placeholder_is_rejected_as_a_chat() -> None:
@@ -121,13 +123,13 @@ async def test_any_runnable_that_takes_messages_is_a_chat() -> None:
     def shout(messages: list[BaseMessage]) -> str:
         return messages[-1].text.upper()
 
-    assert reply_of(await run_to_end(chat(RunnableLambda(shout)), QUESTION)) == said("WELL?")
+    assert reply_of(await run_to_end(chat(RunnableLambda(shout)), QUESTION)) == assistant_reply("WELL?")
 
 
 async def test_options_of_a_call_are_not_applied() -> None:
     model = Scripted(turns=[words("So.")])
 
-    assert reply_of(await run_to_end(chat(model), QUESTION, options={"temperature": 0.1})) == said("So.")
+    assert reply_of(await run_to_end(chat(model), QUESTION, options={"temperature": 0.1})) == assistant_reply("So.")
 
 
 # Workflows that are not chats
@@ -177,7 +179,7 @@ async def test_a_graph_workflow_takes_and_returns_its_state() -> None:
 # Over HTTP
 
 
-ASK = {"data": {"inputs": {"messages": [{"role": "user", "content": "Well?"}]}}}
+INVOKE_BODY = {"data": {"inputs": {"messages": [{"role": "user", "content": "Well?"}]}}}
 
 
 async def test_an_agent_answers_over_http() -> None:
@@ -188,7 +190,7 @@ async def test_an_agent_answers_over_http() -> None:
 
     model = Scripted(turns=[tool_call_chunks((0, "c1", "add", '{"a":1,"b":2}')), words("It is", " 3.")])
     async with client(chat(create_agent(model, [add]), name="adder")) as http:
-        answer = await http.post("/adder/invoke", json=ASK)
+        answer = await http.post("/adder/invoke", json=INVOKE_BODY)
 
     assert answer.status_code == 200
     outputs = answer.json()["data"]["outputs"]
@@ -201,7 +203,7 @@ async def test_an_agent_answers_over_http() -> None:
 
 async def test_a_model_error_is_answered_with_500_without_its_message() -> None:
     async with client(chat(Scripted(turns=[RuntimeError("secret")]), name="broken")) as http:
-        answer = await http.post("/broken/invoke", json=ASK)
+        answer = await http.post("/broken/invoke", json=INVOKE_BODY)
 
     assert answer.status_code == 500
     assert "secret" not in answer.text

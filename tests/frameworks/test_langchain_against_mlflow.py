@@ -50,7 +50,7 @@ def conversations(draw: st.DrawFn) -> list[BaseMessage]:
     return messages
 
 
-def gist(item: dict[str, Any]) -> tuple[Any, ...]:
+def summarize_item(item: dict[str, Any]) -> tuple[Any, ...]:
     """Return the fields that both converters share: each generates its own item ids for calls and results."""
     match item["type"]:
         case "message":
@@ -66,8 +66,8 @@ def _value(output: str) -> Any:
     return json.loads(output) if output.startswith("[") else output
 
 
-def expected(messages: list[BaseMessage]) -> list[tuple[Any, ...]]:
-    return [gist(event.model_dump()["item"]) for event in by_mlflow(iter(messages))]
+def mlflow_items(messages: list[BaseMessage]) -> list[tuple[Any, ...]]:
+    return [summarize_item(event.model_dump()["item"]) for event in by_mlflow(iter(messages))]
 
 
 @given(conversations())
@@ -75,12 +75,12 @@ async def test_a_stream_of_messages_gives_the_same_items_as_mlflow(messages: lis
     events = [event async for event in stream_to_responses(messages)]
     finished = [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
-    assert [gist(item) for item in finished] == expected(messages)
+    assert [summarize_item(item) for item in finished] == mlflow_items(messages)
     assert events[-1]["response"]["output"] == finished
 
 
 @given(conversations())
 def test_converting_each_message_alone_gives_the_same_items_as_mlflow(messages: list[BaseMessage]) -> None:
-    ours = [gist(item) for message in messages for item in message_to_items(message)]
+    ours = [summarize_item(item) for message in messages for item in message_to_items(message)]
 
-    assert ours == expected(messages)
+    assert ours == mlflow_items(messages)

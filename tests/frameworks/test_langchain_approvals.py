@@ -18,7 +18,7 @@ from palaver.testing import client
 from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import Scripted, tool_call_chunks, words
 
-MADE = (
+TOOL_CALLS = (
     ToolCall(call_id="c1", name="delete", arguments='{"x":1}'),
     ToolCall(call_id="c2", name="look", arguments="{}"),
     ToolCall(call_id="c3", name="delete", arguments='{"x":2}'),
@@ -37,20 +37,22 @@ async def look() -> str:
     return "nothing here"
 
 
-def careful(*, again: bool = False) -> Any:
+def approval_agent(*, again: bool = False) -> Any:
     """An agent that requests approval before it deletes."""
-    pieces = [(index, created.call_id, created.name, created.arguments) for index, created in enumerate(MADE)]
-    more = [tool_call_chunks((0, "c4", "delete", '{"x":3}'))] if again else []
-    model = Scripted(turns=[[*words("So:"), *tool_call_chunks(*pieces)], *more, words("Done.")])
+    pieces = [
+        (index, tool_call.call_id, tool_call.name, tool_call.arguments) for index, tool_call in enumerate(TOOL_CALLS)
+    ]
+    second_round = [tool_call_chunks((0, "c4", "delete", '{"x":3}'))] if again else []
+    model = Scripted(turns=[[*words("So:"), *tool_call_chunks(*pieces)], *second_round, words("Done.")])
     review = HumanInTheLoopMiddleware(interrupt_on={"delete": {"allowed_decisions": ["approve", "reject"]}})
     return chat(create_agent(model, [delete, look], middleware=[review], checkpointer=InMemorySaver()), name="careful")
 
 
-def answered(own: Any, approve: Any = True, **reason: str) -> Data:
-    return Data(name="approval-response", value={"id": own, "approve": approve, **reason})
+def approval_response(request_id: Any, approve: Any = True, **reason: str) -> Data:
+    return Data(name="approval-response", value={"id": request_id, "approve": approve, **reason})
 
 
-def requests(run: Run) -> list[Any]:
+def approval_requests(run: Run) -> list[Any]:
     parts = [part for message in reply_of(run).messages for part in message.parts]
     return [part.value for part in parts if isinstance(part, Data) and part.name == "approval-request"]
 
@@ -61,10 +63,10 @@ def failure(run: Run) -> tuple[str, str, int | None]:
     return end.code, end.message, end.status
 
 
-def question(own: str, arguments: str, interrupt: str) -> dict[str, Any]:
+def expected_request(call_id: str, arguments: str, interrupt: str) -> dict[str, Any]:
     return {
-        "id": own,
-        "call_id": own,
+        "id": call_id,
+        "call_id": call_id,
         "name": "delete",
         "arguments": arguments,
         "message": f"Tool execution requires approval\n\nTool: delete\nArgs: {{'x': {arguments[5]}}}",
@@ -77,22 +79,25 @@ def question(own: str, arguments: str, interrupt: str) -> dict[str, Any]:
 
 
 async def test_each_action_is_an_approval_request_with_the_id_of_its_tool_call() -> None:
-    run = await run_to_end(careful(), QUESTION, session="s")
-    approvals = requests(run)
+    run = await run_to_end(approval_agent(), QUESTION, session="s")
+    approvals = approval_requests(run)
     interrupt_id = approvals[0]["interrupt"]
 
-    assert approvals == [question("c1", '{"x":1}', interrupt_id), question("c3", '{"x":2}', interrupt_id)]
-    assert reply_of(run).messages[0].tool_calls == list(MADE)
+    assert approvals == [
+        expected_request("c1", '{"x":1}', interrupt_id),
+        expected_request("c3", '{"x":2}', interrupt_id),
+    ]
+    assert reply_of(run).messages[0].tool_calls == list(TOOL_CALLS)
     assert reply_of(run).finish == "tool-calls"
 
 
 async def test_the_graph_resumes_once_all_approvals_are_answered() -> None:
-    bot = careful()
+    bot = approval_agent()
     await run_to_end(bot, QUESTION, session="s")
-    answers = Message.user(answered("c3", False, reason="Keep it."), answered("c1"))
+    answers = Message.user(approval_response("c3", False, reason="Keep it."), approval_response("c1"))
 
     # The client sent the calls along: the ones that it answers are not repeated.
-    run = await run_to_end(bot, QUESTION, Message.assistant("So:", *MADE), answers, session="s")
+    run = await run_to_end(bot, QUESTION, Message.assistant("So:", *TOOL_CALLS), answers, session="s")
     results = {result.call_id: result for message in reply_of(run).messages for result in message.tool_results}
 
     assert results["c1"] == ToolResult(call_id="c1", output="deleted 1")
@@ -103,66 +108,74 @@ async def test_the_graph_resumes_once_all_approvals_are_answered() -> None:
 
 
 async def test_calls_that_the_client_did_not_send_are_returned_with_their_results() -> None:
-    bot = careful()
+    bot = approval_agent()
     await run_to_end(bot, QUESTION, session="s")
-    run = await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
+    run = await run_to_end(bot, Message.user(approval_response("c1"), approval_response("c3")), session="s")
     messages = reply_of(run).messages
 
-    assert {call for message in messages for call in message.tool_calls} == set(MADE)
+    assert {call for message in messages for call in message.tool_calls} == set(TOOL_CALLS)
     assert {result.call_id for message in messages for result in message.tool_results} == {"c1", "c2", "c3"}
     assert messages[-1] == Message.assistant("Done.")
 
 
 async def test_a_resumed_run_may_request_another_approval() -> None:
-    bot = careful(again=True)
+    bot = approval_agent(again=True)
     await run_to_end(bot, QUESTION, session="s")
-    run = await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
-    approvals = requests(run)
+    run = await run_to_end(bot, Message.user(approval_response("c1"), approval_response("c3")), session="s")
+    approvals = approval_requests(run)
 
-    assert approvals == [question("c4", '{"x":3}', approvals[0]["interrupt"])]
-    assert reply_of(await run_to_end(bot, Message.user(answered("c4")), session="s")).messages[-1] == Message.assistant(
-        "Done."
-    )
+    assert approvals == [expected_request("c4", '{"x":3}', approvals[0]["interrupt"])]
+    assert reply_of(await run_to_end(bot, Message.user(approval_response("c4")), session="s")).messages[
+        -1
+    ] == Message.assistant("Done.")
 
 
-REFUSED: dict[str, tuple[list[Data], tuple[str, str, int]]] = {
+INVALID_ANSWERS: dict[str, tuple[list[Data], tuple[str, str, int]]] = {
     "some are missing": (
-        [answered("c1")],
+        [approval_response("c1")],
         ("approval_pending", "These approvals are not answered yet: c3.", 400),
     ),
     "one that nobody asked for": (
-        [answered("c1"), answered("c2"), answered("c3")],
+        [approval_response("c1"), approval_response("c2"), approval_response("c3")],
         ("approval_not_found", "Nothing here waits for an approval of 'c2'.", 404),
     ),
     "one that says neither yes nor no": (
-        [answered("c1"), answered("c3", "yes")],
+        [approval_response("c1"), approval_response("c3", "yes")],
         ("approval_pending", "These approvals are not answered yet: c3.", 400),
     ),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", INVALID_ANSWERS)
 async def test_invalid_approval_answers_are_refused_and_leave_the_approvals_pending(case: str) -> None:
-    answers, expected_error = REFUSED[case]
-    bot = careful()
+    answers, expected_error = INVALID_ANSWERS[case]
+    bot = approval_agent()
     await run_to_end(bot, QUESTION, session="s")
 
     assert failure(await run_to_end(bot, Message.user(*answers), session="s")) == expected_error
-    assert requests(await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")) == []
+    assert (
+        approval_requests(
+            await run_to_end(bot, Message.user(approval_response("c1"), approval_response("c3")), session="s")
+        )
+        == []
+    )
 
 
 async def test_approving_a_call_that_is_not_pending_is_refused_with_404() -> None:
     not_found = ("approval_not_found", "Nothing here waits for an approval.", 404)
-    bot = careful()
+    bot = approval_agent()
 
-    assert failure(await run_to_end(bot, Message.user(answered("c1")), session="new")) == not_found
+    assert failure(await run_to_end(bot, Message.user(approval_response("c1")), session="new")) == not_found
     await run_to_end(bot, QUESTION, session="s")
-    await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")
-    assert failure(await run_to_end(bot, Message.user(answered("c1"), answered("c3")), session="s")) == not_found
+    await run_to_end(bot, Message.user(approval_response("c1"), approval_response("c3")), session="s")
+    assert (
+        failure(await run_to_end(bot, Message.user(approval_response("c1"), approval_response("c3")), session="s"))
+        == not_found
+    )
 
 
 async def test_a_user_message_instead_of_approvals_continues_the_thread() -> None:
-    bot = careful()
+    bot = approval_agent()
     await run_to_end(bot, QUESTION, session="s")
 
     assert reply_of(await run_to_end(bot, Message.user("Never mind."), session="s")) == reply(
@@ -173,7 +186,7 @@ async def test_a_user_message_instead_of_approvals_continues_the_thread() -> Non
 # Interrupts with any other value
 
 
-def asking(*values: Any, **given: Any) -> Any:
+def interrupting_graph(*values: Any, **options: Any) -> Any:
     """A graph with a node for each value, which interrupts with it and answers with what it was resumed with."""
     graph = StateGraph(MessagesState)
     for number, value in enumerate(values):
@@ -182,7 +195,7 @@ def asking(*values: Any, **given: Any) -> Any:
             return {"messages": [AIMessage(f"{interrupt(value)!r}")]}
 
         graph.add_node(f"n{number}", node).add_edge(START, f"n{number}")
-    return chat(graph.compile(checkpointer=InMemorySaver(), **given), name="asking")
+    return chat(graph.compile(checkpointer=InMemorySaver(), **options), name="asking")
 
 
 @pytest.mark.parametrize(
@@ -192,9 +205,9 @@ def asking(*values: Any, **given: Any) -> Any:
 async def test_an_interrupt_with_any_other_value_is_one_approval_request(
     value: Any, arguments: str, message: str | None
 ) -> None:
-    bot = asking(value)
+    bot = interrupting_graph(value)
     run = await run_to_end(bot, QUESTION, session="s")
-    (approval,) = requests(run)
+    (approval,) = approval_requests(run)
 
     assert approval == {
         "id": f"int_{approval['interrupt']}",
@@ -206,21 +219,21 @@ async def test_an_interrupt_with_any_other_value_is_one_approval_request(
         "interrupt": approval["interrupt"],
     }
     assert reply_of(run).finish == "tool-calls"
-    assert reply_of(await run_to_end(bot, Message.user(answered(approval["id"])), session="s")) == reply(
+    assert reply_of(await run_to_end(bot, Message.user(approval_response(approval["id"])), session="s")) == reply(
         Message.assistant("True")
     )
 
 
 async def test_a_rejection_resumes_the_graph_with_false() -> None:
-    bot = asking("Go on?")
-    (approval,) = requests(await run_to_end(bot, QUESTION, session="s"))
-    run = await run_to_end(bot, Message.user(answered(approval["id"], False)), session="s")
+    bot = interrupting_graph("Go on?")
+    (approval,) = approval_requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(approval_response(approval["id"], False)), session="s")
 
     assert reply_of(run) == reply(Message.assistant("False"))
 
 
 async def test_the_resume_input_is_passed_to_the_graph_unchanged() -> None:
-    bot = asking("Go on?")
+    bot = interrupting_graph("Go on?")
     too_early = await run_to_end(bot, QUESTION, session="s", inputs={"resume": 1})
     await run_to_end(bot, QUESTION, session="s")
     run = await run_to_end(bot, session="s", inputs={"resume": {"at": "noon"}})
@@ -230,18 +243,20 @@ async def test_the_resume_input_is_passed_to_the_graph_unchanged() -> None:
 
 
 async def test_several_interrupts_are_answered_together() -> None:
-    bot = asking("One?", "Two?")
-    ids_by_message = {each["message"]: each["id"] for each in requests(await run_to_end(bot, QUESTION, session="s"))}
-    answers = [answered(ids_by_message["One?"]), answered(ids_by_message["Two?"], False)]
+    bot = interrupting_graph("One?", "Two?")
+    ids_by_message = {
+        each["message"]: each["id"] for each in approval_requests(await run_to_end(bot, QUESTION, session="s"))
+    }
+    answers = [approval_response(ids_by_message["One?"]), approval_response(ids_by_message["Two?"], False)]
     run = await run_to_end(bot, Message.user(*answers), session="s")
 
     assert sorted(message.text for message in reply_of(run).messages) == ["False", "True"]
 
 
 async def test_an_action_without_a_matching_tool_call_is_still_an_approval_request() -> None:
-    bot = asking({"action_requests": [{"name": "wipe", "args": {}, "description": "Wipe?"}]})
-    (approval,) = requests(await run_to_end(bot, QUESTION, session="s"))
-    run = await run_to_end(bot, Message.user(answered(approval["id"], False)), session="s")
+    bot = interrupting_graph({"action_requests": [{"name": "wipe", "args": {}, "description": "Wipe?"}]})
+    (approval,) = approval_requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(approval_response(approval["id"], False)), session="s")
 
     assert (approval["id"], approval["call_id"]) == (f"int_{approval['interrupt']}.1", None)
     assert reply_of(run) == reply(Message.assistant("{'decisions': [{'type': 'reject'}]}"))
@@ -254,30 +269,33 @@ async def test_a_graph_without_a_checkpointer_requests_approval_but_cannot_resum
     graph = StateGraph(MessagesState)
     graph.add_node("node", node).add_edge(START, "node")
     bot = chat(graph.compile())
-    (approval,) = requests(await run_to_end(bot, QUESTION, session="s"))
+    (approval,) = approval_requests(await run_to_end(bot, QUESTION, session="s"))
 
     assert (
-        failure(await run_to_end(bot, Message.user(answered(approval["id"])), session="s"))[0] == "approval_not_found"
+        failure(await run_to_end(bot, Message.user(approval_response(approval["id"])), session="s"))[0]
+        == "approval_not_found"
     )
 
 
 async def test_an_interrupt_inside_a_subgraph_is_answered_through_the_outer_graph() -> None:
-    inner = careful().thing.builder.compile()
+    inner = approval_agent().thing.builder.compile()
     graph = StateGraph(MessagesState)
     graph.add_node("inner", inner).add_edge(START, "inner")
     bot = chat(graph.compile(checkpointer=InMemorySaver()))
-    approvals = requests(await run_to_end(bot, QUESTION, session="s"))
-    run = await run_to_end(bot, Message.user(*[answered(each["id"]) for each in approvals]), session="s")
+    approvals = approval_requests(await run_to_end(bot, QUESTION, session="s"))
+    run = await run_to_end(bot, Message.user(*[approval_response(each["id"]) for each in approvals]), session="s")
 
     assert [each["id"] for each in approvals] == ["c1", "c3"]
     assert reply_of(run).messages[-1] == Message.assistant("Done.")
 
 
 async def test_approving_a_call_with_other_arguments_is_refused_with_409() -> None:
-    bot = careful()
+    bot = approval_agent()
     await run_to_end(bot, QUESTION, session="s")
     seen = Message.assistant(ToolCall(call_id="c1", name="delete", arguments='{"x":7}'))
-    run = await run_to_end(bot, QUESTION, seen, Message.user(answered("c1"), answered("c3")), session="s")
+    run = await run_to_end(
+        bot, QUESTION, seen, Message.user(approval_response("c1"), approval_response("c3")), session="s"
+    )
 
     assert failure(run) == (
         "stale_base",
@@ -306,10 +324,10 @@ async def test_approvals_are_requested_and_answered_over_the_responses_api() -> 
     user_message = {"role": "user", "content": "Well?"}
     thread = {"thread_id": "s"}
 
-    def answer(own: str, **given: Any) -> dict[str, Any]:
-        return {"type": "mcp_approval_response", "approval_request_id": own, **given}
+    def answer(request_id: str, **fields: Any) -> dict[str, Any]:
+        return {"type": "mcp_approval_response", "approval_request_id": request_id, **fields}
 
-    async with client(careful()) as http:
+    async with client(approval_agent()) as http:
         first = await http.post("/v1/responses", json={"input": [user_message], "custom_inputs": thread})
         history = [user_message, *first.json()["output"], answer("c1", approve=True)]
         partial_response = await http.post("/v1/responses", json={"input": history, "custom_inputs": thread})
@@ -343,8 +361,8 @@ async def test_approval_works_when_a_model_reuses_call_ids_in_every_turn() -> No
     agent = create_agent(Scripted(turns=turns), [delete, look], middleware=[review], checkpointer=InMemorySaver())
     bot = chat(agent)
     before = reply_of(await run_to_end(bot, QUESTION, session="s")).messages
-    (approval,) = requests(await run_to_end(bot, QUESTION, *before, QUESTION, session="s"))
-    run = await run_to_end(bot, QUESTION, *before, QUESTION, Message.user(answered("c1")), session="s")
+    (approval,) = approval_requests(await run_to_end(bot, QUESTION, *before, QUESTION, session="s"))
+    run = await run_to_end(bot, QUESTION, *before, QUESTION, Message.user(approval_response("c1")), session="s")
 
     assert (approval["id"], approval["name"]) == ("c1", "delete")
     assert reply_of(run) == reply(

@@ -23,7 +23,7 @@ from tests.engine.run_factory import QUESTION, RUN, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import call, lines, tool_call_message
 
 
-async def given(*messages: Any, history: Sequence[Message] = (QUESTION,)) -> Run:
+async def run_chat(*messages: Any, history: Sequence[Message] = (QUESTION,)) -> Run:
     """Run a chat that returns these messages."""
 
     async def answer(messages: list[Message]) -> Any:
@@ -33,12 +33,12 @@ async def given(*messages: Any, history: Sequence[Message] = (QUESTION,)) -> Run
     return await run_to_end(chat(answer), *history)
 
 
-async def came(*messages: Any) -> Reply:
-    return reply_of(await given(*messages))
+async def chat_reply(*messages: Any) -> Reply:
+    return reply_of(await run_chat(*messages))
 
 
-def said(*parts: Any, **more: Any) -> Reply:
-    return reply(Message.assistant(*parts), **more)
+def assistant_reply(*parts: Any, **fields: Any) -> Reply:
+    return reply(Message.assistant(*parts), **fields)
 
 
 # Content
@@ -162,13 +162,13 @@ CONTENT["a file that is nowhere"] = (
 async def test_content_is_converted_to_parts(case: str) -> None:
     content, parts = CONTENT[case]
 
-    assert await came(AIMessage(content=content)) == (said(*parts) if parts else reply())
+    assert await chat_reply(AIMessage(content=content)) == (assistant_reply(*parts) if parts else reply())
 
 
 # Annotations of text
 
 
-NOTES: dict[str, tuple[Any, list[Annotation]]] = {
+CITATIONS: dict[str, tuple[Any, list[Annotation]]] = {
     "url": (
         {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 1},
         [Annotation(kind="url", url="https://a", title="A", start=2, end=3)],
@@ -186,12 +186,14 @@ NOTES: dict[str, tuple[Any, list[Annotation]]] = {
 }
 
 
-@pytest.mark.parametrize("case", NOTES)
+@pytest.mark.parametrize("case", CITATIONS)
 async def test_annotation_offsets_count_from_the_start_of_the_joined_text(case: str) -> None:
-    citation, annotations = NOTES[case]
+    citation, annotations = CITATIONS[case]
     content: Any = ["ab", {"type": "text", "text": "cde", "annotations": [citation]}]
 
-    assert await came(AIMessage(content=content)) == said(Text(text="abcde", annotations=tuple(annotations)))
+    assert await chat_reply(AIMessage(content=content)) == assistant_reply(
+        Text(text="abcde", annotations=tuple(annotations))
+    )
 
 
 async def test_offsets_in_a_document_cited_by_anthropic_are_left_out() -> None:
@@ -199,7 +201,7 @@ async def test_offsets_in_a_document_cited_by_anthropic_are_left_out() -> None:
     result = {"type": "web_search_result_location", "url": "https://a", "title": "A"}
     content: Any = [{"type": "text", "text": "a", "citations": [citation, result]}]
 
-    assert await came(AIMessage(content=content)) == said(
+    assert await chat_reply(AIMessage(content=content)) == assistant_reply(
         Text(
             text="a",
             annotations=(Annotation(kind="file", title="D"), Annotation(kind="url", url="https://a", title="A")),
@@ -210,7 +212,7 @@ async def test_offsets_in_a_document_cited_by_anthropic_are_left_out() -> None:
 # Additional kwargs
 
 
-BESIDE: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
+ADDITIONAL_KWARGS: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
     "reasoning": ("a", {"reasoning_content": "Hm."}, [Reasoning(text="Hm."), Text(text="a")]),
     "a summary": (
         "a",
@@ -226,24 +228,24 @@ BESIDE: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", BESIDE)
+@pytest.mark.parametrize("case", ADDITIONAL_KWARGS)
 async def test_reasoning_and_refusals_in_additional_kwargs_become_parts(case: str) -> None:
-    content, additional_kwargs, parts = BESIDE[case]
+    content, additional_kwargs, parts = ADDITIONAL_KWARGS[case]
 
-    assert await came(AIMessage(content=content, additional_kwargs=additional_kwargs)) == said(*parts)
+    assert await chat_reply(AIMessage(content=content, additional_kwargs=additional_kwargs)) == assistant_reply(*parts)
 
 
 # Calls
 
 
-def made(*calls: ToolCall, text: str = "") -> Reply:
-    return said(*([Text(text=text)] if text else []), *calls, finish="tool-calls")
+def tool_call_reply(*calls: ToolCall, text: str = "") -> Reply:
+    return assistant_reply(*([Text(text=text)] if text else []), *calls, finish="tool-calls")
 
 
 async def test_tool_calls_follow_the_content_in_order() -> None:
     message = tool_call_message(call("f", "c1", a="ä"), call("g", "c2"), content="So:")
 
-    assert await came(message) == made(
+    assert await chat_reply(message) == tool_call_reply(
         ToolCall(call_id="c1", name="f", arguments='{"a":"ä"}'),
         ToolCall(call_id="c2", name="g", arguments="{}"),
         text="So:",
@@ -255,7 +257,7 @@ async def test_a_content_block_sets_the_position_of_its_tool_call(kind: str) -> 
     content = ["a", {"type": kind, "id": "c2", "input": {"ignored": 1}}, "b"]
     message = tool_call_message(call("f", "c1"), call("g", "c2"), content=content)
 
-    assert await came(message) == said(
+    assert await chat_reply(message) == assistant_reply(
         Text(text="a"),
         ToolCall(call_id="c2", name="g", arguments="{}"),
         Text(text="b"),
@@ -271,7 +273,7 @@ async def test_the_original_text_of_the_arguments_is_used_where_available() -> N
     }
     message = tool_call_message(call("f", "c1", a=1.0), call("g", "c2", b=1), additional_kwargs=additional_kwargs)
 
-    assert await came(message) == made(
+    assert await chat_reply(message) == tool_call_reply(
         ToolCall(call_id="c1", name="f", arguments=exact), ToolCall(call_id="c2", name="g", arguments='{"b":1}')
     )
 
@@ -279,14 +281,14 @@ async def test_the_original_text_of_the_arguments_is_used_where_available() -> N
 async def test_argument_values_that_are_not_json_are_converted_to_text() -> None:
     message = tool_call_message(call("f", "c1", a={1: range(2)}, b=[object, 1]))
 
-    assert await came(message) == made(
+    assert await chat_reply(message) == tool_call_reply(
         ToolCall(call_id="c1", name="f", arguments='{"a":{"1":"range(0, 2)"},"b":["<class \'object\'>",1]}')
     )
 
 
 @pytest.mark.parametrize("call_id", [None, ""])
 async def test_a_call_without_an_id_gets_one(call_id: str | None) -> None:
-    assert await came(tool_call_message(call("f", call_id))) == made(
+    assert await chat_reply(tool_call_message(call("f", call_id))) == tool_call_reply(
         ToolCall(call_id=f"call_{RUN.removeprefix('run_')}_1", name="f", arguments="{}")
     )
 
@@ -301,7 +303,7 @@ async def test_invalid_tool_calls_are_returned_as_tool_calls() -> None:
         invalid_tool_calls=[bad, empty],
     )
 
-    assert await came(message) == made(
+    assert await chat_reply(message) == tool_call_reply(
         ToolCall(call_id="c1", name="f", arguments="{}"),
         ToolCall(call_id="c2", name="unknown", arguments="{bad"),
         ToolCall(call_id="c3", name="h"),
@@ -311,7 +313,7 @@ async def test_invalid_tool_calls_are_returned_as_tool_calls() -> None:
 # Results
 
 
-ASKING = tool_call_message(call("f", "c1"), call("g", "c2"))
+TOOL_CALLS_MESSAGE = tool_call_message(call("f", "c1"), call("g", "c2"))
 CALLS = Message.assistant(
     ToolCall(call_id="c1", name="f", arguments="{}"), ToolCall(call_id="c2", name="g", arguments="{}")
 )
@@ -325,7 +327,7 @@ async def test_a_tool_message_is_a_result() -> None:
         AIMessage("Four."),
     ]
 
-    assert await came(ASKING, *answer) == reply(
+    assert await chat_reply(TOOL_CALLS_MESSAGE, *answer) == reply(
         CALLS,
         Message.tool("c2", blocks),
         Message(role="tool", parts=(ToolResult(call_id="c1", output="No such thing.", is_error=True),)),
@@ -335,7 +337,9 @@ async def test_a_tool_message_is_a_result() -> None:
 
 async def test_a_function_message_answers_the_last_open_call_of_its_name() -> None:
     repeated = tool_call_message(call("f", "c3"))
-    run = await given(ASKING, repeated, FunctionMessage(name="f", content="4"), FunctionMessage(name="h", content="?"))
+    run = await run_chat(
+        TOOL_CALLS_MESSAGE, repeated, FunctionMessage(name="f", content="4"), FunctionMessage(name="h", content="?")
+    )
 
     assert reply_of(run) == reply(
         CALLS,
@@ -347,7 +351,7 @@ async def test_a_function_message_answers_the_last_open_call_of_its_name() -> No
 
 
 async def test_a_result_for_an_unknown_call_fails_the_run_with_bad_stream() -> None:
-    run = await given(AIMessage("a", id="m"), ToolMessage(content="4", tool_call_id="c9"))
+    run = await run_chat(AIMessage("a", id="m"), ToolMessage(content="4", tool_call_id="c9"))
 
     assert lines(run) == [
         "text m of m",
@@ -360,7 +364,7 @@ async def test_a_result_for_an_unknown_call_fails_the_run_with_bad_stream() -> N
 async def test_a_result_may_answer_a_call_of_the_history() -> None:
     approved = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))
     earlier_call = Message.assistant(ToolCall(call_id="c1", name="f"))
-    run = await given(ToolMessage("4", tool_call_id="c1"), history=(QUESTION, earlier_call, approved))
+    run = await run_chat(ToolMessage("4", tool_call_id="c1"), history=(QUESTION, earlier_call, approved))
 
     assert reply_of(run) == reply(Message.tool("c1", "4"))
 
@@ -371,8 +375,8 @@ async def test_a_result_may_answer_a_call_of_the_history() -> None:
 async def test_messages_of_other_roles_are_left_out_of_the_answer() -> None:
     others = [HumanMessage("a"), SystemMessage("b"), ChatMessage(role="critic", content="c"), RemoveMessage(id="m")]
 
-    assert await came(*others) == reply()
-    assert await came(*others, ChatMessage(role="assistant", content="d")) == said(Text(text="d"))
+    assert await chat_reply(*others) == reply()
+    assert await chat_reply(*others, ChatMessage(role="assistant", content="d")) == assistant_reply(Text(text="d"))
 
 
 # Usage and finish reason
@@ -409,14 +413,14 @@ USAGE: dict[str, tuple[dict[str, Any], Usage | None]] = {
 async def test_usage_is_read_from_the_metadata_of_a_message(case: str) -> None:
     output, usage = USAGE[case]
 
-    assert await came(AIMessage("a", **output)) == said(Text(text="a"), usage=usage)
+    assert await chat_reply(AIMessage("a", **output)) == assistant_reply(Text(text="a"), usage=usage)
 
 
 async def test_usage_of_several_messages_is_summed() -> None:
     cost: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     messages = [AIMessage("a", usage_metadata=cost), AIMessage("b", usage_metadata=cost)]
 
-    assert (await came(*messages)).usage == Usage(input_tokens=2, output_tokens=4)
+    assert (await chat_reply(*messages)).usage == Usage(input_tokens=2, output_tokens=4)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +442,7 @@ async def test_usage_of_several_messages_is_summed() -> None:
 async def test_the_finish_reason_is_that_of_the_last_message(metadata: dict[str, Any], finish: str) -> None:
     cut = AIMessage("a", response_metadata={"finish_reason": "length"})
 
-    assert (await came(cut, AIMessage("b", response_metadata=metadata))).finish == finish
+    assert (await chat_reply(cut, AIMessage("b", response_metadata=metadata))).finish == finish
 
 
 # Ids
@@ -450,7 +454,7 @@ async def test_item_ids_are_derived_from_the_message_id() -> None:
         call("f", "c1"), content=[thought, "a", {"type": "tool_use", "id": "c1"}, "b", thought, "c"], id="m1"
     )
 
-    assert lines(await given(message)) == [
+    assert lines(await run_chat(message)) == [
         "reasoning rs_m1 of m1",
         "rs_m1 + Hm.",
         "rs_m1 ends",
@@ -476,7 +480,7 @@ async def test_item_ids_are_derived_from_the_message_id() -> None:
 async def test_messages_with_repeated_ids_are_returned_under_new_ids() -> None:
     messages = [tool_call_message(call("f", "c1"), content="a", id="m"), ToolMessage("1", tool_call_id="c1", id="t")]
 
-    assert lines(await given(*messages, *messages)) == [
+    assert lines(await run_chat(*messages, *messages)) == [
         "text m of m",
         "m + a",
         "m ends",
@@ -496,13 +500,13 @@ async def test_messages_with_repeated_ids_are_returned_under_new_ids() -> None:
 
 
 async def test_messages_without_ids_stay_separate() -> None:
-    run = await given(AIMessage("a"), AIMessage("b"))
+    run = await run_chat(AIMessage("a"), AIMessage("b"))
 
     assert reply_of(run) == reply(Message.assistant("a"), Message.assistant("b"))
 
 
 async def test_a_long_message_id_is_shortened_to_distinct_item_ids() -> None:
-    run = await given(AIMessage(["a", {"type": "thinking", "thinking": "Hm."}, "b"], id="x" * 80))
+    run = await run_chat(AIMessage(["a", {"type": "thinking", "thinking": "Hm."}, "b"], id="x" * 80))
     items = [line.split()[1] for line in lines(run) if line.startswith(("text", "reasoning"))]
 
     assert [len(item) for item in items] == [53, 53, 53]
@@ -512,7 +516,7 @@ async def test_a_long_message_id_is_shortened_to_distinct_item_ids() -> None:
 # History
 
 
-OLD = Message(role="assistant", parts=(Text(text="Old."),), id="old")
+OLD_ANSWER = Message(role="assistant", parts=(Text(text="Old."),), id="old")
 
 
 @pytest.mark.parametrize(
@@ -529,12 +533,12 @@ OLD = Message(role="assistant", parts=(Text(text="Old."),), id="old")
 async def test_history_in_the_returned_state_is_not_repeated_in_the_answer(state: list[Any]) -> None:
     for returned in (state, {"messages": state}, {"node": {"messages": state}, "other": None}):
 
-        async def answer(messages: list[Message], told: Any = returned) -> Any:
-            return told
+        async def answer(messages: list[Message], value: Any = returned) -> Any:
+            return value
 
-        assert reply_of(await run_to_end(chat(answer), QUESTION, OLD, QUESTION)) == said("New.")
+        assert reply_of(await run_to_end(chat(answer), QUESTION, OLD_ANSWER, QUESTION)) == assistant_reply("New.")
 
 
 async def test_an_answer_may_have_the_same_text_as_an_earlier_message() -> None:
-    assert await came(AIMessage("Old.")) == said("Old.")
-    assert reply_of(await given(AIMessage("Old."), history=(OLD, QUESTION))) == said("Old.")
+    assert await chat_reply(AIMessage("Old.")) == assistant_reply("Old.")
+    assert reply_of(await run_chat(AIMessage("Old."), history=(OLD_ANSWER, QUESTION))) == assistant_reply("Old.")

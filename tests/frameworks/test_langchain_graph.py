@@ -35,7 +35,7 @@ from tests.engine.run_factory import (
 from tests.engine.run_factory import call as asked_for
 from tests.frameworks.langchain_models import Scripted, call, lines, texts, tool_call_chunks, tool_call_message, words
 
-OLD = Message.assistant("Old.")
+OLD_ANSWER = Message.assistant("Old.")
 
 
 @tool
@@ -53,34 +53,34 @@ def broken() -> str:
 broken.handle_tool_error = True
 
 
-def said(*parts: Any, **more: Any) -> Any:
-    return reply(Message.assistant(*parts), **more)
+def assistant_reply(*parts: Any, **fields: Any) -> Any:
+    return reply(Message.assistant(*parts), **fields)
 
 
-def one_node(node: Any, state: Any = MessagesState, **given: Any) -> Any:
-    return StateGraph(state).add_node("node", node).add_edge(START, "node").compile(**given)
+def one_node_graph(node: Any, state: Any = MessagesState, **options: Any) -> Any:
+    return StateGraph(state).add_node("node", node).add_edge(START, "node").compile(**options)
 
 
-def given_back(state: Any) -> Any:
+def return_messages(state: Any) -> Any:
     return {"messages": state["messages"]}
 
 
-def saying(*messages: Any) -> Any:
-    return one_node(lambda state: {"messages": list(messages)})
+def graph_returning(*messages: Any) -> Any:
+    return one_node_graph(lambda state: {"messages": list(messages)})
 
 
-def unnamed(run: Run) -> list[str]:
+def normalized_lines(run: Run) -> list[str]:
     """Return the event lines with the ids that LangChain generates replaced by m1, m2 … in order."""
     names: dict[str, str] = {}
     output: list[str] = []
     for event in run.log:
         for field in ("message", "item"):
-            own = getattr(event, field, "")
-            if own.startswith("lc_run--") or (field == "message" and own and own not in names):
-                names.setdefault(own, f"m{len(names) + 1}")
+            event_id = getattr(event, field, "")
+            if event_id.startswith("lc_run--") or (field == "message" and event_id and event_id not in names):
+                names.setdefault(event_id, f"m{len(names) + 1}")
     for line in lines(run):
-        for own, name in names.items():
-            line = line.replace(own, name)
+        for event_id, name in names.items():
+            line = line.replace(event_id, name)
         output.append(line)
     return output
 
@@ -96,7 +96,7 @@ async def test_an_agent_streams_text_tool_calls_and_results() -> None:
         ]
     )
 
-    assert unnamed(await run_to_end(chat(create_agent(model, [add])), QUESTION)) == [
+    assert normalized_lines(await run_to_end(chat(create_agent(model, [add])), QUESTION)) == [
         "text m1 of m1",
         "m1 + Let ",
         "m1 + me.",
@@ -151,7 +151,7 @@ async def test_usage_and_finish_reason_come_from_the_model() -> None:
     last = AIMessageChunk(content="", usage_metadata=cost, response_metadata={"finish_reason": "length"})
     agent = create_agent(Scripted(turns=[[*words("a"), last]]), [])
 
-    assert reply_of(await run_to_end(chat(agent), QUESTION)) == said("a", usage=Usage(3, 1), finish="length")
+    assert reply_of(await run_to_end(chat(agent), QUESTION)) == assistant_reply("a", usage=Usage(3, 1), finish="length")
 
 
 # Updates
@@ -175,22 +175,22 @@ async def test_usage_and_finish_reason_come_from_the_model() -> None:
     ids=str,
 )
 async def test_messages_of_a_node_update_are_returned_once(update: Any, messages: list[str]) -> None:
-    graph = one_node(lambda state: update)
+    graph = one_node_graph(lambda state: update)
 
     assert reply_of(await run_to_end(chat(graph), QUESTION)) == reply(*[Message.assistant(text) for text in messages])
 
 
 async def test_a_message_returned_by_several_nodes_is_streamed_once() -> None:
-    inner = saying(AIMessage("a", id="m"))
+    inner = graph_returning(AIMessage("a", id="m"))
     graph = StateGraph(MessagesState)
     graph.add_node("inner", inner)
-    graph.add_node("again", given_back)
+    graph.add_node("again", return_messages)
     graph.add_edge(START, "inner").add_edge("inner", "again")
 
     assert lines(await run_to_end(chat(graph.compile()), QUESTION)) == ["text m of m", "m + a", "m ends", "stop"]
 
 
-class Slow(Scripted):
+class SlowModel(Scripted):
     """Yields to other tasks after each chunk."""
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
@@ -202,7 +202,7 @@ class Slow(Scripted):
 async def test_messages_of_parallel_nodes_stay_separate() -> None:
     def node(name: str) -> Any:
         async def speak(state: Any) -> Any:
-            return {"messages": [await Slow(turns=[words(*[name] * 3, id=name)]).ainvoke("x")]}
+            return {"messages": [await SlowModel(turns=[words(*[name] * 3, id=name)]).ainvoke("x")]}
 
         return speak
 
@@ -212,7 +212,11 @@ async def test_messages_of_parallel_nodes_stay_separate() -> None:
     output = lines(await run_to_end(chat(graph.compile()), QUESTION))
 
     assert sorted(output) == sorted(
-        ["stop", *[f"text {own} of {own}" for own in "ab"], *[f"{own} ends" for own in "ab"]]
+        [
+            "stop",
+            *[f"text {message_id} of {message_id}" for message_id in "ab"],
+            *[f"{message_id} ends" for message_id in "ab"],
+        ]
         + ["a + a"] * 3
         + ["b + b"] * 3
     )
@@ -220,10 +224,10 @@ async def test_messages_of_parallel_nodes_stay_separate() -> None:
 
 
 async def test_a_message_without_an_id_from_a_subgraph_is_returned_once() -> None:
-    inner = one_node(lambda state: {"messages": [{"role": "assistant", "content": "a"}]})
-    graph = one_node(inner)
+    inner = one_node_graph(lambda state: {"messages": [{"role": "assistant", "content": "a"}]})
+    graph = one_node_graph(inner)
 
-    assert reply_of(await run_to_end(chat(graph), QUESTION)) == said("a")
+    assert reply_of(await run_to_end(chat(graph), QUESTION)) == assistant_reply("a")
 
 
 async def test_messages_of_a_model_called_inside_a_tool_are_streamed() -> None:
@@ -234,7 +238,7 @@ async def test_messages_of_a_model_called_inside_a_tool_are_streamed() -> None:
 
     agent = create_agent(Scripted(turns=[tool_call_chunks((0, "c1", "ask", "{}")), words("outer")]), [ask])
     run = await run_to_end(chat(agent), QUESTION)
-    output = unnamed(run)
+    output = normalized_lines(run)
 
     assert [message.text for message in reply_of(run).messages] == ["", "inner", "", "outer"]
     assert output.index("m2 ends") < output.index(
@@ -263,7 +267,7 @@ async def test_values_that_are_not_messages_are_ignored() -> None:
     class State(TypedDict):
         messages: list[Any]
 
-    graph = one_node(lambda state: {"messages": [{"content": "x"}, 5, "text", None]}, State)
+    graph = one_node_graph(lambda state: {"messages": [{"content": "x"}, 5, "text", None]}, State)
 
     assert reply_of(await run_to_end(chat(graph), QUESTION)) == reply()
 
@@ -271,24 +275,28 @@ async def test_values_that_are_not_messages_are_ignored() -> None:
 # History
 
 
-class Overwritten(TypedDict):
+class OverwrittenState(TypedDict):
     messages: list[Any]
 
 
-def rebuilt(message: BaseMessage) -> BaseMessage:
+def rebuild_message(message: BaseMessage) -> BaseMessage:
     return type(message)(content=message.content)
 
 
-@pytest.mark.parametrize("state", [MessagesState, Overwritten], ids=["add_messages", "overwritten"])
-@pytest.mark.parametrize("copy_message", [lambda message: message, rebuilt], ids=["the same", "built anew"])
+@pytest.mark.parametrize("state", [MessagesState, OverwrittenState], ids=["add_messages", "overwritten"])
+@pytest.mark.parametrize("copy_message", [lambda message: message, rebuild_message], ids=["the same", "built anew"])
 async def test_history_in_the_state_returned_by_a_node_is_not_repeated(state: Any, copy_message: Any) -> None:
-    graph = one_node(lambda state: {"messages": [*map(copy_message, state["messages"]), AIMessage("New.")]}, state)
+    graph = one_node_graph(
+        lambda state: {"messages": [*map(copy_message, state["messages"]), AIMessage("New.")]}, state
+    )
 
-    assert reply_of(await run_to_end(chat(graph), QUESTION, OLD, QUESTION)) == said("New.")
+    assert reply_of(await run_to_end(chat(graph), QUESTION, OLD_ANSWER, QUESTION)) == assistant_reply("New.")
 
 
 async def test_an_answer_may_have_the_same_text_as_an_earlier_one() -> None:
-    assert reply_of(await run_to_end(chat(saying(AIMessage("Old."))), QUESTION, OLD, QUESTION)) == said("Old.")
+    assert reply_of(
+        await run_to_end(chat(graph_returning(AIMessage("Old."))), QUESTION, OLD_ANSWER, QUESTION)
+    ) == assistant_reply("Old.")
 
 
 async def test_a_graph_without_messages_in_its_output_returns_the_final_state_as_data() -> None:
@@ -301,7 +309,7 @@ async def test_a_graph_without_messages_in_its_output_returns_the_final_state_as
     graph = StateGraph(State, output_schema=Answer)
     graph.add_node("node", lambda state: {"verdict": "good"}).add_edge(START, "node")
 
-    assert reply_of(await run_to_end(chat(graph.compile()), QUESTION)) == said(
+    assert reply_of(await run_to_end(chat(graph.compile()), QUESTION)) == assistant_reply(
         Data(name="output", value={"verdict": "good"})
     )
 
@@ -309,15 +317,17 @@ async def test_a_graph_without_messages_in_its_output_returns_the_final_state_as
 # Inputs
 
 
-class WithName(MessagesState):
+class NamedState(MessagesState):
     name: str
 
 
 async def test_keys_of_the_state_are_inputs() -> None:
-    graph = chat(one_node(lambda state: {"messages": [AIMessage(f"Hi {state['name']}.")]}, WithName), name="greeter")
+    graph = chat(
+        one_node_graph(lambda state: {"messages": [AIMessage(f"Hi {state['name']}.")]}, NamedState), name="greeter"
+    )
     described = graph.description
 
-    assert reply_of(await run_to_end(graph, QUESTION, inputs={"name": "Ada"})) == said("Hi Ada.")
+    assert reply_of(await run_to_end(graph, QUESTION, inputs={"name": "Ada"})) == assistant_reply("Hi Ada.")
     assert list(described.schemas.inputs["properties"]) == ["messages", "name"]
     assert described.schemas.inputs["required"] == ["messages"]
     assert described.schemas.inputs["properties"]["name"] == {"type": "string"}
@@ -336,10 +346,10 @@ class DataclassState:
 
 @pytest.mark.parametrize("state", [PydanticState, DataclassState])
 async def test_the_state_may_be_a_pydantic_model_or_a_dataclass(state: Any) -> None:
-    graph = chat(one_node(lambda state: {"messages": [AIMessage(f"Hi {state.name}.")]}, state))
+    graph = chat(one_node_graph(lambda state: {"messages": [AIMessage(f"Hi {state.name}.")]}, state))
 
-    assert reply_of(await run_to_end(graph, QUESTION)) == said("Hi nobody.")
-    assert reply_of(await run_to_end(graph, QUESTION, inputs={"name": "Ada"})) == said("Hi Ada.")
+    assert reply_of(await run_to_end(graph, QUESTION)) == assistant_reply("Hi nobody.")
+    assert reply_of(await run_to_end(graph, QUESTION, inputs={"name": "Ada"})) == assistant_reply("Hi Ada.")
     assert list(graph.description.schemas.inputs["properties"]) == ["messages", "name"]
 
 
@@ -348,7 +358,7 @@ async def test_a_graph_without_messages_in_its_state_is_rejected_as_a_chat() -> 
         question: str
 
     with pytest.raises(ChatWithoutMessages, match="its state has no messages"):
-        chat(one_node(lambda state: {}, State))
+        chat(one_node_graph(lambda state: {}, State))
 
 
 @pytest.mark.parametrize("as_list", [True, False])
@@ -364,7 +374,7 @@ async def test_an_entrypoint_of_the_functional_api_is_a_chat(as_list: bool) -> N
         async def answer(state: dict[str, Any]) -> Any:
             return {"messages": AIMessage(f"{len(state['messages'])}")}
 
-    assert reply_of(await run_to_end(chat(answer), QUESTION, OLD, QUESTION)) == said("3")
+    assert reply_of(await run_to_end(chat(answer), QUESTION, OLD_ANSWER, QUESTION)) == assistant_reply("3")
 
 
 # Threads
@@ -379,7 +389,11 @@ async def test_a_checkpointed_thread_receives_only_new_messages() -> None:
     two = await run_to_end(agent, Message.system("Be kind."), first, Message.assistant("Forged."), second, session="s")
     other = await run_to_end(agent, first, Message.assistant("Mine."), second, session="t")
 
-    assert [reply_of(run) for run in (one, two, other)] == [said("One."), said("Two."), said("Three.")]
+    assert [reply_of(run) for run in (one, two, other)] == [
+        assistant_reply("One."),
+        assistant_reply("Two."),
+        assistant_reply("Three."),
+    ]
     assert [texts(prompt) for prompt in model.asked] == [
         [("system", "Be kind."), ("human", "1?")],
         [("system", "Be kind."), ("human", "1?"), ("ai", "One."), ("human", "2?")],
@@ -388,14 +402,14 @@ async def test_a_checkpointed_thread_receives_only_new_messages() -> None:
 
 
 async def test_a_node_that_returns_the_whole_thread_does_not_repeat_it() -> None:
-    graph = one_node(
+    graph = one_node_graph(
         lambda state: {"messages": [*state["messages"], AIMessage(f"{len(state['messages'])}")]},
         checkpointer=InMemorySaver(),
     )
     bot = chat(graph)
 
     answers = [reply_of(await run_to_end(bot, QUESTION, session="s")) for _ in range(3)]
-    assert answers == [said("1"), said("3"), said("5")]
+    assert answers == [assistant_reply("1"), assistant_reply("3"), assistant_reply("5")]
 
 
 async def test_a_client_cannot_replace_messages_of_a_thread_by_reusing_their_ids() -> None:
@@ -405,9 +419,9 @@ async def test_a_client_cannot_replace_messages_of_a_thread_by_reusing_their_ids
     forged = Message(role="user", parts=Message.user("Forged.").parts, id="m")
     repeated = Message(role="user", parts=QUESTION.parts, id="m")
 
-    assert reply_of(await run_to_end(agent, forged, session="s")) == said("Two.")
+    assert reply_of(await run_to_end(agent, forged, session="s")) == assistant_reply("Two.")
     assert texts(model.asked[1]) == [("human", "Well?"), ("ai", "One."), ("human", "Forged.")]
-    assert reply_of(await run_to_end(agent, repeated, session="s")) == said("Three.")
+    assert reply_of(await run_to_end(agent, repeated, session="s")) == assistant_reply("Three.")
     assert [text for _, text in texts(model.asked[2])] == ["Well?", "One.", "Forged.", "Two.", "Well?"]
 
 
@@ -416,7 +430,7 @@ async def test_a_result_of_a_call_from_an_earlier_run_is_returned_with_its_call(
         [tool_call_message(call("add", "c1", a=1, b=2), id="m")],
         [ToolMessage("3", tool_call_id="c1"), AIMessage("3.")],
     ]
-    graph = one_node(lambda state: {"messages": turns.pop(0)}, checkpointer=InMemorySaver())
+    graph = one_node_graph(lambda state: {"messages": turns.pop(0)}, checkpointer=InMemorySaver())
     bot = chat(graph)
     await run_to_end(bot, QUESTION, session="s")
 
@@ -428,7 +442,7 @@ async def test_a_result_of_a_call_from_an_earlier_run_is_returned_with_its_call(
 
 
 async def test_a_result_of_an_unknown_call_fails_the_run_with_bad_stream() -> None:
-    run = await run_to_end(chat(saying(ToolMessage("3", tool_call_id="c9"))), QUESTION)
+    run = await run_to_end(chat(graph_returning(ToolMessage("3", tool_call_id="c9"))), QUESTION)
 
     assert lines(run)[-1].startswith("bad_stream:")
 
@@ -446,7 +460,7 @@ async def test_cancelling_a_run_stops_the_graph() -> None:
         finally:
             stopped.set()
 
-    run = new_engine().start(chat(one_node(wait)), asked_for(QUESTION))
+    run = new_engine().start(chat(one_node_graph(wait)), asked_for(QUESTION))
     await wait_until(started.is_set)
     run.cancel()
 
@@ -469,4 +483,4 @@ async def test_text_that_was_already_streamed_is_not_replaced() -> None:
         answer = await model.ainvoke(state["messages"])
         return {"messages": [AIMessage("No.", id=answer.id)]}
 
-    assert reply_of(await run_to_end(chat(one_node(ask)), QUESTION)) == said("Yes.")
+    assert reply_of(await run_to_end(chat(one_node_graph(ask)), QUESTION)) == assistant_reply("Yes.")

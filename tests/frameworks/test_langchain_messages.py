@@ -11,26 +11,26 @@ from palaver.frameworks.langchain.messages import written
 from tests.engine.run_factory import QUESTION, reply, reply_of, run_to_end
 
 
-def named(role: Role, *parts: Any, **given: Any) -> Message:
+def make_message(role: Role, *parts: Any, **fields: Any) -> Message:
     return Message(
-        role=role, parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts), **given
+        role=role, parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts), **fields
     )
 
 
-def calls(*given: tuple[str, str, Any]) -> Any:
-    return [{"type": "tool_call", "id": own, "name": name, "args": arguments} for own, name, arguments in given]
+def tool_call_dicts(*calls: tuple[str, str, Any]) -> Any:
+    return [{"type": "tool_call", "id": call_id, "name": name, "args": arguments} for call_id, name, arguments in calls]
 
 
 PNG = File(media_type="image/png", data="iVBO")
 
-WRITTEN: dict[str, tuple[list[Message], list[BaseMessage]]] = {
+CONVERSIONS: dict[str, tuple[list[Message], list[BaseMessage]]] = {
     "system": ([Message.system("Be kind.")], [SystemMessage("Be kind.")]),
     "developer": (
-        [named("developer", "Be kind.")],
+        [make_message("developer", "Be kind.")],
         [SystemMessage("Be kind.", additional_kwargs={"__openai_role__": "developer"})],
     ),
-    "user": ([named("user", "a", "b", id="u1", name="Ada")], [HumanMessage("ab", id="u1", name="Ada")]),
-    "a user who says nothing": ([named("user"), Message.user("")], [HumanMessage(""), HumanMessage("")]),
+    "user": ([make_message("user", "a", "b", id="u1", name="Ada")], [HumanMessage("ab", id="u1", name="Ada")]),
+    "a user who says nothing": ([make_message("user"), Message.user("")], [HumanMessage(""), HumanMessage("")]),
     "a user with files": (
         [
             Message.user(
@@ -58,10 +58,17 @@ WRITTEN: dict[str, tuple[list[Message], list[BaseMessage]]] = {
     ),
     "an approval": ([Message.user(Data(name="approval-response", value={"id": "c1", "approve": True}))], []),
     "assistant": (
-        [named("assistant", Reasoning(text="Hm."), "a", Refusal(text="No."), Data(name="d"), id="m1", name="bot")],
+        [
+            make_message(
+                "assistant", Reasoning(text="Hm."), "a", Refusal(text="No."), Data(name="d"), id="m1", name="bot"
+            )
+        ],
         [AIMessage("aNo.", id="m1", name="bot")],
     ),
-    "an assistant of whom nothing is left": ([named("assistant", Reasoning(text="Hm.")), Message.assistant("")], []),
+    "an assistant of whom nothing is left": (
+        [make_message("assistant", Reasoning(text="Hm.")), Message.assistant("")],
+        [],
+    ),
     "calls and results": (
         [
             Message.assistant(
@@ -71,13 +78,15 @@ WRITTEN: dict[str, tuple[list[Message], list[BaseMessage]]] = {
                 ToolCall(call_id="c3", name="h", arguments="{bad"),
                 ToolCall(call_id="c4", name="h", arguments="[1]"),
             ),
-            named("tool", ToolResult(call_id="c1", output={"b": "ä"}), id="t1"),
-            named("tool", ToolResult(call_id="c2", output="no", is_error=True), ToolResult(call_id="c3"), id="t2"),
+            make_message("tool", ToolResult(call_id="c1", output={"b": "ä"}), id="t1"),
+            make_message(
+                "tool", ToolResult(call_id="c2", output="no", is_error=True), ToolResult(call_id="c3"), id="t2"
+            ),
         ],
         [
             AIMessage(
                 "So:",
-                tool_calls=calls(("c1", "f", {"a": 1}), ("c2", "g", {})),
+                tool_calls=tool_call_dicts(("c1", "f", {"a": 1}), ("c2", "g", {})),
                 invalid_tool_calls=[
                     {"type": "invalid_tool_call", "id": "c3", "name": "h", "args": "{bad", "error": None},
                     {"type": "invalid_tool_call", "id": "c4", "name": "h", "args": "[1]", "error": None},
@@ -92,9 +101,9 @@ WRITTEN: dict[str, tuple[list[Message], list[BaseMessage]]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRITTEN)
+@pytest.mark.parametrize("case", CONVERSIONS)
 def test_palaver_messages_are_converted_to_langchain_messages(case: str) -> None:
-    ours, theirs = WRITTEN[case]
+    ours, theirs = CONVERSIONS[case]
 
     assert written(ours) == theirs
 

@@ -26,13 +26,13 @@ STEPS = [
     {"tool_call": {"name": "g", "arguments": "{bad", "id": "c2"}},
     {"usage": {"input_tokens": 3, "output_tokens": 4}},
 ]
-ASKED = Message.user(json.dumps(STEPS))
+PROMPT = Message.user(json.dumps(STEPS))
 CALLS = (
     ToolCall(call_id="c1", name="f", arguments='{"a":"ä"}'),
     ToolCall(call_id="c2", name="g", arguments="{bad"),
 )
 
-SPOKEN: dict[str, dict[str, Any]] = {
+MODEL_OPTIONS: dict[str, dict[str, Any]] = {
     "Responses": {"use_responses_api": True},
     "Responses, LangChain's blocks": {"use_responses_api": True, "output_version": "v1"},
     "Responses, OpenAI's blocks": {"use_responses_api": True, "output_version": "responses/v1"},
@@ -46,19 +46,19 @@ async def server() -> AsyncIterator[Any]:
         yield http
 
 
-def model(server: Any, case: str, **given: Any) -> ChatOpenAI:
+def model(server: Any, case: str, **options: Any) -> ChatOpenAI:
     return ChatOpenAI(
         model="scripted",
         base_url="http://localhost/v1",
         api_key=SecretStr("none"),
         http_async_client=server,
         max_retries=0,
-        **SPOKEN[case],
-        **given,
+        **MODEL_OPTIONS[case],
+        **options,
     )
 
 
-def simply(run: Run) -> Reply:
+def comparable_reply(run: Run) -> Reply:
     """Return the reply with only the usage fields that both protocols report."""
     answer = reply_of(run)
     assert answer.usage is not None
@@ -66,29 +66,29 @@ def simply(run: Run) -> Reply:
 
 
 @pytest.mark.parametrize("disable_streaming", [False, True], ids=["streamed", "whole"])
-@pytest.mark.parametrize("case", SPOKEN)
+@pytest.mark.parametrize("case", MODEL_OPTIONS)
 async def test_chat_openai_gives_the_same_answer_over_every_api_streamed_or_not(
     server: Any, case: str, disable_streaming: bool
 ) -> None:
-    answer = simply(
-        await run_to_end(chat(model(server, case, disable_streaming=disable_streaming), name="model"), ASKED)
+    answer = comparable_reply(
+        await run_to_end(chat(model(server, case, disable_streaming=disable_streaming), name="model"), PROMPT)
     )
     thought = [Reasoning(text="Hm.")] if "Responses" in case else []  # Chat Completions has no field for it.
 
     assert answer == reply(Message.assistant(*thought, "Let me 😀.", *CALLS), usage=Usage(3, 4), finish="tool-calls")
 
 
-@pytest.mark.parametrize("case", SPOKEN)
+@pytest.mark.parametrize("case", MODEL_OPTIONS)
 async def test_a_message_that_arrives_under_two_ids_is_returned_once(server: Any, case: str) -> None:
     steps = [step for step in STEPS if "tool_call" not in step]
     agent = create_agent(model(server, case), [])
-    answer = simply(await run_to_end(chat(agent), Message.user(json.dumps(steps))))
+    answer = comparable_reply(await run_to_end(chat(agent), Message.user(json.dumps(steps))))
     thought = [Reasoning(text="Hm.")] if "Responses" in case else []
 
     assert answer == reply(Message.assistant(*thought, "Let me 😀."), usage=Usage(3, 4))
 
 
-@pytest.mark.parametrize("case", SPOKEN)
+@pytest.mark.parametrize("case", MODEL_OPTIONS)
 async def test_an_agent_runs_its_tools(server: Any, case: str) -> None:
     @tool(return_direct=True)
     def f(a: str) -> str:

@@ -44,7 +44,7 @@ async def test_openinference_spans_replace_palavers_own_langchain_spans(provider
     assert tree(spans)[0] == "invoke_workflow maths"
 
 
-ASKS = """
+INSTRUMENTED_PROGRAM = """
 import asyncio
 import msgspec
 from langchain_openai import ChatOpenAI
@@ -74,6 +74,8 @@ asyncio.run(main())
 
 def test_a_call_that_the_openai_instrumentation_reports_is_counted_once() -> None:
     # In a separate process: the instrumentation cannot be undone.
-    finished = subprocess.run([sys.executable, "-W", "ignore", "-c", ASKS], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", INSTRUMENTED_PROGRAM], capture_output=True, text=True, check=True
+    )
 
     assert finished.stdout.splitlines() == ["workflow 7 palaver", "llm 7 opentelemetry.instrumentation.openai.v1"]

@@ -27,10 +27,10 @@ def agent() -> Any:
     return create_agent(Scripted(turns=turns), [add])
 
 
-ASKED: Any = {"messages": [HumanMessage("Well?")]}
+GRAPH_INPUT: Any = {"messages": [HumanMessage("Well?")]}
 
 
-def shown(item: dict[str, Any]) -> Any:
+def summarize_item(item: dict[str, Any]) -> Any:
     """Summarize an item without the ids that LangChain generates."""
     match item["type"]:
         case "message":
@@ -46,12 +46,12 @@ def shown(item: dict[str, Any]) -> Any:
 ANSWER = ["Let me.", ("c1", "add", '{"a":1,"b":2}', "completed"), ("c1", "3"), "3."]
 
 
-async def events(stream: Any, **given: Any) -> list[dict[str, Any]]:
-    return [event async for event in stream_to_responses(stream, **given)]
+async def events(stream: Any, **options: Any) -> list[dict[str, Any]]:
+    return [event async for event in stream_to_responses(stream, **options)]
 
 
-def kinds(told: list[dict[str, Any]]) -> list[str]:
-    return [event["type"].removeprefix("response.") for event in told]
+def kinds(stream_events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in stream_events]
 
 
 # Items
@@ -102,7 +102,7 @@ def test_a_tool_result_is_converted_without_its_call() -> None:
 def test_a_tool_call_with_invalid_json_arguments_is_incomplete() -> None:
     bad: Any = {"type": "invalid_tool_call", "id": "c1", "name": "f", "args": "{bad", "error": None}
 
-    assert [shown(item) for item in message_to_items(AIMessage("", invalid_tool_calls=[bad]))] == [
+    assert [summarize_item(item) for item in message_to_items(AIMessage("", invalid_tool_calls=[bad]))] == [
         ("c1", "f", "{bad", "incomplete")
     ]
 
@@ -118,11 +118,13 @@ def test_user_system_and_empty_messages_have_no_items(message: Any) -> None:
 
 
 STREAMS: dict[str, Any] = {
-    "messages": lambda: agent().astream(ASKED, stream_mode="messages"),
-    "updates": lambda: agent().astream(ASKED, stream_mode="updates"),
-    "both": lambda: agent().astream(ASKED, stream_mode=["messages", "updates"]),
-    "with subgraphs": lambda: agent().astream(ASKED, stream_mode=["messages", "updates", "values"], subgraphs=True),
-    "events": lambda: agent().astream_events(ASKED, version="v2"),
+    "messages": lambda: agent().astream(GRAPH_INPUT, stream_mode="messages"),
+    "updates": lambda: agent().astream(GRAPH_INPUT, stream_mode="updates"),
+    "both": lambda: agent().astream(GRAPH_INPUT, stream_mode=["messages", "updates"]),
+    "with subgraphs": lambda: agent().astream(
+        GRAPH_INPUT, stream_mode=["messages", "updates", "values"], subgraphs=True
+    ),
+    "events": lambda: agent().astream_events(GRAPH_INPUT, version="v2"),
     "messages in a row": lambda: iter(
         [
             HumanMessage("Well?"),
@@ -146,7 +148,7 @@ async def test_every_kind_of_stream_gives_the_same_items(case: str) -> None:
     output = await events(STREAMS[case](), model="adder")
     response = output[-1]["response"]
 
-    assert [shown(item) for item in response["output"]] == ANSWER
+    assert [summarize_item(item) for item in response["output"]] == ANSWER
     assert [event["item"] for event in output if event["type"] == "response.output_item.done"] == response["output"]
     assert [event["sequence_number"] for event in output] == list(range(len(output)))
     assert (output[0]["type"], output[-1]["type"]) == ("response.created", "response.completed")
@@ -190,7 +192,7 @@ async def test_a_stream_cut_by_the_token_limit_is_incomplete() -> None:
     assert output[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
-async def broken(error: Exception) -> AsyncIterator[Any]:
+async def failing_stream(error: Exception) -> AsyncIterator[Any]:
     yield AIMessageChunk(content="a")
     raise error
 
@@ -198,18 +200,18 @@ async def broken(error: Exception) -> AsyncIterator[Any]:
 async def test_a_stream_error_fails_the_response_and_its_message_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    output = await events(broken(RuntimeError("secret")))
+    output = await events(failing_stream(RuntimeError("secret")))
     failed = output[-1]["response"]
 
     assert kinds(output)[-2:] == ["error", "failed"]
     assert failed["error"]["code"] == "workflow_failed"
     assert "secret" not in str(output)
     assert "secret" in caplog.text
-    assert [shown(item) for item in failed["output"]] == ["a"]
+    assert [summarize_item(item) for item in failed["output"]] == ["a"]
 
 
 async def test_a_failure_raised_by_the_stream_has_its_code_and_message() -> None:
-    output = await events(broken(Failure("no_city", "I do not know Atlantis.")))
+    output = await events(failing_stream(Failure("no_city", "I do not know Atlantis.")))
 
     assert output[-1]["response"]["error"] == {"code": "no_city", "message": "I do not know Atlantis."}
 
@@ -251,4 +253,4 @@ async def test_any_async_iterator_is_accepted() -> None:
                 return message
             raise StopAsyncIteration
 
-    assert [shown(item) for item in (await events(Once()))[-1]["response"]["output"]] == ["a"]
+    assert [summarize_item(item) for item in (await events(Once()))[-1]["response"]["output"]] == ["a"]

@@ -30,8 +30,8 @@ from tests.frameworks.langchain_models import Scripted, call, tool_call_message,
 from tests.frameworks.span_trees import kinds, trace_cancelled_run, trace_run, tree
 from tests.frameworks.span_trees import words as said
 
-SPENT = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18, "input_token_details": {"cache_read": 4}}
-ABOUT = {"model_name": "gpt-9-2026", "finish_reason": "tool_calls"}
+USAGE_METADATA = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18, "input_token_details": {"cache_read": 4}}
+RESPONSE_METADATA = {"model_name": "gpt-9-2026", "finish_reason": "tool_calls"}
 
 
 class Model(Scripted):
@@ -63,16 +63,18 @@ class State(TypedDict):
     messages: Annotated[list[Any], add_messages]
 
 
-def agent(*turns: Any, tools: Any = (double,), **given: Any) -> Any:
-    return create_agent(Model(turns=list(turns)), list(tools), **given)
+def agent(*turns: Any, tools: Any = (double,), **options: Any) -> Any:
+    return create_agent(Model(turns=list(turns)), list(tools), **options)
 
 
-def calls(*made: dict[str, Any]) -> AIMessage:
-    return tool_call_message(*made, usage_metadata=SPENT, response_metadata=ABOUT)
+def tool_calls_message(*calls: dict[str, Any]) -> AIMessage:
+    return tool_call_message(*calls, usage_metadata=USAGE_METADATA, response_metadata=RESPONSE_METADATA)
 
 
 async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
-    spans = await trace_run(chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), name="Maths")))
+    spans = await trace_run(
+        chat(agent(tool_calls_message(call("double", "c1", x=2)), words("It is", " 4."), name="Maths"))
+    )
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: ok",
@@ -96,7 +98,7 @@ async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
 
 async def test_a_model_span_has_its_messages_model_parameters_and_usage() -> None:
     spans = await trace_run(
-        chat(agent(calls(call("double", "c1", x=2)), words("It is", " 4."), system_prompt="Be kind."))
+        chat(agent(tool_calls_message(call("double", "c1", x=2)), words("It is", " 4."), system_prompt="Be kind."))
     )
     first, second = [span for span in spans if span.kind == "llm"]
 
@@ -116,7 +118,7 @@ async def test_a_model_span_has_its_messages_model_parameters_and_usage() -> Non
 
 
 async def test_a_tool_call_is_recorded_as_one_span() -> None:
-    spans = await trace_run(chat(agent(calls(call("double", "c1", x=2)), words("4"))))
+    spans = await trace_run(chat(agent(tool_calls_message(call("double", "c1", x=2)), words("4"))))
     [tool_span] = [span for span in spans if span.kind == "tool"]
 
     assert (tool_span.tool, tool_span.inputs, tool_span.outputs, tool_span.notes) == (
@@ -128,7 +130,9 @@ async def test_a_tool_call_is_recorded_as_one_span() -> None:
 
 
 async def test_parallel_tools_are_recorded_as_siblings() -> None:
-    spans = await trace_run(chat(agent(calls(call("double", "c1", x=2), call("double", "c2", x=3)), words("So."))))
+    spans = await trace_run(
+        chat(agent(tool_calls_message(call("double", "c1", x=2), call("double", "c2", x=3)), words("So.")))
+    )
 
     assert tree(spans)[1][1] == [
         "model",
@@ -159,7 +163,7 @@ async def test_spans_of_parallel_branches_are_nested_under_their_branch() -> Non
 
 
 async def test_a_failed_tool_records_its_exception_and_its_parents_fail() -> None:
-    spans = await trace_run(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])))
+    spans = await trace_run(chat(agent(tool_calls_message(call("broken", "c1", x=2)), tools=[broken])))
     [tool_span] = [span for span in spans if span.kind == "tool"]
 
     assert kinds(spans)[1] == [
@@ -182,7 +186,7 @@ async def test_a_failed_model_call_records_its_input_messages() -> None:
     assert (said(spans[1].messages_in), spans[1].exception) == (["user: Well?"], Raised("ConnectionError", "gone"))
 
 
-class Endless(Model):
+class BlockingModel(Model):
     """Streams two chunks, then blocks."""
 
     def _should_stream(self, *args: Any, **kwargs: Any) -> bool:
@@ -200,7 +204,7 @@ async def test_a_cancelled_run_records_the_partial_output_of_its_model() -> None
     graph = StateGraph(State)
 
     async def talk(state: State) -> Any:
-        return {"messages": [await Endless(turns=[speaking]).ainvoke(state["messages"])]}
+        return {"messages": [await BlockingModel(turns=[speaking]).ainvoke(state["messages"])]}
 
     graph.add_node(talk)
     graph.add_edge(START, "talk")
@@ -216,7 +220,8 @@ async def test_a_cancelled_run_records_the_partial_output_of_its_model() -> None
 
 async def test_metadata_recording_leaves_out_all_content() -> None:
     spans = await trace_run(
-        chat(agent(calls(call("double", "c1", x=2)), words("It is 4."), system_prompt="Be kind.")), record="metadata"
+        chat(agent(tool_calls_message(call("double", "c1", x=2)), words("It is 4."), system_prompt="Be kind.")),
+        record="metadata",
     )
 
     assert len(spans) == 8
@@ -228,7 +233,9 @@ async def test_metadata_recording_leaves_out_all_content() -> None:
 
 
 async def test_metadata_recording_has_the_exception_type_without_its_message() -> None:
-    spans = await trace_run(chat(agent(calls(call("broken", "c1", x=2)), tools=[broken])), record="metadata")
+    spans = await trace_run(
+        chat(agent(tool_calls_message(call("broken", "c1", x=2)), tools=[broken])), record="metadata"
+    )
     [tool_span] = [span for span in spans if span.kind == "tool"]
 
     assert (tool_span.status, tool_span.exception, tool_span.status_message) == ("error", Raised("ValueError", ""), "")
@@ -322,8 +329,8 @@ async def test_messages_are_recorded_in_any_form_that_a_node_returns() -> None:
         return Command(update={"messages": [AIMessage("One.")], "count": 1}, goto="second")
 
     async def second(state: State) -> Any:
-        def three(given: list[HumanMessage]) -> list[Any]:
-            return [AIMessage("Three."), HumanMessage(str(len(given)))]
+        def three(inputs: list[HumanMessage]) -> list[Any]:
+            return [AIMessage("Three."), HumanMessage(str(len(inputs)))]
 
         link = RunnableLambda(three)
         await link.ainvoke([HumanMessage("Two.")])

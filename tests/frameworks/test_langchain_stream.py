@@ -28,7 +28,7 @@ from tests.engine.run_factory import QUESTION, RUN, reply, reply_of, run_to_end
 from tests.frameworks.langchain_models import call, lines, tool_call_chunks, tool_call_message, words
 
 
-async def given(*values: Any) -> Run:
+async def run_chat(*values: Any) -> Run:
     """Run a chat that yields these values."""
 
     async def answer(messages: list[Message]) -> Any:
@@ -38,28 +38,28 @@ async def given(*values: Any) -> Run:
     return await run_to_end(chat(answer), QUESTION)
 
 
-def chunk(content: Any = "", **more: Any) -> AIMessageChunk:
-    return AIMessageChunk(content=content, **more)
+def chunk(content: Any = "", **fields: Any) -> AIMessageChunk:
+    return AIMessageChunk(content=content, **fields)
 
 
 # Text and reasoning
 
 
 async def test_chunks_with_text_become_text_deltas() -> None:
-    run = await given(*words("Hel", "", "lo", id="m"))
+    run = await run_chat(*words("Hel", "", "lo", id="m"))
 
     assert lines(run) == ["text m of m", "m + Hel", "m + lo", "m ends", "stop"]
 
 
 async def test_a_chunk_without_an_id_belongs_to_the_open_message() -> None:
-    run = await given(chunk("a", id="m"), chunk("b"), chunk("c", chunk_position="last"), chunk("d"), chunk("e"))
+    run = await run_chat(chunk("a", id="m"), chunk("b"), chunk("c", chunk_position="last"), chunk("d"), chunk("e"))
 
     assert reply_of(run) == reply(Message.assistant("abc"), Message.assistant("de"))
     assert lines(run)[:4] == ["text m of m", "m + a", "m + b", "m + c"]
 
 
 async def test_messages_may_be_streamed_at_the_same_time() -> None:
-    run = await given(chunk("a", id="m"), chunk("1", id="n"), chunk("b", id="m"), chunk("2", id="n"))
+    run = await run_chat(chunk("a", id="m"), chunk("1", id="n"), chunk("b", id="m"), chunk("2", id="n"))
 
     assert lines(run) == [
         "text m of m",
@@ -78,7 +78,7 @@ async def test_a_chunk_without_an_id_belongs_to_the_message_of_its_branch() -> N
     def piece(text: str, branch: str) -> Any:
         return chunk(text), {"langgraph_checkpoint_ns": branch}
 
-    run = await given((chunk("a", id="m"), {"langgraph_checkpoint_ns": "x"}), piece("1", "y"), piece("b", "x"))
+    run = await run_chat((chunk("a", id="m"), {"langgraph_checkpoint_ns": "x"}), piece("1", "y"), piece("b", "x"))
 
     assert reply_of(run) == reply(Message.assistant("ab"), Message.assistant("1"))
 
@@ -102,7 +102,7 @@ REASONING: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("case", REASONING)
 async def test_reasoning_is_streamed_and_its_signature_adds_no_text(case: str) -> None:
-    run = await given(*[chunk(content, id="m") for content in REASONING[case]])
+    run = await run_chat(*[chunk(content, id="m") for content in REASONING[case]])
 
     assert reply_of(run) == reply(Message.assistant(Reasoning(text="Hm.", encrypted="s1s2"), "a"))
 
@@ -112,13 +112,13 @@ async def test_paragraphs_of_a_streamed_summary_are_separated_by_a_blank_line() 
         summary = [{"type": "summary_text", "text": text, "index": paragraph}]
         return chunk([{"type": "reasoning", "summary": summary, "index": 0}], id="m")
 
-    run = await given(piece("On", 0), piece("e.", 0), piece("Two.", 1))
+    run = await run_chat(piece("On", 0), piece("e.", 0), piece("Two.", 1))
 
     assert reply_of(run) == reply(Message.assistant(Reasoning(text="One.\n\nTwo.")))
 
 
 async def test_reasoning_in_additional_kwargs_is_streamed() -> None:
-    run = await given(
+    run = await run_chat(
         chunk(additional_kwargs={"reasoning_content": "H"}),
         chunk(additional_kwargs={"reasoning_content": "m."}),
         chunk("a"),
@@ -128,14 +128,14 @@ async def test_reasoning_in_additional_kwargs_is_streamed() -> None:
 
 
 async def test_a_streamed_refusal_is_joined_into_one_part() -> None:
-    run = await given(chunk(additional_kwargs={"refusal": "I "}), chunk([{"type": "refusal", "refusal": "cannot."}]))
+    run = await run_chat(chunk(additional_kwargs={"refusal": "I "}), chunk([{"type": "refusal", "refusal": "cannot."}]))
 
     assert reply_of(run) == reply(Message.assistant(Refusal(text="I cannot.")))
 
 
 async def test_annotation_offsets_of_a_block_are_shifted_to_the_joined_text() -> None:
     citation = {"type": "url_citation", "url": "https://a", "start_index": 1, "end_index": 2}
-    run = await given(
+    run = await run_chat(
         chunk([{"type": "text", "text": "ab", "index": 0}], id="m"),
         chunk([{"type": "text", "text": "cd", "index": 1}], id="m"),
         chunk([{"type": "text", "text": "ef", "index": 1}], id="m"),
@@ -144,11 +144,11 @@ async def test_annotation_offsets_of_a_block_are_shifted_to_the_joined_text() ->
     annotation = Annotation(kind="url", url="https://a", start=3, end=4)
 
     assert reply_of(run) == reply(Message.assistant(Text(text="abcdef", annotations=(annotation,))))
-    assert reply_of(await given(chunk([{"type": "text", "text": "", "annotations": [citation]}]))) == reply()
+    assert reply_of(await run_chat(chunk([{"type": "text", "text": "", "annotations": [citation]}]))) == reply()
 
 
 async def test_blocks_of_other_types_become_data_parts_in_order() -> None:
-    run = await given(
+    run = await run_chat(
         chunk("a", id="m"), chunk([{"type": "server_tool_call", "name": "s"}], id="m"), chunk("b", id="m")
     )
 
@@ -160,7 +160,7 @@ async def test_blocks_of_other_types_become_data_parts_in_order() -> None:
 
 
 async def test_chunks_of_other_roles_are_ignored_and_tool_chunks_become_results() -> None:
-    run = await given(
+    run = await run_chat(
         HumanMessageChunk(content="x"),
         ChatMessageChunk(role="critic", content="x"),
         ChatMessageChunk(role="assistant", content="a"),
@@ -179,13 +179,13 @@ async def test_chunks_of_other_roles_are_ignored_and_tool_chunks_become_results(
 
 
 async def test_complete_messages_are_separate_from_the_text_around_them() -> None:
-    run = await given("a", AIMessage("b", id="m"), "c", AIMessage("d"), "e")
+    run = await run_chat("a", AIMessage("b", id="m"), "c", AIMessage("d"), "e")
 
     assert reply_of(run) == reply(*[Message.assistant(text) for text in "abcde"])
 
 
 async def test_a_chunk_without_an_id_after_a_complete_message_starts_a_new_one() -> None:
-    run = await given(chunk("a", id="m"), AIMessage("a", id="m"), chunk("b"))
+    run = await run_chat(chunk("a", id="m"), AIMessage("a", id="m"), chunk("b"))
 
     assert reply_of(run) == reply(Message.assistant("a"), Message.assistant("b"))
 
@@ -194,7 +194,7 @@ async def test_a_chunk_without_an_id_after_a_complete_message_starts_a_new_one()
 
 
 async def test_tool_call_chunks_are_joined_by_index() -> None:
-    run = await given(
+    run = await run_chat(
         *words("So:", id="m"),
         *tool_call_chunks(
             (0, "c1", "f", ""), (0, None, None, '{"a"'), (0, None, None, ":1}"), (1, "c2", "g", "{}"), id="m"
@@ -217,7 +217,7 @@ async def test_tool_call_chunks_are_joined_by_index() -> None:
 
 
 async def test_tool_call_chunks_without_an_index_are_joined_by_id_or_to_the_last_call() -> None:
-    run = await given(
+    run = await run_chat(
         *tool_call_chunks(
             (None, "c1", "f", '{"a"'), (None, "c1", None, ":1"), (None, None, None, "}"), (None, "c2", "g", "{}")
         )
@@ -232,7 +232,7 @@ async def test_tool_call_chunks_without_an_index_are_joined_by_id_or_to_the_last
 
 
 async def test_one_index_with_two_ids_is_two_calls() -> None:
-    run = await given(
+    run = await run_chat(
         *tool_call_chunks((0, "c1", "f", "{"), (0, None, None, "}"), (0, "c2", "g", "["), (0, None, None, "]"))
     )
 
@@ -243,13 +243,13 @@ async def test_one_index_with_two_ids_is_two_calls() -> None:
 
 
 async def test_a_tool_call_is_buffered_until_its_name_is_known() -> None:
-    run = await given(*tool_call_chunks((0, "c1", None, '{"a"'), (0, None, "f", ":1"), (0, None, None, "}"), id="m"))
+    run = await run_chat(*tool_call_chunks((0, "c1", None, '{"a"'), (0, None, "f", ":1"), (0, None, None, "}"), id="m"))
 
     assert lines(run)[:4] == ["call fc_c1 of m: f", 'fc_c1 + {"a":1', "fc_c1 + }", "fc_c1 ends"]
 
 
 async def test_tool_calls_without_a_name_or_an_id_get_a_default_one() -> None:
-    run = await given(*tool_call_chunks((0, "c1", None, "{}"), (1, None, "g", None)))
+    run = await run_chat(*tool_call_chunks((0, "c1", None, "{}"), (1, None, "g", None)))
 
     assert reply_of(run) == reply(
         Message.assistant(
@@ -264,12 +264,12 @@ async def test_tool_calls_without_a_name_or_an_id_get_a_default_one() -> None:
 async def test_argument_text_that_is_not_valid_json_is_passed_on_unchanged(arguments: str) -> None:
     pieces = tool_call_chunks((0, "c1", "f", ""), *[(0, None, None, letter) for letter in arguments])
 
-    assert reply_of(await given(*pieces)).messages[0].tool_calls == [
+    assert reply_of(await run_chat(*pieces)).messages[0].tool_calls == [
         ToolCall(call_id="c1", name="f", arguments=arguments)
     ]
 
 
-ENDS: dict[str, list[Any]] = {
+CALL_ENDINGS: dict[str, list[Any]] = {
     "another index": tool_call_chunks((1, "c2", "g", "{}"), id="m"),
     "a text piece": words("x", id="m"),
     "a reasoning piece": [chunk([{"type": "thinking", "thinking": "x"}], id="m")],
@@ -280,15 +280,15 @@ ENDS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", ENDS)
+@pytest.mark.parametrize("case", CALL_ENDINGS)
 async def test_a_tool_call_ends_when_anything_else_arrives(case: str) -> None:
-    run = await given(*tool_call_chunks((0, "c1", "f", "{}"), id="m"), *ENDS[case], *words("late", id="z"))
+    run = await run_chat(*tool_call_chunks((0, "c1", "f", "{}"), id="m"), *CALL_ENDINGS[case], *words("late", id="z"))
 
     assert lines(run)[:3] == ["call fc_c1 of m: f", "fc_c1 + {}", "fc_c1 ends"]
 
 
 async def test_partial_arguments_continue_after_another_message_has_started() -> None:
-    run = await given(
+    run = await run_chat(
         *tool_call_chunks((0, "c1", "f", '{"a'), id="m"),
         *tool_call_chunks((0, "c2", "g", '{"b'), id="n"),
         *tool_call_chunks((0, None, None, '":1}'), id="m"),
@@ -302,7 +302,7 @@ async def test_partial_arguments_continue_after_another_message_has_started() ->
 
 
 async def test_a_chunk_of_an_ended_tool_call_fails_the_run_with_bad_stream() -> None:
-    run = await given(*tool_call_chunks((0, "c1", "f", "{}"), (1, "c2", "g", "{}"), (0, None, None, "x"), id="m"))
+    run = await run_chat(*tool_call_chunks((0, "c1", "f", "{}"), (1, "c2", "g", "{}"), (0, None, None, "x"), id="m"))
 
     assert lines(run)[-1].startswith("bad_stream: The workflow broke the stream after")
 
@@ -311,7 +311,7 @@ async def test_a_reused_call_id_is_a_new_call_and_results_answer_the_newest_open
     def turn(message: str) -> list[Any]:
         return [*tool_call_chunks((0, "c1", "f", "{}"), id=message), ToolMessage(f"by {message}", tool_call_id="c1")]
 
-    run = await given(*turn("m"), *turn("n"), *tool_call_chunks((0, "c1", "f", "{}"), (1, "c1", "f", "{}"), id="o"))
+    run = await run_chat(*turn("m"), *turn("n"), *tool_call_chunks((0, "c1", "f", "{}"), (1, "c1", "f", "{}"), id="o"))
 
     assert [line for line in lines(run) if line.startswith(("call", "result"))] == [
         "call fc_c1 of m: f",
@@ -326,7 +326,7 @@ async def test_a_reused_call_id_is_a_new_call_and_results_answer_the_newest_open
 # The complete message after its chunks
 
 
-WHOLES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
+COMPLETE_MESSAGES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
     "nothing new": (words("a", "b", id="m"), AIMessage("ab", id="m"), ["ab"]),
     "the rest of a text": (words("a", id="m"), AIMessage("abc", id="m"), ["abc"]),
     "the rest of a text that had ended": (
@@ -359,10 +359,10 @@ WHOLES: dict[str, tuple[list[Any], AIMessage, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", WHOLES)
+@pytest.mark.parametrize("case", COMPLETE_MESSAGES)
 async def test_a_complete_message_after_its_chunks_adds_only_what_is_new(case: str) -> None:
-    chunks, complete, parts = WHOLES[case]
-    run = await given(*chunks, complete, complete)
+    chunks, complete, parts = COMPLETE_MESSAGES[case]
+    run = await run_chat(*chunks, complete, complete)
     calls = any(isinstance(part, ToolCall) for part in parts)
 
     assert reply_of(run) == reply(Message.assistant(*parts), finish="tool-calls" if calls else "stop")
@@ -370,32 +370,37 @@ async def test_a_complete_message_after_its_chunks_adds_only_what_is_new(case: s
 
 
 async def test_a_complete_text_that_differs_from_the_streamed_text_is_ignored() -> None:
-    run = await given(*words("abc", id="m"), AIMessage("xyz", id="m"))
+    run = await run_chat(*words("abc", id="m"), AIMessage("xyz", id="m"))
 
     assert reply_of(run) == reply(Message.assistant("abc"))
     assert run.warnings == ["the whole text of a message differs from what was streamed of it; what was said stays"]
 
 
-def cost(given: int, made: int) -> Any:
-    return {"input_tokens": given, "output_tokens": made, "total_tokens": given + made}
+def usage_metadata(input_tokens: int, output_tokens: int) -> Any:
+    return {"input_tokens": input_tokens, "output_tokens": output_tokens, "total_tokens": input_tokens + output_tokens}
 
 
 async def test_usage_of_chunks_is_summed_and_takes_precedence_over_the_complete_message() -> None:
-    streamed = [chunk("a", id="m", usage_metadata=cost(5, 0)), chunk(id="m", usage_metadata=cost(0, 2))]
+    streamed = [
+        chunk("a", id="m", usage_metadata=usage_metadata(5, 0)),
+        chunk(id="m", usage_metadata=usage_metadata(0, 2)),
+    ]
     metadata = {"token_usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 
-    assert reply_of(await given(*streamed, AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(5, 2)
-    assert reply_of(await given(*streamed, chunk(id="m", response_metadata=metadata))).usage == Usage(5, 2)
-    assert reply_of(await given(*words("a", id="m"), AIMessage("a", id="m", usage_metadata=cost(5, 2)))).usage == Usage(
-        5, 2
-    )
+    assert reply_of(
+        await run_chat(*streamed, AIMessage("a", id="m", usage_metadata=usage_metadata(5, 2)))
+    ).usage == Usage(5, 2)
+    assert reply_of(await run_chat(*streamed, chunk(id="m", response_metadata=metadata))).usage == Usage(5, 2)
+    assert reply_of(
+        await run_chat(*words("a", id="m"), AIMessage("a", id="m", usage_metadata=usage_metadata(5, 2)))
+    ).usage == Usage(5, 2)
 
 
 async def test_the_finish_reason_is_that_of_the_last_message() -> None:
     cut = chunk(id="m", response_metadata={"finish_reason": "length"}, chunk_position="last")
 
-    assert reply_of(await given(*words("a", id="m"), cut)).finish == "length"
-    assert reply_of(await given(*words("a", id="m"), cut, *words("b", id="n"))).finish == "stop"
+    assert reply_of(await run_chat(*words("a", id="m"), cut)).finish == "length"
+    assert reply_of(await run_chat(*words("a", id="m"), cut, *words("b", id="n"))).finish == "stop"
 
 
 # Other objects of LangChain
@@ -404,7 +409,7 @@ async def test_the_finish_reason_is_that_of_the_last_message() -> None:
 async def test_values_that_are_not_messages_become_data_parts() -> None:
     from langchain_core.documents import Document
 
-    run = await given(Document(page_content="x"), [Document(page_content="y")], (AIMessage("a", id="m"), 1))
+    run = await run_chat(Document(page_content="x"), [Document(page_content="y")], (AIMessage("a", id="m"), 1))
 
     assert [part for message in reply_of(run).messages for part in message.parts] == [
         Data(name="output", value={"id": None, "metadata": {}, "page_content": "x", "type": "Document"}),
@@ -449,7 +454,7 @@ chunks = st.builds(
     tool_call_chunks=st.lists(pieces, max_size=2),
     chunk_position=st.sampled_from([None, "last"]),
 )
-wholes = st.builds(
+complete_messages = st.builds(
     AIMessage,
     content=contents,
     id=ids,
@@ -457,7 +462,7 @@ wholes = st.builds(
 )
 
 
-def spoken(values: list[Any]) -> Any:
+def read_events(values: list[Any]) -> Any:
     grammar, reader = Grammar(RUN), Reader()
     events = [*grammar.start(RunStarted(run_id=RUN))]
     try:
@@ -471,9 +476,9 @@ def spoken(values: list[Any]) -> Any:
     return [*events, *grammar.end(grammar.ending or RunFinished())]
 
 
-@hypothesis_given(st.lists(wholes, max_size=6))
+@hypothesis_given(st.lists(complete_messages, max_size=6))
 def test_any_complete_messages_give_a_valid_stream_with_all_their_text(messages: list[AIMessage]) -> None:
-    events = spoken(messages)
+    events = read_events(messages)
     check_stream(events)
     text = "".join(message.text for message in fold(events).messages)
 
@@ -482,16 +487,16 @@ def test_any_complete_messages_give_a_valid_stream_with_all_their_text(messages:
 
 @hypothesis_given(st.lists(st.builds(AIMessageChunk, content=contents, id=ids), max_size=8))
 def test_any_chunks_give_a_valid_stream_with_all_their_text(given: list[AIMessageChunk]) -> None:
-    events = spoken(given)
+    events = read_events(given)
     check_stream(events)
 
     characters = sorted("".join(message.text for message in fold(events).messages))
     assert characters == sorted("".join(each.text for each in given))
 
 
-answers = st.builds(ToolMessage, content=texts, tool_call_id=st.sampled_from(["c1", "c2"]), id=ids)
+tool_messages = st.builds(ToolMessage, content=texts, tool_call_id=st.sampled_from(["c1", "c2"]), id=ids)
 
 
-@hypothesis_given(st.lists(chunks | wholes | answers, max_size=10))
+@hypothesis_given(st.lists(chunks | complete_messages | tool_messages, max_size=10))
 def test_any_chunks_messages_and_results_give_a_valid_stream(given: list[Any]) -> None:
-    check_stream(spoken(given))
+    check_stream(read_events(given))

@@ -90,7 +90,7 @@ from tests.engine.run_factory import (
     wait_for_event,
 )
 
-FAILED = "An error occurred while running the tool. Please try again."
+TOOL_ERROR_MESSAGE = "An error occurred while running the tool. Please try again."
 
 
 @function_tool
@@ -114,16 +114,18 @@ class Weather(BaseModel):
     degrees: int
 
 
-def agent(*steps: Any, **given: Any) -> Agent[Any]:
-    return Agent(**{"name": "Helpful agent", "model": ScriptedModel(steps), **given})
+def agent(*steps: Any, **options: Any) -> Agent[Any]:
+    return Agent(**{"name": "Helpful agent", "model": ScriptedModel(steps), **options})
 
 
-def spent(given: int, made: int) -> SdkUsage:
-    return SdkUsage(requests=1, input_tokens=given, output_tokens=made, total_tokens=given + made)
+def sdk_usage(input_tokens: int, output_tokens: int) -> SdkUsage:
+    return SdkUsage(
+        requests=1, input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
+    )
 
 
-async def asked(thing: Agent[Any], *messages: Message) -> Run:
-    return await run_to_end(chat(thing), *(messages or (QUESTION,)))
+async def run_agent(sdk_agent: Agent[Any], *messages: Message) -> Run:
+    return await run_to_end(chat(sdk_agent), *(messages or (QUESTION,)))
 
 
 # Declaration
@@ -149,9 +151,9 @@ def test_an_agent_is_rejected_as_a_workflow_that_is_not_a_chat() -> None:
 
 
 def test_other_objects_of_the_sdk_are_not_adopted() -> None:
-    given = {"name": None, "description": None, "flags": {"is_chat": True}, "options": Options()}
+    adopt_options = {"name": None, "description": None, "flags": {"is_chat": True}, "options": Options()}
 
-    assert openai_agents.adopt(double, **given) is None
+    assert openai_agents.adopt(double, **adopt_options) is None
     assert openai_agents.Reader().feed(double) is None
     assert openai_agents.Reader().feed([double]) is None
 
@@ -160,7 +162,7 @@ def test_other_objects_of_the_sdk_are_not_adopted() -> None:
 
 
 async def test_text_streams_with_the_ids_of_the_sdk() -> None:
-    run = await asked(agent([assistant_message("Hello there.", item_id="msg_a")]))
+    run = await run_agent(agent([assistant_message("Hello there.", item_id="msg_a")]))
 
     assert event_lines(run.log) == ["RunStarted", "TextStarted", "TextDelta Hello there.", "TextEnded", "RunFinished"]
     assert run.log[1] == TextStarted(seq=1, item="msg_a", message="msg_a")
@@ -170,13 +172,13 @@ async def test_a_tool_call_and_its_result_are_returned_with_text_before_and_afte
     helper = agent(
         ModelStep(
             output=[assistant_message("Let me see.", item_id="m1"), function_call("double", {"x": 4}, call_id="c1")],
-            usage=spent(10, 5),
+            usage=sdk_usage(10, 5),
         ),
-        ModelStep(output=[assistant_message("It is 8.", item_id="m2")], usage=spent(20, 6)),
+        ModelStep(output=[assistant_message("It is 8.", item_id="m2")], usage=sdk_usage(20, 6)),
         tools=[double],
     )
 
-    run = await asked(helper)
+    run = await run_agent(helper)
 
     assert reply_of(run) == reply(
         Message.assistant("Let me see.", ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
@@ -189,14 +191,14 @@ async def test_a_tool_call_and_its_result_are_returned_with_text_before_and_afte
 async def test_a_failed_parallel_call_is_an_error_result_without_the_reason() -> None:
     calls = [function_call("double", {"x": -1}, call_id="c1"), function_call("double", {"x": 3}, call_id="c2")]
 
-    run = await asked(agent(calls, [assistant_message("6.")], tools=[double]))
+    run = await run_agent(agent(calls, [assistant_message("6.")], tools=[double]))
 
     assert reply_of(run) == reply(
         Message.assistant(
             ToolCall(call_id="c1", name="double", arguments='{"x":-1}'),
             ToolCall(call_id="c2", name="double", arguments='{"x":3}'),
         ),
-        Message.tool("c1", FAILED, is_error=True),
+        Message.tool("c1", TOOL_ERROR_MESSAGE, is_error=True),
         Message.tool("c2", 6),
         Message.assistant("6."),
     )
@@ -206,7 +208,7 @@ async def test_a_handoff_is_a_tool_call_with_a_result_before_the_other_agents_an
     other = agent([assistant_message("Hier ist Otto.")], name="Otto")
     first = agent([function_call("transfer_to_otto", {}, call_id="c1")], handoffs=[other])
 
-    run = await asked(first)
+    run = await run_agent(first)
 
     assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="transfer_to_otto", arguments="{}")),
@@ -224,7 +226,7 @@ async def test_reasoning_summaries_are_joined_and_belong_to_the_next_message() -
         encrypted_content="sealed",
     )
 
-    run = await asked(agent([thought, assistant_message("Done.", item_id="m1")]))
+    run = await run_agent(agent([thought, assistant_message("Done.", item_id="m1")]))
 
     assert reply_of(run) == reply(
         Message.assistant(Reasoning(text="First.\n\nThen.", encrypted="sealed"), Text(text="Done."))
@@ -236,7 +238,7 @@ async def test_reasoning_without_a_summary_uses_its_content() -> None:
         id="rs_1", type="reasoning", summary=[], content=[Content(text="raw", type="reasoning_text")]
     )
 
-    run = await asked(agent([thought, assistant_message("Done.")]))
+    run = await run_agent(agent([thought, assistant_message("Done.")]))
 
     assert reply_of(run) == reply(Message.assistant(Reasoning(text="raw"), Text(text="Done.")))
 
@@ -250,7 +252,7 @@ async def test_a_refusal_is_returned_as_a_refusal_part() -> None:
         content=[ResponseOutputRefusal(type="refusal", refusal="I cannot.")],
     )
 
-    plain, shaped = await asked(agent([declined])), await asked(agent([declined], output_type=Weather))
+    plain, shaped = await run_agent(agent([declined])), await run_agent(agent([declined], output_type=Weather))
 
     assert reply_of(plain) == reply_of(shaped) == reply(Message.assistant(Refusal(text="I cannot.")))
 
@@ -272,7 +274,7 @@ async def test_citations_become_annotations() -> None:
         ],
     )
 
-    run = await asked(agent([message]))
+    run = await run_agent(agent([message]))
 
     assert reply_of(run) == reply(
         Message.assistant(
@@ -289,7 +291,7 @@ async def test_citations_become_annotations() -> None:
 
 
 async def test_structured_output_is_returned_as_text_and_as_data() -> None:
-    run = await asked(agent([assistant_message('{"city": "Oslo", "degrees": -3}')], output_type=Weather))
+    run = await run_agent(agent([assistant_message('{"city": "Oslo", "degrees": -3}')], output_type=Weather))
 
     assert reply_of(run) == reply(
         Message.assistant('{"city": "Oslo", "degrees": -3}', Data(name="output", value={"city": "Oslo", "degrees": -3}))
@@ -305,7 +307,7 @@ async def test_a_tool_result_that_ends_the_run_is_returned_as_the_answer(shape: 
         output_type=shape,
     )
 
-    run = await asked(helper)
+    run = await run_agent(helper)
 
     assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
@@ -320,20 +322,20 @@ async def test_a_tool_result_that_is_not_json_is_returned_as_text() -> None:
         """Gives something odd."""
         return complex(1, 2)
 
-    run = await asked(agent([function_call("odd", {}, call_id="c1")], [assistant_message("Odd.")], tools=[odd]))
+    run = await run_agent(agent([function_call("odd", {}, call_id="c1")], [assistant_message("Odd.")], tools=[odd]))
 
     assert reply_of(run).messages[1] == Message.tool("c1", "(1+2j)")
 
 
 async def test_usage_of_an_agent_used_as_a_tool_is_counted() -> None:
-    inner = agent(ModelStep(output=[assistant_message("inner words")], usage=spent(100, 50)), name="inner")
+    inner = agent(ModelStep(output=[assistant_message("inner words")], usage=sdk_usage(100, 50)), name="inner")
     outer = agent(
-        ModelStep(output=[function_call("ask", {"input": "?"}, call_id="c1")], usage=spent(1, 2)),
-        ModelStep(output=[assistant_message("outer words")], usage=spent(3, 4)),
+        ModelStep(output=[function_call("ask", {"input": "?"}, call_id="c1")], usage=sdk_usage(1, 2)),
+        ModelStep(output=[assistant_message("outer words")], usage=sdk_usage(3, 4)),
         tools=[inner.as_tool("ask", "Asks the other one.")],
     )
 
-    run = await asked(outer)
+    run = await run_agent(outer)
 
     assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="ask", arguments='{"input":"?"}')),
@@ -361,7 +363,7 @@ async def test_a_tool_can_use_palavers_context() -> None:
 # Models with a different way of streaming
 
 
-def responded(*output: Any, reason: Any = None, usage: ResponseUsage | None = None) -> Response:
+def model_response(*output: Any, reason: Any = None, usage: ResponseUsage | None = None) -> Response:
     return Response(
         id="resp_1",
         created_at=0,
@@ -377,28 +379,28 @@ def responded(*output: Any, reason: Any = None, usage: ResponseUsage | None = No
     )
 
 
-def streamed(*events: Any, **given: Any) -> Agent[Any]:
-    return agent(ModelStep.stream(list(events)), **given)
+def streaming_agent(*events: Any, **options: Any) -> Agent[Any]:
+    return agent(ModelStep.stream(list(events)), **options)
 
 
-def words(text: str, *, item_id: str = "__fake_id__") -> ResponseOutputMessage:
+def output_message(text: str, *, item_id: str = "__fake_id__") -> ResponseOutputMessage:
     content = [ResponseOutputText(type="output_text", text=text, annotations=[])]
     return ResponseOutputMessage(id=item_id, type="message", role="assistant", status="completed", content=content)  # pyright: ignore[reportArgumentType]
 
 
-def added(item: Any, index: int = 0) -> ResponseOutputItemAddedEvent:
+def item_added(item: Any, index: int = 0) -> ResponseOutputItemAddedEvent:
     return ResponseOutputItemAddedEvent(
         type="response.output_item.added", item=item, output_index=index, sequence_number=0
     )
 
 
-def done(item: Any, index: int = 0) -> ResponseOutputItemDoneEvent:
+def item_done(item: Any, index: int = 0) -> ResponseOutputItemDoneEvent:
     return ResponseOutputItemDoneEvent(
         type="response.output_item.done", item=item, output_index=index, sequence_number=0
     )
 
 
-def delta(text: str, index: int = 0) -> ResponseTextDeltaEvent:
+def text_delta(text: str, index: int = 0) -> ResponseTextDeltaEvent:
     return ResponseTextDeltaEvent(
         type="response.output_text.delta",
         content_index=0,
@@ -410,15 +412,21 @@ def delta(text: str, index: int = 0) -> ResponseTextDeltaEvent:
     )
 
 
-def completed(*output: Any, usage: ResponseUsage | None = None) -> ResponseCompletedEvent:
+def response_completed(*output: Any, usage: ResponseUsage | None = None) -> ResponseCompletedEvent:
     return ResponseCompletedEvent(
-        type="response.completed", response=responded(*output, usage=usage), sequence_number=0
+        type="response.completed", response=model_response(*output, usage=usage), sequence_number=0
     )
 
 
 async def test_the_placeholder_id_of_the_sdk_is_replaced() -> None:
-    run = await asked(
-        streamed(added(words("")), delta("Hi "), delta("you"), done(words("Hi you")), completed(words("Hi you")))
+    run = await run_agent(
+        streaming_agent(
+            item_added(output_message("")),
+            text_delta("Hi "),
+            text_delta("you"),
+            item_done(output_message("Hi you")),
+            response_completed(output_message("Hi you")),
+        )
     )
 
     assert run.log[1] == TextStarted(seq=1, item=f"msg_{1:026}_1", message=f"msg_{1:026}_1")
@@ -444,22 +452,22 @@ async def test_arguments_of_two_calls_may_be_interleaved() -> None:
     helper = agent(
         ModelStep.stream(
             [
-                added(asks("c1", ""), 0),
+                item_added(asks("c1", ""), 0),
                 piece('{"x"', 0),
-                added(asks("c2", ""), 1),
+                item_added(asks("c2", ""), 1),
                 piece('{"x":', 1),
                 piece(":1}", 0),
                 piece("2}", 1),
-                done(one, 0),
-                done(two, 1),
-                completed(one, two),
+                item_done(one, 0),
+                item_done(two, 1),
+                response_completed(one, two),
             ]
         ),
         [assistant_message("So.")],
         tools=[double],
     )
 
-    run = await asked(helper)
+    run = await run_agent(helper)
 
     assert event_lines(run.log)[1:9] == [
         "ToolStarted",
@@ -495,12 +503,12 @@ async def test_a_model_that_does_not_stream_returns_its_output_at_the_end() -> N
         output_tokens_details=OutputTokensDetails(reasoning_tokens=3),
     )
     helper = agent(
-        ModelStep.stream([completed(thought, words("Wait."), asks, usage=usage)]),
-        ModelStep.stream([completed(words("Two.", item_id="m2"))]),
+        ModelStep.stream([response_completed(thought, output_message("Wait."), asks, usage=usage)]),
+        ModelStep.stream([response_completed(output_message("Two.", item_id="m2"))]),
         tools=[double],
     )
 
-    run = await asked(helper)
+    run = await run_agent(helper)
 
     assert reply_of(run) == reply(
         Message.assistant(
@@ -518,9 +526,11 @@ async def test_a_hosted_tool_call_becomes_a_data_part() -> None:
     search = ResponseFunctionWebSearch(
         id="ws_1", type="web_search_call", status="completed", action=ActionSearch(type="search", query="news")
     )
-    answer = words("Found.")
+    answer = output_message("Found.")
 
-    run = await asked(streamed(added(search), done(search), done(answer, 1), completed(search, answer)))
+    run = await run_agent(
+        streaming_agent(item_added(search), item_done(search), item_done(answer, 1), response_completed(search, answer))
+    )
 
     value = {"id": "ws_1", "type": "web_search_call", "status": "completed"}
     value["action"] = {"type": "search", "query": "news"}  # pyright: ignore[reportArgumentType]
@@ -529,16 +539,16 @@ async def test_a_hosted_tool_call_becomes_a_data_part() -> None:
     )
 
 
-async def given(*values: object) -> Run:
+async def run_chat(*values: object) -> Run:
     @chat
-    async def own(messages: list[Message]) -> AsyncIterator[object]:
+    async def answer(messages: list[Message]) -> AsyncIterator[object]:
         for value in values:
             yield value
 
-    return await run_to_end(own, QUESTION)
+    return await run_to_end(answer, QUESTION)
 
 
-def raw(*events: Any) -> list[RawResponsesStreamEvent]:
+def raw_events(*events: Any) -> list[RawResponsesStreamEvent]:
     return [RawResponsesStreamEvent(data=event) for event in events]
 
 
@@ -553,9 +563,15 @@ async def test_shell_and_custom_tools_become_tool_calls_and_images_become_files(
     def result(kind: str, **raw_item: str) -> ToolCallOutputItem:
         return ToolCallOutputItem(agent=owner, raw_item={"type": kind, **raw_item}, output="found")
 
-    run = await given(
-        *raw(done(shell), done(free, 1), done(picture, 2), done(listed, 3), completed(shell, free, picture)),
-        *raw(done(shell), done(free, 1)),  # Repeated, as by a resumed run.
+    run = await run_chat(
+        *raw_events(
+            item_done(shell),
+            item_done(free, 1),
+            item_done(picture, 2),
+            item_done(listed, 3),
+            response_completed(shell, free, picture),
+        ),
+        *raw_events(item_done(shell), item_done(free, 1)),  # Repeated, as by a resumed run.
         result("local_shell_call_output", id="c1"),
         result("local_shell_call_output", call_id="c1"),
         result("custom_tool_call_output", call_id="c2"),
@@ -583,8 +599,8 @@ async def test_an_mcp_approval_request_is_returned_once_without_a_call_id() -> N
     )
     item = MCPApprovalRequestItem(agent=(owner := agent()), raw_item=request)
 
-    run = await given(
-        *raw(done(request), completed(request)),
+    run = await run_chat(
+        *raw_events(item_done(request), response_completed(request)),
         RunItemStreamEvent(name="mcp_approval_requested", item=item),
         ToolApprovalItem(agent=owner, raw_item=request),
     )
@@ -596,10 +612,10 @@ async def test_an_mcp_approval_request_is_returned_once_without_a_call_id() -> N
 
 @pytest.mark.parametrize(("reason", "finish"), [("max_output_tokens", "length"), ("content_filter", "content-filter")])
 async def test_an_incomplete_answer_finishes_with_its_reason(reason: str, finish: str) -> None:
-    cut = responded(words("Once upon"), reason=reason)
+    cut = model_response(output_message("Once upon"), reason=reason)
     end = ResponseIncompleteEvent(type="response.incomplete", response=cut, sequence_number=0)
 
-    run = await asked(streamed(added(words("")), delta("Once upon"), end))
+    run = await run_agent(streaming_agent(item_added(output_message("")), text_delta("Once upon"), end))
 
     assert reply_of(run) == reply(Message.assistant("Once upon"), finish=finish)
 
@@ -618,14 +634,14 @@ async def no_answer(*_: Any) -> GuardrailFunctionOutput:
 
 
 async def test_an_input_guardrail_fails_the_run_with_input_refused() -> None:
-    run = await asked(agent([assistant_message("Hi.")], input_guardrails=[no_maths]))
+    run = await run_agent(agent([assistant_message("Hi.")], input_guardrails=[no_maths]))
 
     message = "A guardrail of this agent refused what was asked."
     assert last_event(run) == RunFailed(code="input_refused", message=message, status=400, at=NOW)
 
 
 async def test_an_output_guardrail_fails_the_run_after_its_text_was_streamed() -> None:
-    run = await asked(agent([assistant_message("Hi.")], output_guardrails=[no_answer]))
+    run = await run_agent(agent([assistant_message("Hi.")], output_guardrails=[no_answer]))
 
     assert event_lines(run.log)[:3] == ["RunStarted", "TextStarted", "TextDelta Hi."]
     message = "A guardrail of this agent refused its answer."
@@ -635,14 +651,14 @@ async def test_an_output_guardrail_fails_the_run_after_its_text_was_streamed() -
 async def test_an_agent_that_exceeds_its_turns_fails_with_too_many_turns() -> None:
     steps = [[function_call("double", {"x": n}, call_id=f"c{n}")] for n in range(12)]
 
-    run = await asked(agent(*steps, tools=[double]))
+    run = await run_agent(agent(*steps, tools=[double]))
 
     message = "The agent did not come to an end within 10 turns."
     assert last_event(run) == RunFailed(code="too_many_turns", message=message, at=NOW)
 
 
 async def test_a_model_error_fails_the_run_without_its_message() -> None:
-    run = await asked(agent(RuntimeError("secret key sk-1")))
+    run = await run_agent(agent(RuntimeError("secret key sk-1")))
 
     assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
 
@@ -690,9 +706,9 @@ async def test_cancelling_a_run_stops_the_agent_and_its_tools() -> None:
 
 async def test_an_agent_that_exceeds_the_event_limit_is_stopped() -> None:
     async def forever(_: Any) -> AsyncIterator[Any]:
-        yield added(words(""))
+        yield item_added(output_message(""))
         while True:
-            yield delta("more ")
+            yield text_delta("more ")
             await asyncio.sleep(0)
 
     run = await run_to_end(chat(agent(ModelStep.stream(forever)), limits={"events": 20}), QUESTION)
@@ -709,7 +725,7 @@ async def test_the_history_is_sent_to_the_model_as_input_items() -> None:
     model: Any = helper.model
     image = File(media_type="image/png", data="aGk=", detail="low")
 
-    await asked(
+    await run_agent(
         helper,
         Message.system("Speak French."),
         Message.user("Look:", image),
@@ -783,14 +799,14 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
     helper = agent([function_call("double", {"x": 4}, call_id="c1")], [assistant_message("8.")], tools=[double])
 
     @chat
-    async def own(messages: list[Message]) -> AsyncIterator[object]:
+    async def answer(messages: list[Message]) -> AsyncIterator[object]:
         items: Any = openai_agents.written(messages)
         result = Runner.run_streamed(helper, items, run_config=RunConfig(tracing_disabled=True))
         async for event in result.stream_events():
             yield event
         yield result
 
-    run = await run_to_end(own, QUESTION)
+    run = await run_to_end(answer, QUESTION)
 
     assert reply_of(run) == reply(
         Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
@@ -803,17 +819,17 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
 async def test_a_function_may_return_a_run_result_or_its_items(returned: str) -> None:
     thought = ResponseReasoningItem(id="rs_1", type="reasoning", summary=[Summary(text="Hm.", type="summary_text")])
     helper = agent(
-        ModelStep(output=[thought, function_call("double", {"x": 4}, call_id="c1")], usage=spent(1, 2)),
-        ModelStep(output=[assistant_message("8.")], usage=spent(3, 4)),
+        ModelStep(output=[thought, function_call("double", {"x": 4}, call_id="c1")], usage=sdk_usage(1, 2)),
+        ModelStep(output=[assistant_message("8.")], usage=sdk_usage(3, 4)),
         tools=[double],
     )
 
     @chat
-    async def own(messages: list[Message]) -> Any:
+    async def answer(messages: list[Message]) -> Any:
         result = await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
         return result if returned == "result" else result.new_items
 
-    run = await run_to_end(own, QUESTION)
+    run = await run_to_end(answer, QUESTION)
 
     assert reply_of(run) == reply(
         Message.assistant(Reasoning(text="Hm."), ToolCall(call_id="c1", name="double", arguments='{"x":4}')),
@@ -827,13 +843,13 @@ async def test_returning_a_streamed_run_that_was_not_read_fails_with_a_hint() ->
     result: list[RunResultStreaming] = []
 
     @chat
-    async def own(messages: list[Message]) -> Any:
+    async def answer(messages: list[Message]) -> Any:
         result.append(
             Runner.run_streamed(agent([assistant_message("Hi.")]), "?", run_config=RunConfig(tracing_disabled=True))
         )
         return result[0]
 
-    run = await run_to_end(own, QUESTION)
+    run = await run_to_end(answer, QUESTION)
     result[0].cancel()
 
     assert isinstance(run.log[-1], RunFailed)
@@ -867,7 +883,7 @@ async def test_streamed_and_complete_results_give_the_same_reply(steps: list[lis
     async def complete(messages: list[Message]) -> Any:
         return await Runner.run(helper, "Well?", run_config=RunConfig(tracing_disabled=True))
 
-    assert reply_of(await asked(helper)) == reply_of(await run_to_end(complete, QUESTION))
+    assert reply_of(await run_agent(helper)) == reply_of(await run_to_end(complete, QUESTION))
 
 
 # Over HTTP
@@ -886,7 +902,7 @@ async def test_the_openai_models_of_the_sdk_return_what_the_server_sent(kind: An
         api = AsyncOpenAI(api_key="none", base_url="http://localhost/scripted/v1", http_client=cast("Any", http))
         helper = agent(model=kind("scripted", api), tools=[double], tool_use_behavior="stop_on_first_tool")
 
-        run = await asked(helper, Message.user(msgspec.json.encode(script).decode()))
+        run = await run_agent(helper, Message.user(msgspec.json.encode(script).decode()))
 
     assert reply_of(run) == reply(
         Message.assistant(

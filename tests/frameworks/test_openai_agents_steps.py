@@ -65,10 +65,10 @@ class Exporter(TracingProcessor):
 def exporter() -> Iterator[Exporter]:
     """The SDK's default trace provider, without an exporter that leaves the process."""
     base.install_step_listeners()  # Otherwise the first test would add the listener twice.
-    before, theirs, exporter = get_trace_provider(), DefaultTraceProvider(), Exporter()
-    theirs.register_processor(exporter)
-    set_trace_provider(theirs)
-    theirs.register_processor(steps._PROCESSOR)  # As `listen` does.
+    before, trace_provider, exporter = get_trace_provider(), DefaultTraceProvider(), Exporter()
+    trace_provider.register_processor(exporter)
+    set_trace_provider(trace_provider)
+    trace_provider.register_processor(steps._PROCESSOR)  # As `listen` does.
     yield exporter
     set_trace_provider(before)
 
@@ -81,27 +81,29 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def spent(given: int, made: int) -> SdkUsage:
-    return SdkUsage(requests=1, input_tokens=given, output_tokens=made, total_tokens=given + made)
+def sdk_usage(input_tokens: int, output_tokens: int) -> SdkUsage:
+    return SdkUsage(
+        requests=1, input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
+    )
 
 
-def calling(*made: tuple[str, int], usage: SdkUsage | None = None) -> ModelStep:
-    calls = [function_call("double", {"x": x}, call_id=call_id) for call_id, x in made]
-    return ModelStep(output=calls, usage=usage or spent(3, 4))
+def tool_call_step(*id_argument_pairs: tuple[str, int], usage: SdkUsage | None = None) -> ModelStep:
+    calls = [function_call("double", {"x": x}, call_id=call_id) for call_id, x in id_argument_pairs]
+    return ModelStep(output=calls, usage=usage or sdk_usage(3, 4))
 
 
-def saying(text: str) -> ModelStep:
-    return ModelStep(output=[assistant_message(text)], usage=spent(5, 6))
+def text_step(text: str) -> ModelStep:
+    return ModelStep(output=[assistant_message(text)], usage=sdk_usage(5, 6))
 
 
-def agent(*steps: Any, **given: Any) -> Agent[Any]:
-    return Agent(**{"name": "Maths", "model": ScriptedModel(steps), "tools": [double], **given})
+def agent(*steps: Any, **options: Any) -> Agent[Any]:
+    return Agent(**{"name": "Maths", "model": ScriptedModel(steps), "tools": [double], **options})
 
 
 async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
     settings = ModelSettings(temperature=0.2, extra_headers={"x-key": "hidden"})
     spans = await trace_run(
-        chat(agent(calling(("c1", 2)), saying("It is 4."), instructions="Be kind.", model_settings=settings))
+        chat(agent(tool_call_step(("c1", 2)), text_step("It is 4."), instructions="Be kind.", model_settings=settings))
     )
     _, _, first, tool, second = spans
 
@@ -120,7 +122,7 @@ async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
 
 
 async def test_usage_of_the_model_spans_sums_up_to_the_usage_of_the_run() -> None:
-    spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
+    spans = await trace_run(chat(agent(tool_call_step(("c1", 2)), text_step("4"))))
 
     usages = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
     assert sum(usages[1:], usages[0]) == spans[0].usage == Usage(8, 10)
@@ -128,7 +130,7 @@ async def test_usage_of_the_model_spans_sums_up_to_the_usage_of_the_run() -> Non
 
 
 async def test_parallel_tools_are_recorded_as_siblings_with_their_call_ids() -> None:
-    spans = await trace_run(chat(agent(calling(("c1", 2), ("c2", -3)), saying("So."))))
+    spans = await trace_run(chat(agent(tool_call_step(("c1", 2), ("c2", -3)), text_step("So."))))
 
     assert sorted((span.tool.call_id, span.inputs["x"], span.status) for span in spans if span.tool) == [
         ("c1", 2, "ok"),
@@ -138,9 +140,9 @@ async def test_parallel_tools_are_recorded_as_siblings_with_their_call_ids() -> 
 
 
 async def test_a_handoff_is_recorded_between_the_spans_of_both_agents() -> None:
-    poet = agent(saying("Roses."), name="Poet", tools=[])
+    poet = agent(text_step("Roses."), name="Poet", tools=[])
     clerk = agent(
-        ModelStep(output=[function_call("transfer_to_poet", {}, call_id="c1")], usage=spent(1, 1)), handoffs=[poet]
+        ModelStep(output=[function_call("transfer_to_poet", {}, call_id="c1")], usage=sdk_usage(1, 1)), handoffs=[poet]
     )
     spans = await trace_run(chat(clerk))
 
@@ -167,7 +169,7 @@ async def no_answer(*_: Any) -> GuardrailFunctionOutput:
 
 
 async def test_guardrail_spans_record_whether_they_were_triggered() -> None:
-    spans = await trace_run(chat(agent(saying("Hi."), input_guardrails=[polite], output_guardrails=[no_answer])))
+    spans = await trace_run(chat(agent(text_step("Hi."), input_guardrails=[polite], output_guardrails=[no_answer])))
 
     rendered = {span.name: span.outputs for span in spans if span.kind == "guardrail"}
     assert rendered == {"guardrail polite": {"triggered": False}, "guardrail no_answer": {"triggered": True}}
@@ -192,7 +194,7 @@ async def test_cancelling_a_run_ends_its_open_spans_as_cancelled() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    step = ModelStep(output=[function_call("wait", {}, call_id="c1")], usage=spent(1, 1))
+    step = ModelStep(output=[function_call("wait", {}, call_id="c1")], usage=sdk_usage(1, 1))
     spans = await trace_cancelled_run(chat(agent(step, tools=[wait])), tool_started)
 
     assert kinds(spans) == [
@@ -204,7 +206,7 @@ async def test_cancelling_a_run_ends_its_open_spans_as_cancelled() -> None:
 
 async def test_metadata_recording_leaves_out_all_content() -> None:
     spans = await trace_run(
-        chat(agent(calling(("c1", -2)), saying("It is 4."), instructions="Be kind.")), record="metadata"
+        chat(agent(tool_call_step(("c1", -2)), text_step("It is 4."), instructions="Be kind.")), record="metadata"
     )
 
     assert len(spans) == 5
@@ -235,7 +237,7 @@ async def test_spans_of_the_sdks_openai_models_have_messages_and_parameters(kind
 
 
 async def test_a_model_with_empty_sdk_spans_is_recorded_through_hooks() -> None:
-    model = ScriptedModel([saying("Hi."), ConnectionError("gone")], emit_traces=True)
+    model = ScriptedModel([text_step("Hi."), ConnectionError("gone")], emit_traces=True)
     first = await trace_run(chat(agent(model=model)))
     second = await trace_run(chat(agent(model=model)))
 
@@ -249,7 +251,7 @@ async def test_an_error_in_a_hook_does_not_fail_the_run(monkeypatch: pytest.Monk
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(steps, "request_details", bad)
-    spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
+    spans = await trace_run(chat(agent(tool_call_step(("c1", 2)), text_step("4"))))
 
     assert tree(spans) == ["invoke_workflow Maths", ["invoke_agent Maths", ["execute_tool double"]]]
     assert words(spans[0].messages_out)[-1] == "assistant: 4"
@@ -306,22 +308,22 @@ async def test_other_spans_of_the_sdk_are_recorded_with_their_data() -> None:
 
 
 async def test_spans_of_agents_run_by_palaver_are_not_exported_elsewhere(exporter: Exporter) -> None:
-    spans = await trace_run(chat(agent(calling(("c1", 2)), saying("4"))))
+    spans = await trace_run(chat(agent(tool_call_step(("c1", 2)), text_step("4"))))
 
     assert (len(spans), exporter.heard) == (5, [])
 
 
 async def test_nothing_is_recorded_or_exported_with_recording_off(exporter: Exporter) -> None:
-    spans = await trace_run(chat(agent(saying("4"))), record="off")
+    spans = await trace_run(chat(agent(text_step("4"))), record="off")
 
     assert (spans, exporter.heard) == ([], [])
 
 
 async def test_spans_are_recorded_although_tracing_is_disabled_in_the_sdk(exporter: Exporter) -> None:
-    await trace_run(chat(agent(saying("4"))))  # Installs Palaver's provider, which passes settings on.
+    await trace_run(chat(agent(text_step("4"))))  # Installs Palaver's provider, which passes settings on.
     set_tracing_disabled(True)
     try:
-        spans = await trace_run(chat(agent(saying("4"))))
+        spans = await trace_run(chat(agent(text_step("4"))))
     finally:
         set_tracing_disabled(False)
 
@@ -333,7 +335,7 @@ async def test_spans_of_an_agent_run_inside_a_function_are_recorded_and_exported
     @chat
     async def plain(messages: list[Message]) -> str:
         with trace("mine"), custom_span("thinking", {"about": "tea"}):
-            model = ScriptedModel([calling(("c1", 2)), saying("4")], emit_traces=True)
+            model = ScriptedModel([tool_call_step(("c1", 2)), text_step("4")], emit_traces=True)
             result = await Runner.run(agent(model=model), "Well?")
         return str(result.final_output)
 
@@ -348,13 +350,13 @@ async def test_spans_of_an_agent_run_inside_a_function_are_recorded_and_exported
 
 
 async def test_trace_processors_can_still_be_replaced() -> None:
-    await trace_run(chat(agent(saying("4"))))
+    await trace_run(chat(agent(text_step("4"))))
     other = Exporter()
     set_trace_processors([other])
 
     @chat
     async def plain(messages: list[Message]) -> AsyncIterator[str]:
-        result = await Runner.run(agent(saying("4")), "?", run_config=RunConfig(workflow_name="theirs"))
+        result = await Runner.run(agent(text_step("4")), "?", run_config=RunConfig(workflow_name="theirs"))
         yield str(result.final_output)
 
     await trace_run(plain)
@@ -363,7 +365,7 @@ async def test_trace_processors_can_still_be_replaced() -> None:
 
 
 async def test_palavers_trace_provider_delegates_to_the_original_provider() -> None:
-    await trace_run(chat(agent(saying("4"))))
+    await trace_run(chat(agent(text_step("4"))))
     provider = get_trace_provider()
 
     assert (provider.get_current_trace(), provider.get_current_span()) == (None, None)
@@ -383,7 +385,7 @@ async def test_palavers_trace_provider_delegates_to_the_original_provider() -> N
 
 
 async def test_spans_outside_of_a_run_are_exported_but_not_recorded(exporter: Exporter) -> None:
-    result = await Runner.run(agent(saying("4")), "?")
+    result = await Runner.run(agent(text_step("4")), "?")
 
     assert (result.final_output, steps._PROCESSOR._open) == ("4", {})
     assert "agent" in exporter.heard

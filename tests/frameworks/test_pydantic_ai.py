@@ -103,24 +103,26 @@ DOUBLE = Tool(double, sequential=True)
 
 def scripted(*responses: list[Any]) -> FunctionModel:
     """A model that streams these pieces, one list for each request."""
-    left = list(responses)
+    remaining = list(responses)
 
     async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[Any]:
-        for piece in left.pop(0):
+        for piece in remaining.pop(0):
             yield piece
 
     return FunctionModel(stream_function=stream)
 
 
-def calls(index: int, arguments: str, *, call_id: str = "c1", name: str | None = "double") -> dict[int, DeltaToolCall]:
+def tool_call_delta(
+    index: int, arguments: str, *, call_id: str = "c1", name: str | None = "double"
+) -> dict[int, DeltaToolCall]:
     return {index: DeltaToolCall(name=name, json_args=arguments, tool_call_id=call_id)}
 
 
-async def asked(agent: Agent[Any, Any], *messages: Message) -> Run:
+async def run_agent(agent: Agent[Any, Any], *messages: Message) -> Run:
     return await run_to_end(chat(agent), *(messages or (QUESTION,)))
 
 
-def messages_of(run: Run) -> tuple[Message, ...]:
+def reply_messages(run: Run) -> tuple[Message, ...]:
     return reply_of(run).messages
 
 
@@ -153,9 +155,9 @@ def test_an_agent_with_deps_that_palaver_cannot_create_is_rejected() -> None:
 
 
 def test_other_objects_of_the_framework_are_not_adopted() -> None:
-    given: Any = {"name": None, "description": None, "flags": {"is_chat": True}, "options": Options()}
+    adopt_options: Any = {"name": None, "description": None, "flags": {"is_chat": True}, "options": Options()}
 
-    assert pydantic_ai.adopt(Model(), **given) is None
+    assert pydantic_ai.adopt(Model(), **adopt_options) is None
     assert pydantic_ai.Reader().feed(Model()) is None
     assert pydantic_ai.Reader().feed([Model()]) is None
     with pytest.raises(AttributeError):
@@ -166,7 +168,7 @@ def test_other_objects_of_the_framework_are_not_adopted() -> None:
 
 
 async def test_text_is_streamed() -> None:
-    run = await asked(Agent(Model(custom_output_text="Hello there.")))
+    run = await run_agent(Agent(Model(custom_output_text="Hello there.")))
 
     assert event_lines(run.log)[:5] == [
         "RunStarted",
@@ -186,16 +188,16 @@ async def test_reasoning_text_and_calls_are_one_message_before_the_tool_results(
                 {0: DeltaThinkingPart(content="m.", signature="sealed")},
                 "Let me ",
                 "see.",
-                calls(2, '{"x"'),
-                calls(2, ":-1}", name=None),
-                calls(3, '{"x":2}', call_id="c2"),
+                tool_call_delta(2, '{"x"'),
+                tool_call_delta(2, ":-1}", name=None),
+                tool_call_delta(3, '{"x":2}', call_id="c2"),
             ],
             ["It is 4."],
         ),
         tools=[DOUBLE],
     )
 
-    run = await asked(helper)
+    run = await run_agent(helper)
 
     assert event_lines(run.log)[1:13] == [
         "ReasoningStarted",
@@ -211,7 +213,7 @@ async def test_reasoning_text_and_calls_are_one_message_before_the_tool_results(
         "ToolDelta :-1}",
         "ToolStarted",
     ]
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant(
             Reasoning(text="Hmm.", encrypted="sealed"),
             Text(text="Let me see."),
@@ -226,15 +228,15 @@ async def test_reasoning_text_and_calls_are_one_message_before_the_tool_results(
 
 async def test_arguments_of_two_calls_may_be_interleaved() -> None:
     pieces = [
-        calls(0, '{"x"'),
-        calls(1, '{"x":', call_id="c2"),
-        calls(0, ":1}", name=None),
-        calls(1, "2}", call_id="c2", name=None),
+        tool_call_delta(0, '{"x"'),
+        tool_call_delta(1, '{"x":', call_id="c2"),
+        tool_call_delta(0, ":1}", name=None),
+        tool_call_delta(1, "2}", call_id="c2", name=None),
     ]
 
-    run = await asked(Agent(scripted(pieces, ["So."]), tools=[DOUBLE]))
+    run = await run_agent(Agent(scripted(pieces, ["So."]), tools=[DOUBLE]))
 
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant(
             ToolCall(call_id="c1", name="double", arguments='{"x":1}'),
             ToolCall(call_id="c2", name="double", arguments='{"x":2}'),
@@ -246,9 +248,11 @@ async def test_arguments_of_two_calls_may_be_interleaved() -> None:
 
 
 async def test_a_call_id_that_a_model_reuses_is_made_unique() -> None:
-    run = await asked(Agent(scripted([calls(0, '{"x":1}')], [calls(0, '{"x":2}')], ["So."]), tools=[DOUBLE]))
+    run = await run_agent(
+        Agent(scripted([tool_call_delta(0, '{"x":1}')], [tool_call_delta(0, '{"x":2}')], ["So."]), tools=[DOUBLE])
+    )
 
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant(ToolCall(call_id="c1", name="double", arguments='{"x":1}')),
         Message.tool("c1", 2),
         Message.assistant(ToolCall(call_id="c1.2", name="double", arguments='{"x":2}')),
@@ -258,10 +262,10 @@ async def test_a_call_id_that_a_model_reuses_is_made_unique() -> None:
 
 
 async def test_arguments_given_as_a_dictionary_are_encoded_as_json() -> None:
-    run = await asked(Agent(Model(custom_output_text="Done."), tools=[DOUBLE]))
+    run = await run_agent(Agent(Model(custom_output_text="Done."), tools=[DOUBLE]))
 
     call_id = "pyd_ai_tool_call_id__double"
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant(ToolCall(call_id=call_id, name="double", arguments='{"x":0}')),
         Message.tool(call_id, 0),
         Message.assistant("Done."),
@@ -269,7 +273,7 @@ async def test_arguments_given_as_a_dictionary_are_encoded_as_json() -> None:
 
 
 async def test_usage_is_added_after_each_model_request() -> None:
-    run = await asked(Agent(scripted([calls(0, '{"x":1}')], ["Two words."]), tools=[DOUBLE]))
+    run = await run_agent(Agent(scripted([tool_call_delta(0, '{"x":1}')], ["Two words."]), tools=[DOUBLE]))
 
     kinds = event_lines(run.log)
     assert kinds.count("UsageAdded") == 2
@@ -279,9 +283,9 @@ async def test_usage_is_added_after_each_model_request() -> None:
 
 @pytest.mark.parametrize("shape", [Weather, ToolOutput(Weather, name="give_weather")])
 async def test_structured_output_is_returned_as_text_and_data_without_its_output_tool(shape: Any) -> None:
-    run = await asked(Agent(Model(custom_output_args={"city": "Oslo", "degrees": -3}), output_type=shape))
+    run = await run_agent(Agent(Model(custom_output_args={"city": "Oslo", "degrees": -3}), output_type=shape))
 
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant('{"city":"Oslo","degrees":-3}', Data(name="output", value={"city": "Oslo", "degrees": -3})),
     )
 
@@ -289,24 +293,25 @@ async def test_structured_output_is_returned_as_text_and_data_without_its_output
 async def test_structured_output_that_is_invalid_at_first_is_returned_once() -> None:
     wrong, right = '{"city": "Oslo"}', '{"city": "Oslo", "degrees": 2}'
     model = scripted(
-        ["Sure: ", calls(1, wrong, name="final_result")], [calls(0, right, call_id="c2", name="final_result")]
+        ["Sure: ", tool_call_delta(1, wrong, name="final_result")],
+        [tool_call_delta(0, right, call_id="c2", name="final_result")],
     )
 
-    run = await asked(Agent(model, output_type=Weather))
+    run = await run_agent(Agent(model, output_type=Weather))
 
-    assert messages_of(run)[1:] == (
+    assert reply_messages(run)[1:] == (
         Message.assistant('{"city":"Oslo","degrees":2}', Data(name="output", value={"city": "Oslo", "degrees": 2})),
     )
-    assert messages_of(run)[0].text == "Sure: "
+    assert reply_messages(run)[0].text == "Sure: "
 
 
 async def test_structured_output_that_the_model_streams_as_text_is_not_repeated() -> None:
     model = scripted(['{"city": "Oslo", ', '"degrees": 2}'])
     model.profile["supports_json_schema_output"] = True
 
-    run = await asked(Agent(model, output_type=NativeOutput(Weather)))
+    run = await run_agent(Agent(model, output_type=NativeOutput(Weather)))
 
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant('{"city": "Oslo", "degrees": 2}', Data(name="output", value={"city": "Oslo", "degrees": 2})),
     )
 
@@ -316,14 +321,14 @@ async def test_the_result_of_an_output_function_is_the_answer() -> None:
         """Shouts."""
         return text.upper()
 
-    run = await asked(
+    run = await run_agent(
         Agent(
-            scripted([calls(0, '{"text":"hi"}', name="final_result")]),
+            scripted([tool_call_delta(0, '{"text":"hi"}', name="final_result")]),
             output_type=ToolOutput(shout, name="final_result"),
         )
     )
 
-    assert messages_of(run) == (Message.assistant("HI"),)
+    assert reply_messages(run) == (Message.assistant("HI"),)
 
 
 async def test_a_native_tool_of_the_provider_is_a_tool_call_with_its_result() -> None:
@@ -343,9 +348,9 @@ async def test_a_native_tool_of_the_provider_is_a_tool_call_with_its_result() ->
         ]
     )
 
-    run = await asked(Agent(model))
+    run = await run_agent(Agent(model))
 
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant(ToolCall(call_id="w1", name="web_search", arguments='{"q":"news"}')),
         Message.tool("w1", ["none"]),
         Message.assistant("No news."),
@@ -372,7 +377,7 @@ async def test_a_tool_can_use_palavers_context_and_emit_custom_events() -> None:
 
     run = await run_to_end(chat(helper), QUESTION, session="ses_1")
 
-    assert messages_of(run)[1].tool_results[0].output == "ses_1"
+    assert reply_messages(run)[1].tool_results[0].output == "ses_1"
     rendered = [event.part for event in run.log if isinstance(event, PartAdded) and isinstance(event.part, Data)]
     assert [(part.name, part.value["done"]) for part in rendered] == [("halfway", 1)]
 
@@ -380,13 +385,13 @@ async def test_a_tool_can_use_palavers_context_and_emit_custom_events() -> None:
 # Complete messages
 
 
-async def given(*values: object) -> Run:
+async def run_chat(*values: object) -> Run:
     @chat
-    async def own(messages: list[Message]) -> AsyncIterator[object]:
+    async def answer(messages: list[Message]) -> AsyncIterator[object]:
         for value in values:
             yield value
 
-    return await run_to_end(own, QUESTION)
+    return await run_to_end(answer, QUESTION)
 
 
 async def test_a_function_may_yield_messages_with_every_kind_of_part() -> None:
@@ -418,14 +423,14 @@ async def test_a_function_may_yield_messages_with_every_kind_of_part() -> None:
         parts=[UserPromptPart("?"), ToolReturnPart("double", BinaryContent(b"hi", media_type="a/b"), "c1")]
     )
 
-    run = await given(response, [request])
+    run = await run_chat(response, [request])
 
     annotations = (
         Annotation(kind="url", title="A", url="https://a.org", start=0, end=3),
         Annotation(kind="file", title="F", file_id="f1", start=0, end=3),
         Annotation(kind="url", url="https://b.org"),
     )
-    messages = messages_of(run)
+    messages = reply_messages(run)
     assert messages[0] == Message.assistant(
         Text(text="See.", annotations=annotations),
         Reasoning(text="", encrypted="sealed"),
@@ -441,13 +446,13 @@ async def test_a_function_may_return_a_run_result() -> None:
     helper = Agent(Model(custom_output_args={"city": "Oslo", "degrees": 2}), tools=[DOUBLE], output_type=Weather)
 
     @chat
-    async def own(messages: list[ModelMessage]) -> Any:
+    async def answer(messages: list[ModelMessage]) -> Any:
         return await helper.run(message_history=messages)
 
-    run = await run_to_end(own, QUESTION)
+    run = await run_to_end(answer, QUESTION)
 
     call_id = "pyd_ai_tool_call_id__double"
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant(ToolCall(call_id=call_id, name="double", arguments='{"x":0}')),
         Message.tool(call_id, 0),
         Message.assistant('{"city":"Oslo","degrees":2}', Data(name="output", value={"city": "Oslo", "degrees": 2})),
@@ -459,21 +464,21 @@ async def test_a_function_may_yield_the_events_of_a_run() -> None:
     helper = Agent(Model(custom_output_text="Done."), tools=[DOUBLE])
 
     @chat
-    async def own(messages: list[Message]) -> AsyncIterator[object]:
+    async def answer(messages: list[Message]) -> AsyncIterator[object]:
         async with helper.run_stream_events(message_history=pydantic_ai.written(messages)) as events:
             async for event in events:
                 yield event
 
-    run, complete = await run_to_end(own, QUESTION), await asked(helper)
+    run, complete = await run_to_end(answer, QUESTION), await run_agent(helper)
 
-    assert messages_of(run) == messages_of(complete)
+    assert reply_messages(run) == reply_messages(complete)
     assert reply_of(run).usage == reply_of(complete).usage
 
 
 async def test_speech_and_compaction_parts_are_ignored() -> None:
     from pydantic_ai.messages import CompactionPart, PartDeltaEvent, SpeechPart, SpeechPartDelta
 
-    run = await given(
+    run = await run_chat(
         PartStartEvent(index=0, part=CompactionPart(content="so far")),
         PartStartEvent(index=1, part=SpeechPart(speaker="assistant", transcript="Hi")),
         PartDeltaEvent(index=1, delta=SpeechPartDelta(transcript_delta="Hi")),
@@ -481,7 +486,7 @@ async def test_speech_and_compaction_parts_are_ignored() -> None:
         PartEndEvent(index=2, part=TextPart(content="Hello.")),
     )
 
-    assert messages_of(run) == (Message.assistant("Hello."),)
+    assert reply_messages(run) == (Message.assistant("Hello."),)
 
 
 # Errors, approvals and cancellation
@@ -497,10 +502,10 @@ async def test_an_incomplete_answer_finishes_with_its_reason(reason: Any, finish
     helper = Agent(FunctionModel(respond))
 
     @chat
-    async def own(messages: list[Message]) -> Any:
+    async def answer(messages: list[Message]) -> Any:
         return await helper.run("Well?")
 
-    run = await run_to_end(own, QUESTION)
+    run = await run_to_end(answer, QUESTION)
 
     assert reply_of(run) == reply(
         Message.assistant("Once upon"), usage=Usage(input_tokens=1, output_tokens=2), finish=finish
@@ -512,15 +517,15 @@ async def test_a_content_filter_error_finishes_the_run_with_content_filter() -> 
         yield "Once "
         raise ContentFilterError("secret reason")
 
-    run = await asked(Agent(FunctionModel(stream_function=stream)))
+    run = await run_agent(Agent(FunctionModel(stream_function=stream)))
 
     assert reply_of(run) == reply(Message.assistant("Once "), finish="content-filter")
 
 
 async def test_an_agent_that_exceeds_its_limits_fails_with_usage_limit_exceeded() -> None:
-    steps = [[calls(0, '{"x":1}', call_id=f"c{n}")] for n in range(60)]
+    steps = [[tool_call_delta(0, '{"x":1}', call_id=f"c{n}")] for n in range(60)]
 
-    run = await asked(Agent(scripted(*steps), tools=[DOUBLE]))
+    run = await run_agent(Agent(scripted(*steps), tools=[DOUBLE]))
 
     message = "The agent went over the limits of its usage."
     assert last_event(run) == RunFailed(code="usage_limit_exceeded", message=message, at=NOW)
@@ -531,14 +536,14 @@ async def test_a_model_error_fails_the_run_without_its_message() -> None:
         yield "Well"
         raise RuntimeError("secret key sk-1")
 
-    run = await asked(Agent(FunctionModel(stream_function=stream)))
+    run = await run_agent(Agent(FunctionModel(stream_function=stream)))
 
     assert last_event(run) == RunFailed(code="workflow_failed", message=f"The workflow failed (run {RUN}).", at=NOW)
 
 
 @pytest.mark.parametrize("arguments", ['{"path":"a"}', None])
 async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_and_cannot_resume(arguments: str | None) -> None:
-    model = Model() if arguments is None else scripted([calls(0, arguments, name="delete")])
+    model = Model() if arguments is None else scripted([tool_call_delta(0, arguments, name="delete")])
     agent = Agent(model, output_type=[str, DeferredToolRequests])
 
     @agent.tool_plain(requires_approval=True)
@@ -553,7 +558,7 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_and_cannot
     call_id = "c1" if arguments else "pyd_ai_tool_call_id__delete"
     approval = {"id": call_id, "call_id": call_id, "name": "delete", "arguments": '{"path":"a"}'}
     approval |= {"message": None, "decisions": ["approve", "reject"], "interrupt": None}
-    assert messages_of(run) == (
+    assert reply_messages(run) == (
         Message.assistant(
             ToolCall(call_id=call_id, name="delete", arguments='{"path":"a"}'),
             Data(name="approval-request", value=approval),
@@ -567,7 +572,7 @@ async def test_a_tool_that_needs_approval_ends_the_run_with_a_request_and_cannot
 
 async def test_cancelling_a_run_stops_the_agent_and_its_tools() -> None:
     tool_started, tool_ended = asyncio.Event(), asyncio.Event()
-    helper = Agent(scripted([calls(0, "{}", name="wait")]))
+    helper = Agent(scripted([tool_call_delta(0, "{}", name="wait")]))
 
     @helper.tool_plain
     async def wait() -> str:
@@ -616,7 +621,7 @@ async def test_an_agent_that_exceeds_the_event_limit_is_stopped() -> None:
 # Input
 
 
-def bare(messages: list[ModelMessage]) -> list[tuple[str, list[Any]]]:
+def message_contents(messages: list[ModelMessage]) -> list[tuple[str, list[Any]]]:
     """Return kinds and contents, without timestamps."""
 
     def content(part: Any) -> Any:
@@ -653,7 +658,7 @@ HISTORY = (
 
 
 def test_a_history_is_converted_to_requests_and_responses() -> None:
-    assert bare(pydantic_ai.written(HISTORY)) == [
+    assert message_contents(pydantic_ai.written(HISTORY)) == [
         ("request", [("system", "Speak French."), ["Look:", PICTURE]]),
         ("response", ["A cat.", ("c1", "double", '{"x":1}'), ("c2", "double", "{}")]),
         (
@@ -676,29 +681,29 @@ async def test_the_agents_system_prompt_comes_first_and_a_clients_is_an_instruct
 
     helper = Agent(FunctionModel(stream_function=stream), system_prompt="Be kind.", instructions="Be short.")
 
-    await asked(helper, *HISTORY[:-1])
+    await run_agent(helper, *HISTORY[:-1])
 
-    assert bare(seen)[0] == (
+    assert message_contents(seen)[0] == (
         "request",
         [("system", "Be kind."), ["Look:", PICTURE]],
     )
     assert instructions == ["Be short.\n\nSpeak French."]
 
 
-LINK = "https://a.org/file"
+FILE_URL = "https://a.org/file"
 
 
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        (File(media_type="image/png", url=LINK), ImageUrl(url=LINK, media_type="image/png")),
-        (File(media_type="audio/mpeg", url=LINK), AudioUrl(url=LINK, media_type="audio/mpeg")),
-        (File(media_type="application/pdf", url=LINK), DocumentUrl(url=LINK, media_type="application/pdf")),
+        (File(media_type="image/png", url=FILE_URL), ImageUrl(url=FILE_URL, media_type="image/png")),
+        (File(media_type="audio/mpeg", url=FILE_URL), AudioUrl(url=FILE_URL, media_type="audio/mpeg")),
+        (File(media_type="application/pdf", url=FILE_URL), DocumentUrl(url=FILE_URL, media_type="application/pdf")),
         (File(media_type="a/b", url="data:a/b;base64,aGk="), BinaryContent(b"hi", media_type="a/b")),
     ],
 )
 def test_files_are_converted_by_media_type(file: File, content: Any) -> None:
-    assert bare(pydantic_ai.written([Message.user(file)])) == [("request", [[content]])]
+    assert message_contents(pydantic_ai.written([Message.user(file)])) == [("request", [[content]])]
 
 
 def test_a_file_by_provider_id_is_left_out_and_invalid_base64_is_rejected() -> None:
@@ -749,7 +754,7 @@ async def test_streamed_and_complete_results_give_the_same_messages(steps: list[
     async def complete(messages: list[ModelMessage]) -> Any:
         return await helper.run(message_history=messages)
 
-    streamed, returned = messages_of(await asked(helper)), messages_of(await run_to_end(complete, QUESTION))
+    streamed, returned = reply_messages(await run_agent(helper)), reply_messages(await run_to_end(complete, QUESTION))
 
     assert [(m.role, m.text, m.tool_calls, m.tool_results) for m in streamed] == [
         (m.role, m.text, m.tool_calls, m.tool_results) for m in returned

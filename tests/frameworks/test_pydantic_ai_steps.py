@@ -43,10 +43,10 @@ async def broken(x: int) -> int:
 
 def scripted(*responses: list[Any]) -> FunctionModel:
     """A model that streams these pieces, one list for each request."""
-    left = list(responses)
+    remaining = list(responses)
 
     async def stream(_: list[ModelMessage], __: AgentInfo) -> AsyncIterator[Any]:
-        for piece in left.pop(0):
+        for piece in remaining.pop(0):
             if isinstance(piece, Exception):
                 raise piece
             yield piece
@@ -54,23 +54,23 @@ def scripted(*responses: list[Any]) -> FunctionModel:
     return FunctionModel(stream_function=stream, model_name="gpt-9")
 
 
-def calling(*made: tuple[str, int], name: str = "double") -> list[Any]:
+def tool_call_response(*id_argument_pairs: tuple[str, int], name: str = "double") -> list[Any]:
     return [
         {
             index: DeltaToolCall(name=name, json_args=f'{{"x":{x}}}', tool_call_id=call_id)
-            for index, (call_id, x) in enumerate(made)
+            for index, (call_id, x) in enumerate(id_argument_pairs)
         }
     ]
 
 
-def agent(*responses: list[Any], **given: Any) -> Agent[Any, Any]:
-    return Agent(scripted(*responses), **{"tools": [Tool(double), Tool(broken)], "name": "Maths", **given})
+def agent(*responses: list[Any], **options: Any) -> Agent[Any, Any]:
+    return Agent(scripted(*responses), **{"tools": [Tool(double), Tool(broken)], "name": "Maths", **options})
 
 
 async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
     settings: Any = {"temperature": 0.2, "extra_headers": {"x-key": "hidden"}}
     spans = await trace_run(
-        chat(agent(calling(("c1", 2)), ["It is", " 4."], instructions="Be kind.", model_settings=settings))
+        chat(agent(tool_call_response(("c1", 2)), ["It is", " 4."], instructions="Be kind.", model_settings=settings))
     )
     _, agent_span, first, tool_span, second = spans
 
@@ -91,7 +91,7 @@ async def test_an_agent_with_a_tool_is_recorded_as_a_tree_of_spans() -> None:
 
 
 async def test_usage_of_the_model_spans_sums_up_to_the_usage_of_the_run() -> None:
-    spans = await trace_run(chat(agent(calling(("c1", 2)), ["4"])))
+    spans = await trace_run(chat(agent(tool_call_response(("c1", 2)), ["4"])))
 
     usages = [span.usage for span in spans if span.kind == "llm" and span.usage is not None]
     assert len(usages) == 2
@@ -100,7 +100,7 @@ async def test_usage_of_the_model_spans_sums_up_to_the_usage_of_the_run() -> Non
 
 
 async def test_parallel_tools_are_recorded_as_siblings_with_their_call_ids() -> None:
-    spans = await trace_run(chat(agent(calling(("c1", 2), ("c2", -3)), ["So."])))
+    spans = await trace_run(chat(agent(tool_call_response(("c1", 2), ("c2", -3)), ["So."])))
 
     assert tree(spans)[1][1] == ["chat gpt-9", "execute_tool double", "execute_tool double", "chat gpt-9"]
     assert sorted((span.tool.call_id, span.status, span.exception) for span in spans if span.tool) == [
@@ -110,7 +110,7 @@ async def test_parallel_tools_are_recorded_as_siblings_with_their_call_ids() -> 
 
 
 async def test_a_failed_tool_records_its_exception_and_the_agent_fails() -> None:
-    spans = await trace_run(chat(agent(calling(("c1", 2), name="broken"))))
+    spans = await trace_run(chat(agent(tool_call_response(("c1", 2), name="broken"))))
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: error",
@@ -134,7 +134,9 @@ async def test_cancelling_a_run_ends_its_open_spans_as_cancelled() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    spans = await trace_cancelled_run(chat(agent(calling(("c1", 1), name="wait"), tools=[Tool(wait)])), tool_started)
+    spans = await trace_cancelled_run(
+        chat(agent(tool_call_response(("c1", 1), name="wait"), tools=[Tool(wait)])), tool_started
+    )
 
     assert kinds(spans) == [
         "workflow invoke_workflow Maths: cancelled",
@@ -143,7 +145,7 @@ async def test_cancelling_a_run_ends_its_open_spans_as_cancelled() -> None:
 
 
 async def test_metadata_recording_leaves_out_all_content() -> None:
-    helper = agent(calling(("c1", -2)), ["It is 4."], instructions="Be kind.")
+    helper = agent(tool_call_response(("c1", -2)), ["It is 4."], instructions="Be kind.")
     spans = await trace_run(chat(helper), record="metadata")
 
     assert len(spans) == 5
@@ -159,7 +161,7 @@ async def test_a_tool_that_waits_for_approval_is_recorded_as_ok() -> None:
         return "gone"
 
     helper = agent(
-        calling(("c1", 1), name="delete"),
+        tool_call_response(("c1", 1), name="delete"),
         tools=[Tool(delete, requires_approval=True)],
         output_type=[str, DeferredToolRequests],
     )
@@ -178,7 +180,7 @@ async def test_a_failed_tool_is_recorded_as_an_error_and_a_skipped_tool_as_ok() 
     async def skip(ctx: Any, /, *, call: Any, tool_def: Any, args: Any) -> Any:
         raise SkipToolExecution("skipped")
 
-    both = [*calling(("c1", 1), name="gives_up"), *calling(("c2", 1))]
+    both = [*tool_call_response(("c1", 1), name="gives_up"), *tool_call_response(("c2", 1))]
     helper = agent(both[:1], both[1:], ["So."], tools=[Tool(gives_up), Tool(double)], capabilities=[hooks])
     spans = await trace_run(chat(helper))
 
@@ -218,7 +220,9 @@ async def test_spans_of_the_frameworks_instrumentation_replace_palavers_own(monk
     provider = TracerProvider(shutdown_on_exit=False)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     settings = InstrumentationSettings(tracer_provider=provider)
-    spans = await trace_run(chat(agent(calling(("c1", 2)), ["4"], capabilities=[Instrumentation(settings=settings)])))
+    spans = await trace_run(
+        chat(agent(tool_call_response(("c1", 2)), ["4"], capabilities=[Instrumentation(settings=settings)]))
+    )
 
     assert tree(spans) == [
         "invoke_workflow Maths",

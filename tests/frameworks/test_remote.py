@@ -39,7 +39,7 @@ HELLO = (Message.user("Hello"),)
 DELTA = event("message_delta", id="m", message="m", delta="Hel")
 
 
-async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
+async def run_workflow(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     """Run a workflow to its end."""
     workflow_call = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
     run = Engine().start(workflow, workflow_call, consumer=attend)
@@ -47,15 +47,15 @@ async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     return run
 
 
-async def ended(workflow: Workflow, **call: Any) -> tuple[str, Event]:
+async def text_and_end(workflow: Workflow, **call: Any) -> tuple[str, Event]:
     """Return the text of a run and its last event."""
-    log = (await ran(workflow, **call)).log
+    log = (await run_workflow(workflow, **call)).log
     return "".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1]
 
 
 async def failure(workflow: Workflow, **call: Any) -> tuple[str, str, str]:
     """Return the text of a run, and the code and message of its failure."""
-    output, end = await ended(workflow, **call)
+    output, end = await text_and_end(workflow, **call)
     assert isinstance(end, RunFailed)
     return output, end.code, end.message
 
@@ -64,19 +64,19 @@ async def failure(workflow: Workflow, **call: Any) -> tuple[str, str, str]:
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[str]:
+def palaver_url() -> Iterator[str]:
     with serve_workflows(scripted, echo) as url:
         yield url
 
 
-def connected(url: str, workflow: Workflow) -> RemoteWorkflow:
+def remote_workflow(url: str, workflow: Workflow) -> RemoteWorkflow:
     """A workflow of a remote Palaver server, as that server describes it."""
     description = workflow.description
     service = RemoteService(url=f"{url}/{description.name}/invoke", dialect="invoke", description=description)
-    return RemoteWorkflow(service, placeholder=description, url=url, discover=_unasked, headers={}, timeout=20)
+    return RemoteWorkflow(service, placeholder=description, url=url, discover=_fail_discovery, headers={}, timeout=20)
 
 
-async def _unasked() -> RemoteService | None:
+async def _fail_discovery() -> RemoteService | None:
     raise AssertionError("it is known what stands there")
 
 
@@ -102,10 +102,10 @@ SCRIPTS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-async def test_a_remote_chat_answers_like_the_local_one(ours: str, script: list[Any], accept: str) -> None:
+async def test_a_remote_chat_answers_like_the_local_one(palaver_url: str, script: list[Any], accept: str) -> None:
     body = {"session_id": "s-1", "data": {"inputs": {"messages": [], "script": script}}}
     answers = []
-    for workflow in (scripted, connected(ours, scripted)):
+    for workflow in (scripted, remote_workflow(palaver_url, scripted)):
         async with client(workflow) as http:
             answer = await http.post("/scripted/invoke", json=body, headers={"accept": accept})
         assert answer.status_code == 200
@@ -127,25 +127,25 @@ def _without_ids(answer: httpx.Response) -> Any:
 
 
 @pytest.mark.parametrize("value", [None, "text", [1, [2]], {"role": "user", "content": "x"}, {}], ids=repr)
-async def test_a_remote_workflow_that_is_not_a_chat_returns_its_value(ours: str, value: Any) -> None:
-    run = await ran(connected(ours, echo), messages=(), inputs={"value": value})
+async def test_a_remote_workflow_that_is_not_a_chat_returns_its_value(palaver_url: str, value: Any) -> None:
+    run = await run_workflow(remote_workflow(palaver_url, echo), messages=(), inputs={"value": value})
 
     assert fold(run.log).value == {"value": value}
     assert [type(one).__name__ for one in run.log] == ["RunStarted", "RunFinished"]
 
 
-async def test_a_remote_failure_is_reported_after_the_text_before_it(ours: str) -> None:
+async def test_a_remote_failure_is_reported_after_the_text_before_it(palaver_url: str) -> None:
     script = [{"text": "Hel"}, {"fail": {"code": "no_tea", "message": "Out of\ntea. " + "x" * 300}}]
 
-    assert await failure(connected(ours, scripted), inputs={"script": script}) == (
+    assert await failure(remote_workflow(palaver_url, scripted), inputs={"script": script}) == (
         "Hel",
         "upstream_failed",
         "scripted failed: Out of\\ntea. " + "x" * 187 + "…",
     )
 
 
-async def test_a_422_of_the_remote_is_reported_with_its_message(ours: str) -> None:
-    assert await failure(connected(ours, scripted), inputs={"scrypt": 1}) == (
+async def test_a_422_of_the_remote_is_reported_with_its_message(palaver_url: str) -> None:
+    assert await failure(remote_workflow(palaver_url, scripted), inputs={"scrypt": 1}) == (
         "",
         "upstream_failed",
         "scripted answered 422: There is no input 'scrypt'. Known: script.",
@@ -154,7 +154,7 @@ async def test_a_422_of_the_remote_is_reported_with_its_message(ours: str) -> No
 
 async def test_a_cancelled_remote_run_is_cancelled_locally() -> None:
     with fake_server(response_head() + DELTA + event("done", stopReason="cancelled")) as server:
-        output, end = await ended(server.workflow())
+        output, end = await text_and_end(server.workflow())
 
     assert (output, type(end)) == ("Hel", RunCancelled)
 
@@ -221,7 +221,7 @@ async def test_only_session_inputs_parameters_and_configured_headers_are_sent() 
 
 async def test_a_generated_session_id_is_sent() -> None:
     with fake_server(full_response("Hi")) as server:
-        run = await ran(server.workflow(), secrets={"key": Secret("hunter2")})
+        run = await run_workflow(server.workflow(), secrets={"key": Secret("hunter2")})
 
     assert server.requests[0].body["session_id"] == run.started.session
     assert server.requests[0].headers["accept"] == "text/event-stream"
@@ -272,7 +272,7 @@ async def test_configured_headers_are_neither_logged_nor_shown(caplog: pytest.Lo
 )
 async def test_a_response_in_any_supported_form_is_a_reply(answer: bytes, expected_text: str) -> None:
     with fake_server(answer) as server:
-        text, end = await ended(server.workflow(streams=False))
+        text, end = await text_and_end(server.workflow(streams=False))
 
     assert isinstance(end, RunFinished)
     assert (text, end.finish, end.value) == (expected_text, "stop", UNSET)
@@ -281,7 +281,7 @@ async def test_a_response_in_any_supported_form_is_a_reply(answer: bytes, expect
 @pytest.mark.parametrize("value", [None, "text", [1, 2], {"role": "user", "content": "x"}], ids=repr)
 async def test_a_bare_value_is_the_result_of_a_workflow_that_is_not_a_chat(value: Any) -> None:
     with fake_server(full_response(value)) as server:
-        run = await ran(server.workflow(is_chat=False, streams=False), messages=(), inputs={"text": "Hi"})
+        run = await run_workflow(server.workflow(is_chat=False, streams=False), messages=(), inputs={"text": "Hi"})
 
     assert fold(run.log).value == value
     assert server.requests[0].body["data"]["inputs"] == {"text": "Hi"}
@@ -289,7 +289,7 @@ async def test_a_bare_value_is_the_result_of_a_workflow_that_is_not_a_chat(value
 
 async def test_a_legacy_service_is_called_in_the_run_dialect() -> None:
     with fake_server(full_response({"version": "3.0", "data": {"role": "assistant", "content": "Hi"}})) as server:
-        output, _ = await ended(server.workflow(dialect="run"), parameters={"t": 0})
+        output, _ = await text_and_end(server.workflow(dialect="run"), parameters={"t": 0})
 
     assert output == "Hi"
     assert (server.requests[0].line, server.requests[0].body) == (
@@ -300,7 +300,7 @@ async def test_a_legacy_service_is_called_in_the_run_dialect() -> None:
 
 async def test_usage_is_counted_even_without_a_terminal_record() -> None:
     with fake_server(response_head() + DELTA + event("usage", input=3, output=4)) as server:
-        run = await ran(server.workflow())
+        run = await run_workflow(server.workflow())
 
     assert [one.usage for one in run.log if isinstance(one, UsageAdded)] == [Usage(input_tokens=3, output_tokens=4)]
 
@@ -321,7 +321,7 @@ async def test_a_stream_passes_through_record_by_record() -> None:
             arrived.set()
 
     with fake_server(answer) as server:
-        run = await ran(server.workflow(), attend=attend)
+        run = await run_workflow(server.workflow(), attend=attend)
 
     assert [one.delta for one in run.log if isinstance(one, TextDelta)] == ["Hel", "lo"]
 
@@ -331,7 +331,7 @@ async def test_a_remote_is_read_no_faster_than_events_are_consumed() -> None:
     stalled = threading.Event()
     record = event("data", name="x", value="y" * 50_000)
 
-    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
+    def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         nonlocal sent
         connection.settimeout(0.3)
         connection.sendall(response_head())
@@ -388,7 +388,7 @@ async def test_the_connection_is_closed_after_the_terminal_record() -> None:
             closed.set()
 
     with fake_server(answer) as server:
-        output, end = await ended(server.workflow())
+        output, end = await text_and_end(server.workflow())
         assert await asyncio.to_thread(closed.wait, 10)
 
     assert (output, type(end)) == ("Hel", RunFinished)
@@ -495,15 +495,15 @@ async def test_a_stream_may_exceed_the_size_limit_of_a_reply(monkeypatch: pytest
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100)
 
     with fake_server(response_head() + DELTA * 5 + event("done")) as server:
-        assert (await ended(server.workflow()))[0] == "Hel" * 5
+        assert (await text_and_end(server.workflow()))[0] == "Hel" * 5
 
 
-def wait(far: list[FakeServer], first: bytes) -> Any:
+def stall_after(servers: list[FakeServer], first_bytes: bytes) -> Any:
     """An answer that stops after its first bytes."""
 
     def answer(connection: socket.socket, _: ReceivedRequest) -> None:
-        connection.sendall(first)
-        far[0].test_ended.wait(20)
+        connection.sendall(first_bytes)
+        servers[0].test_ended.wait(20)
 
     return answer
 
@@ -515,7 +515,7 @@ def wait(far: list[FakeServer], first: bytes) -> Any:
 )
 async def test_a_silent_remote_fails_the_run_with_upstream_timeout(first: bytes, expected_text: str) -> None:
     servers: list[FakeServer] = []
-    with fake_server(wait(servers, first)) as server:
+    with fake_server(stall_after(servers, first)) as server:
         servers.append(server)
         output = await failure(server.workflow(timeout=0.5))
 
@@ -542,7 +542,7 @@ async def test_the_time_limit_does_not_count_delays_of_the_consumer(monkeypatch:
             await asyncio.sleep(0.6)
 
     with fake_server(response_head() + DELTA + event("done", stopReason="stop")) as server:
-        run = await ran(server.workflow(), attend=attend)
+        run = await run_workflow(server.workflow(), attend=attend)
 
     assert isinstance(run.log[-1], RunFinished)
 
@@ -579,7 +579,7 @@ async def test_an_unreachable_service_fails_the_run_with_upstream_failed() -> No
 # A service that could not be reached at discovery
 
 
-class Looking:
+class ScriptedDiscovery:
     """Returns the given discovery results in turn and counts the attempts."""
 
     def __init__(self, *found: RemoteService | Exception | None) -> None:
@@ -595,16 +595,16 @@ class Looking:
         return result
 
 
-def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
+def unreachable_workflow(discovery: ScriptedDiscovery, *, is_chat: bool = False) -> RemoteWorkflow:
     unknown = Description(name="far", flags={"is_chat": is_chat}, remote=True)
-    return RemoteWorkflow(None, placeholder=unknown, url="http://far", discover=look, headers={}, timeout=20)
+    return RemoteWorkflow(None, placeholder=unknown, url="http://far", discover=discovery, headers={}, timeout=20)
 
 
 async def test_discovery_is_retried_on_a_call_after_the_retry_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_server(response_head() + DELTA + event("done")) as server:
         service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
-        look = Looking(None, service)
-        workflow = away(look, is_chat=True)
+        discovery = ScriptedDiscovery(None, service)
+        workflow = unreachable_workflow(discovery, is_chat=True)
 
         assert not workflow.reachable
         assert await failure(workflow) == ("", "upstream_failed", "far could not be reached.")
@@ -613,29 +613,29 @@ async def test_discovery_is_retried_on_a_call_after_the_retry_interval(monkeypat
             "upstream_failed",
             "far could not be reached; it is asked again in a moment.",
         )
-        assert look.looks == 1
+        assert discovery.looks == 1
         monkeypatch.setattr(remote, "RETRY_INTERVAL_S", 0)
-        assert (await ended(workflow))[0] == "Hel"
+        assert (await text_and_end(workflow))[0] == "Hel"
         assert workflow.reachable
         assert workflow.description is service.description
-        assert (await ended(workflow))[0] == "Hel"
-        assert look.looks == 2
+        assert (await text_and_end(workflow))[0] == "Hel"
+        assert discovery.looks == 2
 
 
 async def test_concurrent_calls_share_one_discovery() -> None:
     with fake_server(response_head() + DELTA + event("done")) as server:
         service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
-        look = Looking(service)
-        workflow = away(look, is_chat=True)
+        discovery = ScriptedDiscovery(service)
+        workflow = unreachable_workflow(discovery, is_chat=True)
 
-        results = await asyncio.gather(*(ended(workflow) for _ in range(3)))
+        results = await asyncio.gather(*(text_and_end(workflow) for _ in range(3)))
 
     assert [text for text, _ in results] == ["Hel"] * 3
-    assert look.looks == 1
+    assert discovery.looks == 1
 
 
 async def test_the_reason_of_a_failed_discovery_is_logged_but_not_returned(caplog: pytest.LogCaptureFixture) -> None:
-    workflow = away(Looking(NotDiscovered("http://far says nothing.")))
+    workflow = unreachable_workflow(ScriptedDiscovery(NotDiscovered("http://far says nothing.")))
 
     assert await failure(workflow) == ("", "upstream_failed", "far cannot be called: it does not say what it is.")
     assert "http://far says nothing." in caplog.text  # The operator learns why, the caller does not.
@@ -644,20 +644,20 @@ async def test_the_reason_of_a_failed_discovery_is_logged_but_not_returned(caplo
 async def test_a_call_made_before_the_service_is_known_as_a_chat_is_answered_by_it() -> None:
     message = {"role": "assistant", "content": "Hel"}
 
-    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
+    def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         complete_response = full_response({"data": {"outputs": message}})
         connection.sendall(
-            complete_response if asked.headers["accept"] == "*/*" else response_head() + DELTA + event("done")
+            complete_response if request.headers["accept"] == "*/*" else response_head() + DELTA + event("done")
         )
 
     with fake_server(answer) as server:
         service = RemoteService(url=f"{server.url}/invoke", dialect="invoke", description=server.workflow().description)
-        async with client(away(Looking(service))) as http:
+        async with client(unreachable_workflow(ScriptedDiscovery(service))) as http:
             history = [{"role": "user", "content": "Why?"}]
             answers = [(await http.post("/far/invoke", json={"messages": history})).json() for _ in range(2)]
 
-    assert [asked.body["data"]["inputs"] for asked in server.requests] == [{"messages": history}] * 2
-    assert [asked.headers["accept"] for asked in server.requests] == ["*/*", "text/event-stream"]
+    assert [request.body["data"]["inputs"] for request in server.requests] == [{"messages": history}] * 2
+    assert [request.headers["accept"] for request in server.requests] == ["*/*", "text/event-stream"]
     assert answers == [message, message]
 
 

@@ -39,7 +39,7 @@ HELLO = (Message.user("Hello"),)
 DONE = b"data: [DONE]\n\n"
 
 
-async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
+async def run_workflow(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     workflow_call = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
     run = Engine().start(workflow, workflow_call, consumer=attend)
     await run.wait_ended()
@@ -50,7 +50,7 @@ def frame(**fields: Any) -> bytes:
     return b"data: " + msgspec.json.encode(fields) + b"\n\n"
 
 
-def named(**fields: Any) -> bytes:
+def named_frame(**fields: Any) -> bytes:
     return f"event: {fields['type']}\n".encode() + frame(**fields)
 
 
@@ -58,7 +58,7 @@ def delta(text: str) -> bytes:
     return frame(type="response.output_text.delta", item_id="m", delta=text)
 
 
-def done(text: str) -> bytes:
+def item_done(text: str) -> bytes:
     content = [{"type": "output_text", "text": text, "annotations": []}]
     item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}
     return frame(type="response.output_item.done", item=item)
@@ -69,15 +69,17 @@ def chunk(finish: str | None = None, **piece: Any) -> bytes:
 
 
 USAGE = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
-MLFLOW = response_head() + delta("Hel") + delta("lo") + done("Hello") + DONE
+MLFLOW = response_head() + delta("Hel") + delta("lo") + item_done("Hello") + DONE
 OPENAI = response_head("text/event-stream; charset=utf-8") + b"".join(
     [
-        named(type="response.created", sequence_number=0, response={"id": "resp_1", "status": "in_progress"}),
-        named(type="response.output_item.added", output_index=0, item={"type": "message", "id": "m", "content": []}),
-        named(type="response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="Hel"),
-        named(type="response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="lo"),
-        named(type="response.output_text.done", item_id="m", output_index=0, content_index=0, text="Hello"),
-        named(type="response.completed", response={"status": "completed", "output": [], "usage": USAGE}),
+        named_frame(type="response.created", sequence_number=0, response={"id": "resp_1", "status": "in_progress"}),
+        named_frame(
+            type="response.output_item.added", output_index=0, item={"type": "message", "id": "m", "content": []}
+        ),
+        named_frame(type="response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="Hel"),
+        named_frame(type="response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="lo"),
+        named_frame(type="response.output_text.done", item_id="m", output_index=0, content_index=0, text="Hello"),
+        named_frame(type="response.completed", response={"status": "completed", "output": [], "usage": USAGE}),
     ]
 )
 COMPLETIONS = (
@@ -121,7 +123,7 @@ async def test_a_stream_of_another_service_is_available_over_every_protocol(dial
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
 async def test_deltas_of_another_service_are_passed_on_one_by_one(dialect: str, answer: bytes) -> None:
     with fake_server(answer) as server:
-        log = (await ran(server.workflow(dialect=dialect))).log
+        log = (await run_workflow(server.workflow(dialect=dialect))).log
 
     assert [one.delta for one in log if isinstance(one, TextDelta)] == ["Hel", "lo"]
     assert isinstance(log[-1], RunFinished)
@@ -136,13 +138,13 @@ async def test_deltas_of_another_service_are_passed_on_one_by_one(dialect: str, 
 )
 async def test_a_service_that_does_not_stream_may_send_a_complete_response(dialect: str, answer: Any) -> None:
     with fake_server(full_response(answer)) as server:
-        run = await ran(server.workflow(dialect=dialect))
+        run = await run_workflow(server.workflow(dialect=dialect))
 
     assert server.requests[0].body["stream"] is True
     assert [message.text for message in fold(run.log).messages] == ["Hello"]
 
 
-def before_the_second(answer: bytes) -> int:
+def second_delta_offset(answer: bytes) -> int:
     """Return the offset of the frame with the second delta."""
     return answer.rindex(b"\n\n", 0, answer.index(b'"lo"')) + 2
 
@@ -150,7 +152,7 @@ def before_the_second(answer: bytes) -> int:
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
 async def test_the_first_delta_arrives_before_the_second_is_sent(dialect: str, answer: bytes) -> None:
     arrived = threading.Event()
-    cut = before_the_second(answer)
+    cut = second_delta_offset(answer)
 
     def halting(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(answer[:cut])
@@ -162,7 +164,7 @@ async def test_the_first_delta_arrives_before_the_second_is_sent(dialect: str, a
             arrived.set()
 
     with fake_server(halting) as server:
-        run = await ran(server.workflow(dialect=dialect), attend=attend)
+        run = await run_workflow(server.workflow(dialect=dialect), attend=attend)
 
     assert fold(run.log).messages[0].text == "Hello"
 
@@ -170,7 +172,7 @@ async def test_the_first_delta_arrives_before_the_second_is_sent(dialect: str, a
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
 async def test_cancelling_closes_the_connection_to_the_service(dialect: str, answer: bytes) -> None:
     closed = threading.Event()
-    cut = before_the_second(answer)
+    cut = second_delta_offset(answer)
 
     def waiting(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(answer[:cut])
@@ -226,7 +228,7 @@ async def test_a_failure_of_another_service_is_reported_after_the_text_before_it
     dialect: str, answer: bytes, expected_text: str, message: str
 ) -> None:
     with fake_server(answer) as server:
-        log = (await ran(server.workflow(dialect=dialect))).log
+        log = (await run_workflow(server.workflow(dialect=dialect))).log
 
     assert isinstance(log[-1], RunFailed)
     assert ("".join(one.delta for one in log if isinstance(one, TextDelta)), log[-1].message) == (
@@ -238,7 +240,7 @@ async def test_a_failure_of_another_service_is_reported_after_the_text_before_it
 
 async def test_a_stream_without_a_terminal_event_finishes_the_run() -> None:
     with fake_server(response_head() + delta("Hel")) as server:
-        log = (await ran(server.workflow(dialect="responses"))).log
+        log = (await run_workflow(server.workflow(dialect="responses"))).log
 
     assert isinstance(log[-1], RunFinished)
     assert fold(log).messages[0].text == "Hel"
@@ -265,7 +267,7 @@ async def test_a_workflow_that_is_not_a_chat_returns_the_value_of_the_response(
     dialect: str, answer: bytes, value: Any
 ) -> None:
     with fake_server(answer) as server:
-        run = await ran(server.workflow(dialect=dialect, is_chat=False), messages=(), inputs={"x": 1})
+        run = await run_workflow(server.workflow(dialect=dialect, is_chat=False), messages=(), inputs={"x": 1})
 
     assert fold(run.log).value == value
     assert [type(one).__name__ for one in run.log] == ["RunStarted", "RunFinished"]
@@ -276,7 +278,7 @@ async def test_a_workflow_that_is_not_a_chat_returns_the_value_of_the_response(
 async def test_a_value_over_the_size_limit_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 1000)
     with fake_server(response_head() + delta("x") * 100) as server:
-        end = (await ran(server.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
+        end = (await run_workflow(server.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
 
     assert isinstance(end, RunFailed)
     assert end.message == "The reply of far is larger than 1000 bytes."
@@ -288,7 +290,7 @@ async def test_a_value_over_the_size_limit_fails_the_run(monkeypatch: pytest.Mon
 )
 async def test_a_failed_or_cancelled_response_fails_or_cancels_the_run(end: Any, kind: type) -> None:
     with fake_server(full_response({**RESPONSE, **end})) as server:
-        run = await ran(server.workflow(dialect="responses", is_chat=False), messages=())
+        run = await run_workflow(server.workflow(dialect="responses", is_chat=False), messages=())
 
     assert isinstance(run.log[-1], kind)
 
@@ -307,18 +309,20 @@ async def test_a_chat_discovered_at_its_first_call_returns_its_messages() -> Non
 
     hello = {"role": "assistant", "content": "Hello"}
     with fake_server(answer) as server:
-        known = server.workflow(dialect="responses")
-        service = RemoteService(url=f"{server.url}/responses", dialect="responses", description=known.description)
+        described = server.workflow(dialect="responses")
+        service = RemoteService(url=f"{server.url}/responses", dialect="responses", description=described.description)
 
-        async def look() -> RemoteService:
+        async def discover() -> RemoteService:
             return service
 
         values = []
         for _ in range(2):
             unknown = Description(name="far", flags={"is_chat": False}, remote=True)
-            away = RemoteWorkflow(None, placeholder=unknown, url=server.url, discover=look, headers={}, timeout=20)
+            undiscovered = RemoteWorkflow(
+                None, placeholder=unknown, url=server.url, discover=discover, headers={}, timeout=20
+            )
             history = [{"role": "user", "content": "Hi"}]
-            values.append(fold((await ran(away, messages=(), inputs={"messages": history})).log))
+            values.append(fold((await run_workflow(undiscovered, messages=(), inputs={"messages": history})).log))
 
     assert values[0].value == hello
     assert values[0].usage == Usage(input_tokens=3, output_tokens=4)
@@ -332,7 +336,7 @@ async def test_a_chat_discovered_at_its_first_call_returns_its_messages() -> Non
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[str]:
+def palaver_url() -> Iterator[str]:
     with serve_workflows(scripted, echo) as url:
         yield url
 
@@ -345,16 +349,18 @@ ROUTES = {
 }
 
 
-def connected(url: str, workflow: Workflow, route: str) -> RemoteWorkflow:
+def remote_workflow(url: str, workflow: Workflow, route: str) -> RemoteWorkflow:
     dialect, path = ROUTES[route]
     description = workflow.description
-    where = f"{url}/{description.name}/{path}"
-    service = RemoteService(url=where, dialect=dialect, description=description, model="any" if "v1" in path else None)
+    service_url = f"{url}/{description.name}/{path}"
+    service = RemoteService(
+        url=service_url, dialect=dialect, description=description, model="any" if "v1" in path else None
+    )
 
-    async def look() -> RemoteService:
+    async def fail_discovery() -> RemoteService:
         raise AssertionError("it is known what stands there")
 
-    return RemoteWorkflow(service, placeholder=description, url=url, discover=look, headers={}, timeout=20)
+    return RemoteWorkflow(service, placeholder=description, url=url, discover=fail_discovery, headers={}, timeout=20)
 
 
 SCRIPTS: dict[str, list[Any]] = {
@@ -378,7 +384,7 @@ SCRIPTS: dict[str, list[Any]] = {
     "a failure": [{"text": "Hel"}, {"fail": {"code": "no_tea", "message": "No tea."}}],
     "many pieces": [{"repeat": {"times": 500, "steps": [{"text": "x "}]}}],
 }
-LOST = {
+UNSUPPORTED_CASES = {
     ("invocations", "a refusal"): "a refusal is plain text there",
     ("chat-completions", "two messages"): "messages are joined",
     ("chat-completions", "tools"): "tools that the server ran are left out",
@@ -387,7 +393,7 @@ LOST = {
 """What a protocol cannot carry (docs/protocols.md); everything else arrives unchanged."""
 
 
-def gist(log: Sequence[Event]) -> list[Any]:
+def summarize_events(log: Sequence[Event]) -> list[Any]:
     """Summarize the events of a run, without ids."""
     output: list[Any] = []
     for one in log:
@@ -415,21 +421,24 @@ def gist(log: Sequence[Event]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("route", "script"), [(route, script) for route in ROUTES for script in SCRIPTS if (route, script) not in LOST]
+    ("route", "script"),
+    [(route, script) for route in ROUTES for script in SCRIPTS if (route, script) not in UNSUPPORTED_CASES],
 )
-async def test_a_script_gives_the_same_output_remotely_as_locally(ours: str, route: str, script: str) -> None:
-    local_run = await ran(scripted, messages=(), inputs={"script": SCRIPTS[script]})
+async def test_a_script_gives_the_same_output_remotely_as_locally(palaver_url: str, route: str, script: str) -> None:
+    local_run = await run_workflow(scripted, messages=(), inputs={"script": SCRIPTS[script]})
     messages = HELLO if route == "chat-completions" else ()  # Chat Completions requires a message.
 
-    remote_run = await ran(connected(ours, scripted, route), messages=messages, inputs={"script": SCRIPTS[script]})
+    remote_run = await run_workflow(
+        remote_workflow(palaver_url, scripted, route), messages=messages, inputs={"script": SCRIPTS[script]}
+    )
 
-    assert gist(remote_run.log) == gist(local_run.log)
+    assert summarize_events(remote_run.log) == summarize_events(local_run.log)
 
 
-async def test_protocols_lose_only_what_they_cannot_carry(ours: str) -> None:
+async def test_protocols_lose_only_what_they_cannot_carry(palaver_url: str) -> None:
     async def remote_output(route: str, script: str) -> list[Any]:
-        workflow = connected(ours, scripted, route)
-        return gist((await ran(workflow, inputs={"script": SCRIPTS[script]})).log)
+        workflow = remote_workflow(palaver_url, scripted, route)
+        return summarize_events((await run_workflow(workflow, inputs={"script": SCRIPTS[script]})).log)
 
     assert await remote_output("invocations", "a refusal") == ["No.", ("TextEnded", "No."), ("finished", "stop"), None]
     assert (await remote_output("chat-completions", "two messages"))[-3:] == [
@@ -451,30 +460,30 @@ async def test_protocols_lose_only_what_they_cannot_carry(ours: str) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES.keys())
-async def test_the_history_is_sent_to_the_remote_server(ours: str, route: str) -> None:
+async def test_the_history_is_sent_to_the_remote_server(palaver_url: str, route: str) -> None:
     history = (Message.user("One"), Message.assistant("Two"), Message.user("Three four"))
 
-    run = await ran(connected(ours, scripted, route), messages=history)
+    run = await run_workflow(remote_workflow(palaver_url, scripted, route), messages=history)
 
     assert [one.delta for one in run.log if isinstance(one, TextDelta)] == ["Three ", "four"]
 
 
 @pytest.mark.parametrize("value", ["text", [1, [2]], {"a": None}], ids=repr)
 @pytest.mark.parametrize("route", ["invoke", "responses", "invocations"])
-async def test_a_value_is_returned_from_the_remote_server(ours: str, route: str, value: Any) -> None:
-    run = await ran(connected(ours, echo, route), messages=(), inputs={"value": value})
+async def test_a_value_is_returned_from_the_remote_server(palaver_url: str, route: str, value: Any) -> None:
+    run = await run_workflow(remote_workflow(palaver_url, echo, route), messages=(), inputs={"value": value})
 
     assert fold(run.log).value == {"value": value}
 
 
-async def test_a_chat_completion_returns_a_value_as_text(ours: str) -> None:
-    run = await ran(connected(ours, echo, "chat-completions"), inputs={"value": 1})
+async def test_a_chat_completion_returns_a_value_as_text(palaver_url: str) -> None:
+    run = await run_workflow(remote_workflow(palaver_url, echo, "chat-completions"), inputs={"value": 1})
 
     assert json.parse_or_text(str(fold(run.log).value)) == {"value": 1}
 
 
 @pytest.mark.parametrize("route", ROUTES.keys())
-async def test_cancelling_a_run_of_a_remote_workflow_ends_it(ours: str, route: str) -> None:
+async def test_cancelling_a_run_of_a_remote_workflow_ends_it(palaver_url: str, route: str) -> None:
     script = [{"text": "Hel"}, {"sleep": 30}, {"text": "lo"}]
 
     async def attend(events: Sequence[Event]) -> None:
@@ -482,7 +491,7 @@ async def test_cancelling_a_run_of_a_remote_workflow_ends_it(ours: str, route: s
             asyncio.get_running_loop().call_soon(run.cancel)
 
     call = Call(workflow="scripted", messages=HELLO, inputs={"script": script})
-    run = Engine().start(connected(ours, scripted, route), call, consumer=attend)
+    run = Engine().start(remote_workflow(palaver_url, scripted, route), call, consumer=attend)
     await asyncio.wait_for(run.wait_ended(), 10)
 
     assert isinstance(run.log[-1], RunCancelled)

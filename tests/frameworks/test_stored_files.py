@@ -17,10 +17,10 @@ from tests.engine.run_factory import call
 from tests.frameworks.fake_servers import fake_server, full_response
 from tests.frameworks.test_remote_dialects import COMPLETION, RESPONSE
 
-ASKED = Message.user("What is it?", File("image/png", file_id="file_1", filename="sky.png", detail="low"))
-DATA = "c2t5"
-GONE = Message.user(File("image/png", file_id="file_2", filename="old.png"))
-PROVIDERS = Message.assistant("See:", File("application/pdf", file_id="file-abc"))
+IMAGE_QUESTION = Message.user("What is it?", File("image/png", file_id="file_1", filename="sky.png", detail="low"))
+IMAGE_BASE64 = "c2t5"
+MISSING_FILE_MESSAGE = Message.user(File("image/png", file_id="file_2", filename="old.png"))
+PROVIDER_FILE_MESSAGE = Message.assistant("See:", File("application/pdf", file_id="file-abc"))
 seen: list[Any] = []
 
 
@@ -30,31 +30,33 @@ async def fetch(project: str, part: File) -> bytes:
     return b"sky"
 
 
-async def ran(workflow: Workflow, *messages: Message) -> Run:
+async def run_workflow(workflow: Workflow, *messages: Message) -> Run:
     seen.clear()
     run = Engine(fetch=fetch).start(workflow, call(*messages))
     await run.wait_ended()
     return run
 
 
-def note(messages: Any) -> str:
+def record_messages(messages: Any) -> str:
     seen.extend(messages)
     return "Seen."
 
 
-async def in_langchain(messages: list[BaseMessage]) -> str:
-    return note(messages)
+async def langchain_chat(messages: list[BaseMessage]) -> str:
+    return record_messages(messages)
 
 
 @pytest.mark.parametrize(
-    "workflow", [chat(RunnableLambda(note, name="shout")), chat(in_langchain)], ids=["adopted", "annotated"]
+    "workflow",
+    [chat(RunnableLambda(record_messages, name="shout")), chat(langchain_chat)],
+    ids=["adopted", "annotated"],
 )
 async def test_langchain_gets_the_bytes_of_a_stored_file(workflow: Workflow) -> None:
-    run = await ran(workflow, ASKED)
+    run = await run_workflow(workflow, IMAGE_QUESTION)
 
-    assert DATA in str(seen[0].content)
+    assert IMAGE_BASE64 in str(seen[0].content)
     assert "file_1" not in str(seen[0])
-    assert run.call.messages == (ASKED,)  # What is stored with the run.
+    assert run.call.messages == (IMAGE_QUESTION,)  # What is stored with the run.
 
 
 @pytest.mark.parametrize(
@@ -68,24 +70,24 @@ async def test_langchain_gets_the_bytes_of_a_stored_file(workflow: Workflow) -> 
 )
 async def test_a_remote_service_gets_the_bytes_of_a_stored_file(dialect: str, answer: Any) -> None:
     with fake_server(full_response(answer)) as server:
-        await ran(server.workflow(dialect=dialect, streams=False), ASKED)
+        await run_workflow(server.workflow(dialect=dialect, streams=False), IMAGE_QUESTION)
 
     sent = msgspec.json.encode(server.requests[-1].body).decode()
-    assert f"data:image/png;base64,{DATA}" in sent
+    assert f"data:image/png;base64,{IMAGE_BASE64}" in sent
     assert "file_1" not in sent
 
 
 async def test_a_missing_file_becomes_a_note_and_file_ids_of_a_provider_are_passed_on() -> None:
     async def answers(messages: list[dict[str, Any]]) -> str:
-        return note(messages)
+        return record_messages(messages)
 
-    await ran(chat(answers), PROVIDERS, GONE, ASKED)
+    await run_workflow(chat(answers), PROVIDER_FILE_MESSAGE, MISSING_FILE_MESSAGE, IMAGE_QUESTION)
 
     assert [message["content"] for message in seen] == [
         [{"type": "text", "text": "See:"}, {"type": "file", "file": {"file_id": "file-abc"}}],
         "[A file was here ('old.png', image/png). It is not available any more.]",
         [
             {"type": "text", "text": "What is it?"},
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}", "detail": "low"}},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE_BASE64}", "detail": "low"}},
         ],
     ]

@@ -116,7 +116,7 @@ async def test_a_compressed_body_is_refused_because_it_may_be_a_bomb() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [
         ("Grüße, 世界 👩‍🚀", "Grüße, 世界 👩‍🚀"),
         ("a\nb\r\tc\x00", "a\\nb\\r\\tc\\x00"),
@@ -129,8 +129,8 @@ async def test_a_compressed_body_is_refused_because_it_may_be_a_bomb() -> None:
         ("", ""),
     ],
 )
-def test_untrusted_text_is_shown_on_one_line_with_escaped_control_characters(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_untrusted_text_is_shown_on_one_line_with_escaped_control_characters(text: str, escaped: str) -> None:
+    assert printable(text) == escaped
 
 
 def test_untrusted_text_is_truncated_to_the_given_length() -> None:

@@ -17,11 +17,11 @@ from palaver.outbound import FetchedDocument, client, fetch_document, http
 from palaver.outbound.ssrf import GuardedBackend, GuardedTransport, HostResolver, UrlPolicy, resolve_host
 from tests.frameworks.fake_servers import fake_server, full_response, response_head
 
-PUBLIC = "93.184.216.34"
-REFUSED = "This URL may not be fetched from here."
+PUBLIC_ADDRESS = "93.184.216.34"
+REFUSAL_MESSAGE = "This URL may not be fetched from here."
 
 
-def found(*addresses: str) -> HostResolver:
+def static_resolver(*addresses: str) -> HostResolver:
     """A resolver that always returns these addresses."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -30,7 +30,7 @@ def found(*addresses: str) -> HostResolver:
     return resolve
 
 
-class Elsewhere(httpcore.AsyncNetworkBackend):
+class RedirectingBackend(httpcore.AsyncNetworkBackend):
     """A network in which every address leads to one host, or to none."""
 
     def __init__(self, host: str | None = "127.0.0.1", *, port: int = 0, silent: bool = False) -> None:
@@ -38,7 +38,7 @@ class Elsewhere(httpcore.AsyncNetworkBackend):
         self.port = port
         self.silent = silent
         self.asked: list[tuple[str, int]] = []
-        self.streams: list[Watched] = []
+        self.streams: list[RecordedStream] = []
 
     async def connect_tcp(
         self,
@@ -55,14 +55,14 @@ class Elsewhere(httpcore.AsyncNetworkBackend):
             await asyncio.Event().wait()
         network: Any = httpcore.AnyIOBackend()
         below = await network.connect_tcp(self.host, self.port)
-        self.streams.append(Watched(below))
+        self.streams.append(RecordedStream(below))
         return self.streams[-1]
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError("nothing is tried again")
 
 
-class Watched(httpcore.AsyncNetworkStream):
+class RecordedStream(httpcore.AsyncNetworkStream):
     """A connection that reports a configured peer address and only pretends to speak TLS."""
 
     peer: Any = None
@@ -152,7 +152,7 @@ async def test_any_other_url_is_refused_without_a_reason(url: str) -> None:
     with pytest.raises(UrlRefused) as refused:
         await fetch_document(url)
 
-    assert refused.value.message == REFUSED
+    assert refused.value.message == REFUSAL_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_a_url_that_cannot_be_parsed_is_refused_without_a_reason(url: str)
     with pytest.raises(UrlRefused) as refused:
         await fetch_document(url)
 
-    assert refused.value.message == REFUSED
+    assert refused.value.message == REFUSAL_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ async def test_an_address_in_a_url_that_is_not_public_is_refused(host: str) -> N
     with pytest.raises(UrlRefused) as refused:
         await fetch_document(f"http://{host}/latest/meta-data")
 
-    assert refused.value.message == REFUSED
+    assert refused.value.message == REFUSAL_MESSAGE
 
 
 async def test_allow_private_permits_private_addresses_on_any_port() -> None:
@@ -212,17 +212,17 @@ async def test_allow_private_permits_private_addresses_on_any_port() -> None:
 
 @pytest.mark.parametrize(
     "addresses",
-    [["127.0.0.1"], ["10.0.0.1"], ["169.254.169.254"], ["::1"], ["::ffff:10.0.0.1"], [PUBLIC, "10.0.0.1"], []],
+    [["127.0.0.1"], ["10.0.0.1"], ["169.254.169.254"], ["::1"], ["::ffff:10.0.0.1"], [PUBLIC_ADDRESS, "10.0.0.1"], []],
     ids=str,
 )
 async def test_a_host_is_refused_if_any_of_its_addresses_is_not_public(addresses: list[str]) -> None:
-    network = Elsewhere()
-    transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), backend=network)
+    network = RedirectingBackend()
+    transport = GuardedTransport(UrlPolicy(), resolve=static_resolver(*addresses), backend=network)
 
     with pytest.raises(UrlRefused) as refused:
         await fetch_document("http://host.example/", transport=transport)
 
-    assert refused.value.message == REFUSED
+    assert refused.value.message == REFUSAL_MESSAGE
     assert network.asked == []
 
 
@@ -234,7 +234,7 @@ async def test_an_unknown_host_name_is_refused_with_the_same_message(error: Exce
     with pytest.raises(UrlRefused) as refused:
         await fetch_document("http://host.example/", transport=GuardedTransport(UrlPolicy(), resolve=resolve))
 
-    assert refused.value.message == REFUSED
+    assert refused.value.message == REFUSAL_MESSAGE
 
 
 async def test_the_system_resolver_resolves_localhost_which_is_refused() -> None:
@@ -247,14 +247,14 @@ async def test_the_connection_uses_the_checked_address_and_the_host_name_of_the_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with fake_server(full_response("Hi")) as server:
-        network = Elsewhere(port=httpx.URL(server.url).port or 0)
-        monkeypatch.setattr(Watched, "peer", (PUBLIC, 443))
-        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), backend=network)
+        network = RedirectingBackend(port=httpx.URL(server.url).port or 0)
+        monkeypatch.setattr(RecordedStream, "peer", (PUBLIC_ADDRESS, 443))
+        transport = GuardedTransport(UrlPolicy(), resolve=static_resolver(PUBLIC_ADDRESS, "1.1.1.1"), backend=network)
 
         assert (await fetch_document("https://host.example/x?y=1#z", transport=transport)).body == b'"Hi"'
 
     (stream,) = network.streams
-    assert network.asked == [(PUBLIC, 443)]
+    assert network.asked == [(PUBLIC_ADDRESS, 443)]
     assert stream.tls_name == "host.example"
     assert server.requests[0].line == "GET /x?y=1 HTTP/1.1"
     assert server.requests[0].headers == {
@@ -274,48 +274,50 @@ async def test_the_connection_uses_the_checked_address_and_the_host_name_of_the_
 async def test_a_peer_with_another_address_is_refused_before_anything_is_sent(
     peer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Watched, "peer", peer)
+    monkeypatch.setattr(RecordedStream, "peer", peer)
     with fake_server(full_response("Hi")) as server:
-        network = Elsewhere(port=httpx.URL(server.url).port or 0)
-        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
+        network = RedirectingBackend(port=httpx.URL(server.url).port or 0)
+        transport = GuardedTransport(UrlPolicy(), resolve=static_resolver(PUBLIC_ADDRESS), backend=network)
 
         with pytest.raises(UrlRefused) as refused:
             await fetch_document("http://host.example/", transport=transport)
 
     (stream,) = network.streams
-    assert refused.value.message == REFUSED
+    assert refused.value.message == REFUSAL_MESSAGE
     assert (stream.closed, stream.written, server.requests) == (True, b"", [])
 
 
 async def test_dns_rebinding_has_no_effect_because_a_name_is_resolved_once() -> None:
     """The name is public at the first lookup and loopback at every later one."""
-    answers = [[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]]
+    answers = [[PUBLIC_ADDRESS], ["127.0.0.1"], ["127.0.0.1"]]
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
         return answers.pop(0)
 
-    network = Elsewhere(None)
+    network = RedirectingBackend(None)
     transport = GuardedTransport(UrlPolicy(), resolve=rebinding, backend=network)
     with pytest.raises(UpstreamFailed):
         await fetch_document("http://host.example/", transport=transport)
 
-    assert network.asked == [(PUBLIC, 80)]
+    assert network.asked == [(PUBLIC_ADDRESS, 80)]
     assert len(answers) == 2  # It was looked up once.
 
 
 async def test_the_next_address_is_tried_if_one_cannot_be_reached() -> None:
-    network = Elsewhere(None)
-    transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), backend=network)
+    network = RedirectingBackend(None)
+    transport = GuardedTransport(UrlPolicy(), resolve=static_resolver(PUBLIC_ADDRESS, "1.1.1.1"), backend=network)
 
     with pytest.raises(UpstreamFailed) as failed:
         await fetch_document("http://host.example/", transport=transport)
 
     assert failed.value.message == "The remote could not be reached, or broke off its answer."
-    assert network.asked == [(PUBLIC, 80), ("1.1.1.1", 80)]
+    assert network.asked == [(PUBLIC_ADDRESS, 80), ("1.1.1.1", 80)]
 
 
 async def test_connecting_to_a_host_that_does_not_answer_times_out() -> None:
-    backend = GuardedBackend(UrlPolicy(), resolve=found(PUBLIC), backend=Elsewhere(silent=True))
+    backend = GuardedBackend(
+        UrlPolicy(), resolve=static_resolver(PUBLIC_ADDRESS), backend=RedirectingBackend(silent=True)
+    )
 
     with pytest.raises(httpcore.ConnectTimeout):
         await backend.connect_tcp("host.example", 80, timeout=0.01)
@@ -331,7 +333,7 @@ async def test_a_resolver_that_does_not_answer_times_out() -> None:
 
 async def test_sleep_is_delegated_to_the_wrapped_backend() -> None:
     with pytest.raises(AssertionError, match="nothing is tried again"):
-        await GuardedBackend(UrlPolicy(), backend=Elsewhere()).sleep(1)
+        await GuardedBackend(UrlPolicy(), backend=RedirectingBackend()).sleep(1)
 
 
 # Responses

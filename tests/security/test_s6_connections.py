@@ -10,7 +10,7 @@ from palaver.discovery.probe import MAX_DOCUMENT_BYTES
 from palaver.outbound import ssrf
 from palaver.storage import connections as kept
 from tests.frameworks.fake_servers import fake_server, full_response, response_head
-from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched
+from tests.outbound.test_ssrf import PUBLIC_ADDRESS, REFUSAL_MESSAGE, RedirectingBackend, RecordedStream
 from tests.security.test_s6_outbound import INNER, UNLIKE
 from tests.server.keyed_server import keyed_server
 
@@ -21,9 +21,9 @@ class World:
     """Fake name resolution, with one host behind every address."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-        self.addresses: Sequence[str] = [PUBLIC]
+        self.addresses: Sequence[str] = [PUBLIC_ADDRESS]
         self.looked_up: list[str] = []
-        self.network = Elsewhere(port=port)
+        self.network = RedirectingBackend(port=port)
         real = ssrf.GuardedTransport
 
         async def resolve(host: str, port: int) -> Sequence[str]:
@@ -33,7 +33,7 @@ class World:
         def transport(rules: ssrf.UrlPolicy) -> ssrf.GuardedTransport:
             return real(rules, resolve=resolve, backend=self.network)
 
-        monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
+        monkeypatch.setattr(RecordedStream, "peer", (PUBLIC_ADDRESS, 80))
         monkeypatch.setattr(ssrf, "GuardedTransport", transport)
 
 
@@ -41,7 +41,7 @@ def status_and_error(answer: httpx.Response) -> tuple[int, dict[str, Any]]:
     return answer.status_code, answer.json()["error"]
 
 
-REFUSAL = (422, {"code": "url_refused", "message": REFUSED})
+REFUSAL = (422, {"code": "url_refused", "message": REFUSAL_MESSAGE})
 
 
 async def test_ambiguous_url_is_rejected_before_any_lookup(
@@ -65,7 +65,7 @@ async def test_host_with_a_private_address_is_rejected_without_a_reason(
     world = World(monkeypatch, 0)
     async with keyed_server() as server:
         for address in [*INNER, None]:
-            world.addresses = [] if address is None else [PUBLIC, address]
+            world.addresses = [] if address is None else [PUBLIC_ADDRESS, address]
             body = {"url": "http://a.example/far", "dry_run": dry_run}
             assert status_and_error(await server.http.post("/api/connections", json=body)) == REFUSAL, address
         literal = [
@@ -104,16 +104,16 @@ async def test_every_call_resolves_again_and_rejects_a_name_rebound_to_loopback(
             world.addresses = ["127.0.0.1"]
             after = await server.http.post("/far/invoke", json={"messages": []})
             refreshed = await server.http.post("/api/workflows/far/refresh")
-            world.addresses = [PUBLIC]
-            monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))  # Another host answers.
+            world.addresses = [PUBLIC_ADDRESS]
+            monkeypatch.setattr(RecordedStream, "peer", ("127.0.0.1", 80))  # Another host answers.
             peer = await server.http.post("/far/invoke", json={"messages": []})
 
     assert (created.status_code, before.json()["content"]) == (201, "Hi")
     assert {one.headers["host"] for one in remote.requests} == {"a.example"}
-    assert {address for address, _ in world.network.asked} == {PUBLIC}
+    assert {address for address, _ in world.network.asked} == {PUBLIC_ADDRESS}
     for answer in (after, peer):
         assert (answer.status_code, answer.json()["status"]["type"]) == (422, "url_refused")
-        assert answer.json()["status"]["message"] == REFUSED
+        assert answer.json()["status"]["message"] == REFUSAL_MESSAGE
     assert (refreshed.json()["state"], refreshed.json()["is_chat"]) == ("unreachable", True)
     assert len(remote.requests) == count
 

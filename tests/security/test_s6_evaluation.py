@@ -9,7 +9,7 @@ from palaver import chat
 from palaver.core.messages import Message
 from palaver.testing import client
 from tests.evaluation.fake_services import KEY, Reply, completion, openai, service
-from tests.outbound.test_ssrf import PUBLIC
+from tests.outbound.test_ssrf import PUBLIC_ADDRESS
 from tests.security.test_s6_connections import World
 
 GOOD = {"passed": True, "score": 1, "reason": "Good."}
@@ -46,7 +46,7 @@ async def test_webhook_connects_only_to_the_checked_address(monkeypatch: pytest.
     async with service(lambda _: Reply(True)) as fake, client(court) as http:
         world = World(monkeypatch, int(fake.url.rpartition(":")[2]))
         result = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
-        world.addresses = [PUBLIC, "10.0.0.1"]
+        world.addresses = [PUBLIC_ADDRESS, "10.0.0.1"]
         refused = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
 
     assert (result["status"], result["passed"]) == ("scored", True)

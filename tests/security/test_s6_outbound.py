@@ -18,7 +18,13 @@ from palaver.outbound import CONNECT_TIMEOUT_S, client, fetch_document, http
 from palaver.outbound.ssrf import GuardedTransport, UrlPolicy
 from palaver.testing import client as calling
 from tests.frameworks.fake_servers import fake_server, full_response, response_head
-from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched, found
+from tests.outbound.test_ssrf import (
+    PUBLIC_ADDRESS,
+    REFUSAL_MESSAGE,
+    RedirectingBackend,
+    RecordedStream,
+    static_resolver,
+)
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
 
@@ -39,9 +45,11 @@ async def test_ambiguous_url_is_rejected_before_any_lookup(url: str) -> None:  #
         raise AssertionError("it was looked up")
 
     with pytest.raises(UrlRefused) as refused:
-        await fetch_document(url, transport=GuardedTransport(UrlPolicy(), resolve=never, backend=Elsewhere(None)))
+        await fetch_document(
+            url, transport=GuardedTransport(UrlPolicy(), resolve=never, backend=RedirectingBackend(None))
+        )
 
-    assert (refused.value.code, refused.value.message) == ("url_refused", REFUSED)
+    assert (refused.value.code, refused.value.message) == ("url_refused", REFUSAL_MESSAGE)
 
 
 INNER = ["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "224.0.0.1", "0.0.0.0"]
@@ -51,42 +59,42 @@ INNER += ["64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:7f00:1::",
 
 @pytest.mark.parametrize("address", INNER)
 async def test_host_with_any_private_address_is_rejected(address: str) -> None:  # S6.2
-    network = Elsewhere(None)
-    for addresses in ([address], [PUBLIC, address], [address, PUBLIC]):
-        transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), backend=network)
+    network = RedirectingBackend(None)
+    for addresses in ([address], [PUBLIC_ADDRESS, address], [address, PUBLIC_ADDRESS]):
+        transport = GuardedTransport(UrlPolicy(), resolve=static_resolver(*addresses), backend=network)
         with pytest.raises(UrlRefused) as refused:
             await fetch_document("http://a.example/", transport=transport)
-        assert refused.value.message == REFUSED
+        assert refused.value.message == REFUSAL_MESSAGE
     assert network.asked == []
 
 
 async def test_connection_goes_to_the_checked_address_without_a_second_lookup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.3
-    addresses = [[PUBLIC], ["127.0.0.1"]]
+    addresses = [[PUBLIC_ADDRESS], ["127.0.0.1"]]
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
         return addresses.pop(0)
 
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
+    monkeypatch.setattr(RecordedStream, "peer", (PUBLIC_ADDRESS, 80))
     with fake_server(full_response("Hi")) as remote:
-        network = Elsewhere(port=httpx.URL(remote.url).port or 0)
+        network = RedirectingBackend(port=httpx.URL(remote.url).port or 0)
         await fetch_document(
             "http://a.example/", transport=GuardedTransport(UrlPolicy(), resolve=rebinding, backend=network)
         )
 
-    assert network.asked == [(PUBLIC, 80)]
+    assert network.asked == [(PUBLIC_ADDRESS, 80)]
     assert remote.requests[0].headers["host"] == "a.example"
     assert addresses == [["127.0.0.1"]]  # No second lookup.
 
 
 async def test_nothing_is_sent_to_a_peer_with_another_address(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
-    monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))
+    monkeypatch.setattr(RecordedStream, "peer", ("127.0.0.1", 80))
     with fake_server(full_response("Hi")) as remote:
-        network = Elsewhere(port=httpx.URL(remote.url).port or 0)
-        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
+        network = RedirectingBackend(port=httpx.URL(remote.url).port or 0)
+        transport = GuardedTransport(UrlPolicy(), resolve=static_resolver(PUBLIC_ADDRESS), backend=network)
         with pytest.raises(UrlRefused):
             await fetch_document("http://a.example/", transport=transport)
 

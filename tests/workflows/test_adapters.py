@@ -74,14 +74,14 @@ def adopt(thing: Any, *, name: str | None, description: str | None, flags: Mappi
 def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The adapter of a third-party package, next to one that cannot be imported."""
     module = ModuleType("notes_for_palaver")
-    own: dict[str, Any] = {
+    members: dict[str, Any] = {
         "PACKAGES": ("notes",),
         "MESSAGES": Note,
         "adopt": adopt,
         "Reader": Reader,
         "written": lambda messages: [Note(message.text) for message in messages],
     }
-    vars(module).update(own)
+    vars(module).update(members)
     monkeypatch.setitem(sys.modules, "notes_for_palaver", module)
     installed = importlib.metadata.entry_points(group=adapters.ENTRY_POINTS)
     group = adapters.ENTRY_POINTS
@@ -131,7 +131,7 @@ def test_an_adapter_that_cannot_be_loaded_is_logged_and_the_others_work(
     ]
 
 
-LOADS_NOTHING = """
+LAZY_IMPORT_PROGRAM = """
 import sys
 import palaver
 from palaver.workflows.adapters import adapter_for
@@ -143,7 +143,7 @@ print(*sorted(found))
 
 
 def test_looking_up_an_adapter_imports_no_framework() -> None:
-    run = subprocess.run([sys.executable, "-c", LOADS_NOTHING], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", LAZY_IMPORT_PROGRAM], capture_output=True, text=True, check=True)
 
     assert run.stdout.split() == []
 

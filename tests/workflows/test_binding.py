@@ -61,10 +61,10 @@ class Outer(pydantic.BaseModel):
     inner: Inner = Inner(depth=1)
 
 
-KINDS = [DataConfig, StructConfig, BaseConfig]
+CONFIG_TYPES = [DataConfig, StructConfig, BaseConfig]
 
 
-def bound(function: Any, inputs: dict[str, Any] | None = None, parameters: dict[str, Any] | None = None) -> Any:
+def bind_call(function: Any, inputs: dict[str, Any] | None = None, parameters: dict[str, Any] | None = None) -> Any:
     signature = read_signature(function, is_chat="messages" in function.__annotations__, name="w")
     values, faults = bind(signature, inputs or {}, parameters or {})
     return values if not faults else [(fault.code, fault.pointer, fault.message) for fault in faults]
@@ -83,8 +83,8 @@ def headline(
 
 
 def test_inputs_are_read_and_python_defaults_are_left_to_python() -> None:
-    assert bound(headline, {"text": "a"}) == {"text": "a"}
-    assert bound(headline, {"text": "a", "words": 4, "style": "loud", "on": "2026-01-02"}, {"heat": 1}) == {
+    assert bind_call(headline, {"text": "a"}) == {"text": "a"}
+    assert bind_call(headline, {"text": "a", "words": 4, "style": "loud", "on": "2026-01-02"}, {"heat": 1}) == {
         "text": "a",
         "words": 4,
         "style": "loud",
@@ -94,14 +94,16 @@ def test_inputs_are_read_and_python_defaults_are_left_to_python() -> None:
 
 
 def test_null_is_passed_only_where_the_type_allows_it() -> None:
-    assert bound(headline, {"text": "a", "on": None}) == {"text": "a", "on": None}
-    assert bound(headline, {"text": None}) == [
+    assert bind_call(headline, {"text": "a", "on": None}) == {"text": "a", "on": None}
+    assert bind_call(headline, {"text": None}) == [
         ("invalid_input", "/inputs/text", "Input 'text' does not fit: Expected `str`, got `null`.")
     ]
 
 
 def test_every_fault_is_listed_with_its_pointer() -> None:
-    assert bound(headline, {"words": "8", "style": "shrill", "colour": 1, "a/b~c": 2}, {"heat": "hot", "cold": 0}) == [
+    assert bind_call(
+        headline, {"words": "8", "style": "shrill", "colour": 1, "a/b~c": 2}, {"heat": "hot", "cold": 0}
+    ) == [
         ("missing_input", "/inputs/text", "Input 'text' is required."),
         ("invalid_input", "/inputs/words", "Input 'words' does not fit: Expected `int`, got `str`."),
         ("invalid_input", "/inputs/style", "Input 'style' does not fit: Invalid enum value 'shrill'."),
@@ -115,7 +117,7 @@ def test_every_fault_is_listed_with_its_pointer() -> None:
 def test_a_fault_inside_an_input_has_a_nested_pointer() -> None:
     def f(inner: list[Inner], config: Outer) -> None: ...
 
-    assert bound(f, {"inner": [{"depth": 1}, {"depth": "1"}, {}]}, {"inner": {"depth": "1"}}) == [
+    assert bind_call(f, {"inner": [{"depth": 1}, {"depth": "1"}, {}]}, {"inner": {"depth": "1"}}) == [
         (
             "invalid_input",
             "/inputs/inner/1/depth",
@@ -133,7 +135,7 @@ def test_a_fault_inside_an_input_has_a_nested_pointer() -> None:
 def test_a_function_without_inputs_lists_none_as_known() -> None:
     def f() -> None: ...
 
-    assert bound(f, {"x": 1}, {"y": 1}) == [
+    assert bind_call(f, {"x": 1}, {"y": 1}) == [
         ("unknown_input", "/inputs/x", "There is no input 'x'. Known: none."),
         ("unknown_parameter", "/parameters/y", "There is no parameter 'y'. Known: none."),
     ]
@@ -142,7 +144,7 @@ def test_a_function_without_inputs_lists_none_as_known() -> None:
 def test_a_long_name_is_cut_in_the_message() -> None:
     def f() -> None: ...
 
-    ((_, pointer, message),) = bound(f, {"x" * 500: 1})
+    ((_, pointer, message),) = bind_call(f, {"x" * 500: 1})
 
     assert pointer == "/inputs/" + "x" * 500
     assert message == f"There is no input '{'x' * 80}'. Known: none."
@@ -162,7 +164,7 @@ def test_a_call_lists_at_most_twenty_faults() -> None:
 def test_keyword_arguments_take_unknown_inputs() -> None:
     def f(text: str, **more: Any) -> None: ...
 
-    assert bound(f, {"text": "a", "colour": {"b": None}}) == {"text": "a", "colour": {"b": None}}
+    assert bind_call(f, {"text": "a", "colour": {"b": None}}) == {"text": "a", "colour": {"b": None}}
 
 
 @pytest.mark.parametrize("name", ["messages", "ctx", "config", "heat"])
@@ -175,7 +177,7 @@ def test_keyword_arguments_do_not_take_the_names_of_other_parameters(name: str) 
         **more: Any,
     ) -> None: ...
 
-    assert bound(f, {name: "evil"}) == [
+    assert bind_call(f, {name: "evil"}) == [
         ("unknown_input", f"/inputs/{name}", f"There is no input {name!r}. Known: none.")
     ]
 
@@ -186,11 +188,11 @@ def test_keyword_arguments_do_not_take_the_names_of_other_parameters(name: str) 
 def test_a_marked_parameter_without_a_default_is_required() -> None:
     def f(heat: Annotated[float, Parameter()], top: Annotated[int, Parameter()] = 1) -> None: ...
 
-    assert bound(f, {}, {"heat": 1, "top": 2}) == {"heat": 1.0, "top": 2}
-    assert bound(f) == [("invalid_parameter", "/parameters/heat", "Parameter 'heat' is required.")]
+    assert bind_call(f, {}, {"heat": 1, "top": 2}) == {"heat": 1.0, "top": 2}
+    assert bind_call(f) == [("invalid_parameter", "/parameters/heat", "Parameter 'heat' is required.")]
 
 
-def configured(kind: Any, *default: Any) -> Any:
+def function_with_config(kind: Any, *default: Any) -> Any:
     def f(config): ...
 
     f.__annotations__ = {"config": kind}
@@ -198,22 +200,22 @@ def configured(kind: Any, *default: Any) -> Any:
     return f
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CONFIG_TYPES)
 def test_a_config_is_built_from_the_parameters(kind: Any) -> None:
-    assert bound(configured(kind), {}, {"low": 0, "stop": ["."]}) == {"config": kind(low=0.0, stop=["."])}
+    assert bind_call(function_with_config(kind), {}, {"low": 0, "stop": ["."]}) == {"config": kind(low=0.0, stop=["."])}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CONFIG_TYPES)
 def test_a_config_takes_missing_parameters_from_its_default(kind: Any) -> None:
     default = kind(low=0.5, high=5.0)
 
-    assert bound(configured(kind, default)) == {}
-    assert bound(configured(kind, default), {}, {"low": 2}) == {"config": kind(low=2.0, high=5.0)}
+    assert bind_call(function_with_config(kind, default)) == {}
+    assert bind_call(function_with_config(kind, default), {}, {"low": 2}) == {"config": kind(low=2.0, high=5.0)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CONFIG_TYPES)
 def test_all_faults_of_a_config_are_listed(kind: Any) -> None:
-    faults = bound(configured(kind), {}, {"high": "1", "stop": "x", "odd": 1})
+    faults = bind_call(function_with_config(kind), {}, {"high": "1", "stop": "x", "odd": 1})
 
     assert [(code, pointer) for code, pointer, _ in faults] == [
         ("invalid_parameter", "/parameters/high"),
@@ -224,9 +226,9 @@ def test_all_faults_of_a_config_are_listed(kind: Any) -> None:
     assert faults[-1][2] == "Parameter 'low' is required."
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CONFIG_TYPES)
 def test_a_config_may_reject_a_combination_of_valid_fields(kind: Any) -> None:
-    ((code, pointer, message),) = bound(configured(kind), {}, {"low": 3})
+    ((code, pointer, message),) = bind_call(function_with_config(kind), {}, {"low": 3})
 
     assert (code, pointer) == ("invalid_parameter", "/parameters")
     assert message.startswith("The parameters do not fit: ")
@@ -234,7 +236,7 @@ def test_a_config_may_reject_a_combination_of_valid_fields(kind: Any) -> None:
 
 
 def test_the_constraints_of_a_pydantic_config_are_checked() -> None:
-    assert bound(configured(BaseConfig), {}, {"low": 0, "high": 11}) == [
+    assert bind_call(function_with_config(BaseConfig), {}, {"low": 0, "high": 11}) == [
         (
             "invalid_parameter",
             "/parameters/high",
@@ -244,17 +246,17 @@ def test_the_constraints_of_a_pydantic_config_are_checked() -> None:
 
 
 def test_a_config_whose_fields_all_have_defaults_needs_no_parameters() -> None:
-    assert bound(configured(Outer)) == {"config": Outer()}
-    assert bound(configured(TypedConfig)) == {"config": {}}
-    assert bound(configured(TypedConfig), {}, {"low": 1}) == {"config": {"low": 1.0}}
+    assert bind_call(function_with_config(Outer)) == {"config": Outer()}
+    assert bind_call(function_with_config(TypedConfig)) == {"config": {}}
+    assert bind_call(function_with_config(TypedConfig), {}, {"low": 1}) == {"config": {"low": 1.0}}
 
 
 def test_an_optional_config_is_built_only_if_parameters_are_given() -> None:
-    f = configured(DataConfig | None, None)
+    f = function_with_config(DataConfig | None, None)
 
-    assert bound(f) == {}
-    assert bound(f, {}, {"low": 0}) == {"config": DataConfig(low=0.0)}
-    assert bound(f, {}, {"high": 2}) == [("invalid_parameter", "/parameters/low", "Parameter 'low' is required.")]
+    assert bind_call(f) == {}
+    assert bind_call(f, {}, {"low": 0}) == {"config": DataConfig(low=0.0)}
+    assert bind_call(f, {}, {"high": 2}) == [("invalid_parameter", "/parameters/low", "Parameter 'low' is required.")]
 
 
 def test_a_config_may_hold_a_value_that_callers_cannot_send() -> None:
@@ -267,7 +269,9 @@ def test_a_config_may_hold_a_value_that_callers_cannot_send() -> None:
 
     client = Client()
 
-    assert bound(configured(Settings, Settings(client)), {}, {"heat": 1}) == {"config": Settings(client, 1.0)}
+    assert bind_call(function_with_config(Settings, Settings(client)), {}, {"heat": 1}) == {
+        "config": Settings(client, 1.0)
+    }
 
 
 def test_an_error_message_with_final_punctuation_gets_no_full_stop() -> None:
@@ -277,6 +281,6 @@ def test_an_error_message_with_final_punctuation_gets_no_full_stop() -> None:
         def __post_init__(self) -> None:
             raise ValueError("Never!")
 
-    assert bound(configured(Strict), {}, {"low": 1}) == [
+    assert bind_call(function_with_config(Strict), {}, {"low": 1}) == [
         ("invalid_parameter", "/parameters", "The parameters do not fit: Never!")
     ]

@@ -32,15 +32,15 @@ class Decorated:
 
 
 agent = Agent()
-half = functools.partial(plain, 1)
-quarter = functools.partial(functools.partial(agent.method), 1)
+partial_function = functools.partial(plain, 1)
+nested_partial = functools.partial(functools.partial(agent.method), 1)
 
 CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "a function": (plain, plain, plain, "plain"),
     "a decorated function": (wrapped, wrapped, plain, "plain"),
-    "a partial": (half, plain, plain, "plain"),
+    "a partial": (partial_function, plain, plain, "plain"),
     "a partial of a decorated function": (functools.partial(wrapped, 1), wrapped, plain, "plain"),
-    "a partial of a partial of a method": (quarter, quarter.func, quarter.func, "method"),
+    "a partial of a partial of a method": (nested_partial, nested_partial.func, nested_partial.func, "method"),
     "an object": (agent, Agent.__call__, Agent.__call__, "Agent"),
     "an object with a decorated call": (Decorated(), Decorated.__call__, plain, "Decorated"),
     "a partial of an object": (functools.partial(agent, 1), Agent.__call__, Agent.__call__, "Agent"),

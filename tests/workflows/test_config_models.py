@@ -58,14 +58,14 @@ class Checked:
     heat: float = pydantic.Field(default=0.2, ge=0)
 
 
-KINDS = [Data, Struct, Base, Typed]
+CONFIG_TYPES = [Data, Struct, Base, Typed]
 
 
-def described(model: ConfigModel) -> list[tuple[str, str, str, bool, Any]]:
+def field_rows(model: ConfigModel) -> list[tuple[str, str, str, bool, Any]]:
     return [(field.name, field.attribute, field.keyword, field.required, field.default) for field in model.fields]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, Loose, Camel, Alias, Checked])
+@pytest.mark.parametrize("kind", [*CONFIG_TYPES, Loose, Camel, Alias, Checked])
 def test_a_class_with_named_fields_is_a_config_model(kind: Any) -> None:
     assert is_config_model(kind)
 
@@ -77,7 +77,7 @@ def test_anything_else_is_not_a_config_model(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [Data, Struct, Base])
 def test_a_model_has_fields_with_defaults(kind: Any) -> None:
-    assert described(ConfigModel(kind)) == [
+    assert field_rows(ConfigModel(kind)) == [
         ("need", "need", "need", True, NO_DEFAULT),
         ("heat", "heat", "heat", False, 0.2),
         ("stop", "stop", "stop", False, ["."]),
@@ -88,7 +88,7 @@ def test_a_model_has_fields_with_defaults(kind: Any) -> None:
 def test_the_default_in_the_signature_overrides_the_defaults_of_the_model(kind: Any) -> None:
     model = ConfigModel(kind, kind(need=7, heat=0.9))
 
-    assert described(model) == [
+    assert field_rows(model) == [
         ("need", "need", "need", False, 7),
         ("heat", "heat", "heat", False, 0.9),
         ("stop", "stop", "stop", False, ["."]),
@@ -96,7 +96,7 @@ def test_the_default_in_the_signature_overrides_the_defaults_of_the_model(kind: 
     assert model.build({"stop": []}) == kind(need=7, heat=0.9, stop=[])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CONFIG_TYPES)
 def test_a_model_is_built_from_the_given_values(kind: Any) -> None:
     assert ConfigModel(kind).build({"need": 1, "heat": 0.5}) == kind(need=1, heat=0.5)
 
@@ -116,7 +116,7 @@ def test_a_typed_dict_has_required_and_optional_keys() -> None:
 def test_the_default_of_a_typed_dict_is_a_dict() -> None:
     model = ConfigModel(Typed, {"need": 7})
 
-    assert described(model) == [
+    assert field_rows(model) == [
         ("need", "need", "need", False, 7),
         ("heat", "heat", "heat", False, NO_DEFAULT),
         ("stop", "stop", "stop", False, NO_DEFAULT),
@@ -125,15 +125,15 @@ def test_the_default_of_a_typed_dict_is_a_dict() -> None:
 
 
 def test_a_default_of_none_leaves_the_defaults_of_the_model() -> None:
-    assert described(ConfigModel(Data, None)) == described(ConfigModel(Data))
+    assert field_rows(ConfigModel(Data, None)) == field_rows(ConfigModel(Data))
 
 
 def test_fields_are_set_by_their_alias() -> None:
     camel, alias = ConfigModel(Camel), ConfigModel(Alias)
 
-    assert described(camel) == [("topHeat", "top_heat", "top_heat", False, 0.2)]
+    assert field_rows(camel) == [("topHeat", "top_heat", "top_heat", False, 0.2)]
     assert camel.build({"topHeat": 0.5}) == Camel(top_heat=0.5)
-    assert described(alias) == [
+    assert field_rows(alias) == [
         ("topHeat", "top_heat", "topHeat", False, 0.2),
         ("lowHeat", "low_heat", "lowHeat", False, 0.1),
         ("path_heat", "path_heat", "path_heat", False, 0.0),

@@ -19,19 +19,19 @@ def fetch(part: File) -> Any:
     return part.media_type.encode()
 
 
-def context(emit: Callable[[object], None] = print, **given: Any) -> Context:
-    call = Call(workflow="w", **given)
+def context(emit: Callable[[object], None] = print, **call_fields: Any) -> Context:
+    call = Call(workflow="w", **call_fields)
     return Context(RunStarted(run_id="run_1", session="s"), call, {}, emit, ThreadPool(1), fetch)
 
 
-def in_a_thread(*work: Callable[[], object]) -> None:
+def run_in_threads(*work: Callable[[], object]) -> None:
     """Run each function in a separate thread, all alive at the same time."""
-    together = threading.Barrier(len(work))
+    barrier = threading.Barrier(len(work))
 
     def run(one: Callable[[], object]) -> None:
-        together.wait(10)
+        barrier.wait(10)
         one()
-        together.wait(10)
+        barrier.wait(10)
 
     threads = [threading.Thread(target=run, args=(one,)) for one in work]
     for thread in threads:
@@ -77,10 +77,10 @@ def test_values_emitted_by_sync_code_and_its_helper_threads_are_redirected() -> 
     def sync_code() -> None:
         with ctx.redirect_emit(redirected.append):
             ctx.emit("sync")
-            in_a_thread(lambda: ctx.emit("helper"))
+            run_in_threads(lambda: ctx.emit("helper"))
         ctx.emit("after")
 
-    in_a_thread(sync_code)
+    run_in_threads(sync_code)
     ctx.emit("loop")
 
     assert (redirected, direct) == (["sync", "helper"], ["after", "loop"])
@@ -121,7 +121,7 @@ def test_values_emitted_by_two_sync_threads_are_redirected_separately() -> None:
 
         return work
 
-    in_a_thread(sync_code("a"), sync_code("b"))
+    run_in_threads(sync_code("a"), sync_code("b"))
 
     assert emitted == {"a": ["a"], "b": ["b"]}
 

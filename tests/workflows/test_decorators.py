@@ -143,25 +143,25 @@ def test_no_hint_is_given_where_none_is_needed() -> None:
 # Rejected declarations
 
 
-NO_HISTORY = (
+NO_HISTORY_MESSAGE = (
     "headline is declared as a chat but takes no history: give it a parameter named messages, "
     "or declare it with @workflow."
 )
-NO_NAME = (
+INVALID_NAME_MESSAGE = (
     "Workflow name '<lambda>' cannot stand in a URL: use letters, digits, '_', '-', '.', at most 64, "
     "and pass name= to choose another."
 )
 
-WRONG: dict[str, tuple[Any, str, str]] = {
+INVALID_DECLARATIONS: dict[str, tuple[Any, str, str]] = {
     "a chat without messages": (
         lambda: chat(headline),
         "chat_without_messages",
-        NO_HISTORY,
+        NO_HISTORY_MESSAGE,
     ),
     "a flagged chat without messages": (
         lambda: workflow(headline, flags={"is_chat": True}),
         "chat_without_messages",
-        NO_HISTORY,
+        NO_HISTORY_MESSAGE,
     ),
     "a chat that is none": (
         lambda: chat(tutor, flags={"is_chat": False}),
@@ -176,7 +176,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
     "a name that is none": (
         lambda: workflow(lambda: 1),
         "invalid_name",
-        NO_NAME,
+        INVALID_NAME_MESSAGE,
     ),
     "an option that is a typo": (
         lambda: chat(tutor, limit={"seconds": 1}),  # type: ignore[call-overload]
@@ -219,9 +219,9 @@ WRONG: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("case", INVALID_DECLARATIONS)
 def test_an_invalid_declaration_is_rejected(case: str) -> None:
-    declare, code, message = WRONG[case]
+    declare, code, message = INVALID_DECLARATIONS[case]
 
     with pytest.raises(DeclarationError) as refused:
         declare()

@@ -24,7 +24,7 @@ def context() -> Context:
     return Context(RunStarted(run_id="r"), Call(workflow="w"), {}, print, ThreadPool(4), fetch)
 
 
-async def given(function: Any, ctx: Context | None = None) -> list[object]:
+async def run_function(function: Any, ctx: Context | None = None) -> list[object]:
     values = call_function(function_kind(function), function, ctx or context())
     async with asyncio.timeout(10):
         if isinstance(values, Coroutine):
@@ -56,17 +56,17 @@ async def async_generator() -> AsyncIterator[str]:
     yield "b"
 
 
-class Called:
+class SyncCallable:
     def __call__(self) -> str:
         return "a"
 
 
-class CalledAsync:
+class AsyncCallable:
     async def __call__(self) -> str:
         return "a"
 
 
-class CalledStream:
+class StreamCallable:
     async def __call__(self) -> AsyncIterator[str]:
         yield "a"
         yield "b"
@@ -82,17 +82,17 @@ class CalledStream:
         (lambda: iter(["a", "b"]), ["a", "b"]),
         (lambda: ["a", "b"], [Returned(["a", "b"])]),
         (lambda: None, [Returned(None)]),
-        (Called(), [Returned("a")]),
-        (CalledAsync(), [Returned("a")]),
-        (CalledStream(), ["a", "b"]),
-        (functools.partial(CalledStream()), ["a", "b"]),
+        (SyncCallable(), [Returned("a")]),
+        (AsyncCallable(), [Returned("a")]),
+        (StreamCallable(), ["a", "b"]),
+        (functools.partial(StreamCallable()), ["a", "b"]),
         (functools.partial(generator), ["a", "b"]),
     ],
     ids=["function", "coroutine", "generator", "async generator", "iterator", "list", "none", "object", "async object",
          "streaming object", "partial of a streaming object", "partial of a generator"],
 )  # fmt: skip
 async def test_any_kind_of_callable_gives_its_values(kind: Any, values: list[object]) -> None:
-    assert await given(kind) == values
+    assert await run_function(kind) == values
 
 
 def test_an_async_generator_is_returned_unchanged() -> None:
@@ -117,8 +117,8 @@ async def test_async_code_runs_on_the_event_loop_and_sync_code_in_a_thread() -> 
 
     loop_thread = threading.get_ident()
 
-    assert await given(async_code) == [Returned(loop_thread)]
-    assert await given(sync_code) != [Returned(loop_thread)]
+    assert await run_function(async_code) == [Returned(loop_thread)]
+    assert await run_function(sync_code) != [Returned(loop_thread)]
 
 
 async def test_values_that_sync_code_emits_are_in_order_with_those_it_yields() -> None:
@@ -129,7 +129,7 @@ async def test_values_that_sync_code_emits_are_in_order_with_those_it_yields() -
         yield "a"
         ctx.emit("anything")
 
-    assert await given(talkative, ctx) == [Emitted(part), "a", Emitted("anything")]
+    assert await run_function(talkative, ctx) == [Emitted(part), "a", Emitted("anything")]
 
 
 async def test_iterators_among_the_values_of_sync_code_are_drained_in_its_thread() -> None:
@@ -138,7 +138,7 @@ async def test_iterators_among_the_values_of_sync_code_are_drained_in_its_thread
         if depth:
             yield inner(depth - 1)
 
-    values = await given(lambda: inner(3))
+    values = await run_function(lambda: inner(3))
 
     assert len(values) == 4
     assert len(set(values)) == 1
@@ -178,23 +178,36 @@ class ClosingFeed(Feed):
         self.closed = True
 
 
-WHOLE: list[object] = ["text", 1, 1.5, True, None, ["a"], ("a",), {"a": 1}, {1, 2}, b"a", Data(name="n"), range(3)]
+PLAIN_VALUES: list[object] = [
+    "text",
+    1,
+    1.5,
+    True,
+    None,
+    ["a"],
+    ("a",),
+    {"a": 1},
+    {1, 2},
+    b"a",
+    Data(name="n"),
+    range(3),
+]
 
 
-@pytest.mark.parametrize("value", [*WHOLE, object(), Emitted(iter("a"))], ids=repr)
+@pytest.mark.parametrize("value", [*PLAIN_VALUES, object(), Emitted(iter("a"))], ids=repr)
 def test_plain_values_are_not_iterated(value: object) -> None:
     assert iterate_output(value, context()) is None
     assert iterate_output(Returned(value), context()) is None
 
 
-async def unfolded(value: object) -> list[object]:
+async def collect_output(value: object) -> list[object]:
     values = iterate_output(value, context())
     assert values is not None
     async with asyncio.timeout(10):
         return [one async for one in values]
 
 
-async def done() -> asyncio.Future[str]:
+async def finished_future() -> asyncio.Future[str]:
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     future.set_result("a")
     return future
@@ -202,12 +215,12 @@ async def done() -> asyncio.Future[str]:
 
 @pytest.mark.parametrize("wrap", [lambda value: value, Returned], ids=["yielded", "returned"])
 async def test_iterators_and_awaitables_are_expanded(wrap: Any) -> None:
-    assert await unfolded(wrap(generator())) == ["a", "b"]
-    assert await unfolded(wrap(iter(["a", "b"]))) == ["a", "b"]
-    assert await unfolded(wrap(async_generator())) == ["a", "b"]
-    assert await unfolded(wrap(Feed())) == ["a", "b"]
-    assert await unfolded(wrap(coroutine())) == [wrap("a")]
-    assert await unfolded(wrap(await done())) == [wrap("a")]
+    assert await collect_output(wrap(generator())) == ["a", "b"]
+    assert await collect_output(wrap(iter(["a", "b"]))) == ["a", "b"]
+    assert await collect_output(wrap(async_generator())) == ["a", "b"]
+    assert await collect_output(wrap(Feed())) == ["a", "b"]
+    assert await collect_output(wrap(coroutine())) == [wrap("a")]
+    assert await collect_output(wrap(await finished_future())) == [wrap("a")]
 
 
 async def test_an_async_iterator_is_closed_when_its_reader_stops() -> None:

@@ -23,7 +23,7 @@ def test_options_are_read(limits: Any) -> None:
     )
 
 
-WRONG: list[tuple[dict[str, Any], str]] = [
+INVALID_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"on_disconnect": "stay"}, "w: on_disconnect must be one of None, 'cancel', 'finish', not 'stay'."),
     ({"on_disconnect": ["cancel"]}, "w: on_disconnect must be one of None, 'cancel', 'finish', not ['cancel']."),
     ({"system": None}, "w: system must be one of 'keep', 'drop', 'reject', not None."),
@@ -47,7 +47,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG, ids=[why for _, why in WRONG])
+@pytest.mark.parametrize(("options", "message"), INVALID_OPTIONS, ids=[why for _, why in INVALID_OPTIONS])
 def test_an_invalid_option_is_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidOption) as refused:
         read_options("w", **options)

@@ -11,10 +11,10 @@ from palaver.errors import BadStream
 from palaver.workflows.execution import Emitted, ReplyReader, Returned
 
 USER, SYSTEM, ASSISTANT = Message.user("Well?"), Message.system("Be kind."), Message.assistant("Hello.")
-NEW = Message.assistant("Hi.")
+NEW_ANSWER = Message.assistant("Hi.")
 
 
-def fed(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = ()) -> list[Any]:
+def feed_reply(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = ()) -> list[Any]:
     return list(ReplyReader(is_chat=is_chat, history=history).feed(value))
 
 
@@ -23,7 +23,7 @@ def fed(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = (
 
 @pytest.mark.parametrize("is_chat", [True, False])
 @pytest.mark.parametrize(
-    "value", [NEW, Text(text="a"), Usage(1, 2), PartAdded(part=Data(name="n")), TextDelta(delta="a")], ids=repr
+    "value", [NEW_ANSWER, Text(text="a"), Usage(1, 2), PartAdded(part=Data(name="n")), TextDelta(delta="a")], ids=repr
 )
 def test_a_palaver_value_may_be_emitted(value: Any, is_chat: bool) -> None:
     replies = ReplyReader(is_chat=is_chat)
@@ -36,34 +36,34 @@ def test_a_palaver_value_may_be_emitted(value: Any, is_chat: bool) -> None:
 @pytest.mark.parametrize("value", ["text", None, {"role": "assistant", "content": "Hi."}, b"x", Returned(1)], ids=repr)
 def test_emitting_any_other_value_is_a_bad_stream(value: Any) -> None:
     with pytest.raises(BadStream, match=rf"not a {type(value).__name__}"):
-        fed(Emitted(value))
+        feed_reply(Emitted(value))
 
 
 # A reply that includes the history
 
 
-CALLING = Message.assistant(ToolCall(call_id="c1", name="f"))
+TOOL_CALL_MESSAGE = Message.assistant(ToolCall(call_id="c1", name="f"))
 
 HISTORIES: dict[str, tuple[tuple[Message, ...], list[Any], list[Message]]] = {
-    "all of it": ((USER,), [USER, NEW], [NEW]),
+    "all of it": ((USER,), [USER, NEW_ANSWER], [NEW_ANSWER]),
     "all of it, spelt otherwise": (
         (USER,),
-        [{"role": "user", "content": [{"type": "text", "text": "Well?"}]}, NEW],
-        [NEW],
+        [{"role": "user", "content": [{"type": "text", "text": "Well?"}]}, NEW_ANSWER],
+        [NEW_ANSWER],
     ),
-    "with what went before": ((USER, ASSISTANT, USER), [USER, ASSISTANT, USER, NEW], [NEW]),
-    "with system messages": ((SYSTEM, USER), [SYSTEM, USER, NEW], [NEW]),
-    "its beginning": ((USER, ASSISTANT, USER), [USER, ASSISTANT, NEW], [NEW]),
+    "with what went before": ((USER, ASSISTANT, USER), [USER, ASSISTANT, USER, NEW_ANSWER], [NEW_ANSWER]),
+    "with system messages": ((SYSTEM, USER), [SYSTEM, USER, NEW_ANSWER], [NEW_ANSWER]),
+    "its beginning": ((USER, ASSISTANT, USER), [USER, ASSISTANT, NEW_ANSWER], [NEW_ANSWER]),
     "itself alone": ((USER, ASSISTANT, USER), [USER, ASSISTANT, USER], []),
     "with calls and results": (
-        (USER, CALLING, Message.tool("c1", "4")),
-        [USER, CALLING, Message.tool("c1", 4), NEW],
-        [NEW],
+        (USER, TOOL_CALL_MESSAGE, Message.tool("c1", "4")),
+        [USER, TOOL_CALL_MESSAGE, Message.tool("c1", 4), NEW_ANSWER],
+        [NEW_ANSWER],
     ),
-    "only its last message": ((SYSTEM, USER), [USER, NEW], [NEW]),
+    "only its last message": ((SYSTEM, USER), [USER, NEW_ANSWER], [NEW_ANSWER]),
     "what looks like it may be said anew": ((ASSISTANT, USER), [ASSISTANT], [ASSISTANT]),
     "another conversation": ((USER,), [Message.user("Else?"), ASSISTANT], [ASSISTANT]),
-    "none": ((), [NEW], [NEW]),
+    "none": ((), [NEW_ANSWER], [NEW_ANSWER]),
 }
 
 
@@ -71,8 +71,8 @@ HISTORIES: dict[str, tuple[tuple[Message, ...], list[Any], list[Message]]] = {
 def test_the_history_is_not_repeated(case: str) -> None:
     history, values, new = HISTORIES[case]
 
-    assert fed(values, history=history) == new
-    assert fed({"messages": values}, history=history) == new
+    assert feed_reply(values, history=history) == new
+    assert feed_reply({"messages": values}, history=history) == new
 
 
 # Warnings
@@ -112,7 +112,7 @@ def test_a_value_does_not_change_after_it_was_fed() -> None:
 
 
 def test_a_list_of_messages_and_other_values_becomes_data() -> None:
-    assert fed([NEW, 5]) == [
+    assert feed_reply([NEW_ANSWER, 5]) == [
         Message.assistant(
             Data(name="output", value=[{"role": "assistant", "parts": [{"type": "text", "text": "Hi."}]}, 5])
         )

@@ -71,11 +71,11 @@ class Dog(msgspec.Struct, tag=True):
     name: str
 
 
-def documents(function: Any, *, is_chat: bool = False) -> Any:
+def function_schemas(function: Any, *, is_chat: bool = False) -> Any:
     return schemas_of(read_signature(function, is_chat=is_chat, name="w"), is_chat=is_chat)
 
 
-def taking(annotation: Any, *default: Any) -> Any:
+def function_with_parameter(annotation: Any, *default: Any) -> Any:
     """A function with one parameter, x."""
 
     def f(x): ...
@@ -196,7 +196,7 @@ ANNOTATIONS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 def test_an_annotation_becomes_the_schema_of_an_input(case: str) -> None:
     annotation, schema, defs = ANNOTATIONS[case]
 
-    assert documents(taking(annotation)).inputs == {
+    assert function_schemas(function_with_parameter(annotation)).inputs == {
         "$schema": DRAFT,
         "type": "object",
         "properties": {"x": schema},
@@ -230,7 +230,7 @@ DEFAULTS: dict[str, tuple[Any, Any, list[Any]]] = {
 def test_a_default_is_in_the_schema_if_a_caller_could_send_it(case: str) -> None:
     annotation, default, rendered = DEFAULTS[case]
 
-    signature = read_signature(taking(annotation, default), is_chat=False, name="w")
+    signature = read_signature(function_with_parameter(annotation, default), is_chat=False, name="w")
     inputs: Any = schemas_of(signature, is_chat=False).inputs
 
     assert list(defaults_of(signature.by_use("input")).items()) == [("x", value) for value in rendered]
@@ -250,7 +250,7 @@ def test_the_inputs_of_a_chat_begin_with_its_messages() -> None:
             subject: What about.
         """
 
-    assert documents(tutor, is_chat=True) == msgspec.convert(
+    assert function_schemas(tutor, is_chat=True) == msgspec.convert(
         {
             "inputs": {
                 "$schema": DRAFT,
@@ -272,14 +272,14 @@ def test_the_inputs_of_a_chat_begin_with_its_messages() -> None:
                 ],
             },
         },
-        type(documents(tutor, is_chat=True)),
+        type(function_schemas(tutor, is_chat=True)),
     )
 
 
 def test_the_history_input_is_named_messages_for_any_parameter_name() -> None:
     def tutor(talk: list[Message] | None = None) -> str: ...
 
-    inputs = documents(tutor, is_chat=True).inputs
+    inputs = function_schemas(tutor, is_chat=True).inputs
 
     assert (inputs["properties"], inputs["required"]) == ({"messages": MESSAGES}, ["messages"])
 
@@ -287,22 +287,22 @@ def test_the_history_input_is_named_messages_for_any_parameter_name() -> None:
 def test_messages_of_a_workflow_that_is_not_a_chat_are_an_unmarked_input() -> None:
     def count(messages: list[dict[str, Any]]) -> int: ...
 
-    inputs = documents(count).inputs
+    inputs = function_schemas(count).inputs
 
     assert inputs["properties"] == {"messages": {"type": "array", "items": {"type": "object"}}}
-    assert "x-ag" not in str(documents(count))
+    assert "x-ag" not in str(function_schemas(count))
 
 
 def test_keyword_arguments_allow_additional_inputs() -> None:
     def f(x: int, **more: Any) -> None: ...
 
-    assert documents(f).inputs["additionalProperties"] is True
+    assert function_schemas(f).inputs["additionalProperties"] is True
 
 
 def test_positional_and_keyword_only_arguments_are_inputs_like_any_other() -> None:
     def f(a: int, /, b: int, *rest: int, c: int, d: int = 1) -> None: ...
 
-    inputs = documents(f).inputs
+    inputs = function_schemas(f).inputs
 
     assert list(inputs["properties"]) == ["a", "b", "c", "d"]
     assert inputs["required"] == ["a", "b", "c"]
@@ -320,14 +320,14 @@ class Agent:
     ids=["object", "method", "partial of a method", "partial of an object"],
 )
 def test_any_callable_has_schemas(function: Any) -> None:
-    schemas = documents(function)
+    schemas = function_schemas(function)
 
     assert schemas.inputs["properties"]["x"]["type"] == "integer"
     assert schemas.outputs == {"$schema": DRAFT, "type": "string"}
 
 
 def test_postponed_and_type_checking_only_annotations_are_supported() -> None:
-    schemas = documents(postponed_annotations.tutor, is_chat=True)
+    schemas = function_schemas(postponed_annotations.tutor, is_chat=True)
 
     assert schemas.inputs["properties"] == {
         "messages": MESSAGES,
@@ -336,14 +336,14 @@ def test_postponed_and_type_checking_only_annotations_are_supported() -> None:
     }
     assert schemas.parameters["properties"] == {"heat": {"type": "number", "description": "How wild.", "default": 0.2}}
     assert read_signature(postponed_annotations.tutor, is_chat=True, name="w").dialect == "palaver"
-    assert documents(postponed_annotations.configured).parameters == {
+    assert function_schemas(postponed_annotations.configured).parameters == {
         "$schema": DRAFT,
         "type": "object",
         "properties": {"heat": {"type": "number"}, "words": {"type": "integer"}},
         "additionalProperties": False,
         "required": ["heat"],
     }
-    assert documents(postponed_annotations.configured).outputs["type"] == "array"
+    assert function_schemas(postponed_annotations.configured).outputs["type"] == "array"
 
 
 # Two definitions of one name
@@ -368,7 +368,7 @@ def test_different_definitions_with_the_same_name_are_renamed() -> None:
     def f(x, y, z): ...
 
     f.__annotations__ = {"x": first, "y": second, "z": first}
-    inputs = documents(f).inputs
+    inputs = function_schemas(f).inputs
 
     assert inputs["properties"] == {"x": ref("Item"), "y": ref("Item_2"), "z": ref("Item")}
     assert inputs["$defs"] == {
@@ -389,7 +389,7 @@ def test_the_mapping_of_a_discriminator_uses_renamed_definitions() -> None:
     def f(x, y): ...
 
     f.__annotations__ = {"x": Other.Cat, "y": Cat | Dog}
-    schema = documents(f).inputs["properties"]["y"]
+    schema = function_schemas(f).inputs["properties"]["y"]
 
     assert schema == {
         "anyOf": [ref("Cat_2"), ref("Dog_2")],
@@ -429,7 +429,7 @@ class TypedConfig(TypedDict):
     place: Point
 
 
-def configured(kind: Any, *default: Any) -> Any:
+def function_with_config(kind: Any, *default: Any) -> Any:
     def f(config): ...
 
     f.__annotations__ = {"config": kind}
@@ -439,7 +439,7 @@ def configured(kind: Any, *default: Any) -> Any:
 
 @pytest.mark.parametrize("kind", [DataConfig, StructConfig, BaseConfig])
 def test_the_fields_of_a_config_model_are_the_parameters(kind: Any) -> None:
-    parameters: Any = documents(configured(kind)).parameters
+    parameters: Any = function_schemas(function_with_config(kind)).parameters
 
     properties = parameters["properties"]
     place_schema = properties.pop("place")
@@ -450,11 +450,11 @@ def test_the_fields_of_a_config_model_are_the_parameters(kind: Any) -> None:
     }
     assert place_schema["default"] == {"x": 1, "y": 0}
     assert parameters["required"] == ["need"]
-    assert documents(configured(kind)).inputs["properties"] == {}
+    assert function_schemas(function_with_config(kind)).inputs["properties"] == {}
 
 
 def test_the_keys_of_a_typed_dict_are_the_parameters() -> None:
-    parameters: Any = documents(configured(TypedConfig)).parameters
+    parameters: Any = function_schemas(function_with_config(TypedConfig)).parameters
 
     assert parameters["properties"] == {
         "need": {"type": "integer"},
@@ -467,14 +467,14 @@ def test_the_keys_of_a_typed_dict_are_the_parameters() -> None:
 
 @pytest.mark.parametrize("kind", [DataConfig, StructConfig, BaseConfig])
 def test_a_default_config_sets_the_defaults_and_requires_no_parameters(kind: Any) -> None:
-    signature = read_signature(configured(kind, kind(need=3, heat=0.9)), is_chat=False, name="w")
+    signature = read_signature(function_with_config(kind, kind(need=3, heat=0.9)), is_chat=False, name="w")
 
     assert "required" not in schemas_of(signature, is_chat=False).parameters
     assert defaults_of(signature.settings.values()) == {"need": 3, "heat": 0.9, "stop": [], "place": {"x": 1, "y": 0}}
 
 
 def test_an_optional_config_requires_no_parameters() -> None:
-    parameters = documents(configured(DataConfig | None, None)).parameters
+    parameters = function_schemas(function_with_config(DataConfig | None, None)).parameters
 
     assert "required" not in parameters
     assert list(parameters["properties"]) == ["need", "heat", "stop", "place"]
@@ -483,7 +483,7 @@ def test_an_optional_config_requires_no_parameters() -> None:
 def test_marked_arguments_and_config_fields_are_parameters() -> None:
     def f(config: Struct, heat: Annotated[float, Parameter(description="How wild.")], text: str) -> None: ...
 
-    schemas = documents(f)
+    schemas = function_schemas(f)
 
     assert schemas.parameters["properties"] == {
         "heat": {"type": "number", "description": "How wild."},
@@ -514,7 +514,7 @@ def test_marked_arguments_and_config_fields_are_parameters() -> None:
 def test_the_output_schema_is_that_of_returned_or_yielded_values(annotation: Any, schema: dict[str, Any]) -> None:
     def f() -> annotation: ...  # type: ignore[valid-type]
 
-    outputs = dict(documents(f).outputs)
+    outputs = dict(function_schemas(f).outputs)
     outputs.pop("$defs", None)
 
     assert outputs == {"$schema": DRAFT, **schema}
@@ -526,7 +526,7 @@ def test_an_unknown_return_type_allows_any_output(annotation: Any) -> None:
 
     def unannotated(): ...
 
-    assert documents(f).outputs == documents(unannotated).outputs == {}
+    assert function_schemas(f).outputs == function_schemas(unannotated).outputs == {}
 
 
 def test_a_reference_is_always_local() -> None:
@@ -539,7 +539,7 @@ def test_a_reference_is_always_local() -> None:
             elif isinstance(inner, dict | list):
                 yield from refs(inner)
 
-    schemas = documents(f)
+    schemas = function_schemas(f)
     for document in (schemas.inputs, schemas.parameters, schemas.outputs):
         references = set(refs(document))
         assert references

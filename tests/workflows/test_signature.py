@@ -38,7 +38,7 @@ def signature(function: Any, *, is_chat: bool = True) -> Signature:
     return read_signature(function, is_chat=is_chat, name="w")
 
 
-def uses(function: Any, *, is_chat: bool = True) -> dict[str, str]:
+def argument_uses(function: Any, *, is_chat: bool = True) -> dict[str, str]:
     return {argument.name: argument.use for argument in signature(function, is_chat=is_chat).arguments}
 
 
@@ -74,7 +74,13 @@ def test_each_parameter_has_a_role() -> None:
 def test_a_context_is_recognized_by_its_name_or_annotation() -> None:
     def f(a: Context, b: Context | None, c: "Context", ctx: int, d: int) -> None: ...
 
-    assert uses(f, is_chat=False) == {"a": "context", "b": "context", "c": "context", "ctx": "context", "d": "input"}
+    assert argument_uses(f, is_chat=False) == {
+        "a": "context",
+        "b": "context",
+        "c": "context",
+        "ctx": "context",
+        "d": "input",
+    }
 
 
 @pytest.mark.parametrize(
@@ -90,26 +96,26 @@ def test_a_context_is_recognized_by_its_name_or_annotation() -> None:
 def test_a_parameter_is_recognized_by_its_marker(annotation: Any) -> None:
     def f(heat: annotation = None) -> None: ...  # type: ignore[valid-type]
 
-    assert uses(f, is_chat=False) == {"heat": "parameter"}
+    assert argument_uses(f, is_chat=False) == {"heat": "parameter"}
 
 
 @pytest.mark.parametrize("annotation", [Config, Config | None, Optional[Config], Annotated[Config, "note"]], ids=str)  # noqa: UP045
 def test_a_config_is_recognized_by_its_name_and_model(annotation: Any) -> None:
     def f(config: annotation, settings: annotation) -> None: ...  # type: ignore[valid-type]
 
-    assert uses(f, is_chat=False) == {"config": "config", "settings": "input"}
+    assert argument_uses(f, is_chat=False) == {"config": "config", "settings": "input"}
 
 
 def test_a_config_without_a_model_is_an_input() -> None:
     def f(config: dict[str, Any]) -> None: ...
 
-    assert uses(f, is_chat=False) == {"config": "input"}
+    assert argument_uses(f, is_chat=False) == {"config": "input"}
 
 
 # The history parameter
 
 
-class Bare:
+class UnannotatedAgent:
     def f(self, messages) -> None: ...
 
 
@@ -135,19 +141,19 @@ def test_the_annotation_of_the_history_selects_its_dialect(annotation: Any, dial
     def f(messages: annotation) -> None: ...  # type: ignore[valid-type]
 
     assert signature(f).dialect == dialect
-    assert signature(Bare().f).dialect == "chat-completions"
+    assert signature(UnannotatedAgent().f).dialect == "chat-completions"
 
 
 def test_the_only_list_of_messages_receives_the_history() -> None:
     def f(subject: str, talk: list[Message]) -> None: ...
 
-    assert uses(f) == {"subject": "input", "talk": "messages"}
+    assert argument_uses(f) == {"subject": "input", "talk": "messages"}
 
 
 def test_a_parameter_named_messages_is_preferred_to_other_lists_of_messages() -> None:
     def f(talk: list[Message], messages: Any) -> None: ...
 
-    assert uses(f) == {"talk": "input", "messages": "messages"}
+    assert argument_uses(f) == {"talk": "input", "messages": "messages"}
 
 
 @pytest.mark.parametrize("is_chat", [True, False])
@@ -161,7 +167,7 @@ def test_takes_messages_detects_a_parameter_for_the_history(is_chat: bool) -> No
     def named(messages: str) -> None: ...
 
     assert [takes_messages(function) for function in (none, two, one, named)] == [False, False, True, True]
-    assert uses(named, is_chat=is_chat) == {"messages": "messages" if is_chat else "input"}
+    assert argument_uses(named, is_chat=is_chat) == {"messages": "messages" if is_chat else "input"}
 
 
 def test_a_chat_without_a_history_parameter_is_rejected() -> None:
@@ -186,9 +192,9 @@ def test_objects_methods_and_partials_are_read_like_functions() -> None:
     agent = Agent()
     fixed = functools.partial(agent.method, subject="physics")
 
-    assert uses(agent) == {"messages": "messages", "subject": "input"}
-    assert uses(agent.method) == {"messages": "messages", "subject": "input"}
-    assert uses(Agent.of_class) == uses(Agent.of_none) == {"messages": "messages"}
+    assert argument_uses(agent) == {"messages": "messages", "subject": "input"}
+    assert argument_uses(agent.method) == {"messages": "messages", "subject": "input"}
+    assert argument_uses(Agent.of_class) == argument_uses(Agent.of_none) == {"messages": "messages"}
     assert [(a.name, a.default, a.required) for a in signature(fixed).by_use("input")] == [
         ("subject", "physics", False)
     ]
@@ -201,7 +207,7 @@ def test_a_decorated_function_is_read_as_the_one_it_wraps() -> None:
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> None: ...
 
-    assert uses(wrapper) == {"messages": "messages", "subject": "input"}
+    assert argument_uses(wrapper) == {"messages": "messages", "subject": "input"}
     assert signature(wrapper).dialect == "palaver"
 
 

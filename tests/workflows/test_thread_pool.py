@@ -19,13 +19,13 @@ async def start(threads: ThreadPool, body: Callable[[], None]) -> None:
         await threads.start(body)
 
 
-async def idle(threads: ThreadPool) -> None:
+async def wait_idle(threads: ThreadPool) -> None:
     await wait_until(lambda: threads.busy == 0)
 
 
-async def read(pump: ThreadBridge) -> list[object]:
+async def read_all(bridge: ThreadBridge) -> list[object]:
     async with asyncio.timeout(10):
-        return [value async for value in pump.values()]
+        return [value async for value in bridge.values()]
 
 
 # Threads
@@ -40,7 +40,7 @@ async def test_a_function_runs_in_a_new_thread_with_a_copy_of_the_callers_contex
         WHO.set("you")
 
     await start(threads, body)
-    await idle(threads)
+    await wait_idle(threads)
 
     assert seen == [("me", "palaver-workflow", True)]
     assert WHO.get() == "me"
@@ -64,7 +64,7 @@ async def test_calls_beyond_the_number_of_slots_wait() -> None:
     before = (started, threads.busy)
     release.set()
     await asyncio.gather(*tasks)
-    await idle(threads)
+    await wait_idle(threads)
 
     assert (before, started, threads.busy) == ((2, 2), 5, 0)
 
@@ -78,7 +78,7 @@ async def test_a_function_that_raises_releases_its_slot(monkeypatch: pytest.Monk
 
     for _ in range(3):
         await start(threads, body)
-    await idle(threads)
+    await wait_idle(threads)
 
     assert threads.busy == 0
 
@@ -96,29 +96,29 @@ async def test_a_thread_that_cannot_be_started_releases_its_slot(monkeypatch: py
                 await start(threads, print)
 
     await start(threads, lambda: None)
-    await idle(threads)
+    await wait_idle(threads)
 
 
 def test_a_thread_that_outlives_its_event_loop_ends_normally() -> None:
-    release, left = threading.Event(), threading.Event()
-    pumps: list[ThreadBridge] = []
+    release, thread_ended = threading.Event(), threading.Event()
+    bridges: list[ThreadBridge] = []
 
     def body() -> None:
         release.wait(10)
-        pumps[0].end()
-        left.set()
+        bridges[0].end()
+        thread_ended.set()
 
     async def main() -> None:
-        pumps.append(ThreadBridge(asyncio.get_running_loop()))
+        bridges.append(ThreadBridge(asyncio.get_running_loop()))
         await ThreadPool(1).start(body)
-        reader = asyncio.create_task(read(pumps[0]))
+        reader = asyncio.create_task(read_all(bridges[0]))
         await asyncio.sleep(0)
         reader.cancel()
 
     asyncio.run(main())
     release.set()
 
-    assert left.wait(10)
+    assert thread_ended.wait(10)
     for thread in threading.enumerate():
         if thread.name == "palaver-workflow":
             thread.join(10)
@@ -127,39 +127,39 @@ def test_a_thread_that_outlives_its_event_loop_ends_normally() -> None:
 # The bridge
 
 
-def pumped(work: Callable[[ThreadBridge], Any]) -> ThreadBridge:
+def filled_bridge(work: Callable[[ThreadBridge], Any]) -> ThreadBridge:
     """A bridge that a thread fills."""
-    pump = ThreadBridge(asyncio.get_running_loop())
+    bridge = ThreadBridge(asyncio.get_running_loop())
 
     def body() -> None:
         try:
-            work(pump)
+            work(bridge)
         except BaseException as error:
-            pump.end(error)
+            bridge.end(error)
         else:
-            pump.end()
+            bridge.end()
 
     threading.Thread(target=body, daemon=True).start()
-    return pump
+    return bridge
 
 
 async def test_values_arrive_in_order() -> None:
-    def work(pump: ThreadBridge) -> None:
+    def work(bridge: ThreadBridge) -> None:
         for number in range(500):
-            pump.put(number)
+            bridge.put(number)
 
-    assert await read(pumped(work)) == list(range(500))
+    assert await read_all(filled_bridge(work)) == list(range(500))
 
 
 async def test_values_arrive_while_the_thread_is_running() -> None:
     release = threading.Event()
 
-    def work(pump: ThreadBridge) -> None:
-        pump.put("first")
+    def work(bridge: ThreadBridge) -> None:
+        bridge.put("first")
         release.wait(10)
-        pump.put("second")
+        bridge.put("second")
 
-    values = pumped(work).values()
+    values = filled_bridge(work).values()
     async with asyncio.timeout(10):
         first = await anext(values)
         release.set()
@@ -171,11 +171,11 @@ async def test_values_arrive_while_the_thread_is_running() -> None:
 
 @pytest.mark.parametrize("error", [LookupError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
 async def test_an_exception_of_the_thread_is_raised_after_its_values(error: BaseException) -> None:
-    def work(pump: ThreadBridge) -> None:
-        pump.put(1)
+    def work(bridge: ThreadBridge) -> None:
+        bridge.put(1)
         raise error
 
-    values = pumped(work).values()
+    values = filled_bridge(work).values()
 
     assert await anext(values) == 1
     with pytest.raises(type(error)):
@@ -186,31 +186,31 @@ async def test_a_thread_blocks_while_its_reader_is_behind() -> None:
     put = 0
     many = threading.Event()
 
-    def work(pump: ThreadBridge) -> None:
+    def work(bridge: ThreadBridge) -> None:
         nonlocal put
         for number in range(100):
-            pump.put(number)
+            bridge.put(number)
             put += 1
             if put > 30:
                 many.set()
 
-    pump = pumped(work)
+    bridge = filled_bridge(work)
     ran_ahead = await asyncio.to_thread(many.wait, 0.1)
     before = put
 
-    assert await read(pump) == list(range(100))
+    assert await read_all(bridge) == list(range(100))
     assert (ran_ahead, before <= 16) == (False, True)
 
 
 async def test_closing_the_bridge_cancels_blocked_threads() -> None:
     stopped = threading.Semaphore(0)
-    pump = ThreadBridge(asyncio.get_running_loop())
+    bridge = ThreadBridge(asyncio.get_running_loop())
 
     def work() -> None:
         for _ in range(2):  # It may ignore the first cancellation.
             try:
                 while True:
-                    pump.put(1)
+                    bridge.put(1)
             except asyncio.CancelledError:
                 stopped.release()
 
@@ -218,7 +218,7 @@ async def test_closing_the_bridge_cancels_blocked_threads() -> None:
     for helper in helpers:
         helper.start()
     await asyncio.sleep(0.01)
-    pump.close()
+    bridge.close()
 
     for helper in helpers:
         await asyncio.to_thread(helper.join, 10)

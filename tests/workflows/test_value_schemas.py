@@ -63,7 +63,7 @@ class Tree(msgspec.Struct):
     children: "list[Tree]" = []
 
 
-READ: list[tuple[Any, Any, Any]] = [
+VALID_VALUES: list[tuple[Any, Any, Any]] = [
     (int, 8, 8),
     (float, 1, 1.0),
     (str | None, None, None),
@@ -98,12 +98,12 @@ READ: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "value", "expected"), READ, ids=[str(case[0]) for case in READ])
+@pytest.mark.parametrize(("annotation", "value", "expected"), VALID_VALUES, ids=[str(case[0]) for case in VALID_VALUES])
 def test_a_value_is_parsed_by_its_annotation(annotation: Any, value: Any, expected: Any) -> None:
     assert schema_for(annotation).read(value) == expected
 
 
-MISFITS: list[tuple[Any, Any, list[SchemaError]]] = [
+INVALID_VALUES: list[tuple[Any, Any, list[SchemaError]]] = [
     (int, "8", [SchemaError("", "Expected `int`, got `str`")]),
     (int, True, [SchemaError("", "Expected `int`, got `bool`")]),
     (int, 1.5, [SchemaError("", "Expected `int`, got `float`")]),
@@ -144,7 +144,7 @@ MISFITS: list[tuple[Any, Any, list[SchemaError]]] = [
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value", "expected_errors"), MISFITS, ids=[f"{case[0]} {case[1]}" for case in MISFITS]
+    ("annotation", "value", "expected_errors"), INVALID_VALUES, ids=[f"{case[0]} {case[1]}" for case in INVALID_VALUES]
 )
 def test_an_invalid_value_is_rejected_with_a_pointer(
     annotation: Any, value: Any, expected_errors: list[SchemaError]

@@ -15,7 +15,7 @@ from palaver.workflows.signature import Parameter
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 from tests.engine.run_factory import QUESTION, finished_event, last_event, run_to_end
 
-HERE = Path(__file__).name
+FILE_NAME = Path(__file__).name
 
 
 class Opaque: ...
@@ -65,10 +65,10 @@ def test_a_workflow_has_the_file_and_line_of_its_declaration(monkeypatch: pytest
 
     line = Agent.__call__.__code__.co_firstlineno
     monkeypatch.chdir(Path(__file__).parents[1])
-    assert tutor.place.startswith(f"{Path(__file__).parent.name}/{HERE}:")
+    assert tutor.place.startswith(f"{Path(__file__).parent.name}/{FILE_NAME}:")
     monkeypatch.chdir(tmp_path)
-    assert tutor.place == f"{HERE}:{tutor.function.__code__.co_firstlineno}"
-    assert chat(Agent()).place == chat(functools.partial(Agent()), name="w").place == f"{HERE}:{line}"
+    assert tutor.place == f"{FILE_NAME}:{tutor.function.__code__.co_firstlineno}"
+    assert chat(Agent()).place == chat(functools.partial(Agent()), name="w").place == f"{FILE_NAME}:{line}"
     assert workflow(abs).place == "builtin_function_or_method"
 
 

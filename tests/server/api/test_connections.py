@@ -23,7 +23,7 @@ from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, open_database
 from palaver.testing import echo, in_process_transport, scripted
 from palaver.workflows.workflow import Workflow
-from tests.discovery.test_connections import table
+from tests.discovery.test_connections import answer_by_path
 from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, serve_workflows
 from tests.server.keyed_server import KeyedServer, keyed_server
 
@@ -105,7 +105,7 @@ async def test_a_dry_run_stores_nothing(house: KeyedServer, far: str) -> None:
     ("path", "name"), [("/apps/tutor/invoke", "tutor"), ("/", "far-away"), ("/v1", "far-away"), ("/a%20b", None)]
 )
 async def test_a_name_comes_from_the_url_or_from_the_service(house: KeyedServer, path: str, name: str | None) -> None:
-    with fake_server(table(inspect=CHAT)) as service:
+    with fake_server(answer_by_path(inspect=CHAT)) as service:
         made = await house.http.post("/api/connections", json={"url": f"{service.url}{path}"})
 
     if name is None:
@@ -115,7 +115,7 @@ async def test_a_name_comes_from_the_url_or_from_the_service(house: KeyedServer,
 
 
 async def test_options_in_the_request_override_what_was_discovered(house: KeyedServer) -> None:
-    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as service:
+    with fake_server(answer_by_path(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as service:
         body = {"url": service.url, "name": "far", "model": "b", "is_chat": True, "dialect": "responses"}
         made = await house.http.post("/api/connections", json={**body, "timeout_seconds": 3})
         stored = await house.database.read(kept.get_connection, "default", "far")
@@ -147,7 +147,7 @@ async def test_options_in_the_request_override_what_was_discovered(house: KeyedS
 async def test_an_invalid_request_is_rejected_before_the_service_is_probed(
     house: KeyedServer, more: dict[str, Any], expected_error: tuple[int, str, str]
 ) -> None:
-    with fake_server(table(inspect=CHAT)) as service:
+    with fake_server(answer_by_path(inspect=CHAT)) as service:
         answer = await house.http.post("/api/connections", json={"url": f"{service.url}/far", **more})
 
     assert problem(answer) == expected_error
@@ -159,7 +159,7 @@ async def test_a_body_without_a_url_is_rejected(house: KeyedServer) -> None:
 
 
 async def test_headers_and_keys_in_the_body_are_neither_sent_nor_stored(house: KeyedServer, far: str) -> None:
-    with fake_server(table(inspect=CHAT)) as service:
+    with fake_server(answer_by_path(inspect=CHAT)) as service:
         body = {"url": f"{service.url}/far", "headers": {"authorization": "hunter2"}, "key": "hunter2"}
         made = await house.http.post("/api/connections", json=body)
         row = await house.database.read(kept.get_connection, "default", "far")
@@ -169,7 +169,7 @@ async def test_headers_and_keys_in_the_body_are_neither_sent_nor_stored(house: K
 
 
 async def test_an_unrecognised_service_is_rejected_with_the_requests_that_were_tried(house: KeyedServer) -> None:
-    with fake_server(table()) as service:
+    with fake_server(answer_by_path()) as service:
         answer = await house.http.post("/api/connections", json={"url": f"{service.url}/far"})
 
     assert problem(answer) == (422, "not_discovered", None)
@@ -194,7 +194,7 @@ async def test_an_unreachable_service_is_rejected_unless_its_dialect_is_declared
 
 
 async def test_a_service_with_several_models_is_rejected_with_their_names(house: KeyedServer) -> None:
-    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as service:
+    with fake_server(answer_by_path(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as service:
         answer = await house.http.post("/api/connections", json={"url": service.url, "name": "far"})
 
     assert problem(answer) == (422, "not_discovered", None)
@@ -203,7 +203,7 @@ async def test_a_service_with_several_models_is_rejected_with_their_names(house:
 
 
 async def test_a_service_that_needs_credentials_is_rejected_with_the_settings_to_add(house: KeyedServer) -> None:
-    with fake_server(table(inspect=full_response({}, status="401 Who"))) as service:
+    with fake_server(answer_by_path(inspect=full_response({}, status="401 Who"))) as service:
         answer = await house.http.post("/api/connections", json={"url": f"{service.url}/tutor/?key=x"})
 
     error = answer.json()["error"]
@@ -237,7 +237,7 @@ async def test_the_number_of_connections_is_limited(
 
 
 async def test_a_repeated_idempotent_request_is_replayed_without_probing_again(house: KeyedServer) -> None:
-    with fake_server(table(inspect=CHAT)) as service:
+    with fake_server(answer_by_path(inspect=CHAT)) as service:
         url, headers = f"{service.url}/far", {"idempotency-key": "k-1"}
         first = await house.http.post("/api/connections", json={"url": url}, headers=headers)
         request_count = len(service.requests)
@@ -400,7 +400,7 @@ def client(server: Server) -> httpx.AsyncClient:
 async def test_after_a_restart_a_connection_is_restored_and_probed_again(tmp_path: Path) -> None:
     url = str(tmp_path / "palaver.db")
     answers = {"inspect": CHAT}
-    with fake_server(table(**answers)) as service:
+    with fake_server(answer_by_path(**answers)) as service:
         server = await served(url)
         async with client(server) as http:
             made = (await http.post("/api/connections", json={"url": f"{service.url}/far"})).json()
@@ -426,7 +426,7 @@ async def test_after_a_restart_a_connection_is_restored_and_probed_again(tmp_pat
 
 async def test_a_service_that_is_unreachable_at_startup_is_described_from_the_database(tmp_path: Path) -> None:
     url = str(tmp_path / "palaver.db")
-    with fake_server(table(inspect=CHAT)) as service:
+    with fake_server(answer_by_path(inspect=CHAT)) as service:
         server = await served(url)
         async with client(server) as http:
             (await http.post("/api/connections", json={"url": f"{service.url}/far"})).raise_for_status()
@@ -503,7 +503,7 @@ async def test_what_a_refresh_discovers_is_stored(tmp_path: Path, monkeypatch: p
     answers = {"inspect": CHAT}
 
     def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
-        table(**answers)(connection, asked)  # With the current answers.
+        answer_by_path(**answers)(connection, asked)  # With the current answers.
 
     with fake_server(answer) as service:
         server = await served(url)
